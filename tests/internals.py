@@ -6,7 +6,7 @@ from importlib import import_module
 _NAMES = """
 modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv frames._write_files
 modules: tables._open frames._rows frames._source frames._chunks frames._files frames._contribution_bounding federated._pairwise_masks
-modules: measures._cells measures._sample_blocks measures._min_cost_flow measures._grid_flow measures._ortools measures._placement measures._primal_dual
+modules: measures._cells measures._sample_blocks measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
 modules: measures._transport metrics._associations metrics._contingency metrics._marginals metrics._quality metrics._quantiles
 modules: metrics._tables model_selection._holdout model_selection._utility_scores models._mixture_sampling models._conditional_sampling models._latent_factors
 modules: models._marginal_model models._ensemble models._training models._wide_factors privacy._partition_selection privacy._gaussian
@@ -60,7 +60,7 @@ fitting._reserved_budget: reserve_budget
 measures._min_cost_flow: min_cost_flow
 measures._isotonic: _isotonic transport_on_a_line
 measures._placement: _kronecker_steps placement_Numbers=PointNumbers
-measures._primal_dual: PrimalDual
+measures._grid_flow: PrimalDual
 measures._transport: NearestMeasure
 model_selection._plan_measures: Measure
 model_selection._plan_result: Point
@@ -86,13 +86,13 @@ models._weighted_pairs: WeightedPair
 models._pooling: james_stein_factor pool_tables
 models._posterior: Pattern Posterior
 models._joint_distribution: JointDistribution
-models._splits: _smooth_shares split_mass
+models._quantile_bins: _smooth_shares split_mass
 models._smoothness: Smoothness
 models._systematic_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
 models._ensemble: does_ensemble_help n_ensemble_steps train_ensemble
 models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabilities score softmax starts_of train_factors
 models._three_way: TripleErrors
-models._pooled_measurements: recoding_matrix
+models._measurements: recoding_matrix
 models._wide_training: CommonFactors WideTargets _Descent
 privacy._composition: covers rho_of_pure total
 privacy._partition_selection: is_hidden

@@ -1,7 +1,4 @@
-"""Noisy counts of a partition, made into measures with bounds: one stage or two, and what is proved of them.
-
-Everything here works on counts that were released and on public numbers.
-"""
+"""Measures from noisy counts of a partition, in one or two stages, with proved bounds: from released counts and public numbers."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,8 +14,8 @@ from skdpsynth.measures._empirical_bayes import fit_prior, posterior_mass
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.persistence import savable
 
-_PARTS = 1 << 18  # whose sums are made at a time
-MOST_LEARNED = 1 << 14  # parts; more were measured to be shared better, and faster, by least squares alone
+_PARTS = 1 << 18  # parts whose sums are made at a time
+MOST_LEARNED = 1 << 14  # parts; beyond, least squares alone was measured to be faster and better
 _MIN_TIMES = 1e-9  # of an even share of the rows
 
 
@@ -41,25 +38,12 @@ def total_diameters(partition: Any, depth: int) -> tuple[float, ...]:
 
 
 def rounding_bound(partition: Any, depth: int, n: float) -> float:
-    """Expected transport, times n, of rounding to n rows along the curve: half a unit a node, and never more than n a level."""
+    """Bound n times the expected transport of rounding to n rows along the curve: half a unit a node, never more than n a level."""
     return sum(float(np.max(partition.diameters(i))) * min(2.0**i / 2, n) for i in range(depth))
 
 
 def measure_of_leaves(partition: Any, depth: int, mass: np.ndarray) -> DiscreteMeasure:
-    """Return the measure with the given mass on all cells of one level.
-
-    Parameters
-    ----------
-    partition : object with the partition protocol
-    depth : int
-        The level.
-    mass : ndarray of shape (2**depth,)
-        Non-negative.
-
-    Returns
-    -------
-    measure : DiscreteMeasure
-    """
+    """Return the measure with the given non-negative mass on all cells of one level."""
     cells = np.arange(1 << depth)
     return DiscreteMeasure.from_mass(partition, cells, np.full(len(cells), depth, dtype=np.int8), mass)
 
@@ -68,22 +52,8 @@ def bound_of_least_squares(partition: Any, depth: int, n: float, errors: Sequenc
     """Bound E W1 of least squares on a tree with mass shared from the root.
 
     Halving a deficit, a node moves half the difference of its children's errors, whose mean absolute value is at most its deviation
-    ``sqrt(t_{i+1} / 2)``; each unit moves at most the diameter of the node.
-
-    Parameters
-    ----------
-    partition : object with the partition protocol
-    depth : int
-    n : float
-        Number of rows.
-    errors : sequence of float
-        Variance of the estimates of the levels 0, ..., `depth`, from `least_squares`.
-    noise_free : bool, default=False
-        Whether there was no noise (then the errors are weights, no variances).
-
-    Returns
-    -------
-    bound : float
+    ``sqrt(t_{i+1} / 2)``; each unit moves at most the diameter of the node. `errors` are the variances of the levels 0, ..., `depth`, from
+    `least_squares`; without noise they are weights, not variances.
     """
     totals, widest = total_diameters(partition, depth), widest_diameters(partition, depth)
     moved = sum(0.0 if noise_free else min(totals[i] * math.sqrt(errors[i + 1] / 2), n * widest[i]) for i in range(depth))
@@ -94,20 +64,7 @@ def bound_of_least_squares(partition: Any, depth: int, n: float, errors: Sequenc
 def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, spreads: Sequence[float]) -> float:
     """Bound E W1 of the papers' algorithm: clamped counts, made consistent by the uniform transformation.
 
-    Parameters
-    ----------
-    partition : object with the partition protocol
-    depth : int
-    n : float
-        Number of rows.
-    total : float
-        Noisy count of the root, at least 1.
-    spreads : sequence of float
-        Mean absolute noise of a count of the levels 0, ..., `depth`.
-
-    Returns
-    -------
-    bound : float
+    `total` is the noisy count of the root, at least 1; `spreads` are the mean absolute noises of a count of the levels 0, ..., `depth`.
     """
     totals, widest = total_diameters(partition, depth), widest_diameters(partition, depth)
     moved = sum(min(totals[i] * spreads[i + 1], total * widest[i]) for i in range(depth)) + rounding_bound(partition, depth, n)
@@ -118,20 +75,8 @@ def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, 
 def choose_refinement(estimates: Sequence[np.ndarray], n: float, halvings: float, most: int) -> np.ndarray:
     """Return how often each coarse cell is halved in the second stage: a function of the first stage and of public numbers.
 
-    Parameters
-    ----------
-    estimates : list of ndarray, shapes (2**j,)
-        What the first stage says of the levels 0, ..., coarse_depth.
-    n : float
-        Number of rows.
-    halvings : float
-        How often a cell with an even share of the rows is halved, rounded down; one with k times as many has k times as many parts.
-    most : int
-        No cell is halved more often.
-
-    Returns
-    -------
-    refinement : ndarray of shape (2**coarse_depth,), int64
+    A cell with an even share of the rows is halved `halvings` times, rounded down; one with k times as many has k times as many parts; none
+    is halved more than `most` times. `estimates` are those of the levels 0, 1, ... by the first stage.
     """
     rough = mass_from_root(estimates[1:], np.array(n, dtype=float))
     times = rough * (len(rough) / n)
@@ -150,36 +95,17 @@ class _Group(NamedTuple):
 @savable
 @dataclass(frozen=True, eq=False)
 class TwoStages:
-    """Two independent noisy histograms: of the cells of one level, and of a partition that halves each of these some times more.
-
-    Attributes
-    ----------
-    partition : object with the partition protocol
-    n : int
-        Number of rows.
-    coarse : ndarray of shape (2**coarse_depth,), int
-        Noisy counts of the coarse cells.
-    refinement : ndarray of shape (2**coarse_depth,), int64
-        How often each coarse cell was halved for the second stage.
-    fine : ndarray of shape (sum(2**refinement),), int
-        Noisy counts of the second stage, in the order of `Histogram.over_refined`.
-    first_variance, second_variance : float
-        Noise variance of a count of each stage. Without noise: weights for joining.
-    noise_free : bool, default=False
-    above : sequence of ndarray or None, default=()
-        Noisy counts of the levels 0, ..., coarse_depth - 1, where the first stage has them; () where it has none.
-    above_variances : sequence of float, default=()
-    """
+    """Two independent noisy histograms: of the cells of one level, and of a partition that halves each of these some times more."""
 
     partition: Any
-    n: int
-    coarse: np.ndarray
-    refinement: np.ndarray
-    fine: np.ndarray
-    first_variance: float
+    n: int  # of rows
+    coarse: np.ndarray  # noisy counts of the coarse cells, shape (2**coarse_depth,), int
+    refinement: np.ndarray  # how often each coarse cell was halved for the second stage, int64
+    fine: np.ndarray  # noisy counts of the second stage, shape (sum(2**refinement),), int, in the order of `Histogram.over_refined`
+    first_variance: float  # of the noise of a count; without noise a weight for joining
     second_variance: float
     noise_free: bool = False
-    above: Sequence[Any] = ()
+    above: Sequence[Any] = ()  # noisy counts of the levels 0, ..., coarse_depth - 1, or None, where the first stage has them; else empty
     above_variances: Sequence[float] = ()
 
     def _check_loaded(self) -> None:
@@ -194,11 +120,10 @@ class TwoStages:
 
     @property
     def coarse_depth(self) -> int:
-        """Level of the coarse cells."""
         return len(self.coarse).bit_length() - 1
 
     def pairs(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | float]]:
-        """Yield the siblings that were counted, some at a time: their level, their parents, and estimates with their variances."""
+        """Yield the siblings that were counted, in groups: their level, their parents, and estimates with variances."""
         for level, (estimates, variances) in enumerate(self._joined_levels[1:], 1):
             yield level, np.arange(1 << (level - 1)), estimates, variances
         for halvings, members, below in self._groups():
@@ -207,7 +132,7 @@ class TwoStages:
                 yield self.coarse_depth + i, parents.ravel(), below[i].ravel(), self.second_variance * 2.0 ** (halvings - i)
 
     def _groups(self) -> Iterator[_Group]:
-        """Yield coarse cells in the order of `fine`, some at a time: their sums take twice the memory of their parts."""
+        """Yield coarse cells in the order of `fine`, in groups, as their sums take twice the memory of their parts."""
         start = 0
         for halvings in np.unique(self.refinement).tolist():
             alike = np.flatnonzero(self.refinement == halvings)
@@ -231,13 +156,13 @@ class TwoStages:
 
     @cached_property
     def _first(self) -> tuple[list[np.ndarray], list[float]]:
-        """What the first stage alone says of the levels 0, ..., coarse_depth, and its variances."""
+        """Estimates of the levels 0, ..., coarse_depth from the first stage alone, and their variances."""
         above = self.above or [None] * self.coarse_depth
         return least_squares([*above, self.coarse], [*(self.above_variances or [math.inf] * self.coarse_depth), self.first_variance])
 
     @cached_property
     def joined(self) -> list[np.ndarray]:
-        """Estimates of the levels 0, ..., coarse_depth from both stages: the least variance that is unbiased."""
+        """Estimates of the levels 0, ..., coarse_depth from both stages: unbiased, with the least variance."""
         return [estimates for estimates, _ in self._joined_levels]
 
     @cached_property
@@ -255,14 +180,14 @@ class TwoStages:
         return levels[::-1]
 
     def _is_led_by_first(self, level: int) -> bool:
-        """Whether the first stage tells more of the cells of a level, however few parts the second has: it is a public fact."""
+        """Whether the first stage has less noise on a level than the second, however few parts that has: a public fact."""
         return self._first[1][level] < self.second_variance * 2.0 ** (self.coarse_depth - level)
 
     @cached_property
     def _left_shares(self) -> list[np.ndarray | float]:
         """Share of a deficit that goes to the left child at each level down to the coarse cells.
 
-        By the children's variances; but one half, which does not depend on the first stage, where that stage leads.
+        By the children's variances; but where the first stage leads one half, which does not depend on it.
         """
         levels = enumerate(self._joined_levels[1:], 1)
         return [0.5 if self._is_led_by_first(level) else v[0::2] / (v[0::2] + v[1::2]) for level, (_, v) in levels]
@@ -316,12 +241,12 @@ class TwoStages:
         return measure, self._bound(measure, learned)
 
     def _bound(self, measure: DiscreteMeasure, learned: Sequence[float]) -> float:
-        """Bound E W1: what noise moves, what is learned moves on top (which is seen), rounding, and the cells themselves.
+        """Bound E W1 by the mass that noise moves, the mass that learning moves on top (seen), rounding, and the size of cells.
 
-        The joined estimate is z = y + c with y the estimate of one stage, and c, which is seen. Where the second stage leads, y is its
-        sum: given the first stage its noise is centered, independent and of known variance. Where the first leads, y is its least-squares
-        estimate, whose variance is known, and which is not conditioned on. So the mass moved in a node is at most abs(c-part) plus a term
-        of known standard deviation. (Nothing is assumed of the first stage's noise where weights depend on it.)
+        The joined estimate is z = y + c with y the estimate of one stage, and c seen. Where the second stage leads, y is its sum: given the
+        first stage its noise is centered, independent and of known variance. Where the first leads, y is its least-squares estimate, whose
+        variance is known, and which is not conditioned on. So the mass moved in a node is at most abs(c-part) plus a term of known standard
+        deviation. (Nothing is assumed of the first stage's noise where weights depend on it.)
         """
         deepest = int(measure.levels.max())
         widest = widest_diameters(self.partition, max(deepest, self.coarse_depth + int(self.refinement.max(initial=0))))

@@ -1,4 +1,4 @@
-"""How a budget is shared over the levels of a tree: functions of public numbers only."""
+"""Shares of a budget for the levels of a tree: functions of public numbers only."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-_PARTS = 1000  # shares are whole thousandths, so that they sum to 1 in fractions
+_PARTS = 1000  # shares are whole thousandths, so that fractions sum to 1
 _MOST_LEVELS = 6  # levels that share the budget at a start of the search
 _STEPS = 100
 
@@ -15,20 +15,11 @@ _STEPS = 100
 @lru_cache(maxsize=256)
 @np.errstate(under="ignore")  # shares that go to zero do so by underflow
 def optimal_shares(total_diameters: tuple[float, ...]) -> tuple[Fraction, ...]:
-    """Shares of the budget that minimize the bound on E W1 of least squares and mass from the root.
+    """Return the shares of the budget that minimize the bound on E W1 of least squares and mass from the root.
 
-    Minimizes ``sum_{i<r} W_i sqrt(t_{i+1} / 2)`` over the simplex, with ``v_j`` proportional to ``1 / share_j**2`` and t of
-    `least_squares`. A level without a share is not released.
-
-    Parameters
-    ----------
-    total_diameters : tuple of float
-        W_i, the sum of the diameters of the cells of level i, for i = 0, ..., r - 1.
-
-    Returns
-    -------
-    shares : tuple of Fraction
-        For the levels 0, ..., r; they sum to 1, and the root has none.
+    Minimizes ``sum_{i<r} W_i sqrt(t_{i+1} / 2)`` over the simplex, with W_i the sum of the diameters of the cells of level i, ``v_j``
+    proportional to ``1 / share_j**2``, and t of `least_squares`. The shares are those of the levels 0, ..., r and sum to 1; the root has
+    none, and a level without a share is not released.
     """
     W, r = np.array(total_diameters), len(total_diameters)
     level = np.arange(r)
@@ -46,7 +37,7 @@ def optimal_shares(total_diameters: tuple[float, ...]) -> tuple[Fraction, ...]:
     shares = starts.reshape(-1, r)
     shares /= shares.sum(axis=1, keepdims=True)
     for _ in range(_STEPS):
-        # Majorise and minimize, so that no step raises the bound: by Jensen's inequality it is at most sum_k c_k / share_k, with
+        # Majorize and minimize, so that no step raises the bound: by Jensen's inequality it is at most sum_k c_k / share_k, with
         # equality at the present shares and c_k = share_k**3 times the sum below; the minimum has shares proportional to sqrt(c_k).
         shares *= np.sqrt(shares * (bounds(shares)[1] @ decay))
         shares /= shares.sum(axis=1, keepdims=True)
@@ -60,18 +51,7 @@ def optimal_shares(total_diameters: tuple[float, ...]) -> tuple[Fraction, ...]:
 
 
 def paper_shares(total_diameters: Sequence[float]) -> tuple[Fraction, ...]:
-    """Shares of equation (3.7): proportional to ``sqrt(W_{j-1})`` for the levels j = 0, ..., r, with W_{-1} = W_0.
-
-    Parameters
-    ----------
-    total_diameters : sequence of float
-        W_i for i = 0, ..., r - 1.
-
-    Returns
-    -------
-    shares : tuple of Fraction
-        They sum to 1.
-    """
+    """Return the shares of equation (3.7): proportional to ``sqrt(W_{j-1})`` for the levels j = 0, ..., r, with W_{-1} = W_0."""
     roots = np.sqrt([total_diameters[0], *total_diameters])
     parts = np.maximum(1, np.floor(2**20 * roots / roots.sum())).astype(int)
     parts[-1] += 2**20 - parts.sum()

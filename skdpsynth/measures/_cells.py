@@ -1,4 +1,4 @@
-"""Plain partitions: a lattice of a box, and the cells of the points nearest to given ones."""
+"""Partitions without a tree: the cells of a lattice, and the cells nearest to given points."""
 
 import math
 from typing import Any
@@ -15,7 +15,7 @@ from skdpsynth.frames import as_rows
 from skdpsynth.measures._placement import Placement, pack_coordinates
 from skdpsynth.persistence import savable
 
-NORMS = {"chebyshev": np.inf, "cityblock": 1.0, "euclidean": 2.0}  # metrics by the order of their norm
+NORMS = {"chebyshev": np.inf, "cityblock": 1.0, "euclidean": 2.0}  # the order of the norm of each metric
 _ROWS = 1 << 15  # rows located at a time: the scratch stays in cache
 _MOST_CELLS = 1 << 24
 _DISTANCES = 1 << 21  # held at a time
@@ -33,7 +33,7 @@ class Lattice:
     shape : sequence of int
         Parts of each axis, at least 1; at most 2**24 cells in all.
     keep : array-like of bool of length ``prod(shape)``, default=None
-        Which cells there are, the last axis fastest. What falls into another belongs to the nearest of them (euclidean), so that every
+        Which cells to keep, the last axis fastest. Rows of the others belong to the nearest cell that is kept (euclidean), so that every
         record has a cell. None: all.
 
     Attributes
@@ -150,18 +150,7 @@ class Lattice:
         return self.placement(cells, np.zeros(len(cells), dtype=np.int8)).rows(which, rng)
 
     def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
-        """Return what places points in cells.
-
-        Parameters
-        ----------
-        cells : ndarray of shape (n_cells,), int
-        levels : ndarray of shape (n_cells,), int
-            Ignored: there is one level.
-
-        Returns
-        -------
-        placement : Placement
-        """
+        """Return the `Placement` that puts points into cells of shape (n_cells,); `levels` is ignored, as there is one level."""
         cells = as_numeric_array(cells, "cells", whole=True)
         if ((cells < 0) | (cells >= self.n_cells)).any():
             raise ValueError(f"cells must be cell numbers, integers from 0 to {self.n_cells - 1}, but some are not.")
@@ -172,15 +161,7 @@ class Lattice:
 
 @savable
 class NearestCells:
-    """Cells of the rows that are nearest to each of the given points, the first of them where several are.
-
-    Parameters
-    ----------
-    box : Box
-        Rows are clipped to it first.
-    positions : ndarray of shape (n_cells, n_features)
-    metric : {"chebyshev", "cityblock", "euclidean"}
-    """
+    """Cells of the rows that are nearest to each of the given points, the first of them where several are; rows are clipped to the box."""
 
     def __init__(self, box: Any, positions: np.ndarray, metric: str) -> None:
         self.__setstate__({"box": box, "positions": positions, "metric": metric})
@@ -198,7 +179,7 @@ class NearestCells:
         self._places = (positions - box.low) * self._scale
         self._tree = cKDTree(self._places)
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def locate(self, X: np.ndarray) -> np.ndarray:
         """Return the cell of each row, shape (n_samples,), int64: a function of that row alone."""
         cells = np.empty(len(X), dtype=np.int64)
@@ -226,18 +207,5 @@ class NearestCells:
         return cells
 
     def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
-        """Return the point of each of the cells listed.
-
-        Parameters
-        ----------
-        cells : ndarray of shape (n_samples,), int64
-        level : int
-            Ignored: there is one level.
-        rng : numpy.random.Generator
-            Not used.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        """
+        """Return the point of each cell; `level` and `rng` are ignored."""
         return self.positions[cells]

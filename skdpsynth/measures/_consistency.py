@@ -1,4 +1,4 @@
-"""Noisy counts on a tree, made consistent: least squares upwards, then masses from the root downwards.
+"""Consistent counts on a tree: least squares upwards, then masses from the root downwards.
 
 A level is an array whose entries 2i and 2i + 1 are the children of entry i one level up.
 """
@@ -9,21 +9,9 @@ import numpy as np
 
 
 def least_squares(noisy: Sequence[np.ndarray | None], variances: Sequence[float]) -> tuple[list[np.ndarray], list[float]]:
-    """Return the best linear unbiased estimate of every node's count from its own subtree (upward pass).
+    """Return the best linear unbiased estimate of every node's count from its own subtree (upward pass), and its variance at each level.
 
-    Parameters
-    ----------
-    noisy : list of ndarray or None
-        Noisy counts of the levels 0 to r (2**j numbers at level j); None where a level was not released. The last level must
-        be there.
-    variances : list of float
-        Noise variance of each released level.
-
-    Returns
-    -------
-    estimates : list of ndarray
-    errors : list of float
-        Variance of the estimates of each level: ``1/t_j = 1/v_j + 1/(2 t_{j+1})``.
+    A level that was not released is None; the last one must be there. The variances satisfy ``1/t_j = 1/v_j + 1/(2 t_{j+1})``.
     """
     estimates, errors = [np.asarray(noisy[-1], dtype=float)], [variances[-1]]
     for level, variance in zip(reversed(noisy[:-1]), reversed(variances[:-1]), strict=True):
@@ -38,26 +26,15 @@ def least_squares(noisy: Sequence[np.ndarray | None], variances: Sequence[float]
 
 
 def pair_sums(values: np.ndarray) -> np.ndarray:
-    """Sums of siblings (strided: several times faster than a reshape)."""
+    """Return the sums of siblings (strided: several times faster than a reshape)."""
     return values[..., 0::2] + values[..., 1::2]
 
 
 def mass_from_root(estimates: Sequence[np.ndarray], root: np.ndarray, left_shares: Sequence[np.ndarray] | None = None) -> np.ndarray:
-    """Share the root's mass downwards: each node gives its children what their estimates say, within [0, mass].
+    """Share the root's mass downwards: each node gives its children as much as their signed estimates say, within [0, mass].
 
-    Parameters
-    ----------
-    estimates : list of ndarray, shapes (..., 2**j)
-        Estimated counts of the levels below the root, signed.
-    root : ndarray of shape (...)
-        Mass of each root, non-negative.
-    left_shares : list of ndarray, default=None
-        Share of a deficit that goes to the left child at each level; None: one half.
-
-    Returns
-    -------
-    mass : ndarray, shape of the last level
-        Non-negative; siblings sum to their parent.
+    Arrays have the shapes (..., 2**j), so that many roots are shared at once. `left_shares` are the shares of a deficit that go to the left
+    child at each level; None: one half.
     """
     mass = np.asarray(root, dtype=float)[..., None]
     for j, level in enumerate(estimates):
@@ -72,19 +49,9 @@ def mass_from_root(estimates: Sequence[np.ndarray], root: np.ndarray, left_share
 
 
 def uniform_consistency(counts: Sequence[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """Algorithm 3 of the dissertation with its uniform transformation, on clamped integer counts.
+    """Apply Algorithm 3 of the dissertation with its uniform transformation to clamped integer counts of the levels 0 to r.
 
-    Parameters
-    ----------
-    counts : list of int64 ndarray
-        Noisy counts of the levels 0 to r, clamped at 0.
-    rng : numpy.random.Generator
-        Public randomness: it says which child takes the odd unit of a deficit.
-
-    Returns
-    -------
-    mass : int64 ndarray
-        Consistent counts of the leaves.
+    The randomness is public: it says which child takes the odd unit of a deficit.
     """
     mass = counts[0]
     for level in counts[1:]:

@@ -1,8 +1,8 @@
-"""Mass shared from the root by an empirical Bayes rule: what is within noise looks like what is usual in such a table, at its level.
+"""Mass shared from the root by an empirical Bayes rule, which replaces counts within noise by usual ones of such a table, at their level.
 
-A node's children share its mass evenly (where rows are spread out), one of them has all of it (where rows crowd), or anything between.
-How often each is so depends on the kind of table, told by all levels, and is learned from the noisy counts of the level themselves. Each
-share is its posterior mean.
+A node's children share its mass evenly (where rows are spread out), one of them has all of it (where rows crowd), or anything between. How
+often each happens depends on the kind of table, about which all levels inform, and is learned from the noisy counts of the level
+themselves. Each share is its posterior mean.
 """
 
 from collections.abc import Sequence
@@ -10,53 +10,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Deviations of shares about a half (beyond those of chance) and about 0 or 1, which say how alike siblings are; how usual each is in a
-# table that is even, smooth or crowded; and how usual such tables are. Chosen among many by the W1 of one and two features on the sets of
-# benchmarks/hindsight.py.
+# Deviations of shares about a half (beyond those of chance) and about 0 or 1; how usual each is in an even, a smooth and a crowded table;
+# and how usual such tables are. Chosen among many by the W1 of one and two features on the sets of benchmarks/hindsight.py.
 _ABOUT_HALF = np.array([0.0, 0.03, 0.15, 0.4])
 _ABOUT_EDGE = np.array([0.0, 0.08])
 _IN_TABLES = np.array([[20.0, 4.0, 2.0, 0.5, 0.5, 0.5], [1.0, 1.0, 16.0, 8.0, 2.0, 4.0], [2.0, 1.0, 4.0, 4.0, 40.0, 40.0]])
 _IN_TABLES /= _IN_TABLES.sum(axis=1, keepdims=True)
 _TABLES = np.array([0.1, 0.2, 0.7])
-DEFAULT_PRIOR = _TABLES @ _IN_TABLES  # before anything is seen of a table
-_NODES = 1.5  # that what is usual counts as much as
+DEFAULT_PRIOR = _TABLES @ _IN_TABLES  # before any count of a table is seen
+_NODES = 1.5  # weight of the prior, in nodes
 _ROUNDS = 6
-_MOST = 1 << 11  # nodes of a level; where there are more, time matters and the noise of each counts little
+_MOST = 1 << 11  # nodes of a level; beyond, time matters and the noise of each counts little
 _NONE = 1e-9  # mass that is not worth sharing
 _LEAST = 1e-18  # variance of a share: less would be lost in rounding
 
 
 class _SharedMass(NamedTuple):
-    """Mass of the last level; how much of each level went to another child than by `mass_from_root`; and the evidence.
+    """Mass shared from the root, and what the levels say of the kind of table."""
 
-    The evidence is the logarithm of the likelihood of what was seen in each kind of table, up to a constant.
-    """
-
-    mass: np.ndarray
-    moved: list[float]
-    evidence: np.ndarray
+    mass: np.ndarray  # of the last level
+    moved: list[float]  # by level, mass that went to another child than by `mass_from_root`
+    evidence: np.ndarray  # log-likelihood of the counts in each kind of table, up to a constant
 
 
 def fit_prior(
     estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[np.ndarray | float], left_shares: Sequence[np.ndarray | float]
 ) -> np.ndarray:
-    """Return how usual each kind of share is in this table: the mean over kinds of tables, by how likely all levels are in each.
-
-    Parameters
-    ----------
-    estimates, root, variances, left_shares
-        As of `posterior_mass`. One level alone tells little of the few nodes near the root, whose shares matter most.
-
-    Returns
-    -------
-    usual : ndarray of shape (n_kinds,)
-        For `posterior_mass`.
-    """
+    """Return how usual each kind of share is in this table: the mean over kinds of tables, by their likelihood over all levels."""
     return prior_from_evidence(_share_mass(estimates, root, variances, left_shares, DEFAULT_PRIOR).evidence)
 
 
 def prior_from_evidence(evidence: np.ndarray) -> np.ndarray:
-    """Return how usual each kind of share is, by the logarithm of the likelihood of what was seen in each kind of table."""
+    """Return how usual each kind of share is, from the log-likelihood of the counts in each kind of table."""
     tables = _TABLES * np.exp(evidence - evidence.max())
     return tables / tables.sum() @ _IN_TABLES
 
@@ -70,25 +55,8 @@ def posterior_mass(
 ) -> tuple[np.ndarray, list[float]]:
     """Share the root's mass downwards, each node by the posterior mean of its left child's share.
 
-    Parameters
-    ----------
-    estimates : list of ndarray, shapes (..., 2**j)
-        Estimated counts of the levels below the root, signed, with noise that is independent from node to node.
-    root : ndarray of shape (...)
-        Mass of each root, non-negative.
-    variances : list of ndarray or float
-        Of the estimates of each level.
-    left_shares : list of ndarray or float
-        Share of a deficit that goes to the left child at each level.
-    usual : ndarray of shape (n_kinds,)
-        From `fit_prior`.
-
-    Returns
-    -------
-    mass : ndarray, shape of the last level
-        Non-negative; siblings sum to their parent.
-    moved : list of float
-        By level of the parents, how much mass went to another child than by `mass_from_root`.
+    The estimates are signed, with noise that is independent from node to node. Returned are the mass of the last level and, by level of the
+    parents, how much mass went to another child than by `mass_from_root`.
     """
     shared = _share_mass(estimates, root, variances, left_shares, usual)
     return shared.mass, shared.moved
@@ -109,26 +77,9 @@ def _share_mass(
 def left_mass(
     mass: np.ndarray, estimates: np.ndarray, variances: np.ndarray | float, share: np.ndarray | float, usual: np.ndarray | None
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """Share the mass of each node between its children, whose estimates lie side by side.
+    """Return the mass of each left child, how much mass the prior `usual` moved to another child, and the evidence for each kind of table.
 
-    Parameters
-    ----------
-    mass : ndarray of shape (..., n_nodes)
-    estimates : ndarray of shape (..., 2 * n_nodes)
-    variances : ndarray of that shape, or float
-    share : ndarray or float
-        Of a deficit, for the left child.
-    usual : ndarray of shape (n_kinds,) or None
-        From `fit_prior`; None: by the estimates alone.
-
-    Returns
-    -------
-    left : ndarray of shape (..., n_nodes)
-        Mass of each left child.
-    moved : float
-        How much went to another child than by the estimates alone.
-    evidence : ndarray of shape (n_tables,)
-        Log-likelihood of what was seen in each kind of table.
+    The estimates of children lie side by side. `share` is that of a deficit for the left child; without `usual` the estimates alone decide.
     """
     left_estimate, right_estimate = estimates[..., 0::2], estimates[..., 1::2]
     raw = left_estimate + share * (mass - left_estimate - right_estimate)
@@ -147,18 +98,18 @@ def left_mass(
 
 
 def interleave_siblings(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the values of a level from those of left and of right children."""
+    """Return the values of a level from those of its left and right children."""
     level = np.empty((*left.shape[:-1], 2 * left.shape[-1]), dtype=left.dtype)
     level[..., 0::2], level[..., 1::2] = left, right
     return level
 
 
 def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the posterior mean of shares seen with normal noise of some variances, and the log-likelihood of each kind of table.
+    """Return the posterior mean of shares observed with normal noise, and the log-likelihood of each kind of table.
 
     A share is normal about a half, or about 0 or 1 (equally often), with one of some deviations. Rows that fall into either half by chance
-    add a variance of 1 / (4 rows) about a half. How often each is so maximizes the likelihood, with a few nodes added that are as usual
-    (expectation and maximization).
+    add a variance of 1 / (4 rows) about a half. The frequencies of the kinds maximize the likelihood, with a few nodes added that have the
+    usual ones (expectation and maximization).
     """
     center = np.repeat([0.5, 0.0, 1.0], [len(_ABOUT_HALF), len(_ABOUT_EDGE), len(_ABOUT_EDGE)])[:, None]
     by_chance = np.repeat([0.25, 0.0], [len(_ABOUT_HALF), 2 * len(_ABOUT_EDGE)])[:, None] / np.maximum(rows, 1.0)
@@ -177,7 +128,7 @@ def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.
 
 
 def _joint_likelihood(weights: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
-    """Return how likely each kind of share is together with what was seen, by node."""
+    """Return the joint likelihood of each kind of share and the observed share, by node."""
     halves = len(_ABOUT_HALF)
     return np.concatenate([weights[:halves], weights[halves:] / 2, weights[halves:] / 2])[:, None] * likelihood
 
@@ -189,6 +140,6 @@ def _responsibility(weights: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
 
 
 def _merge_edges(kinds: np.ndarray) -> np.ndarray:
-    """Add what is about 1 to what is about 0: neither child is favored."""
+    """Add the kinds about 1 to those about 0: neither child is favored."""
     halves, edges = len(_ABOUT_HALF), len(_ABOUT_EDGE)
     return np.concatenate([kinds[:halves], kinds[halves : halves + edges] + kinds[halves + edges :]])

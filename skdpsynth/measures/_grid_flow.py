@@ -1,11 +1,11 @@
-"""Transport over a whole grid of cells: mass goes from cell to cell beside it, so there are a few arcs a cell and not one for each pair.
+"""Transport over a whole grid of cells: mass moves between adjacent cells, so there are a few arcs a cell and not one for each pair.
 
 Where a grid holds all cells of its box, a path of steps along the axes (cityblock), or of a king's moves (chebyshev), that stays in the box
-is as long as the distance of its ends. So a flow over these arcs costs what transport between all pairs does; and a price of each cell that
-changes by at most the cost from cell to cell beside it is 1-Lipschitz.
+is as long as the distance of its ends. So a flow over these arcs costs as much as transport between all pairs does; and prices of cells
+that differ between adjacent cells by at most the cost of the arc are 1-Lipschitz.
 
-Of equally many king's moves those of the fewest steps along axes are taken, so mass goes straight where it can. Prices of a grid of half as
-many cells along each axis, doubled, are near those of the whole: from there few steps are left.
+Among equally many king's moves those of the fewest steps along axes are taken, so mass goes straight where it can. Prices of a grid of half
+as many cells along each axis, doubled, are near those of the whole: from there few steps are left.
 """
 
 import math
@@ -13,34 +13,126 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-
-from skdpsynth.measures._primal_dual import PrimalDual
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 _MOST_AXES = 3  # a cell has 26 neighbors then
-_LONGEST = 512  # cells along an axis: flows along a long way take long to find
-_FEW = 8  # cells along an axis, which are solved from prices of 0
-_FIRST = 2**24  # what the first cost counts of the second, which a cycle through all cells does not make up for
+_LONGEST = 512  # cells along an axis: long flows take long to find
+_FEW = 8  # cells along an axis: fewer are solved from prices of 0
+_FIRST = 2**24  # weight of the first cost, which no cycle through all cells makes up for by the second
 # Of a move along so many axes: its euclidean length, less 1, in units of 0.4142 and, with three axes, near 0.1036.
 _SECOND = {1: (0, 0), 2: (0, 0, 1), 3: (0, 0, 1, 2)}
 _BITS = 60  # of all demands together, where they are scaled to be whole
-_MOST = 1 << (_BITS + 1)  # supply of a cell that is told from more: beyond all demand, and twice that is still an int64
+_MOST = 1 << (_BITS + 1)  # cap of a supply: beyond all demand, and twice that is still an int64
+_CAPACITY_BITS = 30  # of a capacity in scipy's int32; larger amounts are sent in coarser units first
+_FINER_BITS = 10  # bits, from one unit to the next: all arcs together then carry less than 2 ** _CAPACITY_BITS of the rest
+
+
+class PrimalDual:
+    """Least-cost flow by the primal-dual method, from any prices to the best, in whole numbers.
+
+    A price of each node, at least 0, that rises by at most the cost along every arc proves a bound: the sum that all demands pay at their
+    prices, less the sum that all supplies are paid. An arc is tight if it rises by just its cost. A flow over tight arcs that meets all
+    demands, and leaves something only where the price is 0, costs as much as the prices prove, so both are best.
+
+    Arcs list no pair of nodes twice, in neither direction if both cost nothing. `mass` holds supplies, and demands below 0, which the
+    supplies can meet; the first prices satisfy ``price[sink] <= price[source] + cost``.
+    """
+
+    def __init__(self, source: np.ndarray, sink: np.ndarray, cost: np.ndarray, mass: np.ndarray, price: np.ndarray) -> None:
+        n = len(mass)
+        self.source, self.sink, self.cost, self.price = source, sink, cost, price
+        self.supply, self.demand = np.maximum(mass, 0), np.maximum(-mass, 0)
+        self.flow = csr_array((n, n), dtype=np.int64)  # from row to column; negative where it goes the other way
+        self.sent, self.met = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+
+    def solve(self) -> "PrimalDual":
+        """Meet all demands, then use all supplies that have a price, each step at prices that prove more."""
+        # Flow stays on tight arcs: one that would cease to be tight leads out of a set that flow could leave, so it carries none.
+        while True:
+            sent, met, rest = self._push_flow(self.supply - self.sent, self.demand - self.met)
+            self.sent, self.met = self.sent + sent, self.met + met
+            if np.array_equal(self.met, self.demand):
+                break
+            starving = _reachable(rest.T.tocsr(), len(self.price) + 1)  # nodes from which unmet demand could be met
+            self.price = self.price + starving * self._slack(~starving, starving)
+        while True:
+            dear = np.where(self.price > 0, self.supply - self.sent, 0)
+            if not dear.any():
+                return self
+            sent, kept, rest = self._push_flow(dear, np.where(self.price == 0, self.sent, 0))  # in place of what costs nothing to keep
+            self.sent = self.sent + sent - kept
+            full = _reachable(rest, len(self.price))  # nodes that unsent supply could reach
+            if full.any():
+                self.price = self.price - full * min(self._slack(full, ~full), int(self.price[full].min()))
+
+    def _slack(self, outside: np.ndarray, inside: np.ndarray) -> int:
+        """Return the least by which an arc from the first to the second set is not tight."""
+        crossing = np.flatnonzero(outside[self.source] & inside[self.sink])
+        slack = self.price[self.source[crossing]] + self.cost[crossing] - self.price[self.sink[crossing]]
+        return int(slack.min(initial=np.iinfo(np.int64).max))
+
+    def _push_flow(self, give: np.ndarray, take: np.ndarray) -> tuple[np.ndarray, np.ndarray, csr_array]:
+        """Send as much as tight arcs and returned flow allow from nodes that give to nodes that take.
+
+        Return how much each gave and took, and the capacities that are left, with one node more before the first and one after the last.
+        """
+        n, most = len(give), int(min(give.sum(dtype=float), take.sum(dtype=float)))  # a sum of int64 may overflow
+        tight = np.flatnonzero(self.price[self.sink] == self.price[self.source] + self.cost)
+        given, taken = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        shift = max(0, most.bit_length() - _CAPACITY_BITS)
+        while True:
+            rest = self._capacities(tight, give - given, take - taken, shift)
+            moved = maximum_flow(rest, n, n + 1).flow
+            rows, columns, amounts = _entries(moved)
+            amounts = amounts.astype(np.int64) << shift
+            inner = (rows < n) & (columns < n)
+            self.flow = self.flow + csr_array((amounts[inner], (rows[inner], columns[inner])), shape=(n, n))
+            from_first, to_last = rows == n, columns == n + 1
+            given[columns[from_first]] += amounts[from_first]
+            taken[rows[to_last]] += amounts[to_last]
+            if not shift:
+                return given, taken, _drop_zeros(rest - moved)
+            shift = max(0, shift - _FINER_BITS)
+
+    def _capacities(self, tight: np.ndarray, give: np.ndarray, take: np.ndarray, shift: int) -> csr_array:
+        n, most = len(give), 1 << _CAPACITY_BITS
+        gives, takes = np.flatnonzero(give), np.flatnonzero(take)
+        rows, columns, amounts = _entries(self.flow)
+        back = amounts < 0  # flow from the second node may be returned to it
+        at = (
+            np.concatenate([np.full(len(gives), n), takes, self.source[tight], rows[back]]),
+            np.concatenate([gives, np.full(len(takes), n + 1), self.sink[tight], columns[back]]),
+        )
+        bounded = np.concatenate([give[gives], take[takes], np.full(len(tight), most << shift), -amounts[back]]) >> shift
+        capacities = np.minimum(bounded, most).astype(np.int32)
+        return _drop_zeros(csr_array((capacities, tuple(index.astype(np.int32) for index in at)), shape=(n + 2, n + 2)))
+
+
+def _entries(matrix: csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    listed = matrix.tocoo()
+    return listed.row, listed.col, listed.data
+
+
+def _drop_zeros(capacities: csr_array) -> csr_array:
+    capacities.eliminate_zeros()
+    return capacities
+
+
+def _reachable(capacities: csr_array, start: int) -> np.ndarray:
+    """Return which nodes, but the two added ones, can be reached from the start."""
+    is_reached = np.zeros(capacities.shape[0], dtype=bool)
+    is_reached[breadth_first_order(capacities, start, return_predecessors=False)] = True
+    return is_reached[:-2]
 
 
 @dataclass(frozen=True, eq=False)
 class TransportGrid:
-    """The cells of a box, and the moves from each to those beside it.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    cell : ndarray of shape (n_positions,), int
-        Of each position.
-    metric : {"chebyshev", "cityblock"}
-    """
+    """The cells of a box, and the moves from each to those beside it."""
 
     shape: tuple[int, ...]
-    cell: np.ndarray
-    metric: str
+    cell: np.ndarray  # of each position
+    metric: str  # "chebyshev" or "cityblock"
 
     @classmethod
     def of(cls, places: np.ndarray, metric: str, most: int) -> "TransportGrid | None":
@@ -57,22 +149,10 @@ class TransportGrid:
         return cls(shape, cell, metric) if len(np.unique(cell)) == n else None
 
     def transport(self, mass: np.ndarray, created: float, dearest: float) -> tuple[np.ndarray, float, float]:
-        """Meet all demands (negative masses) from the supplies (positive ones) at the least cost, and of equal ones by the fewest steps.
+        """Meet all demands (negative masses) from the supplies at the least cost, and among equal ones by the fewest steps.
 
-        Parameters
-        ----------
-        mass : ndarray of shape (n_positions,)
-        created : float
-            Mass that comes from nowhere, at no cost.
-        dearest : float
-            What a unit of demand costs that rounding left unmet.
-
-        Returns
-        -------
-        residual : ndarray of shape (n_positions,)
-            What is left of the supplies.
-        cost, bound : float
-            The second is at most the least cost.
+        `created` mass comes from nowhere, at no cost; a unit of demand that rounding left unmet costs `dearest`. Returned are the residual
+        of the supplies, the cost, and a lower bound of the least cost.
         """
         amounts = np.zeros(math.prod(self.shape))
         amounts[self.cell] = mass
@@ -90,18 +170,18 @@ class TransportGrid:
 
 @dataclass(frozen=True, eq=False)
 class _Prices:
-    """Of each cell and of created mass: of the first cost, and what the second adds to it."""
+    """Prices of each cell and of created mass."""
 
-    cells: np.ndarray
+    cells: np.ndarray  # of the first cost
     created: int
-    more: np.ndarray
+    more: np.ndarray  # added by the second cost
     more_created: int
 
 
 def _to_whole_numbers(amounts: np.ndarray, created: float) -> tuple[float, np.ndarray, int]:
     """Return (unit, amounts, created) in whole numbers of 1 / unit, with no more demand than there is supply.
 
-    A supply beyond all demand is never sent in full, so what is more than that is cut: one that is large does not make the unit coarse.
+    A supply beyond all demand is never sent in full, so the excess is cut: one large supply does not make the unit coarse.
     """
     demand = float(-amounts[amounts < 0].sum())
     is_whole = demand <= 2.0**_BITS and np.array_equal(amounts, np.rint(amounts)) and created == np.rint(created)
@@ -114,7 +194,7 @@ def _to_whole_numbers(amounts: np.ndarray, created: float) -> tuple[float, np.nd
 
 
 def _moves(shape: tuple[int, ...], metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (source, sink, second cost) of all moves; the second is by how many steps along axes a king's move is longer than one."""
+    """Return (source, sink, second cost) of all moves; the second cost is by how many steps along axes a king's move is longer than one."""
     numbers, arcs = np.arange(math.prod(shape)).reshape(shape), []
     for move in product((-1, 0, 1), repeat=len(shape)):
         n_axes = int(np.count_nonzero(move))
@@ -128,7 +208,7 @@ def _moves(shape: tuple[int, ...], metric: str) -> tuple[np.ndarray, np.ndarray,
 
 
 def _solve_prices(mass: np.ndarray, created: int, metric: str) -> tuple[_Prices, PrimalDual]:
-    """Return the best prices, and prices and a flow that are best of the second cost, too."""
+    """Return the best prices for both costs, and the flow."""
     source, sink, second = _moves(mass.shape, metric)
     start = _Prices(np.zeros(mass.size, dtype=np.int64), 0, np.zeros(mass.size, dtype=np.int64), 0)
     if max(mass.shape) > _FEW:
@@ -156,7 +236,7 @@ def _solve_prices(mass: np.ndarray, created: int, metric: str) -> tuple[_Prices,
 
 
 def _refine_prices(prices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the prices of cells that are half as long, between those of the coarse cells."""
+    """Return the prices of cells that are half as long, interpolated between the coarse cells."""
     values = 2.0 * prices
     for axis, size in enumerate(shape):
         last = values.shape[axis] - 1

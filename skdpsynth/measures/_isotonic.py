@@ -9,28 +9,14 @@ import numpy as np
 def transport_on_a_line(points: np.ndarray, mass: np.ndarray, created: float = 0.0) -> tuple[np.ndarray, float, float]:
     """Cancel the negative mass on a line by moving positive mass as little as possible.
 
-    The flow over the gap after point k is F_k - K_k, with F the cumulative mass and K that of what is left, which must be nondecreasing
-    and end where F ends. So K minimizes the sum of gap * abs(F - K): a weighted L1 isotonic regression, clipped to [0, total].
+    The flow over the gap after point k is F_k - K_k, with F the cumulative mass and K that of the residual, which must be nondecreasing and
+    end where F ends. So K minimizes the sum of gap * abs(F - K): a weighted L1 isotonic regression, clipped to [0, total].
 
-    Where some mass may be created for nothing, K may fall by as much in all; see `_falling`.
+    Where a mass `created`, at most that of the holes, may appear for nothing wherever it is of most use, K may fall by as much in all; see
+    `_nearly_isotonic`.
 
-    Parameters
-    ----------
-    points : ndarray of shape (n_points,)
-        In increasing order.
-    mass : ndarray of shape (n_points,)
-        Signed, with a total that is at least 0 if nothing is created.
-    created : float, default=0.0
-        How much mass appears wherever it is of most use; at most what is negative.
-
-    Returns
-    -------
-    residual : ndarray of shape (n_points,)
-        Non-negative, of the total and what was created; made of sums of the masses, so whole if they are and nothing is created.
-    cost : float
-        Mass times distance.
-    lower_bound : float
-        What a 1-Lipschitz potential proves of `cost`.
+    Points are in increasing order. Returned are the residual, non-negative and made of sums of the masses (so whole if they are and nothing
+    is created); the cost, mass times distance; and the lower bound that a 1-Lipschitz potential proves of it.
     """
     gaps, cumulative = np.diff(points), np.cumsum(mass)
     total = cumulative[-1]
@@ -42,7 +28,7 @@ def transport_on_a_line(points: np.ndarray, mass: np.ndarray, created: float = 0
     left = np.diff(np.concatenate([[mass.dtype.type(0)], kept, [total]]))
     # The largest f <= 0 that is 1-Lipschitz, falls by the gap wherever mass flows, and is -price where it is created: a shortest path
     # along the chain, so two sweeps.
-    least = 1e-14 * np.abs(mass).sum() if created else 0.0  # what is less is rounding
+    least = 1e-14 * np.abs(mass).sum() if created else 0.0  # less is rounding
     most = np.where(left < -least, -price, 0.0)
     forwards, backwards = (_chain_distances(np.where(sign * flow > least, -gaps, gaps)[::sign], most[::sign])[::sign] for sign in (1, -1))
     potential = np.maximum(np.minimum(forwards, backwards), -price)
@@ -51,12 +37,12 @@ def transport_on_a_line(points: np.ndarray, mass: np.ndarray, created: float = 0
 
 
 def _nearly_isotonic(values: np.ndarray, weights: np.ndarray, total: float, created: float) -> tuple[np.ndarray, float]:
-    """The sequence from 0 to `total` that falls by `created` in all and minimizes the sum of ``weights * abs(values - k)``; its price.
+    """Return the sequence from 0 to `total` that falls by `created` in all and minimizes ``sum weights * abs(values - k)``; and its price.
 
-    At a price for each unit of fall the minimum is that of `_penalized_isotonic`; as a function of the price it is concave and piecewise linear,
-    its slope the fall. Two sequences, of more and of less fall than wanted, cost the same at the price where their lines meet. If none
-    costs less there, both are best at that price, so is every mixture, whose cost and fall are linear; else the one that does takes the
-    place of one of the two. Each step finds another line, so this ends.
+    At a price for each unit of fall the minimum is that of `_penalized_isotonic`; as a function of the price it is concave and piecewise
+    linear, its slope the fall. Two sequences, of more and of less fall than wanted, cost the same at the price where their lines meet. If
+    none costs less there, both are best at that price, so is every mixture, whose cost and fall are linear; else the one that does takes
+    the place of one of the two. Each step finds another line, so this ends.
     """
 
     def fall(kept: np.ndarray) -> float:
@@ -83,10 +69,10 @@ def _nearly_isotonic(values: np.ndarray, weights: np.ndarray, total: float, crea
 
 
 def _penalized_isotonic(values: np.ndarray, weights: np.ndarray, total: float, price: float) -> np.ndarray:
-    """K from 0 to `total` that minimize the sum of ``weights * abs(values - k)`` and of `price` times what k falls: O(n log n).
+    """Return K from 0 to `total` that minimizes the sum of ``weights * abs(values - k)`` and of `price` times the fall of k: O(n log n).
 
-    The least cost of what comes before a point is convex in its k, and the next k may rise for nothing and fall at the price, so slopes
-    above 0 and below -price are cut off: what is left of the breakpoints is in two heaps, from above and from below.
+    The least cost of all points before is convex in k, and the next k may rise for nothing and fall at the price, so slopes above 0 and
+    below -price are cut off: the breakpoints that are left are in two heaps, from above and from below.
     """
     rise = [price]  # of the slope at each breakpoint; the first is 0, from which all start
     above, below = [(0.0, 0)], [(0.0, 0)]
@@ -106,7 +92,7 @@ def _penalized_isotonic(values: np.ndarray, weights: np.ndarray, total: float, p
 
 
 def _cut_slopes(heap: list[tuple[float, int]], rise: list[float], excess: float) -> None:
-    """Take `excess` from the rises of the first breakpoints, and leave one, whatever rounding says."""
+    """Take `excess` from the rises of the first breakpoints, and leave one, however floats round."""
     while len(heap) > 1 and rise[heap[0][1]] <= excess:
         at = heapq.heappop(heap)[1]
         excess -= rise[at]
@@ -115,7 +101,7 @@ def _cut_slopes(heap: list[tuple[float, int]], rise: list[float], excess: float)
 
 
 def _isotonic(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Nondecreasing k that minimize the sum of ``weights * abs(values - k)``: O(n log n), by a heap of the slopes of the convex minimum."""
+    """Return nondecreasing k that minimize ``sum weights * abs(values - k)``: O(n log n), by a heap of slopes."""
     heap: list[tuple] = []  # (-breakpoint, by how much the slope of the minimum over prefixes rises there)
     last = np.empty_like(values)
     for k, (value, weight) in enumerate(zip(values.tolist(), weights.tolist(), strict=True)):
@@ -130,6 +116,6 @@ def _isotonic(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _chain_distances(lengths: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Shortest distance to each point of a chain from any point before or itself, beginning with `most` there."""
+    """Return the shortest distance to each point of a chain from any point up to it, beginning with `most` there."""
     reached = np.array([0.0, *itertools.accumulate(lengths.tolist())])
     return reached + np.minimum.accumulate(most - reached)

@@ -13,9 +13,9 @@ from skdpsynth._validation import check_integer, check_memory
 from skdpsynth.measures._sample_blocks import SampleBlocks
 from skdpsynth.persistence import savable
 
-_ROUNDING = 1e-6  # by which weights may miss 1
+_ROUNDING = 1e-6  # of the sum of weights
 _MOST_SAMPLES = 1 << 40  # more than any memory holds
-_MOST_SHOWN = 5  # cells in a notebook
+_MOST_SHOWN = 5  # cells listed in a notebook
 
 
 @savable
@@ -146,7 +146,7 @@ class DiscreteMeasure:
         rng : numpy.random.Generator
             Public randomness: sampling a released measure costs no privacy.
         n_jobs : int, default=None
-            Threads; the rows do not depend on it. None: 1, or what ``joblib.parallel_config`` says.
+            Threads; the rows do not depend on it. None: 1, or as set by ``joblib.parallel_config``.
 
         Returns
         -------
@@ -166,8 +166,8 @@ class DiscreteMeasure:
         Returns
         -------
         blocks : iterator of ndarray of shape (n_rows, n_features)
-            One after the other they are what `sample` returns under the same generator. How many points a cell gets is decided for all
-            blocks together, and each block has an even share of each run of cells.
+            Joined, they are the rows that `sample` returns under the same generator. The number of points of each cell is decided for
+            all blocks together, and each block has an even share of each run of cells.
         """
         return self._deal(n_samples, rng).blocks()
 

@@ -12,15 +12,15 @@ from scipy.sparse import csr_array
 from skdpsynth._validation import short_repr
 from skdpsynth.measures._ortools import solve_in_subprocess
 
-SOLVERS = {"highs": "cvxpy", "ortools": "ortools"}  # by the package that must be installed
+SOLVERS = {"highs": "cvxpy", "ortools": "ortools"}  # by solver, the package that must be installed
 MAX_CELLS = {"highs": 150_000, "ortools": 1_000_000}  # beyond, minutes turn into hours or memory ends
 _LARGEST_COST = 2.0**58  # OR-Tools multiplies costs by the number of nodes, and a little more, in int64
 _LARGEST_SUPPLY = 2.0**50
-_SUPPLY = 2.0**20  # what masses are scaled to sum to for HiGHS, whose tolerances are absolute
-_MOST_WHOLE = 2.0**24  # whole masses are left as they are up to this sum
+_SUPPLY = 2.0**20  # sum to which masses are scaled for HiGHS, whose tolerances are absolute
+_MOST_WHOLE = 2.0**24  # sum up to which whole masses are not scaled
 _TOLERANCE = 1e-9
 _TIGHT = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
-_RICH = 4  # times the median: what a source has beyond that is not near what it has to serve
+_RICH = 4  # times the median: mass of a source beyond that is far from the demand it has to serve
 _SCARCE = 1.1
 _MANY_ARCS = 20_000  # fewer are solved in no time by any method
 _STEPS_A_NODE = 4  # of the simplex method, before another is tried: usual are one or two
@@ -40,7 +40,7 @@ def check_solver(solver: Any) -> str:
 
 @cache
 def _ortools_error() -> str | None:
-    """What a process of its own says of the smallest problem, or None."""
+    """Return the error of a child process on the smallest problem, or None."""
     one = np.ones(1, dtype=np.int64)
     try:
         solve_in_subprocess(source=0 * one, sink=0 * one, cost=one, supply=one, demand=one)
@@ -50,7 +50,7 @@ def _ortools_error() -> str | None:
 
 
 def is_mass_far(supply: np.ndarray, demand: np.ndarray) -> bool:
-    """Whether much of the demand must be met from afar: a few sources hold nearly all that is not needed where it is."""
+    """Return whether much of the demand must be met from afar: a few sources hold nearly all mass that is not needed where it is."""
     return float(np.minimum(supply, _RICH * np.median(supply)).sum()) < _SCARCE * float(demand.sum())
 
 
@@ -63,27 +63,10 @@ def min_cost_flow(
     demand: np.ndarray,
     start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Meet every demand from the supplies over the arcs, at the least cost.
+    """Meet every demand from the supplies over the arcs at the least cost, or raise RuntimeError with the solver's status.
 
-    Parameters
-    ----------
-    solver : {"highs", "ortools"}
-    source, sink : ndarray of shape (n_arcs,), int
-    cost : ndarray of shape (n_arcs,), non-negative
-    supply : ndarray of shape (n_sources,)
-    demand : ndarray of shape (n_sinks,)
-    start : ndarray of shape (n_arcs,), default=None
-        Where to go on from: a flow over these arcs that meets the demands, at the least cost over some of them. It only saves time.
-
-    Returns
-    -------
-    flow : ndarray of shape (n_arcs,)
-        A vertex: whole if supplies and demands are.
-
-    Raises
-    ------
-    RuntimeError
-        With the status, if the solver does not end at an optimum.
+    Costs are non-negative. `start`, a flow that meets the demands at the least cost over some of these arcs, only saves time. The flow is a
+    vertex: whole if supplies and demands are.
     """
     if solver == "ortools":
         return _solve_with_ortools(source, sink, cost, supply, demand)
@@ -93,7 +76,7 @@ def min_cost_flow(
 def _solve_with_highs(
     source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray, start: np.ndarray | None
 ) -> np.ndarray:
-    """HiGHS has absolute tolerances: masses are scaled to them."""
+    """Solve by HiGHS, to whose absolute tolerances masses are scaled."""
     unit, whole = _mass_unit(supply, demand)
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
     found = None if start is None else problem.resume_from(start * unit)
@@ -104,13 +87,13 @@ def _solve_with_highs(
 
 
 def _mass_unit(supply: np.ndarray, demand: np.ndarray) -> tuple[float, bool]:
-    """Return what masses are multiplied by for HiGHS, and whether they are whole."""
+    """Return the factor of masses for HiGHS, and whether they are whole."""
     whole = _are_whole(supply, demand)
     return 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum())), whole
 
 
 class _Problem(NamedTuple):
-    """The linear program of a flow, as HiGHS gets it."""
+    """The linear program of a flow, for HiGHS."""
 
     source: np.ndarray
     sink: np.ndarray
@@ -122,7 +105,7 @@ class _Problem(NamedTuple):
         """Solve it through cvxpy.
 
         The simplex method ends at a vertex, where whole numbers stay whole. Where mass has to go far it takes very many steps, and an
-        interior point method is faster, from which HiGHS then goes to a vertex. What gives up is tried another way.
+        interior point method is faster, from which HiGHS then goes to a vertex. If one method gives up, the next is tried.
         """
         _silence_highs_banner()
         problem, flow = self._program()
@@ -149,7 +132,7 @@ class _Problem(NamedTuple):
         return cp.Problem(cp.Minimize(self.cost @ flow), [leaving @ flow <= self.supply, entering @ flow >= self.demand]), flow
 
     def resume_from(self, start: np.ndarray) -> np.ndarray | None:
-        """Go on from a flow, by HiGHS itself, as cvxpy has no way to say where to start; None if that fails."""
+        """Continue from a flow, by HiGHS itself, as cvxpy takes no start; None if that fails."""
         import highspy
 
         _silence_highs_banner()
@@ -183,7 +166,7 @@ class _Problem(NamedTuple):
         return model
 
     def trimmed(self, flow: np.ndarray) -> np.ndarray:
-        """Cut what brings more than is demanded, which only arcs that cost nothing can do."""
+        """Cut flow beyond the demands, which only arcs that cost nothing can bring."""
         excess = np.bincount(self.sink, flow, minlength=len(self.demand)) - self.demand
         for arc in np.flatnonzero((self.cost == 0) & (flow > 0)):
             cut = min(flow[arc], max(excess[self.sink[arc]], 0.0))
@@ -196,8 +179,8 @@ class _Problem(NamedTuple):
 def _silence_highs_banner() -> None:
     """Keep the banner of HiGHS off stdout.
 
-    HiGHS logs it once a process, and `highspy.Highs()`, which cvxpy calls too, does so before anybody could set an option. The class
-    under it waits for its first callback; with logs to the console off, the banner goes nowhere, and counts as logged.
+    HiGHS logs it once a process, and `highspy.Highs()`, which cvxpy calls too, does so before anybody could set an option. The class under
+    it waits for its first callback; with logs to the console off, the banner goes nowhere, and counts as logged.
     """
     import highspy
 
@@ -208,7 +191,7 @@ def _silence_highs_banner() -> None:
 
 
 def _solve_or_error(problem: Any, options: dict[str, Any]) -> str:
-    """Solve a problem of cvxpy; return what went wrong, in a few words, or nothing.
+    """Solve a problem of cvxpy; return the error in a few words, or nothing.
 
     In the steps of ``problem.solve``, which would warn of a solution that is not used.
     """
@@ -226,7 +209,7 @@ def _solve_or_error(problem: Any, options: dict[str, Any]) -> str:
 
 
 def _solve_with_ortools(source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> np.ndarray:
-    """OR-Tools takes whole numbers: masses that are not are scaled up and rounded, and costs too."""
+    """Solve by OR-Tools, which takes whole numbers: other masses, and costs, are scaled and rounded."""
     unit = 1.0 if _are_whole(supply, demand) and supply.sum() <= _LARGEST_SUPPLY else _LARGEST_SUPPLY / supply.sum()
     supply, demand = (np.rint(mass * unit).astype(np.int64) for mass in (supply, demand))
     # Costs that are multiples of 2**-20 stay exact; the product with the number of nodes must fit into 64 bits.

@@ -1,4 +1,4 @@
-"""A network flow by OR-Tools, in a process of its own: ``python _network.py < problem > flows``.
+"""Minimum-cost flow by OR-Tools, in a process of its own: ``python _ortools.py < problem > flows``.
 
 OR-Tools carries a HiGHS library that cannot be loaded beside the one that cvxpy uses (google/or-tools, issue 5246), so whichever comes
 second in a process fails.
@@ -12,17 +12,11 @@ from typing import Any
 
 import numpy as np
 
-_LEAST_WAIT, _WAIT_AN_ARC = 120.0, 1e-3  # seconds: many times what a child that is alive takes
+_LEAST_WAIT, _WAIT_AN_ARC = 120.0, 1e-3  # seconds: many times as long as a child that is alive takes
 
 
 def solve_in_subprocess(**problem: Any) -> np.ndarray:
-    """Solve in a child process; see `_solve`.
-
-    Raises
-    ------
-    RuntimeError
-        With the solver's status, the child's last line, or what is wrong with its answer.
-    """
+    """Solve in a child process by `_solve`, or raise RuntimeError with the solver's status or the child's last line."""
     message = io.BytesIO()
     np.savez(message, **problem)
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # what this process can import
@@ -33,7 +27,7 @@ def solve_in_subprocess(**problem: Any) -> np.ndarray:
         done = subprocess.run(command, input=message.getbuffer(), capture_output=True, env=paths, check=False, timeout=wait)
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"its process gave no answer in {wait:.0f} s") from None
-    except (OSError, ValueError, TypeError) as error:  # of an interpreter that there is not, say
+    except (OSError, ValueError, TypeError) as error:  # no interpreter, say
         raise RuntimeError(f"its process did not start: {type(error).__name__}") from None
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
@@ -48,7 +42,7 @@ def solve_in_subprocess(**problem: Any) -> np.ndarray:
 
 
 def _solve(source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> np.ndarray:
-    """Return the flow on each arc; all arguments are whole, and what no sink wants goes to a node of its own."""
+    """Return the flow on each arc; all arguments are whole, and the excess of supply goes to a node of its own."""
     from ortools.graph.python import min_cost_flow
 
     n_sources, rest = len(supply), len(supply) + len(demand)

@@ -1,4 +1,4 @@
-"""Binary partitions: cells that are halved again and again, numbered so that leading bits name the ancestors."""
+"""Binary partitions: cells that are halved repeatedly, numbered so that leading bits name the ancestors."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -102,7 +102,7 @@ class BinaryPartition:
         X : ndarray of shape (n_samples, n_features)
             Rows outside the box count as clipped to it.
         finite : bool, default=False
-            Whether all are known to be finite, so that nobody looks for NaN.
+            Whether all are known to be finite, so that no test for NaN is needed.
 
         Returns
         -------
@@ -203,16 +203,7 @@ class BinaryPartition:
         return self.placement(cells, np.full(len(cells), level)).rows(which, rng)
 
     def placement(self, cells: np.ndarray, levels: np.ndarray) -> Placement:
-        """Return what places points in cells of several levels at once.
-
-        Parameters
-        ----------
-        cells, levels : ndarray of shape (n_cells,), int
-
-        Returns
-        -------
-        placement : Placement
-        """
+        """Return the `Placement` that puts points into cells of several levels at once; both arrays have shape (n_cells,)."""
         cells, levels = as_numeric_array(cells, "cells", whole=True), as_numeric_array(levels, "levels", whole=True)
         if cells.shape != levels.shape or (levels < 0).any() or (levels > MAX_DEPTH).any() or (cells < 0).any() or (cells >> levels).any():
             raise ValueError(f"levels must hold the level of each of the cells, from 0 to {MAX_DEPTH}, and cells numbers below 2**level.")
@@ -224,7 +215,7 @@ class BinaryPartition:
         return Placement.of(self.box, codes, cuts.tolist(), self.box.width / 2.0**cuts, levels, sides, self.spread)
 
     def _sort_bits_by_axis(self, cells: np.ndarray, level: int) -> np.ndarray:
-        """Sort the bits of the cells of a level by axis: the coordinates of the lower corner, axis after axis, the first one highest."""
+        """Return the coordinates of lower corners, as bits of one number, axis after axis, the first one highest."""
         n_axes, ends = self.box.n_features, np.cumsum(self.cuts(level)[::-1])[::-1]
         targets = [int(ends[position % n_axes]) - 1 - position // n_axes for position in range(level)][::-1]
         tables = []
@@ -241,7 +232,7 @@ class BinaryPartition:
 
 
 def _check_cells(cells: Any, level: int) -> np.ndarray:
-    """Return numbers of cells of a level, which must be some."""
+    """Return cell numbers of a level, or raise."""
     level = check_integer("level", level, 0, MAX_DEPTH)
     numbers = as_numeric_array(cells, "cells", whole=True)
     if ((numbers < 0) | (numbers >> level > 0)).any():
@@ -256,7 +247,7 @@ def halvings_per_axis(n_axes: int, level: int) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _axis_groups(n_axes: int, depth: int) -> list[_AxisGroup]:
-    """Join axes into numbers of few bits, and give the tables that turn them into bits of the cell number."""
+    """Join axes into numbers of few bits, with the tables that turn them into bits of the cell number."""
     cuts = halvings_per_axis(n_axes, depth).tolist()
     joined: list[list[int]] = []
     for axis, bits in enumerate(cuts):
@@ -277,7 +268,7 @@ def _axis_groups(n_axes: int, depth: int) -> list[_AxisGroup]:
 
 
 def _spread_tables(axis: int, bits: int, n_axes: int, depth: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield ``(shift, table)``: the steps of an axis, a few bits at a time, to where the Morton number has them."""
+    """Yield ``(shift, table)``: the table moves a few bits of the steps of an axis to their places in the Morton number."""
     for low in range(0, bits, _TABLE_BITS):
         values = np.arange(1 << min(_TABLE_BITS, bits - low), dtype=np.int64)
         table = np.zeros_like(values)

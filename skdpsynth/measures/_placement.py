@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _VALUES = 1 << 15  # coordinates placed at a time: the scratch stays in a small cache
-_TILE = 64  # rows that share one line of what is the same for all; also the least that are placed at a time
+_TILE = 64  # rows that share one line of constants; also the least that are placed at a time
 _DRAWN = 1 << 13  # independent offsets drawn at a time, axis after axis
 _CELLS = 1 << 14  # cells unpacked at a time
 _PART = 2.0**-32  # of an offset: a power of two, so that multiplying by it rounds nothing
@@ -17,47 +17,26 @@ _PART = 2.0**-32  # of an offset: a power of two, so that multiplying by it roun
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where points go that fall into rectangular cells of a box; whole-number features get whole numbers.
+    """Points of rectangular cells of a box; whole-number features get whole numbers.
 
-    What is known of a cell is one short row, so a point costs one look-up, instead of one an axis.
-
-    Attributes
-    ----------
-    box : Box
-    known : structured ndarray of shape (n_cells,)
-        Coordinates of the lower corner, in sides of the cell, of the axes up to the last that is cut; and the level.
-    sides : ndarray of shape (n_levels, n_features)
-        Side lengths of the cells of each level.
-    whole : list of _WholeAxis
-    spread : bool
-        Whether points are spread evenly, or at random.
+    All facts about a cell are one short row, so a point costs one look-up, instead of one an axis.
     """
 
     box: Any
-    known: np.ndarray
-    sides: np.ndarray
-    whole: "list[_WholeAxis]"
-    spread: bool
+    known: np.ndarray  # structured: the lower corner, in sides of the cell, of the axes up to the last that is cut; and the level
+    sides: np.ndarray  # of the cells of each level, shape (n_levels, n_features)
+    whole: "list[_WholeAxis]"  # axes of whole numbers
+    spread: bool  # evenly, or at random
 
     @classmethod
     def of(
         cls, box: Any, codes: np.ndarray, bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray, spread: bool
     ) -> "Placement":
-        """Prepare cells, whose lower corners lie on one grid.
+        """Prepare cells whose lower corners lie on one grid.
 
-        Parameters
-        ----------
-        box : Box
-        codes : ndarray of shape (n_cells,), int64
-            Coordinates of the lower corner, as `packed` has them; 62 bits in all at most, 31 an axis.
-        bits : sequence of int
-            How many bits of a code each axis has.
-        steps : ndarray of shape (n_features,)
-            Side lengths of the grid.
-        levels : ndarray of shape (n_cells,), int
-        sides : ndarray of shape (n_features, n_levels)
-            Side lengths of the cells of each level, in steps: powers of two.
-        spread : bool
+        `codes` are the lower corners as `pack_coordinates` makes them, 62 bits in all at most, 31 an axis; `bits` how many each axis has;
+        `steps` the side lengths of the grid; `sides`, shape (n_features, n_levels), those of the cells of each level, in steps: powers of
+        two.
         """
         n_bits = sum(bits)
         levels, shifts = np.asarray(levels, dtype=np.int8), [n_bits - upto for upto in accumulate(bits)]
@@ -78,14 +57,11 @@ class Placement:
         return X
 
     def offsets(self, rng: np.random.Generator) -> "_Kronecker | _IndependentSequence":
-        """Return the random part: points of one sequence are even together."""
+        """Return the random offsets: points of one sequence are even together."""
         return _Kronecker(self.box.n_features, rng) if self.spread else _IndependentSequence(rng)
 
     def near(self, which: np.ndarray) -> "list[CellList]":
-        """Look up lists of cells that stand side by side, shape (n_samples, n_lists); return what is known of each.
-
-        In the order of memory that is one pass.
-        """
+        """Look up lists of cells that stand side by side, shape (n_samples, n_lists): one pass in the order of memory."""
         which = which.astype(np.int64)
 
         def looked_up(table: np.ndarray) -> np.ndarray:
@@ -98,7 +74,7 @@ class Placement:
 
 
 class PointNumbers(NamedTuple):
-    """Numbers of the points of a list, modulo 2**32: those of points that follow each other along the curve are spread evenly."""
+    """Numbers of the points of a list, modulo 2**32: points that follow each other along the curve are spread evenly."""
 
     first: int
     to_next: int
@@ -113,18 +89,9 @@ class CellList(NamedTuple):
     whole: "list[_WholeAxis]"
 
     def write(self, out: np.ndarray, order: np.ndarray, numbers: PointNumbers, offsets: "_Kronecker | _IndependentSequence") -> None:
-        """Write a point of each of the first cells of the list.
+        """Write a point of each of the first cells of the list to `out`, whose rows lie in the cells that the permutation `order` names.
 
-        They are made in the order of the list, where all that is known of them lies side by side, and only then go to their places.
-
-        Parameters
-        ----------
-        out : ndarray of shape (n_samples, n_features)
-        order : ndarray of shape (n_samples,), int64
-            Which cell of the list each row lies in: a permutation.
-        numbers : Numbers
-        offsets : object
-            As `Placement.offsets` makes them.
+        They are made in the order of the list, where all facts about them lie side by side, and only then go to their places.
         """
         points, offsets_of, size = self.scratch.points[: len(out)], offsets.of_list(order, numbers, out.shape[1]), len(self.scratch.words)
         for start in range(0, len(out), size):
@@ -151,7 +118,7 @@ class CellList(NamedTuple):
 
 
 def pack_coordinates(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int) -> np.ndarray:
-    """Return the codes of cells: the coordinates of each axis, which are below ``2**bits``, in one whole number."""
+    """Return the codes of cells: the coordinates of all axes, which are below ``2**bits``, in one whole number."""
     codes = np.zeros(n_cells, dtype=np.int64)
     for coordinate, width in zip(coordinates, bits, strict=True):
         codes <<= width
@@ -160,7 +127,7 @@ def pack_coordinates(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_c
 
 
 def _unpack_codes(codes: np.ndarray, bits: Sequence[int], shifts: Sequence[int], levels: np.ndarray, halvings: np.ndarray) -> np.ndarray:
-    """Return what is known of cells: corners in sides, of which ``2**halvings[axis, level]`` steps make one, and levels.
+    """Return the rows of facts about cells: corners in sides, of which ``2**halvings[axis, level]`` steps make one, and levels.
 
     A row takes a power of two of bytes, because those are looked up fastest.
     """
@@ -178,7 +145,7 @@ def _unpack_codes(codes: np.ndarray, bits: Sequence[int], shifts: Sequence[int],
 
 
 class _Scratch(NamedTuple):
-    """Room to work in on some rows, and what is the same for all of them, row after row: operations run over long lines."""
+    """Working memory for some rows, and constants repeated row after row: operations run over long lines."""
 
     words: np.ndarray  # a coordinate, in parts of 2**-32 of a side: the corner is its upper half, the offset its lower one
     sides: np.ndarray
@@ -206,12 +173,11 @@ class _Kronecker:
         self.steps, self.shifts = _kronecker_steps(n_axes), rng.integers(2**32, size=n_axes, dtype=np.uint32)
 
     def of_list(self, order: np.ndarray, numbers: PointNumbers, n_axes: int) -> "_KroneckerRun":
-        """Return the offsets of a list of points."""
         return _KroneckerRun(self.steps, self.shifts + self.steps * np.uint32(numbers.first % 2**32), numbers.to_next % 2**32)
 
 
 class _KroneckerRun(NamedTuple):
-    """Offsets of points whose numbers are evenly apart, modulo 2**32: so are their offsets along each axis."""
+    """Offsets of points whose numbers are evenly apart, modulo 2**32, as are their offsets along each axis."""
 
     steps: np.ndarray
     first: np.ndarray
@@ -246,25 +212,22 @@ class _DrawnOffsets(NamedTuple):
     offsets: np.ndarray
 
     def write(self, start: int, words: np.ndarray) -> None:
-        """Write the offsets of some points into the lower halves of words."""
         some = self.offsets[start : start + len(words)]
         words[: len(some), :, 0] = some
 
 
 class _WholeAxis(NamedTuple):
-    """An axis of whole numbers: the first of each cell, and how many it has, in parts of an offset."""
+    """An axis of whole numbers."""
 
     number: int
     high: float
-    first: np.ndarray
-    choices: np.ndarray
+    first: np.ndarray  # whole number of each cell
+    choices: np.ndarray  # how many it has, in parts of an offset
 
     def near(self, looked_up: Callable[[np.ndarray], np.ndarray]) -> "_WholeAxis":
-        """Return this for lists of cells."""
         return self._replace(first=looked_up(self.first), choices=looked_up(self.choices))
 
     def of_list(self, i: int) -> "_WholeAxis":
-        """Return this for one of them."""
         return self._replace(first=self.first[i], choices=self.choices[i])
 
     def place(self, some: slice, offsets: np.ndarray, out: np.ndarray) -> None:
@@ -282,7 +245,7 @@ def _whole_axis(box: Any, axis: int, coordinates: np.ndarray, sides: np.ndarray,
 
 @lru_cache(maxsize=4)
 def _multiples(n_axes: int, to_next: int, n_points: int) -> np.ndarray:
-    """Return how far the offsets of so many points are from that of the first, shape (n_points, n_axes)."""
+    """Return how far the offsets of the points are from that of the first, shape (n_points, n_axes)."""
     multiples = np.arange(n_points, dtype=np.uint32)[:, None] * (_kronecker_steps(n_axes) * np.uint32(to_next))
     multiples.setflags(write=False)
     return multiples
@@ -291,7 +254,7 @@ def _multiples(n_axes: int, to_next: int, n_points: int) -> np.ndarray:
 def _whole_numbers(box: Any, axis: int, coordinate: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first whole number of each cell of an axis and how many it has (none: the nearest to its middle, and 1).
 
-    A number is of the cell that `Box.column_steps` says it is in, whatever the rounding.
+    A number belongs to the cell that `Box.column_steps` puts it into, whatever the rounding.
     """
     low, high = box.low[axis], box.high[axis]
     parts = np.rint(box.width[axis] / side)
@@ -312,7 +275,7 @@ def _whole_numbers(box: Any, axis: int, coordinate: np.ndarray, side: np.ndarray
 
 
 def _kronecker_steps(n_axes: int) -> np.ndarray:
-    """Steps of the R_d sequence, modulo 2**32: 1/g, 1/g**2, ... with g**(d+1) = g + 1.
+    """Return the steps of the R_d sequence, modulo 2**32: 1/g, 1/g**2, ... with g**(d+1) = g + 1.
 
     Source: M. Roberts (2018), the generalized golden ratio.
     """

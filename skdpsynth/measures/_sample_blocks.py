@@ -1,4 +1,4 @@
-"""The rows of a sample, dealt to blocks that can be made one by one."""
+"""Rows of a sample in blocks that can be made one by one, or in threads."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,14 +10,14 @@ from skdpsynth._parallel import run_all
 from skdpsynth.measures._placement import CellList, PointNumbers
 
 _DECK = 1 << 24  # points listed at a time, 4 bytes each
-_ROWS = 1 << 14  # of a block: what is known of its points stays in a cache of their own
+_ROWS = 1 << 14  # of a block: all facts about its points stay in a cache
 _LEAST_ROWS = 1 << 10
 _CELLS = 1 << 19  # of rows times features in a block, where rows are wide
 _SLAB = 16  # blocks that are looked up together: their points are neighbors in memory
 
 
 class _Slab(NamedTuple):
-    """Some neighboring blocks of a deck."""
+    """Neighboring blocks of a deck."""
 
     start: int  # row of the sample
     which: np.ndarray  # cells of the points, shape (n_points, n_blocks); the last may be beyond a block's end
@@ -31,18 +31,9 @@ class _Slab(NamedTuple):
 class SampleBlocks:
     """Points of cells, in an order along a curve, dealt in turn to blocks as cards are to players, and shuffled within each.
 
-    So all blocks have the same number of points up to one, and so do they of the points of each run of cells: a block is an even part of
-    the sample. Which of the blocks begins is random, hence a point is as likely to stand in one place as in any other. A block knows its
-    points by itself and has random bits of its own, so that blocks can be made in any order, and in threads.
-
-    Parameters
-    ----------
-    partition : object with the partition protocol
-    cells, levels : ndarray of shape (n_cells,), int
-        Along the curve.
-    counts : ndarray of shape (n_cells,), int64
-        Points of each cell, at least 1.
-    rng : numpy.random.Generator
+    So all blocks have the same number of points up to one, and of the points of each run of cells too: a block is an even part of the
+    sample. Which of the blocks begins is random, hence a point is as likely to stand in one place as in any other. A block knows its points
+    by itself and has random bits of its own, so that blocks can be made in any order, and in threads.
     """
 
     def __init__(self, partition: Any, cells: np.ndarray, levels: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
@@ -55,7 +46,6 @@ class SampleBlocks:
         self.offsets: Any = None if self.placement is None else self.placement.offsets(rng)
 
     def rows(self, n_jobs: int | None) -> np.ndarray:
-        """Return all rows."""
         if self.placement is None:
             return np.concatenate(list(self.blocks()))
         X = np.empty((self.n_samples, self.placement.box.n_features))
@@ -63,7 +53,7 @@ class SampleBlocks:
         return X
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """Yield the same rows, a block at a time."""
+        """Yield the rows, a block at a time."""
         for slab in self._slabs():
             rng = self._rng(slab.start + 1)
             if self.placement is None:
@@ -93,8 +83,8 @@ class SampleBlocks:
                 start += sum(sizes)
 
     def _listed(self, deck: int, n_decks: int, beyond: int) -> np.ndarray:
-        """Return the cells of every so-manieth point, those with numbers that are `deck` modulo `n_decks`, and the last some times more."""
-        # Of the numbers below e, (e - deck) / n_decks rounded up are such ones.
+        """Return the cells of every n-th point, n = `n_decks`, from number `deck` on; the last point is repeated `beyond` times."""
+        # (e - deck) / n_decks, rounded up, is how many of these numbers are below e.
         upto = self.upto if n_decks == 1 else (self.upto + (n_decks - 1 - deck)) // n_decks
         counts = np.diff(upto, prepend=0)
         counts[-1] += beyond

@@ -27,7 +27,7 @@ _EMPTY = 8  # cells of a grid for each weight that is not zero
 _FEW_HOLES = 500  # for which a linear program over arcs to near donors takes no time
 _RICH = 4  # times as much, from one class of donors to the next
 _RICH_LISTED = 3
-_BLOCK = 1 << 21  # distances that are held at a time
+_BLOCK = 1 << 21  # distances in memory at a time
 _MOST_ROUNDS = 60
 _PATIENCE = 3  # rounds with few new arcs a hole; then more and more, and all of a small problem
 _ALL_ARCS = 300_000
@@ -91,8 +91,8 @@ def nearest_probability_measure(
         Finite, of any sign.
     metric : {"chebyshev", "cityblock", "euclidean"}, default="chebyshev"
     total : float, default=1.0
-        What `signed_weights` would sum to without noise: 1, or n for noisy counts of n rows. The weights of the result are
-        probabilities, whatever it is.
+        The sum of `signed_weights` without noise: 1, or n for noisy counts of n rows. The weights of the result are
+        probabilities in either case.
     solver : {"highs", "ortools"}, default="highs"
         "highs": a linear program through cvxpy. "ortools": the same program as a network flow; the package must be installed. It is many
         times faster where mass has to move far (few positive weights among many negative ones). On a line neither is needed, nor on a
@@ -112,7 +112,7 @@ def nearest_probability_measure(
 
     See Also
     --------
-    NearestMeasure : What it returns.
+    NearestMeasure : Its result.
     SignedMeasureMechanism : Uses it on noisy counts.
 
     Notes
@@ -122,10 +122,10 @@ def nearest_probability_measure(
     order of the positions, and any other way would be as near. Between equal transports over a grid the one of least euclidean cost
     is chosen (among the arcs listed).
 
-    With more than 500 holes on a whole grid of one step, and a metric that is not euclidean, masses go from cell to cell beside it: that
+    With more than 500 holes on a whole grid of one step, and a metric that is not euclidean, mass moves between adjacent cells: that
     is the same distance, over a few arcs a cell. The flow is found in whole numbers by the primal-dual method, from the prices of coarser
-    and coarser grids, with either solver, and of equal transports one of the least cityblock cost. The grid has up to three dimensions,
-    512 cells along each, and at least one in eight of its cells has a weight that is not zero.
+    and coarser grids, with either solver, and among equal transports one of the least cityblock cost is taken. The grid has up to three
+    dimensions, 512 cells along each, and at least one in eight of its cells has a weight that is not zero.
 
     References
     ----------
@@ -143,7 +143,7 @@ def nearest_probability_measure(
     (0.03, True)
     """
     positions, mass, total = _check_arguments(positions, signed_weights, metric, total, solver)
-    with np.errstate(all="ignore"):  # what is too small to tell apart is lost, as with all floats
+    with np.errstate(all="ignore"):  # numbers too small for floats are lost
         space = _Space.of(positions, metric)
         if not 2.0**-300 < total < 2.0**300:  # in units near the total no ratio overflows or is lost
             mass, total = mass / _nearest_power_of_two(total), total / _nearest_power_of_two(total)
@@ -199,28 +199,17 @@ def _certify(weights: np.ndarray, value: float, lower_bound: float, metric: str,
 
 
 def _nearest_power_of_two(value: float) -> float:
-    """A power of two near a positive number: dividing by it rounds nothing (but what becomes too small)."""
+    """Return a power of two near a positive number: dividing by it rounds nothing (but numbers that become too small)."""
     return 2.0 ** max(-1000, round(math.log2(value)))
 
 
 @dataclass(frozen=True, eq=False)
 class _Space:
-    """Positions in units in which a grid is whole, and so are its distances.
+    """Positions in units in which a grid is whole, and so are its distances."""
 
-    Attributes
-    ----------
-    places : ndarray of shape (n_positions, n_varied)
-        Without the features in which all are at one place, as these change no distance.
-    unit : float
-        Of the places, in those of the positions.
-    is_whole : bool
-        Whether all distances are whole numbers of units.
-    metric : str
-    """
-
-    places: np.ndarray
-    unit: float
-    is_whole: bool
+    places: np.ndarray  # without the features in which all are at one place, as these change no distance
+    unit: float  # of places, in those of positions
+    is_whole: bool  # whether all distances are whole numbers of units
     metric: str
 
     @classmethod
@@ -237,7 +226,6 @@ class _Space:
         return cls(places, unit * width, step is not None and metric != "euclidean", metric)
 
     def diameter(self) -> float:
-        """Return the largest distance between two positions, in their units."""
         return _diameter(self.places, self.metric) * self.unit
 
 
@@ -264,13 +252,13 @@ def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: An
 def _as_numbers(values: Any, name: str) -> np.ndarray:
     array = as_array(values)
     if array.dtype.kind in "iufbO":
-        with suppress(Exception):  # whose text quotes the value
+        with suppress(Exception):  # its text would quote the value
             return array.astype(float)
     raise ValueError(f"{name} must hold real numbers, got {type(values).__name__} of something else; convert them first.")
 
 
 class _Transport:
-    """Positive masses ("donors") to holes, over a growing list of arcs; `whole`: all distances are whole numbers."""
+    """Transport of positive masses ("donors") to holes, over a growing list of arcs; `whole`: all distances are whole numbers."""
 
     def __init__(self, positions: np.ndarray, mass: np.ndarray, created: float, metric: str, whole: bool, solver: str) -> None:
         self.mass, self.metric, self.solver = mass, metric, solver
@@ -326,7 +314,7 @@ class _Transport:
         return residual, cost, max(bound, 0.0), n_rounds
 
     def _rich_arcs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Arcs (hole, donor, cost) from the nearest of the donors that have much, of those that have very much, and so on."""
+        """Return arcs (hole, donor, cost) from the nearest of the donors that have much, of those that have very much, and so on."""
         supply, p = self.supply[: len(self.donors)], NORMS[self.metric]
         found, least = [], _RICH * float(np.median(supply))
         while (supply > least).any():
@@ -340,7 +328,7 @@ class _Transport:
         return hole[first], donor[first], cost[first]
 
     def _first_arcs(self) -> "_Arcs":
-        """The nearest donors of each hole, and the two that nothing is near to."""
+        """Return arcs from the nearest donors of each hole, and from the two donors that have no place."""
         n_donors, n_holes = len(self.donors), len(self.holes)
         listed = min(self.listed, self.near.shape[1])
         arcs = _Arcs(np.repeat(np.arange(n_holes), listed), self.near[:, :listed].ravel(), self.near_cost[:, :listed].ravel())
@@ -395,7 +383,7 @@ class _Transport:
     def _promising_arcs(
         self, arcs: "_Arcs", reduced: np.ndarray, holes: np.ndarray, donors: np.ndarray, cost: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """The arcs of negative reduced cost that are not listed, the most promising of each hole."""
+        """Return the arcs of negative reduced cost that are not listed, the most promising of each hole."""
         if not reduced.size or reduced.min() >= -self.tolerance:
             return (np.zeros(0, dtype=np.int64),) * 2 + (np.zeros(0),)
         worth = np.flatnonzero(reduced.min(axis=1) < -self.tolerance)
@@ -421,21 +409,21 @@ class _Arcs:
         return _Arcs(*(np.concatenate(pair) for pair in ((self.hole, hole), (self.donor, donor), (self.cost, cost))))
 
     def place(self, hole: np.ndarray, donor: np.ndarray) -> np.ndarray:
-        """Return where each of the pairs is listed, or would be."""
+        """Return the index of each pair (of a pair that is not listed, where it would be)."""
         span = np.int64(max(self.donor.max(), donor.max(initial=0)) + 1)
         return np.minimum(np.searchsorted(self.hole * span + self.donor, hole * span + donor), len(self.hole) - 1)
 
     def has(self, hole: np.ndarray, donor: np.ndarray) -> np.ndarray:
-        """Whether each of the pairs is listed."""
+        """Return whether each of the pairs is listed."""
         at = self.place(hole, donor)
         return (self.hole[at] == hole) & (self.donor[at] == donor)
 
 
 def _potentials(arcs: _Arcs, flow: np.ndarray, n_donors: int, tolerance: float, most: float) -> tuple[np.ndarray, np.ndarray]:
-    """Least prices of donors (>= 0) and charges of holes under which no listed arc is worth more and those with flow just pay.
+    """Return the least prices of donors (>= 0) and charges of holes under which no listed arc is worth more and those with flow just pay.
 
-    A longest path from zero: charge = price + cost along flow, price >= charge - cost along every arc. It ends if the flow is optimal;
-    if it is not, prices grow round a cycle until they pass `most`.
+    A longest path from zero: charge = price + cost along flow, price >= charge - cost along every arc. It ends if the flow is optimal; if
+    it is not, prices grow around a cycle until they pass `most`.
     """
     starts = np.searchsorted(arcs.hole, np.arange(arcs.hole[-1] + 1))
     largest = np.maximum.reduceat(flow, starts)

@@ -16,38 +16,27 @@ _LEAST = 1e-9  # rows
 
 
 class _SiblingCounts(NamedTuple):
-    """Siblings of one level that some part counted: their parents in order, the sums of the counts of both, and of what they stand for."""
+    """Siblings of one level and their counts."""
 
-    parents: np.ndarray
-    estimates: np.ndarray
+    parents: np.ndarray  # of siblings that some part counted, in order
+    estimates: np.ndarray  # sums of the counts of both
     variances: np.ndarray
-    counted: np.ndarray
+    counted: np.ndarray  # rows that these stand for
 
 
 class _Cells(NamedTuple):
-    """Cells of one level and their mass, and the evidence of their siblings for each kind of table."""
+    """Cells of one level and their mass."""
 
     cells: np.ndarray
     mass: np.ndarray
-    evidence: np.ndarray
+    evidence: np.ndarray  # of the siblings, for each kind of table
 
 
 def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> DiscreteMeasure:
     """Return the measure of the union of disjoint rows, each part of which was counted by itself.
 
-    The counts of a cell add up, and so do the variances of their noise. So noise is taken for what it is once, in the sums: mass that each
-    part made of its own noise would add up too.
-
-    Parameters
-    ----------
-    parts : sequence of TwoStages
-        Over one space, with cells that are numbered alike.
-    numbers : sequence of float
-        How many rows of the union each part stands for.
-
-    Returns
-    -------
-    measure : DiscreteMeasure
+    The counts of a cell add up, and so do the variances of their noise. So noise is removed once, from the sums: mass that each part made
+    of its own noise would add up too. The parts number their cells alike; `numbers` tells how many rows of the union each part stands for.
     """
     levels, n_all = _add_parts(parts, numbers), float(sum(numbers))
     noise_free = parts[-1].noise_free
@@ -68,7 +57,7 @@ def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> Di
 
 
 def _add_parts(parts: Sequence[TwoStages], numbers: Sequence[float]) -> list[_SiblingCounts]:
-    """Add up what all parts say of the levels 1, 2, ..."""
+    """Add up the counts of all parts at the levels 1, 2, ..."""
     found = defaultdict(list)
     for part, number in zip(parts, numbers, strict=True):
         weight = number / part.n
@@ -100,9 +89,9 @@ def _share_mass(levels: Sequence[_SiblingCounts], n_all: float, usual: np.ndarra
 
 
 def _n_rows_counted(pairs: _SiblingCounts, whole: np.ndarray, n_all: float, noise_free: bool) -> np.ndarray:
-    """Return how many rows of each parent are of the parts that counted its children.
+    """Return how many rows of each parent are in the parts that counted its children.
 
-    As large a share as of all rows, unless the counts themselves are clear of that; and all but what the other parts can hold.
+    The same share as of all rows, unless the counts themselves are clear of that; and at least all that the other parts cannot hold.
     """
     seen = pairs.estimates[0::2] + pairs.estimates[1::2]
     reach = 0.0 if noise_free else _CLEAR * np.sqrt(pairs.variances[0::2] + pairs.variances[1::2])

@@ -1,4 +1,4 @@
-"""How the classes of a stratum differ in their columns, told apart from noise by all columns together."""
+"""Differences between the classes of a stratum, told apart from noise by all columns together."""
 
 import math
 from collections.abc import Sequence
@@ -18,26 +18,16 @@ _LEAST_ORDERED = 3  # codes
 def shrink_class_contrasts(
     one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, is_ordered: Sequence[np.ndarray]
 ) -> tuple[NoisyTables, NoisyTables]:
-    """Return tables in which classes differ as much as they are expected to, given the noisy tables.
+    """Return tables in which classes differ as much as is expected given the noisy tables of `Estimates`.
 
-    A column of which all classes have their share of rows is a multiple of these shares at each code. What is orthogonal to them is a
-    contrast, whose noise is independent; of ordered codes it is written in cosines, as it is often smooth. Most contrasts are small
-    against their noise, and a few are not. So all of all columns are taken as drawn from one mixture of normal distributions around 0,
-    whose weights they tell, and each becomes its mean given its noisy value: small ones vanish, large ones stay. Without that, whoever
-    predicts the class sums the noise of all columns up.
+    A column of which all classes have their share of rows is a multiple of these shares at each code. The part that is orthogonal to them
+    is a contrast, whose noise is independent; of ordered codes it is written in cosines, as it is often smooth. Most contrasts are small
+    against their noise, and a few are not. So the contrasts of all columns are taken as drawn from one mixture of normal distributions
+    around 0, whose weights they tell, and each becomes its mean given its noisy value: small ones vanish, large ones stay. Otherwise a
+    classifier trained on synthetic rows would sum the noise of all columns up. `is_ordered` says which codes of each column have an order:
+    the first ones.
 
-    References
-    ----------
-    Stephens (2017), "False discovery rates: a new deal", equations 2 to 5; Robbins (1956) on empirical Bayes.
-
-    Parameters
-    ----------
-    one_way, two_way : NoisyTables
-        From `Estimates`.
-    totals : ndarray of shape (n_classes,)
-        Number of rows of each class.
-    is_ordered : sequence of bool ndarray
-        Which codes of each column have an order: the first ones.
+    References ---------- Stephens (2017), "False discovery rates: a new deal", equations 2 to 5; Robbins (1956) on empirical Bayes.
     """
     n_classes = len(totals)
     if n_classes == 1 or one_way.variance <= _EXACT * np.sum(totals) ** 2:
@@ -60,7 +50,7 @@ def shrink_class_contrasts(
 
 
 def _posterior_means_by_column(noisy: Sequence[np.ndarray], free: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
-    """Return each array with what is expected of its free columns, and the mean variance that is left."""
+    """Return each array with the posterior means of its free columns, and the mean variance that is left."""
     means, left = posterior_means(np.hstack([part[:, is_free] for part, is_free in zip(noisy, free, strict=True)]))
     told = [np.zeros_like(part) for part in noisy]
     ends = np.cumsum([is_free.sum() for is_free in free])
@@ -70,18 +60,9 @@ def _posterior_means_by_column(noisy: Sequence[np.ndarray], free: Sequence[np.nd
 
 
 def posterior_means(values: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the means of vectors given their noisy values, and the mean variance that is left of a number.
+    """Return the posterior means of vectors, shape (n_numbers, n_vectors), and the mean variance that is left of a number, from 0 to 1.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_numbers, n_vectors)
-        With normal noise of variance 1. The law of a vector has no direction.
-
-    Returns
-    -------
-    means : ndarray of shape (n_numbers, n_vectors)
-    left : float
-        From 0 to 1.
+    Their noise is normal of variance 1. The law of a vector has no direction.
     """
     squares = (values**2).sum(axis=0)[:, None]
     top = math.ceil(math.log2(max(1.0, float(squares.max(initial=0.0)))) / 2)
@@ -100,7 +81,7 @@ def posterior_means(values: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _free_coefficients(is_ordered: np.ndarray) -> np.ndarray:
-    """Return which coefficients noise moves: of codes that are all ordered, the first cosine is the sum, which is 0."""
+    """Return which coefficients noise moves: if all codes are ordered, the first cosine is the sum, which is 0."""
     return np.arange(len(is_ordered)) >= int(is_ordered.all() and len(is_ordered) >= _LEAST_ORDERED)
 
 

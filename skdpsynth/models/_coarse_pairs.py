@@ -18,28 +18,16 @@ _CHANCE = 1 / 2000
 @savable
 @dataclass(frozen=True, eq=False)
 class CoarsePairs:
-    """Noisy interactions of all pairs of columns, whose codes are merged into groups.
+    """Noisy interactions of all pairs of columns, whose codes are merged into groups."""
 
-    Attributes
-    ----------
-    groups : tuple of ndarray of shape (size,), int64
-        Of each column, the group of each code.
-    interactions : ndarray of shape (n_groups, n_groups), float32
-        Of the groups of all columns, one after the other: frequencies of pairs of groups less their means over the rows and over the
-        columns of each table. Symmetric, and 0 within a column.
-    deviation : float
-        Of the noise of a number before it was centered; 0 without noise.
-    n_rows : float
-    """
-
-    groups: tuple[np.ndarray, ...]
-    interactions: np.ndarray
-    deviation: float
+    groups: tuple[np.ndarray, ...]  # of each column, the group of each code
+    interactions: np.ndarray  # shape (n_groups, n_groups), float32: doubly centered frequencies of pairs, 0 within a column
+    deviation: float  # of the noise of a number before it was centered; 0 without noise
     n_rows: float
 
     @classmethod
     def of(cls, released: NoisyTables | NoisyInteractions, groups: Sequence[np.ndarray], n: float) -> "CoarsePairs":
-        """Take what tables of pairs, or their interactions, of about n rows say beyond their margins."""
+        """Take the interactions from tables of pairs of about n rows, or from their interactions."""
         sizes = np.array([int(group.max()) + 1 for group in groups])
         starts, variances = starts_of(sizes), [0.0]
         slices = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
@@ -65,20 +53,20 @@ class CoarsePairs:
         return np.repeat(np.arange(len(self.groups)), self.sizes)
 
     def only(self, columns: Sequence[int]) -> "CoarsePairs":
-        """Return what it says of some columns, in the order that is given."""
+        """Return the interactions of some columns, in this order."""
         kept = self.codes_of(columns)
         return replace(self, groups=tuple(self.groups[column] for column in columns), interactions=self.interactions[np.ix_(kept, kept)])
 
     def codes_of(self, columns: Sequence[int]) -> np.ndarray:
-        """Return the places of the groups of some columns, one column after the other."""
+        """Return the indices of the groups of some columns, one column after the other."""
         starts, sizes = starts_of(self.sizes), self.sizes
         return np.concatenate([starts[column] + np.arange(sizes[column]) for column in columns])
 
     def grouping_matrix(self, columns: Sequence[int]) -> Any:
         """Return a sparse matrix of shape (n_groups, n_codes).
 
-        From probabilities of the codes of `columns`, one after the other, it makes those of the groups of all columns, in their own
-        order, less their mean over each column: so ``Q @ Q.T`` are interactions where ``P @ P.T`` are frequencies of pairs.
+        From probabilities of the codes of `columns`, one after the other, it makes those of the groups of all columns, in their own order,
+        less their mean over each column: so ``Q @ Q.T`` are interactions where ``P @ P.T`` are frequencies of pairs.
         """
         from scipy.sparse import csr_array
 
@@ -95,16 +83,11 @@ class CoarsePairs:
         return csr_array(table, shape=(len(self.interactions), before))
 
     def dependence(self, expected: np.ndarray) -> np.ndarray:
-        """Return how far the table of each pair is from what is expected, shape (n_columns, n_columns).
+        """Return how far the table of each pair is from the expected interactions, shape (n_columns, n_columns).
 
-        The sum over a table, in variances of the noise, is chi squared with f degrees of freedom where noise is all that there is: f in
-        the mean, and more than q in one table of 2,000. Returned is its excess over f, in multiples of q - f, so that tables of all
-        sizes pass 1 by chance equally often. Without noise, squared rows take the place of variances.
-
-        Parameters
-        ----------
-        expected : ndarray of shape (n_groups, n_groups)
-            Interactions.
+        The sum over a table, in variances of the noise, is chi squared with f degrees of freedom where there is nothing but noise: f in the
+        mean, and more than q in one table of 2,000. Returned is its excess over f, in multiples of q - f, so that tables of all sizes pass
+        1 by chance equally often. Without noise, squared rows take the place of variances.
         """
         square = (self.interactions - expected).astype(float) ** 2 / (self.deviation or 1 / self.n_rows) ** 2
         starts, each = starts_of(self.sizes), np.maximum(self.sizes - 1, 1)

@@ -1,4 +1,4 @@
-"""Which columns belong together, as far as noisy tables tell."""
+"""Blocks of columns that depend on each other, as far as noisy tables tell."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from skdpsynth.persistence import savable
 
 _MAX_BLOCK_SIZE = 12  # the most columns of a block
-_MIN_GROUPS = 3  # of a nominal column of more codes; others have two
+_MIN_GROUPS = 3  # of a nominal column with more codes
 _MAX_GROUPS = 2048  # of all columns, up to which nominal ones have more: a model of so many takes about ten seconds
 
 Block = tuple[int, ...]
@@ -19,44 +19,28 @@ Block = tuple[int, ...]
 @savable
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
-    """Tables over some of the columns, in each class of rows, as they were released together.
+    """Tables over some of the columns, in each class of rows, as they were released together."""
 
-    Attributes
-    ----------
-    tables : dict of tuple of int to ndarray of shape (n_classes, ...)
-        By the columns of each.
-    variance : float
-        Of the noise of each count; 0 without noise.
-    """
-
-    tables: Mapping[Block, np.ndarray]
-    variance: float
+    tables: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...)
+    variance: float  # of the noise of each count; 0 without noise
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise of a count."""
         return math.sqrt(self.variance)
 
 
 def shares_of(totals: np.ndarray) -> np.ndarray:
-    """Return numbers that are not negative as shares of their sum; equal ones if all are 0."""
+    """Return non-negative numbers as shares of their sum; equal ones if all are 0."""
     whole = totals.sum()
     return totals / whole if whole > 0 else np.full(len(totals), 1 / len(totals))
 
 
 def merge_codes(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.ndarray]:
-    """Merge the codes of each column into groups of about equal mass; of each column, the group of each code.
+    """Merge the codes of each column into groups of about equal mass; return, for each column, the group of each code.
 
-    Ordered codes have two groups: a trend shows in any two. What nominal codes share with other columns may lie between any of them, and
-    a group hides it, whatever the noise. A row moves the interactions of a pair hardly more where there are more codes, and the factors
+    Ordered codes have two groups of neighbors: a trend shows in any two. A dependence of nominal codes may lie between any of them, and a
+    group hides it, whatever the noise. The sensitivity of the interactions of a pair hardly grows with the number of codes, and the factors
     are few, so the noise of more counts hardly moves them. So each nominal code is a group by itself, unless these are too many to fit.
-
-    Parameters
-    ----------
-    one_way : NoisyTables
-        Of each column.
-    is_nominal : sequence of bool
-        A nominal column gets groups of any codes, others two groups of neighbors.
     """
     counts = [table.sum(axis=0) for table in one_way.tables.values()]
     sizes = [len(each) if nominal else 2 for each, nominal in zip(counts, is_nominal, strict=True)]
@@ -69,12 +53,8 @@ def merge_codes(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.nda
 def join_into_blocks(dependence: np.ndarray, tied: Sequence[Sequence[int]] = ()) -> list[Block]:
     """Join columns into blocks of at most 12, the most dependent first; at least two are joined.
 
-    Parameters
-    ----------
-    dependence : ndarray of shape (n_columns, n_columns)
-        How far each pair is from what is expected: about 0 where noise is all that there is, and hardly ever more than 1.
-    tied : sequence of sequence of int, default=()
-        Sets of columns that share a block, however many they are.
+    The dependence of a pair is about 0 where there is nothing but noise, and hardly ever more than 1. Columns that are `tied` share a
+    block, however many they are.
     """
     blocks: dict[int, Block] = {i: (i,) for i in range(len(dependence))}
     for together in tied:
@@ -100,12 +80,11 @@ def max_pair_counts(sizes: Sequence[int], in_blocks: bool) -> int:
 
 
 def pairs_within(blocks: Sequence[Block]) -> list[tuple[int, int]]:
-    """Return the pairs of columns within blocks."""
     return [pair for block in blocks for pair in combinations(block, 2)]
 
 
 def _equal_mass_groups(noisy: np.ndarray, most: int) -> np.ndarray:
-    """Merge codes into groups of about equal mass: `most` of any codes, each into the lightest so far; where it is 0, two of neighbors."""
+    """Merge codes into groups of about equal mass: `most` of any codes, each into the lightest so far; if 0, two of neighbors."""
     mass = np.maximum(noisy, 0).astype(float)
     if not most or len(mass) <= 2:
         upto = np.cumsum(mass) - mass / 2

@@ -1,20 +1,82 @@
-"""Missing cells of given rows, drawn from the law of the model given the cells that are there."""
+"""Missing cells of given rows, drawn from the model's law given the known cells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.domain import Tie
+from skdpsynth.models._differences import MIN_LEAD, DifferenceSampler, remaining_bin_ends
 from skdpsynth.models._imputation_constraints import ConstraintImputer
-from skdpsynth.models._impute_differences import DifferenceImputer
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.models._posterior import Posterior
 from skdpsynth.models._row_sampling import BinSampler
+from skdpsynth.models._within_bin import MemberColumn
 
 _ROWS = 1 << 16  # at once, as many as `BinSampler` takes
 _CHOICES = 8  # draws of rows in which a number is given beside one that is not, of which one is taken
-_TRIES = 8  # draws of rows that break a rule, after which numbers move within their bins
+_TRIES = 8  # draws of rows that break a rule, before numbers move within their bins
+Columns = Mapping[Hashable, np.ndarray]
+
+
+class DifferenceImputer:
+    """Two columns with a difference law, of which some cells are given."""
+
+    def __init__(self, draw: DifferenceSampler) -> None:
+        self.draw = draw
+        back = replace(draw, near=draw.near.swap_columns(), first=draw.second, second=draw.first, free=draw.free.T)
+        # Drawn beside the second, numbers of the first are equally likely within their bin.
+        low, high = np.zeros(1), np.ones(1)
+        if not isinstance(draw.first, MemberColumn):
+            low, high = remaining_bin_ends(draw.first)
+        spread = draw.shares.T * np.maximum(high - low, 1e-300)
+        self.ways = (
+            () if isinstance(draw.first, MemberColumn) or isinstance(draw.second, MemberColumn) else ((draw, draw.shares), (back, spread))
+        )
+
+    def alone(self, to_fill: Columns) -> np.ndarray:
+        """Return which rows lack one of the two."""
+        return to_fill[self.draw.near.first] != to_fill[self.draw.near.second]
+
+    def evidence(self, values: Columns, to_fill: Columns) -> np.ndarray:
+        """Return how much more likely the given number of a row is than by the bins of both: P(it leads to the other's bin), over the mean.
+
+        It is 1 where both are given, or none, or differences tell nothing.
+        """
+        out = np.ones(len(to_fill[self.draw.near.first]))
+        for way, shares in self.ways:
+            rows, codes, other = self._rows(way, values, to_fill)
+            out[rows] = self._lead(way, values[way.near.first][rows], other) / shares[codes, other]
+        return out
+
+    def complete(self, values: Columns, to_fill: Columns, rng: np.random.Generator) -> None:
+        """Change numbers that were filled within their bins, in place."""
+        rows = np.flatnonzero(np.all([to_fill[name] for name in self.draw.names], axis=0))
+        own = {name: values[name][rows] for name in self.draw.names}
+        columns = dict(zip(self.draw.names, (self.draw.first, self.draw.second), strict=True))
+        self.draw.place(own, {name: columns[name].codes_of(own[name]) for name in own}, rng)
+        for way, _ in self.ways:
+            beside, _, other = self._rows(way, values, to_fill)
+            x = values[way.near.first][beside]
+            leads = self._lead(way, x, other) > MIN_LEAD
+            values[way.near.second][beside[leads]] = way.beside(x[leads], other[leads], rng)
+        for name, column in own.items():
+            values[name][rows] = column
+
+    def _rows(self, way: DifferenceSampler, values: Columns, to_fill: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows in which the second is to be filled beside a given first, and the codes of both there."""
+        first, second = way.names
+        rows = np.flatnonzero(to_fill[second] & ~to_fill[first])
+        i, j = way.first.codes_of(values[first][rows]), way.second.codes_of(values[second][rows])
+        known = np.flatnonzero((i < way.first.n_bins) & (j < way.second.n_bins))
+        known = known[~way.free[i[known], j[known]]]
+        return rows[known], i[known], j[known]
+
+    @staticmethod
+    def _lead(way: DifferenceSampler, x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        low, high = remaining_bin_ends(way.second)
+        return way.near.below(high[codes] - x) - way.near.below(low[codes] - x)
 
 
 def sample_missing(
@@ -25,30 +87,14 @@ def sample_missing(
     ties: Sequence[Tie] = (),
     patterns: dict | None = None,
 ) -> list[np.ndarray]:
-    """Return values of columns with some cells drawn from P(those cells | all others).
+    """Return values of columns with the cells `to_fill` drawn from P(those cells | all others), missing only where rules leave no value.
 
-    None of them is missing but where rules leave it no value.
+    A row has a stratum with probability in proportion to its weight times that of the known cells in it; a node of each block likewise; and
+    given the node, the cells of each part that agree with the known ones. A number is known by its bin. `ties` are the rules of the table
+    of these rows, by default those of the fit; `patterns` keeps precomputed parts of the model for other rows.
 
-    A row has a stratum with probability in proportion to its weight times that of the known cells in it; a node of each block likewise;
-    and given the node, the cells of each part that agree with what is known. A number is known by its bin.
-
-    Parameters
-    ----------
-    law : RowLaw
-    values : list of ndarray of shape (n_rows,)
-        Of the columns of the schema, as `skdpsynth.domain.read` gives them.
-    to_fill : list of ndarray of bool, shape (n_rows,)
-        Which cells of each column.
-    rng : numpy.random.Generator
-    ties : sequence of Tie, default=()
-        What rules tie, as the table has it whose rows these are. None: as that of the fit.
-    patterns : dict, default=None
-        Where what was made of the model is kept for other rows.
-
-    Notes
-    -----
-    Rows in which numbers break a rule with given ones are drawn again, and what is left then has the law given that they keep it. After
-    some tries numbers move within their bins; where that is not enough, the row takes codes that agree with what is given.
+    Rows in which numbers break a rule with given ones are drawn again, and the rest then has the law given that they keep it. After some
+    tries numbers move within their bins; where that is not enough, the row takes codes that agree with the given cells.
     """
     out = [column.copy() for column in values]
     incomplete = np.flatnonzero(np.any(to_fill, axis=0))
@@ -62,8 +108,6 @@ def sample_missing(
 
 
 class _RowImputer:
-    """Fills blocks of rows."""
-
     def __init__(self, law: JointDistribution, rng: np.random.Generator, ties: Sequence[Tie], patterns: dict) -> None:
         self.law, self.rng, self.patterns = law, rng, patterns
         self.ties = [
@@ -81,7 +125,7 @@ class _RowImputer:
         return self.law.linked[name].n_bins + kind.nullable if name in self.law.linked else kind.n_codes
 
     def kept(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
-        """Return values of which those that are to be filled are drawn, such that rules hold wherever the others let them."""
+        """Return filled values such that rules hold wherever the given cells let them."""
         out = self._drawn(values, to_fill, block)
         if not self.ties:
             return out
@@ -117,7 +161,7 @@ class _RowImputer:
         return [np.where(mask, new, column) for column, mask, new in zip(values, to_fill, made, strict=True)]
 
     def _choose(self, out: list[np.ndarray], values: list[np.ndarray], to_fill: list[np.ndarray], rows: np.ndarray, block: int) -> None:
-        """Take one of several draws of some rows, in place, by what a given number tells beyond its bin of one near to it."""
+        """Take one of several draws of some rows, in place, by the evidence of a given number beyond its bin."""
         names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
         whole = np.zeros(len(rows))
         for attempt in range(_CHOICES):
@@ -182,7 +226,7 @@ class _RowImputer:
         return [own, *(int(stratum) for stratum in order if stratum != own)]
 
     def made(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
-        """Return values of which those that are to be filled are drawn, and others need not be those that they were."""
+        """Return drawn values in place of those to be filled; the others need not stay as they were."""
         law, names = self.law, list(self.law.schema)
         codes = np.column_stack([self._codes(name, column) for name, column in zip(names, values, strict=True) if name != law.stratum])
         known = ~np.column_stack([mask for name, mask in zip(names, to_fill, strict=True) if name != law.stratum])
@@ -207,12 +251,12 @@ class _RowImputer:
         return Posterior(mixture, self.sizes[place], self.nullable[place], codes[:, place], known[:, place], self.patterns)
 
     def _common(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> tuple[np.ndarray | None, int]:
-        """Return the node of each row that blocks share, drawn given all that is known of the row, and their number."""
+        """Return the node of each row that blocks share, drawn given all known cells of the row, and the number of nodes."""
         logs = self._common_log_likelihoods(stratum, codes, known)
         return (None, 1) if logs is None else (_sample_from_logs(logs, self.rng), logs.shape[1])
 
     def _common_log_likelihoods(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-        """Return the logarithm of P(common node and what is known) of each row, where blocks share nodes."""
+        """Return log P(common node and known cells) of each row, where blocks share nodes."""
         weights = None if self.law.common is None else self.law.common[stratum]
         if weights is None:
             return None
@@ -223,7 +267,7 @@ class _RowImputer:
         return logs
 
     def _evidence(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | float:
-        """Return the logarithm of the probability of what is known of each row in a stratum."""
+        """Return the log-likelihood of the known cells of each row in a stratum."""
         logs = self._common_log_likelihoods(stratum, codes, known)
         if logs is not None:
             return np.logaddexp.reduce(logs, axis=1)
@@ -244,7 +288,6 @@ class _RowImputer:
         return strata
 
     def _values(self, name: Any, codes: np.ndarray, block: int) -> np.ndarray:
-        """Return a value in each of some codes."""
         if name not in self.law.linked:
             return codes
         out = np.empty(len(codes), dtype=self.law.dtype_of(name))

@@ -1,13 +1,13 @@
-"""Columns that rules tie, within a mixture of products: given a node, the product over columns on the tuples that are allowed.
+"""Columns with structural zeros in a mixture of products: given a node, the product over columns on the tuples that are allowed.
 
 Codes that no rule tells apart are one class. A rule binds the classes of columns, and within its class each column is free: so a rule on an
-age below 16 needs two classes of ages, however many bins there are. With logits l of the codes, S(c) the log of the sum of exp(l) over
-a class, and w(m) = exp(l(m) - S(c)) the law within it, a tuple t of classes has the probability
+age below 16 needs two classes of ages, however many bins there are. With logits l of the codes, S(c) the log of the sum of exp(l) over a
+class, and w(m) = exp(l(m) - S(c)) the law within it, a tuple t of classes has the probability
 
     p(t) = exp(sum of S(t_j) over columns j) / (the sum of the same over all allowed tuples),
 
-which is the product of softmaxes of all columns, on what is allowed. A code has p(m) = w(m) R(c), with R(c) the sum of p(t) over the tuples
-with this class; and two codes w(m) w(m') W(c, c'), with W that over the tuples with both.
+which is the product of softmaxes of all columns, restricted to allowed tuples. A code has p(m) = w(m) R(c), with R(c) the sum of p(t) over
+the tuples with this class; and two codes w(m) w(m') W(c, c'), with W that over the tuples with both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,24 +29,12 @@ _DENSE = 16  # times as many zeros and ones take less time in products than tupl
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class ConstrainedGroup:
-    """Columns of a block that rules tie.
+    """Columns of a block that rules tie."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Places in the block.
-    classes : tuple of ndarray of shape (size,), int64
-        The class of each code of each column: 0, 1, ...
-    tuples : ndarray of shape (n_tuples, n_columns), int64
-        Of classes.
-    allowed : ndarray of shape (n_labels, n_tuples), bool
-        Which can occur in each class of rows, at least one.
-    """
-
-    columns: tuple[int, ...]
-    classes: tuple[np.ndarray, ...]
-    tuples: np.ndarray
-    allowed: np.ndarray
+    columns: tuple[int, ...]  # places in the block
+    classes: tuple[np.ndarray, ...]  # the class of each code of each column: 0, 1, ...
+    tuples: np.ndarray  # of classes, shape (n_tuples, n_columns)
+    allowed: np.ndarray  # which can occur in each class of rows, at least one, shape (n_labels, n_tuples)
 
     def __repr__(self) -> str:
         return f"Group(columns={self.columns}, {len(self.tuples)} tuples)"
@@ -59,11 +47,11 @@ class ConstrainedGroup:
             require(set(chosen.tolist()) <= set(classes.tolist()))
 
     def law(self, label: int) -> "ConstrainedSoftmax":
-        """Return what computes probabilities in a class of rows."""
+        """Return the softmax in a class of rows."""
         return ConstrainedSoftmax(self.columns, self.classes, self.tuples[self.allowed[label]])
 
     def law_of_descent(self, label: int) -> "ConstrainedSoftmax | WeightedPairLaw":
-        """Return what computes the same up to rounding, in less time where it can.
+        """Return a law that computes the same up to rounding, in less time where it can.
 
         The tuples of two columns are a matrix of zeros and ones: products with it take the place of lists of hundreds of tuples.
         """
@@ -78,43 +66,24 @@ class ConstrainedGroup:
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedState:
-    """Probabilities of a group at every node.
+    """Probabilities of a group at every node."""
 
-    Attributes
-    ----------
-    tuples : ndarray of shape (n_tuples, n_nodes)
-    singles : list of ndarray of shape (size, n_nodes)
-        Of the codes of each column.
-    within : list of ndarray of shape (size, n_nodes)
-        Of each code within its class.
-    classes : list of ndarray of shape (n_classes, n_nodes)
-    """
-
-    tuples: np.ndarray
-    singles: list[np.ndarray]
-    within: list[np.ndarray]
-    classes: list[np.ndarray]
+    tuples: np.ndarray  # shape (n_tuples, n_nodes)
+    singles: list[np.ndarray]  # of the codes of each column
+    within: list[np.ndarray]  # of each code within its class
+    classes: list[np.ndarray]  # of each column
 
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedSoftmax:
-    """A group in one class of rows: probabilities from logits, and the way back for derivatives.
-
-    Attributes
-    ----------
-    columns : tuple of int
-    classes : tuple of ndarray of shape (size,)
-    tuples : ndarray of shape (n_tuples, n_columns)
-        That are allowed.
-    """
+    """A group in one class of rows: probabilities from logits, and their derivatives."""
 
     columns: tuple[int, ...]
     classes: tuple[np.ndarray, ...]
-    tuples: np.ndarray
+    tuples: np.ndarray  # of classes, that are allowed
 
     @cached_property
     def n_classes(self) -> list[int]:
-        """Of each column."""
         return [int(classes.max()) + 1 for classes in self.classes]
 
     @cached_property
@@ -129,7 +98,7 @@ class ConstrainedSoftmax:
 
     @cached_property
     def _sums(self) -> list[Any]:
-        """Of each column a matrix that sums tuples by its classes."""
+        """A matrix for each column that sums tuples by its classes."""
         return [_indicator_matrix(self.tuples[:, j], n) for j, n in enumerate(self.n_classes)]
 
     @cached_property
@@ -138,13 +107,7 @@ class ConstrainedSoftmax:
         return {(j, k): _indicator_matrix(key, self.n_classes[j] * self.n_classes[k]) for (j, k), key in keys.items()}
 
     def forward(self, logits: Sequence[np.ndarray]) -> ConstrainedState:
-        """Return the probabilities.
-
-        Parameters
-        ----------
-        logits : list of ndarray of shape (size, n_nodes)
-            Of each column of the group.
-        """
+        """Return the probabilities from the logits of each column of the group, shape (size, n_nodes)."""
         within, score = [], None
         for j, own in enumerate(logits):
             whole, inside = _logsumexp_by_class(own, self.classes[j], self.n_classes[j])
@@ -176,17 +139,8 @@ class ConstrainedSoftmax:
     def backward(self, state: ConstrainedState, by_singles: Sequence[np.ndarray], by_pairs: Mapping[Pair, np.ndarray]) -> list[np.ndarray]:
         """Return the derivatives by the logits of each column.
 
-        Parameters
-        ----------
-        state : TiedState
-        by_singles : list of ndarray of shape (size, n_nodes)
-            Derivative by the probability of each code at each node.
-        by_pairs : dict of (j, k) to ndarray of shape (size, size)
-            Derivative by the probability of two codes at each node, the same at all.
-
-        Returns
-        -------
-        by_logits : list of ndarray of shape (size, n_nodes)
+        `by_singles` are those by the probability of each code at each node; `by_pairs`, shape (size, size), those by the probability of two
+        codes at each node, the same at all.
         """
         by_within = [G * R[c] for G, R, c in zip(by_singles, state.classes, self.classes, strict=True)]
         by_tuples = np.zeros_like(state.tuples)
@@ -213,7 +167,7 @@ class ConstrainedSoftmax:
             by_tuples += by_class[self.tuples[:, j], self.tuples[:, k]][:, None]
             return
         wj, wk = state.within[j], state.within[k]
-        # Of codes of the first column and classes of the second: half of the sum, which both derivatives share.
+        # By codes of one column and classes of the other: half of the sum, which both derivatives share.
         half = np.array([H[:, ck == c] @ wk[ck == c] for c in range(self.n_classes[k])])  # (n_classes_k, size_j, n_nodes)
         other = np.array([H[cj == c].T @ wj[cj == c] for c in range(self.n_classes[j])])  # (n_classes_j, size_k, n_nodes)
         W = self._of_pair(state, pair)
@@ -232,7 +186,6 @@ def _indicator_matrix(keys: np.ndarray, size: int) -> Any:
 
 
 def _sum_by_class(values: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return sums over the codes of each class."""
     if n_classes == len(classes):
         out = np.empty_like(values)
         out[classes] = values

@@ -1,4 +1,4 @@
-"""Columns of numbers near each other: one is another one plus a difference, whose noisy law says more than bins can."""
+"""Pairs of columns of numbers with a law of their difference, which says more than bins can."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,32 +15,21 @@ from skdpsynth.models._weighted_pairs import WeightedPair
 from skdpsynth.models._within_bin import MemberColumn, NumberColumn
 from skdpsynth.persistence import savable
 
-_FLOOR = 1e-4  # of the weight of a pair of bins, where 1 is that of independent columns: what differences exclude stays possible
-_NARROW = 1e-6  # a range of real numbers so narrow stands for its middle
+_FLOOR = 1e-4  # of the weight of a pair of bins, where 1 is that of independent columns: no pair is excluded
+_NARROW = 1e-6  # width of the range that stands for a single real number
 MIN_LEAD = 1e-6  # of the numbers of a bin's mass that differences place in the other bin: below it they tell nothing
 
 
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class DifferenceLaw:
-    """The law of the difference of two columns of numbers, the second less the first, as noisy counts tell it.
-
-    Attributes
-    ----------
-    first, second : column
-    edges : ndarray of shape (n_cells + 1,)
-        Of cells of differences, within which they are uniform.
-    mass : ndarray of shape (n_cells,)
-        Sums to 1.
-    whole : bool
-        Whether the numbers are whole.
-    """
+    """The law of the difference of two columns of numbers, the second less the first, from noisy counts."""
 
     first: Hashable
     second: Hashable
-    edges: np.ndarray
-    mass: np.ndarray
-    whole: bool
+    edges: np.ndarray  # of cells of differences, within which they are uniform
+    mass: np.ndarray  # of the cells
+    whole: bool  # whether the numbers are whole
 
     def __repr__(self) -> str:
         return f"Near(first={self.first!r}, second={self.second!r})"
@@ -70,7 +59,7 @@ class DifferenceLaw:
         return np.where(most > least, np.clip(found, low, high), low)
 
     def swap_columns(self) -> "DifferenceLaw":
-        """Return the same of the first less the second."""
+        """Return the law of the first less the second."""
         # Cells begin with a whole number that they hold, and end with one that they do not: k, ..., k + w - 1 becomes 1 - k - w, ..., -k.
         return DifferenceLaw(self.second, self.first, self.whole - self.edges[::-1], self.mass[::-1].copy(), self.whole)
 
@@ -79,23 +68,15 @@ class DifferenceLaw:
 class DifferenceSampler:
     """The law of two numbers given their bins.
 
-    Of the first a cell is drawn, in proportion to its own mass in the bin times P(difference leads from its middle to the bin of the
+    A cell of the first is drawn, in proportion to its own mass in the bin times P(difference leads from its middle to the bin of the
     second), and a uniform number in it; the second is this number plus a difference that leads to its bin. Where hardly any difference
     does, the two are independent.
-
-    Attributes
-    ----------
-    near : Near
-    first, second : Numbers or Members
-        Maybe on a condition.
-    free : ndarray of bool, shape (n_bins, n_bins), default=None
-        Pairs of bins in which the two are independent.
     """
 
     near: DifferenceLaw
-    first: Any
+    first: Any  # NumberColumn or MemberColumn, maybe on a condition
     second: Any
-    free: np.ndarray
+    free: np.ndarray  # pairs of bins in which the two are independent, shape (n_bins, n_bins)
 
     @classmethod
     def of(cls, near: DifferenceLaw, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
@@ -105,16 +86,15 @@ class DifferenceSampler:
 
     @property
     def names(self) -> tuple[Hashable, Hashable]:
-        """The two columns."""
         return self.near.first, self.near.second
 
     def on(self, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
-        """Return the law on what conditions leave of the columns."""
+        """Return the law on the columns restricted by conditions."""
         return replace(self, first=linked[self.near.first], second=linked[self.near.second])
 
     @cached_property
     def _cells(self) -> np.ndarray:
-        """P(difference leads to what is left of each bin of the second | cell of the first), shape (n_cells, n_bins)."""
+        """P(difference leads to the remaining numbers of each bin of the second | cell of the first), shape (n_cells, n_bins)."""
         low, high, bins = self._pieces
         lead = self._lead(_cell_midpoints(self.first)[:, None], low[None], high[None])
         if not isinstance(self.second, MemberColumn):
@@ -136,7 +116,7 @@ class DifferenceSampler:
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """P(difference leads to what is left of bin j | what is left of bin i), shape (n_bins, n_bins)."""
+        """P(difference leads to the remaining numbers of bin j | remaining numbers of bin i), shape (n_bins, n_bins)."""
         inside = self.first.inside
         lead = inside.part[:, None] * self._cells
         first = np.searchsorted(inside.bins, np.arange(self.first.n_bins + 1))
@@ -144,25 +124,14 @@ class DifferenceSampler:
         return upto[first[1:]] - upto[first[:-1]]
 
     def weights(self, of_first: np.ndarray) -> np.ndarray:
-        """Return the probabilities of pairs of bins over those of independent columns.
-
-        Parameters
-        ----------
-        of_first : ndarray of shape (n_bins,)
-            Probabilities of the bins of the first.
-        """
+        """Return the probabilities of pairs of bins over those of independent columns, given those of the bins of the first."""
         reached = of_first @ self.shares
         return np.maximum(self.shares / np.maximum(reached, 1e-12), _FLOOR)
 
     def correction(self, before: "DifferenceSampler", of_second: np.ndarray | None) -> np.ndarray:
-        """Return P(condition | pair of bins) over what it is if numbers are independent given their bins, shape (n_bins, n_bins).
+        """Return P(condition | pair of bins) over its value if numbers are independent given their bins, shape (n_bins, n_bins).
 
-        Parameters
-        ----------
-        before : NearDraw
-            Without the condition.
-        of_second : ndarray of shape (n_codes,) or None
-            The share of each code of the second that the condition leaves. None: all.
+        `before` is this law without the condition; `of_second` the share of each code of the second that the condition leaves. None: all.
         """
         of_bins = 1.0 if of_second is None else of_second[: self.second.n_bins]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -170,14 +139,7 @@ class DifferenceSampler:
         return np.where(self.free | ~np.isfinite(found), 1.0, found)
 
     def place(self, values: Mapping[Hashable, np.ndarray], codes: Mapping[Hashable, np.ndarray], rng: np.random.Generator) -> None:
-        """Change the numbers of rows within their bins, in place.
-
-        Parameters
-        ----------
-        values : dict of column to ndarray
-        codes : dict of column to ndarray
-        rng : numpy.random.Generator
-        """
+        """Change the numbers of rows within their bins, in place."""
         first, second = self.names
         i, j = (np.asarray(codes[name], dtype=np.int64) for name in self.names)
         known = np.flatnonzero((i < self.first.n_bins) & (j < self.second.n_bins))
@@ -230,7 +192,7 @@ def _cell_midpoints(column: Any) -> np.ndarray:
 
 
 def remaining_bin_ends(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return where what a condition leaves of each bin begins and ends; of nothing, twice 0."""
+    """Return where the remaining numbers of each bin begin and end; twice 0, where there are none."""
     starts, stops, bins = column.grid.edges[:-1], column.grid.edges[1:], column.inside.bins
     low, high = np.full(column.n_bins, np.inf), np.full(column.n_bins, -np.inf)
     left = stops > starts
@@ -241,7 +203,7 @@ def remaining_bin_ends(column: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def joint_columns(tied: Sequence[ConstrainedColumns], near: Sequence[DifferenceLaw]) -> set[Hashable]:
-    """Return the columns that are drawn with others, by rules or because they are near each other: told in the codes of their links."""
+    """Return the columns that are drawn with others, by rules or by a difference: known in the codes of their links."""
     return {name for each in tied for name in each.tie.columns} | {name for each in near for name in (each.first, each.second)}
 
 
@@ -257,21 +219,13 @@ def orient_difference(near: DifferenceLaw, links: Mapping[Hashable, Any], grids:
 
 
 def bin_masses(link: Link) -> np.ndarray:
-    """Return the mass of each bin."""
     return np.add.reduceat(link.mass, link.edges[:-1])
 
 
 def difference_pairs(
-    near: Sequence[DifferenceLaw],
-    schema: Schema,
-    links: Mapping[Hashable, Any],
-    names: Sequence[Hashable],
-    block: Sequence[int],
+    near: Sequence[DifferenceLaw], schema: Schema, links: Mapping[Hashable, Any], names: Sequence[Hashable], block: Sequence[int]
 ) -> tuple[WeightedPair, ...]:
-    """Return the pairs of a block of columns, whose places are those in `names`, with the weights of their codes.
-
-    That a cell is missing tells nothing of the other column.
-    """
+    """Return the pairs of a block of columns with the weights of their codes; a missing cell says nothing of the other column."""
     places, grids = {names[place]: number for number, place in enumerate(block)}, grids_of(schema) if near else {}
     out = []
     for each in near:

@@ -1,4 +1,4 @@
-"""Fits of latent factors trained on together: the error is then that of their mixture, and not of each."""
+"""Joint training of several fits of latent factors, so that the error is that of their mixture."""
 
 from collections.abc import Sequence
 
@@ -6,25 +6,14 @@ import numpy as np
 
 from skdpsynth._progress import track_steps
 from skdpsynth.models._three_way import TripleErrors
-from skdpsynth.models._training import (
-    CLASS_SHARE,
-    RATE,
-    SEED,
-    Adam,
-    FactorFit,
-    Probabilities,
-    Targets,
-    score,
-    train_factors,
-    unpack_fit,
-)
+from skdpsynth.models._training import CLASS_SHARE, RATE, SEED, Adam, FactorFit, Probabilities, Targets, score, train_factors, unpack_fit
 
 _STEPS, _LEAST_STEPS = 150, 20
 _SLOWER = 0.4  # times the usual rate: fits begin where each is at its best
 _COOLS = 0.3  # of the steps, after which the rate falls
 _PILOTS, _PILOT_STEPS, _PILOT_STEPS_TOGETHER = 2, 100, 30
-_PAYS = 0.975  # of the score: where less is gained, as much is lost in tables of three columns, which are not judged
-_OF_CELLS = 2.0  # what a cell of a triple takes, in pairs of codes
+_PAYS = 0.975  # of the score: a smaller gain is lost in tables of three columns, which are not judged
+_OF_CELLS = 2.0  # work of a cell of a triple, in pairs of codes
 
 
 def train_ensemble(
@@ -35,25 +24,12 @@ def train_ensemble(
     n_steps: int,
     triples: Sequence[TripleErrors] = (),
 ) -> list[FactorFit]:
-    """Go on with several fits at once.
+    """Continue several fits together.
 
-    Minimized is the objective of `train_factors`, with the frequencies of the mixture of all fits, and the mean of their penalties. So equal
-    fits have the objective of one of them, and one fit is trained as before. A fit then makes up for what the others cannot show: the
-    mixture has as many nodes of its own as all of them have, and comes closer to the tables. To their noise as well, so `does_ensemble_help`
-    tells when to do it.
-
-    Parameters
-    ----------
-    targets : sequence of Targets
-        Of each class.
-    nodes : ndarray of shape (n_nodes, n_factors)
-    variance : float
-        Of the prior.
-    fits : sequence of Trained
-        Where it starts.
-    n_steps : int
-    triples : sequence of TripleErrors, default=()
-        Of each class, whose errors count beside those of pairs.
+    Minimized is the objective of `train_factors`, with the frequencies of the mixture of all fits, and the mean of their penalties. So
+    equal fits have the objective of one of them, and one fit is trained as before. A fit then makes up for errors of the others: the
+    mixture has as many nodes of its own as all of them have, and comes closer to the tables; to their noise as well, so
+    `does_ensemble_help` tells when to do it. The errors of `triples`, of each class, count beside those of pairs.
     """
     Z = nodes.astype(np.float32)
     parts = [unpack_fit(fit) for fit in fits]  # (intercepts of classes, shared loadings, own loadings of classes) of each
@@ -100,45 +76,20 @@ def _gradients(
 
 
 def n_ensemble_steps(a_step: float, n_fits: int, most_work: float) -> int:
-    """Return for how many steps fits are trained together: 0 where they would be too few to matter.
-
-    Parameters
-    ----------
-    a_step : float
-        From `step_work`.
-    n_fits : int
-    most_work : float
-    """
+    """Return for how many steps to train fits together, by the work of a step (`step_work`): 0 where they would be too few to matter."""
     n_steps = min(_STEPS, int(most_work / (a_step * n_fits)))
     return n_steps if n_fits > 1 and n_steps >= _LEAST_STEPS else 0
 
 
 def n_triple_steps(a_step: float, n_cells: int, n_fits: int, most_work: float) -> int:
-    """Return for how many steps fits are trained together with triples of so many cells.
-
-    Parameters
-    ----------
-    a_step : float
-        From `step_work`.
-    n_cells : int
-        Of all triples in all classes.
-    n_fits : int
-    most_work : float
-    """
+    """Return for how many steps to train fits together with triples of so many cells, in all classes."""
     return int(np.clip(most_work / ((a_step + _OF_CELLS * n_cells) * n_fits), _LEAST_STEPS, _STEPS))
 
 
 def does_ensemble_help(targets: Sequence[Targets], nodes: np.ndarray, variance: float) -> bool:
-    """Whether fits that are trained together come closer to what the tables say beyond their noise.
+    """Return whether fits that are trained together come closer to the tables beyond their noise.
 
     By count splitting, as the variance is chosen, on a few short fits. Without noise they do.
-
-    Parameters
-    ----------
-    targets : sequence of Targets
-    nodes : ndarray of shape (n_nodes, n_factors)
-    variance : float
-        Of the prior, as it was chosen.
     """
     if not targets[0].deviation:
         return True

@@ -1,4 +1,4 @@
-"""What all noisy tables say together about the counts of columns and of pairs: least squares, in closed form."""
+"""Counts of columns and of pairs from all noisy tables together: least squares, in closed form."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,20 +12,11 @@ from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
 
 @dataclass(frozen=True, eq=False)
 class NoisyInteractions:
-    """Interactions of pairs of columns, in each class of rows, as they were released together.
+    """Interactions of pairs of columns, in each class of rows, as they were released together."""
 
-    Attributes
-    ----------
-    tables : dict of (int, int) to ndarray of shape (n_classes, size_i, size_j)
-        Doubly centered counts times the scale of the pair, with noise on every number.
-    scales : dict of (int, int) to int
-    variance : float
-        Of the noise of each number; 0 without noise.
-    """
-
-    tables: Mapping[Block, np.ndarray]
+    tables: Mapping[Block, np.ndarray]  # doubly centered counts times the scale of the pair, shape (n_classes, size_i, size_j)
     scales: Mapping[Block, int]
-    variance: float
+    variance: float  # of the noise of each number; 0 without noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,43 +24,24 @@ class Estimates:
     """Counts of columns and of pairs that agree with each other, and the variance of each.
 
     A table is the sum of an even share of the total, effects of its columns, and an interaction: parts that are orthogonal to each other.
-    Noise that is alike on all cells of a table is independent between them, and alike within each. So every table tells of each part
+    Noise of one variance on all cells of a table is independent between the parts, and alike within each. So every table tells of each part
     by itself, the parts of all tables are joined by inverse variance, and that is generalized least squares.
-
-    Attributes
-    ----------
-    totals : ndarray of shape (n_classes,)
-        Number of rows of each class.
-    tables : dict of tuple of int to ndarray of shape (n_classes, ...)
-        By the columns of each; the margins of a pair are those of its columns.
-    variances : dict of tuple of int to float
-        Of every cell of a table.
-    variances_of_parts : dict of tuple of int to float
-        Of the effects of a column, and of the interaction of a pair: of a number before it is centered.
-    variance_of_total : float
-        Of the number of all rows.
     """
 
-    totals: np.ndarray
-    tables: Mapping[Block, np.ndarray]
-    variances: Mapping[Block, float]
-    variances_of_parts: Mapping[Block, float]
-    variance_of_total: float
+    totals: np.ndarray  # rows of each class
+    tables: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...); the margins of a pair are those of its columns
+    variances: Mapping[Block, float]  # of every cell of a table
+    variances_of_parts: Mapping[Block, float]  # of a number, before it is centered, of an effect or interaction
+    variance_of_total: float  # of the number of all rows
 
     @classmethod
     def of(
         cls, released: Sequence[NoisyTables | NoisyInteractions], pairs: Sequence[tuple[int, int]], n_samples: int | None = None
     ) -> "Estimates":
-        """Join what was released.
+        """Join released tables of one and of two columns; each column has a table by itself.
 
-        Parameters
-        ----------
-        released : sequence of NoisyTables or NoisyInteractions
-            Tables of one and of two columns; each column has a table by itself.
-        pairs : sequence of (int, int)
-            Whose tables are estimated: those that were released, as tables or as interactions, or have a column of one code.
-        n_samples : int, default=None
-            The number of all rows, where it is public: what the totals of the classes sum to.
+        `pairs` were released, as tables or as interactions, or have a column of one code. The totals of the classes sum to `n_samples`,
+        where that is public.
         """
         means: dict[Block, _WeightedMean] = {}
         for each in released:
@@ -102,13 +74,13 @@ class Estimates:
 
     @property
     def one_way(self) -> NoisyTables:
-        """Return the tables of one column, with the harmonic mean variance of an effect of a column: of a number before it is centered."""
+        """Tables of one column, with the harmonic mean variance of a number of an effect before it is centered."""
         found = self._part_variances(1)
         return NoisyTables(self._tables_of(1), float(1 / np.mean(1 / found)) if len(found) and found.all() else 0.0)
 
     @property
     def two_way(self) -> NoisyTables:
-        """Return the tables of two columns, with the mean variance of an interaction: of a number before it is centered."""
+        """Tables of two columns, with the mean variance of a number of an interaction before it is centered."""
         found = self._part_variances(2)
         return NoisyTables(self._tables_of(2), float(found.mean()) if len(found) else 0.0)
 
@@ -122,15 +94,10 @@ class Estimates:
 def weighting_deviations(one_way: NoisyTables, two_way: NoisyTables) -> tuple[float, float]:
     """Return the deviations that weigh estimates of columns and of pairs rightly in a fit to both.
 
-    The squared error of a table of m x n cells is that of its interaction, and 1 / n of that of the effects of its first column: so
-    pairs weigh columns already. What is left to make the weights inverse variances is ``v / u - sum of 1 / n``, where v is the variance of
-    interactions and u that of effects. (Of tables that are released as they are it is their variance over that of columns.) A quarter of
+    The squared error of a table of m x n cells is that of its interaction, and 1 / n of that of the effects of its first column: so pairs
+    weigh columns already. The rest that makes the weights inverse variances is ``v / u - sum of 1 / n``, where v is the variance of
+    interactions and u that of effects. (For tables that are released as they are it is their variance over that of columns.) A quarter of
     ``v / u`` is left where pairs weigh columns more than enough.
-
-    Parameters
-    ----------
-    one_way, two_way : NoisyTables
-        From `Estimates`.
     """
     u, v = one_way.variance, two_way.variance
     if not u or not v:
@@ -141,7 +108,7 @@ def weighting_deviations(one_way: NoisyTables, two_way: NoisyTables) -> tuple[fl
 
 
 class _WeightedMean:
-    """The mean of what several tables say of one part, by inverse variance."""
+    """The mean of several estimates of one part, by inverse variance."""
 
     def __init__(self) -> None:
         self._sum: Any = 0.0
@@ -160,7 +127,7 @@ class _WeightedMean:
 
     @property
     def variance(self) -> float:
-        """Of a part: of a number that is not centered, as all its numbers have noise of the same variance before they are centered."""
+        """The variance of a number before it is centered, as then all numbers of a part have noise of one variance."""
         return 0.0 if self._is_exact else 1 / self._precision
 
 
@@ -181,7 +148,7 @@ def iter_parts(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Bloc
 
 
 def iter_pairs(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
-    """Yield the table of each pair in counts, and the variance of its numbers: centered, it is the interaction as `parts_of` yields it."""
+    """Yield the table of each pair in counts, and the variance of its numbers: centered, it is the interaction of `iter_parts`."""
     for columns, table in released.tables.items():
         if isinstance(released, NoisyInteractions):
             scale = released.scales[columns]
@@ -201,19 +168,9 @@ def center_table(table: np.ndarray) -> np.ndarray:
 def expected_error(sizes: Sequence[int], variances: Mapping[Block, float], of_columns: float, are_tables: bool) -> float:
     """Return how large errors of estimates are, by public numbers alone, to compare ways to release pairs.
 
-    Error is the mean, over tables, of the sum of the deviations of cells. It is that of pairs times the fourth root of that of
-    columns: a model averages the noise of very many cells of pairs out, but hardly that of columns.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of codes of each column.
-    variances : dict of (int, int) to float
-        Of the noise on each cell of the tables of pairs, or on their interactions.
-    of_columns : float
-        Variance of the noise on the tables of columns.
-    are_tables : bool
-        Whether pairs are released as tables, which tell of their columns and of the total.
+    Error is the mean, over tables, of the sum of the deviations of cells. It is that of pairs times the fourth root of that of columns: a
+    model averages the noise of very many cells of pairs out, but hardly that of columns. `variances` are those of the noise on the tables
+    of pairs, which inform about their columns and the total too, or on their interactions; `of_columns` on the tables of columns.
     """
     of_total, effects = _WeightedMean(), [_WeightedMean() for _ in sizes]
     for effect, size in zip(effects, sizes, strict=True):

@@ -1,19 +1,20 @@
-"""Rows completed: what is missing is deduced, drawn from the model, or computed, so that the rules of the schema hold."""
+"""Imputation: missing cells are deduced, drawn from the model, or computed, so that the rules of the schema hold."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Spans, keys_of, ties_of
+from skdpsynth.domain import Continuous, Schema, Spans, keys_of, ties_of
 from skdpsynth.models._conditional_sampling import sample_missing
-from skdpsynth.models._impute_keys import fill_keys
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.tables import Evidence, with_all
 
-_TRIES = 4  # draws of rows whose computed columns are there and not met
+_TRIES = 4  # draws of rows that contradict a known computed column
 Columns = dict[Any, np.ndarray]
+_MOST_LISTED = 1 << 20  # keys that are listed to find one that is free
+_KEY_TRIES = 32
 
 
 def impute_table(
@@ -25,21 +26,10 @@ def impute_table(
     spans: Spans,
     rng: np.random.Generator,
 ) -> Columns:
-    """Return columns with their missing cells filled; others are never changed, also where they break rules.
+    """Return columns with their missing cells filled; others are never changed, even where they break rules.
 
-    Parameters
-    ----------
-    law : RowLaw
-    schema : Schema
-        Of the whole table.
-    dtypes : dict of column to str
-        In which cells are written.
-    values : dict of column to ndarray of shape (n_rows,)
-        As `skdpsynth.domain.read` gives them, computed columns as well.
-    missing : dict of column to ndarray of bool
-    spans : Spans
-        What the law has in place of some columns.
-    rng : numpy.random.Generator
+    `schema` is that of the whole table, with computed columns, and `dtypes` say how cells are written; `values` are as `skdpsynth.tables`
+    reads them.
     """
     present = {name: ~gone for name, gone in missing.items()}
     if not len(next(iter(values.values()))):
@@ -81,7 +71,7 @@ class _TableImputer:
         return self.spans.decode_known(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
 
     def _conditional_law(self, wanted: Mapping[Any, Any]) -> JointDistribution:
-        """Return the law on a condition; as it is, where that has no probability."""
+        """Return the law on a condition; without it, where that has no probability."""
         conditional, probability = self.law.given(wanted) if wanted else (self.law, 1.0)
         if not probability:
             return self.law
@@ -89,14 +79,14 @@ class _TableImputer:
         return replace(conditional, mixtures=tuple(own or other for own, other in mixtures))
 
     def _again(self, evidence: Evidence, rows: np.ndarray, out: Columns, *held: Any) -> tuple[Evidence, Columns]:
-        """Draw some rows again; of some columns cells count as known as they have come out."""
+        """Draw some rows again; cells of the columns `held` count as known."""
         values = {name: column[rows] for name, column in {**evidence.values, **out}.items()}
         known = {name: flag[rows] | (name in held) for name, flag in evidence.known.items()}
         fresh = Evidence(self.schema, values, known, self.dtypes)
         return fresh, self.drawn(fresh)
 
     def redraw_levels(self, evidence: Evidence, out: Columns) -> None:
-        """Draw rows again whose levels do not have the value by `Determines` that is there; at last one level after the other."""
+        """Draw rows again whose levels contradict a known value of `Determines`; at last one level after the other."""
         for attempt in range(_TRIES + 1):
             rows = np.flatnonzero(evidence.disagreeing(out, are_sums=False))
             if not len(rows):
@@ -109,9 +99,9 @@ class _TableImputer:
         return [name for rule in rules for name in rule.given[:-1] if not evidence.known[name][rows].all()]
 
     def redraw_parts(self, evidence: Evidence, out: Columns) -> None:
-        """Of parts whose total is there and of which several are missing, take those of several draws that come nearest to it.
+        """Take, of several draws of several missing parts of a known total, those that come nearest to it.
 
-        Then the last of them is what the others leave, where its bounds allow it, or the one before.
+        Then the last of them is the remainder, where its bounds allow it, or the one before.
         """
         far = evidence.disagreeing(out, are_sums=True)
         rows = np.flatnonzero(far)
@@ -129,7 +119,7 @@ class _TableImputer:
             self._take_remainders(evidence, out, sums)
 
     def _take_remainders(self, evidence: Evidence, out: Columns, sums: list[Any]) -> None:
-        """Set one part of each sum that is not met to what the others leave, where its bounds allow it."""
+        """Set one part of each sum that is not met to the remainder, where its bounds allow it."""
         for rule in sums:
             for part in reversed(rule.columns):
                 rows = np.flatnonzero((evidence.disagreeing(out, are_sums=True) > 0) & ~evidence.known[part])
@@ -140,7 +130,7 @@ class _TableImputer:
                     out[part][rows[found]] = fresh.values[part][found]
 
     def _share_remainder(self, evidence: Evidence, out: Columns, rule: Any, rows: np.ndarray) -> None:
-        """Spread what the parts of a sum lack over those that may change, one after the other, each up to its bounds."""
+        """Spread the remainder of a sum over the parts that may change, one after the other, each up to its bounds."""
         if rule.total not in evidence.values:
             return
         parts = [out.get(part, evidence.values[part])[rows] for part in rule.columns]
@@ -163,3 +153,60 @@ def _subset_evidence(evidence: Evidence, rows: np.ndarray) -> Evidence:
 def _write_rows(out: Columns, rows: np.ndarray, new: Columns) -> None:
     for name, column in new.items():
         out[name][rows] = column
+
+
+def fill_keys(
+    names: Sequence[Hashable], schema: Schema, values: Mapping[Any, np.ndarray], to_fill: Mapping[Any, np.ndarray], rng: np.random.Generator
+) -> None:
+    """Change cells of a key that are to be filled, in place, where the key comes twice, as long as there are keys that agree.
+
+    Keys that are given are taken first. A key that no row has yet keeps the cells that the model drew.
+    """
+    ends = [_value_range(schema[name]) for name in names]
+    keys = np.column_stack([values[name].astype(np.int64) for name in names])
+    free = np.column_stack([to_fill[name] for name in names])
+    open_rows = np.flatnonzero(free.any(axis=1))
+    taken = set(map(tuple, np.delete(keys, open_rows, axis=0).tolist()))
+    listed: dict[tuple, list[tuple]] = {}
+    room = np.where(free[open_rows], np.log([high - low + 1.0 for low, high in ends]), 0.0).sum(axis=1)
+    for row in open_rows[np.argsort(room, kind="stable")]:  # those with the least room first
+        key = tuple(keys[row].tolist())
+        if key in taken:
+            key = _draw_free_key(key, free[row], ends, taken, rng) or _pop_free_key(key, free[row], ends, taken, listed, rng) or key
+            keys[row] = key
+        taken.add(key)
+    for place, name in enumerate(names):
+        rows = np.flatnonzero(free[:, place])
+        values[name][rows] = keys[rows, place]
+
+
+def _value_range(kind: Any) -> tuple[int, int]:
+    return (int(kind.low), int(kind.high)) if isinstance(kind, Continuous) else (0, len(kind.levels) - 1)
+
+
+def _draw_free_key(key: tuple, free: np.ndarray, ends: Sequence[tuple[int, int]], taken: set, rng: np.random.Generator) -> tuple | None:
+    """Return a key that is free by some tries; where listing all keys would take long, hardly one try is in vain."""
+    for _ in range(_KEY_TRIES):
+        drawn = tuple(
+            int(rng.integers(low, high + 1)) if is_free else own for own, is_free, (low, high) in zip(key, free, ends, strict=True)
+        )
+        if drawn not in taken:
+            return drawn
+    return None
+
+
+def _pop_free_key(
+    key: tuple, free: np.ndarray, ends: Sequence[tuple[int, int]], taken: set, listed: dict[tuple, list[tuple]], rng: np.random.Generator
+) -> tuple | None:
+    """Return a key that is free from the list of all that agree with the given cells of this one; None if there is none left."""
+    sides = [np.arange(low, high + 1) if is_free else np.array([own]) for own, is_free, (low, high) in zip(key, free, ends, strict=True)]
+    if np.prod([float(len(side)) for side in sides]) > _MOST_LISTED:
+        return None
+    which = tuple(None if is_free else own for own, is_free in zip(key, free, strict=True))
+    if which not in listed:
+        grid = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, len(sides))
+        listed[which] = list(map(tuple, rng.permutation(grid).tolist()))
+    while listed[which]:
+        if (found := listed[which].pop()) not in taken:
+            return found
+    return None

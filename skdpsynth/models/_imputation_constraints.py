@@ -1,4 +1,4 @@
-"""Whether filled cells and those that are there keep rules together, and the nearest cells that do."""
+"""Rules of rows in which some cells are given: whether they hold, and the nearest cells that keep them."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,28 +18,19 @@ class ConstraintImputer:
     """The columns of one tie, of rows some of whose cells are given.
 
     A rule about given cells alone binds nothing here: if they break it, they stay, and all other rules still hold.
-
-    Attributes
-    ----------
-    tied : TiedColumns
-    tie : Tie
-        The same rules, on the axes of the table whose rows are filled.
-    schema : Schema
-    linked : dict of column to LinkedColumn
     """
 
     tied: ConstrainedColumns
-    tie: Tie
+    tie: Tie  # the same rules, on the axes of the table whose rows are filled
     schema: Any
     linked: Mapping[Hashable, Any]
 
     @property
     def names(self) -> tuple:
-        """The columns."""
         return self.tie.columns
 
     def holds(self, values: Columns, to_fill: Columns) -> np.ndarray:
-        """Return which rows keep all rules that say something of a cell that is filled, shape (n_rows,)."""
+        """Return which rows keep all rules about a cell that is filled, shape (n_rows,)."""
         kept = np.ones(len(values[self.names[0]]), dtype=bool)
         for rows, free in _fill_patterns(self.names, to_fill):
             if free:
@@ -49,7 +40,7 @@ class ConstraintImputer:
         return kept
 
     def shown(self, values: Columns) -> dict[Hashable, np.ndarray]:
-        """Return values as the rules compare them; of missing numbers, some number."""
+        """Return values as the rules compare them; any number in place of a missing one."""
         out = {}
         for name in self.names:
             axis = self.tie.axes.get(name)
@@ -58,7 +49,6 @@ class ConstraintImputer:
         return out
 
     def missing(self, name: Hashable, values: np.ndarray) -> np.ndarray:
-        """Return which cells are missing."""
         return np.isnan(values) if name in self.tie.axes else values >= len(self.schema[name].levels)
 
     def settled(self, values: Columns, to_fill: Columns, rng: np.random.Generator) -> dict[Hashable, np.ndarray]:
@@ -90,17 +80,8 @@ class ConstraintImputer:
     ) -> dict | None:
         """Return cells of one row from a tuple of codes that agrees with the given ones; None, if there is none.
 
-        Parameters
-        ----------
-        mixture : Mixture
-            Of the block and stratum of the row.
-        places : dict of column to int
-            In the block: of all columns of the tie but the stratum.
-        row : dict of column to ndarray of shape (1,)
-            With the stratum that is tried.
-        free : sequence of columns
-            That are filled; the stratum may be among them.
-        rng : numpy.random.Generator
+        The mixture is that of the block and stratum of the row; `places` are those of all columns of the tie but the stratum in the block;
+        `row` has the stratum that is tried, and `free` are the columns to fill, perhaps with the stratum.
         """
         drawn = [name for name in free if name in places]
         if not drawn:
@@ -122,7 +103,7 @@ class ConstraintImputer:
     def _candidates(
         self, part: Part, places: Mapping, tuples: np.ndarray, free: Sequence, row: Columns
     ) -> tuple[dict[Hashable, np.ndarray], dict[Hashable, Cells]]:
-        """Return (a code of each tuple in each column, what codes stand for): a given number is a bin of its own."""
+        """Return (a code of each tuple in each column, the cells of codes): a given number is a bin of its own."""
         codes, cells, shown = {}, {}, self.shown(row)
         for name in self.names:
             if name in free:
@@ -153,7 +134,7 @@ class ConstraintImputer:
 
 
 def _fill_patterns(names: Sequence[Hashable], to_fill: Columns) -> list[tuple[np.ndarray, list]]:
-    """Return the rows in which the same columns are filled, and these."""
+    """Return, for each set of columns that are filled together, the rows and the columns."""
     flags = np.column_stack([to_fill[name] for name in names])
     different, inverse = np.unique(flags, axis=0, return_inverse=True)
     return [

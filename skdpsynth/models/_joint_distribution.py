@@ -1,13 +1,14 @@
-"""The law of the rows of a mixed table: strata, a mixture of each block in each stratum, and cells within codes."""
+"""Joint distribution of the rows of a mixed table: strata, a mixture of each block in each stratum, and cells within codes."""
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.domain import AllowedCells, Schema
+from skdpsynth.frames import concatenate_batches
 from skdpsynth.models._column_blocks import Block
 from skdpsynth.models._differences import DifferenceSampler
 from skdpsynth.models._mixture import Mixture
@@ -15,54 +16,35 @@ from skdpsynth.models._row_sampling import RowSampler
 from skdpsynth.models._structural_zeros import ConstrainedColumns
 from skdpsynth.models._within_bin import LinkedColumn
 
+_LEAST_DRAWN, _MOST_DRAWN = 1 << 10, 1 << 16  # rows drawn at a time
+_TRIES = 1 << 10  # rows drawn for each that is wanted, at most, beyond the first ones
+_FIRST_TRIES = 1 << 20
+
 
 @dataclass(frozen=True, eq=False)
 class JointDistribution:
-    """What rows are drawn from, which can be conditioned exactly.
-
-    Attributes
-    ----------
-    schema : Schema
-        Of columns as mechanisms see them.
-    stratum : column or None
-    blocks : tuple of tuple of int
-        Columns that depend on each other, by their places without the stratum.
-    weights : ndarray of shape (n_strata,)
-        Sums to 1.
-    mixtures : tuple of tuple of Mixture
-        Of each stratum, that of each block; None in place of a stratum that has no weight.
-    linked : dict of column to LinkedColumn
-        Of columns whose codes are bins.
-    tied : tuple of TiedColumns
-        Columns that rules tie.
-    wanted : dict of column to Wanted
-        The conditions that it is on.
-    common : tuple of ndarray of shape (n_common,), default=None
-        Of each stratum, the weights of nodes that blocks share. Each block has equally many nodes for each of them, one after the other;
-        given it, blocks are independent, and the weights of a mixture tell of the nodes for one common node among each other. None:
-        blocks are independent given the stratum.
-    near : tuple of NearDraw, default=()
-        Columns of numbers near each other.
-    """
+    """The law of rows, which can be conditioned exactly and sampled from."""
 
     schema: Schema
     stratum: Hashable
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block, ...]  # columns that depend on each other, by their places without the stratum
     weights: np.ndarray
-    mixtures: tuple[tuple[Mixture, ...] | None, ...]
-    linked: Mapping[Hashable, LinkedColumn]
+    mixtures: tuple[tuple[Mixture, ...] | None, ...]  # by stratum and block; None without weight
+    linked: Mapping[Hashable, LinkedColumn]  # columns whose codes are bins
     tied: tuple[ConstrainedColumns, ...] = ()
-    wanted: Mapping[Hashable, AllowedCells] = field(default_factory=dict)
+    wanted: Mapping[Hashable, AllowedCells] = field(default_factory=dict)  # the conditions so far
+    # Weights of nodes that blocks share, in each stratum. Each block has equally many nodes for each of them, one after the other; given
+    # it, blocks are independent, and the weights of a mixture compare the nodes of one common node. None: independent given the stratum.
     common: tuple[np.ndarray | None, ...] | None = None
     near: tuple[DifferenceSampler, ...] = ()
 
     @property
     def names(self) -> list[Hashable]:
-        """The columns of the blocks, which are all but the stratum."""
+        """The columns of the blocks: all but the stratum."""
         return [name for name in self.schema if name != self.stratum]
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.domain.read` gives them, made by so many threads."""
+        """Return values of columns, as `skdpsynth.tables` reads them, made by `n_jobs` threads."""
         return RowSampler(self, n_samples, rng).values(n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
@@ -70,22 +52,12 @@ class JointDistribution:
         return RowSampler(self, n_samples, rng).blocks()
 
     def given(self, wanted: Mapping[Hashable, AllowedCells]) -> tuple["JointDistribution", float]:
-        """Condition on what some columns may be.
+        """Condition on allowed cells of some columns; return the law (this one, if the condition has probability 0) and the probability.
 
         Given the codes of a row its cells are independent, and given the stratum and a node of each block, so are its codes. So a condition
-        on cells is one on codes with the probability of the cells that are left, and P(stratum | condition) is in proportion to the weight
-        of the stratum times the probability of the condition in it. Where blocks share nodes, so it is of these within the stratum.
-
-        Parameters
-        ----------
-        wanted : dict of column to Wanted
-
-        Returns
-        -------
-        law : RowLaw
-            This one, where the probability is 0.
-        probability : float
-            Of the condition; a number of a continuous column counts as what floats tell from it.
+        on cells is one on codes with the probability of the remaining cells, and P(stratum | condition) is in proportion to the weight of
+        the stratum times the probability of the condition in it. Where blocks share nodes, the same holds for these within the stratum. A
+        number of a continuous column counts as an interval as wide as floats resolve.
         """
         shares, linked = {}, dict(self.linked)
         for name, want in wanted.items():
@@ -130,7 +102,7 @@ class JointDistribution:
     def _difference_corrections(
         self, near: Sequence[tuple[DifferenceSampler, DifferenceSampler]], allowed: Mapping[int, np.ndarray]
     ) -> dict[tuple[int, int], np.ndarray]:
-        """Return, of pairs of columns near each other that a condition names, how much more likely it is than by each of their codes."""
+        """Return by how much a condition on a pair with a difference law is more likely than by each of their codes."""
         out = {}
         for before, after in near:
             pair = (self.names.index(before.names[0]), self.names.index(before.names[1]))
@@ -195,7 +167,6 @@ class JointDistribution:
         return Mixture(weights / total, (*mixture.parts[:number], part, *mixture.parts[number + 1 :])), total
 
     def dtype_of(self, name: Hashable) -> Any:
-        """Return the dtype of the values of a column."""
         if name in self.linked and isinstance(self.linked[name].missing, float):
             return float
         return np.min_scalar_type(-self.schema[name].n_codes)
@@ -203,7 +174,7 @@ class JointDistribution:
 
 @dataclass(frozen=True, eq=False)
 class _Stratum:
-    """What a `JointDistribution` has of one stratum."""
+    """Mixtures of one stratum, and the weights of its common nodes."""
 
     mixtures: tuple[Mixture, ...] | None
     common: np.ndarray | None = None
@@ -213,3 +184,31 @@ def _log_weights_by_common(mixture: Mixture, n_common: int) -> np.ndarray:
     """Return the logarithm of the weight that the nodes of each common node have together."""
     with np.errstate(divide="ignore"):
         return np.log(mixture.weights.reshape(n_common, -1).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class RejectionSampler:
+    """A law on a condition on several columns together, which no code tells: rows that do not meet it are drawn again."""
+
+    law: JointDistribution
+    meets: Callable[[list[np.ndarray]], np.ndarray]
+
+    def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
+        """Return values of columns; `n_jobs` is ignored."""
+        return concatenate_batches(self.sample_blocks(n_samples, rng))
+
+    def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+        """Yield the same, a block of rows at a time."""
+        n_left, n_drawn, size = n_samples, 0, min(max(_LEAST_DRAWN, n_samples), _MOST_DRAWN)
+        while n_left:
+            if n_drawn > _FIRST_TRIES + _TRIES * n_samples:
+                raise ValueError(
+                    f"conditions on columns that a rule orders or adds up must be met by at least one row in {_TRIES} of the model, got "
+                    f"{n_samples - n_left} of {n_drawn} drawn; widen the range, or set one on the smaller column too."
+                )
+            for block in self.law.sample_blocks(size, rng):
+                met = np.flatnonzero(self.meets(block))[:n_left]
+                n_left -= len(met)
+                if len(met):
+                    yield [column[met] for column in block]
+            n_drawn, size = n_drawn + size, _MOST_DRAWN

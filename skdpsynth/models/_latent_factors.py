@@ -36,10 +36,8 @@ _STEPS = 1500
 _LEAST_STEPS = 100
 _WORK = 6e8  # after which no other fit is begun, in the units of `step_work`
 _SMALL = 800  # codes
-_VARIANCES_FOR_FEW_PAIRS = (*VARIANCES[2:], 4.0)  # variances of the prior where few pairs were counted: those that say most
+_VARIANCES_FOR_FEW_PAIRS = (*VARIANCES[2:], 4.0)  # of the prior where few pairs were counted: those that say most
 _FITS_FOR_FEW_PAIRS = 6  # they take more steps
-
-
 _LARGEST = 1e6  # of a number in a model from a file, far above what a fit gives
 
 
@@ -49,7 +47,7 @@ class LatentFactors:
     """A mixture of products in each of some classes.
 
     Given the factors z of a node, columns are independent, and a column has the code m with probability softmax(a + B z)_m. Several fits
-    from different starts are mixed equally: what each makes of the noise averages out.
+    from different starts are mixed equally, so that their errors average out.
 
     Attributes
     ----------
@@ -61,8 +59,8 @@ class LatentFactors:
         a: of all columns, one after the other.
     loadings : ndarray of shape (n_fits, n_classes, n_codes, n_factors)
         B.
-    groups : tuple of Group or NearPair, default=()
-        Columns that rules tie, where the product over columns is taken on the tuples that are allowed, or that are near each other.
+    groups : tuple of ConstrainedGroup or WeightedPair, default=()
+        Columns that rules tie, where the product over columns is taken on the allowed tuples, or whose difference has a law.
     variance : float, default=0.2
         Of the prior of the loadings.
     n_ordered : tuple of int, default=()
@@ -125,13 +123,13 @@ class LatentFactors:
         deviations : (float, float)
             Standard deviations of a count of one and of two columns.
         n_factors : int
-        groups : tuple of Group, default=()
+        groups : tuple of ConstrainedGroup or WeightedPair, default=()
         n_ordered : tuple of int, default=()
         """
         sizes = np.array([counts.shape[1] for counts in one_way])
         nodes = quasi_normal(_NODES, n_factors)
         targets = _make_targets(one_way, two_way, totals, deviations, groups, n_ordered)
-        if not two_way:  # nothing tells of factors
+        if not two_way:  # no data on factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
             return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)), groups, n_ordered=n_ordered)
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
@@ -149,24 +147,7 @@ class LatentFactors:
         n_fits: int,
         n_steps: int,
     ) -> "LatentFactors":
-        """Fit to other counts in the same codes, beginning with the fits that there are, under the same prior.
-
-        Parameters
-        ----------
-        one_way : list of ndarray of shape (n_classes, size)
-            Of every column, as for `of`.
-        two_way : dict of (i, j) to ndarray of shape (n_classes, size_i, size_j)
-        totals : sequence of float
-        deviations : (float, float)
-        n_fits : int
-            How many fits to mix: the first ones.
-        n_steps : int
-            At most, of each.
-
-        Returns
-        -------
-        factors : LatentFactors
-        """
+        """Fit to other counts in the same codes, as for `of`, from the first `n_fits` fits, under the same prior, in `n_steps` at most."""
         targets = _make_targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
         if not two_way:
             return LatentFactors.of(one_way, two_way, totals, deviations, self.nodes.shape[1], self.groups, self.n_ordered)
@@ -184,24 +165,7 @@ class LatentFactors:
         triples: Mapping[Triple, np.ndarray],
         deviation: float,
     ) -> "LatentFactors":
-        """Train all fits on together, with tables of three columns beside those that they were fitted to.
-
-        Parameters
-        ----------
-        one_way : list of ndarray of shape (n_classes, size)
-            Of every column, as for `of`.
-        two_way : dict of (i, j) to ndarray of shape (n_classes, size_i, size_j)
-        totals : sequence of float
-        deviations : (float, float)
-        triples : dict of (i, j, k) to ndarray of shape (n_classes, size_i, size_j, size_k)
-        deviation : float
-            Of the noise of their counts.
-
-        Returns
-        -------
-        LatentFactors
-            With the same nodes.
-        """
+        """Continue all fits together, with tables of three columns (and the deviation of their noise) beside those of `of`."""
         targets = _make_targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
         # As far as they are exact, a table of three columns weighs no more than one of two.
         weight = min((targets[0].deviation / deviation) ** 2, 1.0) if deviation else 1.0
@@ -238,7 +202,7 @@ class LatentFactors:
         return np.hstack(parts)
 
     def mixture(self, label: int = 0) -> Mixture:
-        """Return the law of a class, which can be conditioned and drawn from."""
+        """Return the law of a class, which can be conditioned and sampled from."""
         mixture = Mixture.of_columns(np.split(self.probabilities(label), starts_of(self.sizes)[1:]))
         if not self.groups:
             return mixture
@@ -264,13 +228,7 @@ class LatentFactors:
         return np.array(list(self.draw(label, rng).codes(n_samples, 0, rng)), dtype=np.int64)
 
     def draw(self, label: int, rng: np.random.Generator) -> "MixtureSampler":
-        """Return what draws codes of a class.
-
-        Parameters
-        ----------
-        label : int
-        rng : numpy.random.Generator
-        """
+        """Return a sampler of the codes of a class."""
         return MixtureSampler(self.mixture(label), rng)
 
 
@@ -282,7 +240,6 @@ def _make_targets(
     groups: tuple[ConstrainedGroup | WeightedPair, ...],
     n_ordered: tuple[int, ...],
 ) -> list[Targets]:
-    """Return what each class is fitted to."""
     laws = [[group.law_of_descent(c) for group in groups] for c in range(len(totals))]
     return [
         Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, laws[c], n_ordered or None)
@@ -291,7 +248,7 @@ def _make_targets(
 
 
 def _mixture_part(law: ConstrainedSoftmax | WeightedPairLaw, state: Any) -> Part:
-    """Return the part of a mixture that a group is; of columns whose codes are classes of their own, with codes in place of these."""
+    """Return the part of a mixture that a group makes; columns whose codes are classes of their own have codes in place of these."""
     if isinstance(law, WeightedPairLaw):
         return law.part(state)
     codes = np.array(law.tuples)

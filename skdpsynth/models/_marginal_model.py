@@ -1,4 +1,4 @@
-"""What strategy "marginals" keeps of a table: latent factors in blocks of columns, and the links of continuous columns."""
+"""Models of strategy "marginals": latent factors in blocks of columns, and the links of continuous columns."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._state_validation import require
-from skdpsynth.domain import Nominal, Schema, grids_of
+from skdpsynth.domain import Continuous, Nominal, Schema, Tie, grids_of
 from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._differences import DifferenceLaw, DifferenceSampler, difference_pairs, joint_columns
 from skdpsynth.models._estimates import weighting_deviations
@@ -19,47 +19,30 @@ from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._quantile_bins import Link, share_by_mass
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.models._refined_bins import RefinedBins
-from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups, possible_strata
+from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups, constrain_columns, constraint_cuts, possible_strata
 from skdpsynth.models._wide_factors import fit_wide_factors
 from skdpsynth.models._wide_training import CommonFactors
 from skdpsynth.models._within_bin import link_column
 from skdpsynth.persistence import savable
 
 _LEAST_ROWS = 10.0  # of a class: fewer make frequencies of noise
+_N_BINS = 16
+_NEVER = 1e-30  # probability of an impossible code, whose logarithm is finite
 
 
 @savable
 @dataclass(frozen=True, eq=False)
 class MarginalModel:
-    """A latent factor model of each stratum, with the links of its columns.
-
-    Attributes
-    ----------
-    schema : Schema
-    stratum : column or None
-    weights : ndarray of shape (n_strata,)
-    blocks : tuple of tuple of int
-        Columns that depend on each other, without the stratum.
-    factors : tuple of LatentFactors
-        Of each block; their classes are the strata.
-    links : dict
-        Of each continuous column, and of each nominal one of very many levels.
-    tied : tuple of TiedColumns, default=()
-        Columns that rules tie.
-    n_common : int, default=1
-        Number of nodes that all blocks share: those of each block are equally many for each, one after the other.
-    near : tuple of Near, default=()
-        Columns of numbers near each other.
-    """
+    """A latent factor model of each stratum, with the links of its columns."""
 
     schema: Schema
     stratum: Hashable
     weights: np.ndarray
-    blocks: tuple[Block, ...]
-    factors: tuple[LatentFactors, ...]
-    links: Mapping[Hashable, Link | LevelGroups]
+    blocks: tuple[Block, ...]  # columns that depend on each other, by their places without the stratum
+    factors: tuple[LatentFactors, ...]  # of each block; their classes are the strata
+    links: Mapping[Hashable, Link | LevelGroups]  # of each continuous column, and of each nominal one of very many levels
     tied: tuple[ConstrainedColumns, ...] = ()
-    n_common: int = 1
+    n_common: int = 1  # nodes that all blocks share, each block having equally many of its own for each, one after the other
     near: tuple[DifferenceLaw, ...] = ()
 
     def _check_loaded(self) -> None:
@@ -112,32 +95,16 @@ class MarginalModel:
         n_fits: int,
         n_steps: int,
     ) -> "MarginalModel":
-        """Fit to other tables in the same codes, beginning with this model, which takes much less time; blocks share no factors.
+        """Fit to other tables in the same codes, with links of the same bins, from the first `n_fits` fits, in `n_steps` each at most.
 
-        Parameters
-        ----------
-        links : dict
-            With the same bins.
-        one_way, two_way : NoisyTables
-        totals : ndarray of shape (n_strata,)
-        n_fits : int
-            How many fits to mix.
-        n_steps : int
-            At most, of each.
+        That takes much less time; blocks share no factors.
         """
         blocks = _iter_block_tables(self.blocks, one_way, two_way, totals)
         factors = tuple(each.again(*tables, n_fits=n_fits, n_steps=n_steps) for each, tables in zip(self.factors, blocks, strict=True))
         return replace(self, weights=_stratum_weights(totals, self.stratum, self.tied), factors=factors, links=links)
 
     def with_triples(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, triples: NoisyTables) -> "MarginalModel":
-        """Train on with tables of three columns beside those that this model was fitted to; it has one block.
-
-        Parameters
-        ----------
-        one_way, two_way : NoisyTables
-        totals : ndarray of shape (n_strata,)
-        triples : NoisyTables
-        """
+        """Train on with tables of three columns beside those that this model, of one block, was fitted to."""
         (tables,) = _iter_block_tables(self.blocks, one_way, two_way, totals)
         (factors,) = self.factors
         return replace(self, factors=(factors.with_triples(*tables, triples=triples.tables, deviation=triples.deviation),))
@@ -152,7 +119,7 @@ class MarginalModel:
         return replace(self, factors=tuple(factors.without_loadings() for factors in self.factors))
 
     def law(self) -> JointDistribution:
-        """Return the law of the rows, in which bins that are few are cut finer."""
+        """Return the law of the rows, in which bins are cut finer where they are few."""
         grids, (links, recoded) = grids_of(self.schema), self._sampling_links()
         columns = {name: link_column(link, self.schema[name], grids.get(name)) for name, link in links.items()}
         return JointDistribution(
@@ -168,9 +135,9 @@ class MarginalModel:
         )
 
     def _sampling_links(self) -> tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, Callable[[np.ndarray], np.ndarray]]]:
-        """Return the links of the codes that are drawn, and what makes P(code drawn | node) of P(code | node) where that differs.
+        """Return the links of the codes that are drawn, and the maps from P(code | node) to P(code drawn | node) where they differ.
 
-        Bins that are few are cut finer, and some are like others; columns that are drawn together stay as they are.
+        Few bins are cut finer, and some are like others; columns that are drawn together stay as they are.
         """
         links, together = dict(self.links), joint_columns(self.tied, self.near)
         recoded: dict[Hashable, Callable[[np.ndarray], np.ndarray]] = {}
@@ -196,7 +163,7 @@ class MarginalModel:
         return tuple(found)
 
     def _nonempty_bins(self) -> dict[Hashable, np.ndarray]:
-        """Return which codes are drawn of columns that are drawn together: all but bins without mass, which a model hardly excludes."""
+        """Return which codes of columns that are drawn together have mass, as a model hardly excludes empty bins."""
         together = joint_columns(self.tied, self.near)
         links = {name: link for name, link in self.links.items() if name in together and isinstance(link, Link)}
         return {
@@ -206,7 +173,7 @@ class MarginalModel:
         }
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.domain.read` gives them, made by so many threads."""
+        """Return values of columns, as `skdpsynth.tables` reads them, made by `n_jobs` threads."""
         return self.law().sample(n_samples, rng, n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
@@ -221,7 +188,7 @@ def _refine_probabilities(link: Link, finer: RefinedBins, table: np.ndarray) -> 
 def _iter_block_tables(
     blocks: Sequence[Block], one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray
 ) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Yield what the factors of each block are fitted to."""
+    """Yield the arguments of a fit of the factors of each block."""
     deviations = weighting_deviations(one_way, two_way)
     for block in blocks:
         of_pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables}
@@ -229,7 +196,7 @@ def _iter_block_tables(
 
 
 def _stratum_weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[ConstrainedColumns]) -> np.ndarray:
-    """Return the shares of the strata, of which some are possible."""
+    """Return the shares of the strata, 0 of impossible ones."""
     shares = shares_of(totals)
     if not (possible := possible_strata(tied, stratum, len(totals))).all():
         shares = shares_of(np.where(possible, np.maximum(shares, 1e-9), 0))
@@ -245,3 +212,44 @@ def bins_of(schema: Schema, links: Mapping[Hashable, Link | LevelGroups]) -> dic
     """Return the edges of the bins of each continuous column, in its units; the code of each level of a column of very many."""
     grids = grids_of(schema)
     return {name: grids[name].edges[link.edges] if isinstance(link, Link) else link.codes for name, link in links.items()}
+
+
+def uniform_model(schema: Schema, stratum: Hashable, ties: Sequence[Tie], most_codes: int) -> MarginalModel:
+    """Return a model without factors, of public facts alone: it holds the rules, and can be conditioned.
+
+    Numbers are uniform within their bounds and never missing, unless a rule says that they are. Levels are uniform, a missing one among
+    them. Combinations that the rules leave are drawn in proportion. More than `most_codes` levels of a nominal column are merged.
+    """
+    tied, links = constrain_columns(ties, schema, _links(schema, most_codes))
+    names = [name for name in schema if name != stratum]
+    shares = [_code_probabilities(schema, name, links) for name in names]
+    block, n_strata = tuple(range(len(names))), 1 if stratum is None else schema[stratum].n_codes
+    sizes, logits = np.array([len(share) for share in shares]), np.log(np.maximum(np.concatenate(shares), _NEVER))
+    intercepts = np.tile(logits, (1, n_strata, 1))
+    groups = block_groups(tied, names, block, stratum, n_strata)
+    factors = LatentFactors(sizes, np.zeros((1, 1)), intercepts, np.zeros((*intercepts.shape, 1)), groups)
+    possible = possible_strata(tied, stratum, n_strata).astype(float)
+    return MarginalModel(schema, stratum, possible / possible.sum(), (block,), (factors,), links, tuple(tied))
+
+
+def _links(schema: Schema, most_codes: int) -> dict[Hashable, Link | LevelGroups]:
+    """Return bins of equal width of numbers, and groups of the levels of columns that have very many."""
+    grids, links = grids_of(schema), dict[Hashable, Link | LevelGroups]()
+    cuts = constraint_cuts(schema, grids)
+    for name, grid in grids.items():
+        links[name] = Link(grid.widths / grid.widths.sum(), np.array([0, grid.n_cells])).recut(_N_BINS, cuts.get(name, ()))
+    for name, kind in schema.items():
+        if isinstance(kind, Nominal) and len(kind.levels) > most_codes:
+            links[name] = LevelGroups.of(np.ones(len(kind.levels)), 1.0, kind.group_numbers, most_codes)
+    return links
+
+
+def _code_probabilities(schema: Schema, name: Hashable, links: dict[Hashable, Link | LevelGroups]) -> np.ndarray:
+    kind, link = schema[name], links.get(name)
+    if link is None:
+        return np.full(kind.n_codes, 1 / kind.n_codes)
+    if isinstance(link, LevelGroups):
+        whole = np.bincount(link.codes).astype(float)
+        return np.append(whole, [1.0] * kind.nullable) / (whole.sum() + kind.nullable)
+    assert isinstance(kind, Continuous)
+    return np.append(np.add.reduceat(link.mass, link.edges[:-1]), [0.0] * kind.nullable)

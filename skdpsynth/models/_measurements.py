@@ -1,7 +1,7 @@
-"""What was counted of some rows, and in which codes: all that a model of them is made of."""
+"""Measurements of some rows: the noisy tables, and the codes they are in, of which a model is made."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from skdpsynth.models._class_shrinkage import shrink_class_contrasts
 from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._differences import DifferenceLaw, joint_columns
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
-from skdpsynth.models._pooling import Pool
+from skdpsynth.models._pooling import Pool, Table, pool_tables
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._rare_levels import LevelGroups
@@ -21,42 +21,20 @@ from skdpsynth.models._structural_zeros import ConstrainedColumns
 from skdpsynth.models._wide_training import CommonFactors
 from skdpsynth.persistence import savable
 
-_MAX_REUSE = 2  # times as many rows as chose the codes: then more rows choose others, which costs less than codes by few
+_MAX_REUSE = 2  # times the rows that chose the codes; beyond, codes by few rows cost more than choosing anew
 
 
 @savable
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The codes of columns, and which columns are counted in pairs: released, so that other rows may be counted in them for nothing.
+    """The codes of columns, and which columns are counted in pairs: released, so that other rows may be counted in them at no cost."""
 
-    Attributes
-    ----------
-    links : dict
-        Of each continuous column, and of each nominal one of very many levels.
-    cells : dict of column to int64 ndarray
-        The noisy counts that were released for the links.
-    pools : dict of column to Pool
-        What the links were made of: these counts, and those that were released for codes before.
-    blocks : tuple of tuple of int
-        Columns that depend on each other.
-    n_rows : float
-        How many rows they were chosen by, as far as is known.
-    n_since : float, default=0.0
-        How many other rows were counted in them.
-    tied : tuple of TiedColumns, default=()
-        Columns that rules tie.
-    common : Common, default=None
-        What very many columns have in common.
-    near : tuple of Near, default=()
-        Columns of numbers near each other.
-    """
-
-    links: Mapping[Hashable, Link | LevelGroups]
-    cells: Mapping[Hashable, np.ndarray]
-    pools: Mapping[Hashable, Pool]
-    blocks: tuple[Block, ...]
-    n_rows: float
-    n_since: float = 0.0
+    links: Mapping[Hashable, Link | LevelGroups]  # of each continuous column, and of each nominal one of very many levels
+    cells: Mapping[Hashable, np.ndarray]  # the noisy counts that were released for the links, int64
+    pools: Mapping[Hashable, Pool]  # the counts of which the links were made: these, and those that were released for codes before
+    blocks: tuple[Block, ...]  # columns that depend on each other
+    n_rows: float  # that chose them, as far as is known
+    n_since: float = 0.0  # other rows that were counted in them
     tied: tuple[ConstrainedColumns, ...] = ()
     common: CommonFactors | None = None
     near: tuple[DifferenceLaw, ...] = ()
@@ -67,7 +45,7 @@ class Codes:
         require(0 <= self.n_rows < math.inf and 0 <= self.n_since < math.inf)
 
     def can_count(self, n_more: float) -> bool:
-        """Whether so many rows more shall be counted in these codes, too.
+        """Return whether so many rows more may be counted in these codes, too.
 
         Rows that come later may lie elsewhere, and many of them choose better codes than few: so codes are chosen anew from time to time,
         in a table that grows by factors, and in a window that does not grow as well.
@@ -82,28 +60,15 @@ class Codes:
 @savable
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """Estimates of the tables of some rows, with the variance of what only a column, or a pair, tells.
-
-    Attributes
-    ----------
-    schema : Schema
-    stratum : column or None
-    codes : Codes
-    one_way, two_way : NoisyTables
-        By the places of columns, without the stratum.
-    n_samples : int or None
-        Number of rows, where it is public.
-    beside : PriorTables, default=None
-        Counts of a public table in the same codes, towards which a model pulls the estimates.
-    """
+    """Estimates of the tables of some rows, with the variance of a number of an effect or interaction."""
 
     schema: Schema
     stratum: Hashable
     codes: Codes
     one_way: NoisyTables
     two_way: NoisyTables
-    n_samples: int | None
-    beside: PublicPrior | None = None
+    n_samples: int | None  # None where it is private
+    beside: PublicPrior | None = None  # counts of a public table, towards which estimates are pulled
 
     def _check_loaded(self) -> None:
         require(self.stratum is None or self.stratum in self.schema)
@@ -128,19 +93,17 @@ class Measurements:
         return found if self.n_samples is None else self.n_samples * shares_of(found)
 
     def model(self, n_factors: int) -> MarginalModel:
-        """Fit a model to the tables."""
         codes, (links, one_way, two_way) = self.codes, self._shrunken_tables()
         return MarginalModel.of(
             self.schema, self.stratum, links, codes.blocks, one_way, two_way, self.totals, n_factors, codes.tied, codes.common, codes.near
         )
 
     def model_with_triples(self, triples: NoisyTables, model: MarginalModel) -> MarginalModel:
-        """Train a model of these tables on, with tables of three columns beside them."""
         _, one_way, two_way = self._shrunken_tables()
         return model.with_triples(one_way, two_way, self.totals, triples)
 
     def _shrunken_tables(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
-        """Return what a model is fitted to: tables nearer to the prior, without rows of noise, whose classes differ as is expected."""
+        """Return the tables to fit: nearer to the prior, without rows of noise, and with shrunken differences of classes."""
         links, one_way, two_way, totals = self.codes.links, self.one_way, self.two_way, self.totals
         if self.beside is not None:
             one_way, two_way = self.beside.pull(one_way, two_way, totals)
@@ -158,3 +121,85 @@ class Measurements:
         """Return how many rows are not missing in each column that has a link."""
         links = self.codes.links
         return {name: float(one_way.tables[i,][:, : links[name].n_bins].sum()) for i, name in enumerate(self._names) if name in links}
+
+
+def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -> Measurements:
+    """Estimate the tables of the union of disjoint parts, in time order, in the codes of the last one.
+
+    `numbers` tells how many rows of the union each part stands for.
+    """
+    last = parts[-1]
+    steps = [_pool_step(parts, numbers, step) for step in ("one_way", "two_way")]
+    return replace(last, one_way=steps[0], two_way=steps[1], n_samples=max(1, round(sum(numbers))), beside=_latest_prior(parts))
+
+
+def _latest_prior(parts: Sequence[Measurements]) -> PublicPrior | None:
+    """Return the prior in the codes of the last part; that of an earlier one where a loaded stream lacks it."""
+    known = [part for part in parts if part.beside is not None]
+    if not known or known[-1] is parts[-1]:
+        return parts[-1].beside
+    part, recodings = known[-1], _recoding_matrices(known[-1], parts[-1])
+    assert part.beside is not None
+    steps = {
+        step: {place: _recode_table(table, 0.0, [recodings[i] for i in place])[0] for place, table in getattr(part.beside, step).items()}
+        for step in ("one_way", "two_way")
+    }
+    return replace(part.beside, **steps)
+
+
+def _pool_step(parts: Sequence[Measurements], numbers: Sequence[float], step: str) -> NoisyTables:
+    last = parts[-1]
+    recodings = [_recoding_matrices(part, last) for part in parts]
+    counts = [max(1.0, float(part.totals.sum())) for part in parts]
+    tables, variances, sizes = {}, [], []
+    for place in getattr(last, step).tables:
+        found: list[Table | None] = []
+        for part, recoding in zip(parts, recodings, strict=True):
+            noisy = getattr(part, step)
+            table = noisy.tables.get(place)
+            found.append(None if table is None else _recode_table(table, noisy.variance, [recoding[i] for i in place]))
+        tables[place], variance = pool_tables(found, counts, numbers)
+        variances.append(variance)
+        sizes.append(tables[place].size)
+    return NoisyTables(tables, float(np.average(variances, weights=sizes)) if sizes else getattr(last, step).variance)
+
+
+def _recoding_matrices(part: Measurements, last: Measurements) -> dict[int, np.ndarray | None]:
+    """Return, by the place of each column, the shares of the old codes that become each new one; None where codes stayed."""
+    names = [name for name in last.schema if name != last.stratum]
+    out: dict[int, np.ndarray | None] = {}
+    for place, name in enumerate(names):
+        old, new = part.codes.links.get(name), last.codes.links.get(name)
+        out[place] = None if old is None or new is None or old is new else recoding_matrix(old, new, last.schema[name].nullable)
+    return out
+
+
+def recoding_matrix(old: Link | LevelGroups, new: Link | LevelGroups, nullable: bool) -> np.ndarray:
+    """Return which share of each old code becomes each new one, by the mass of the cells that both hold, shape (n_old, n_new).
+
+    Both have the same cells. With `nullable`, the code after the last is a missing cell.
+    """
+    shares = np.zeros((old.n_bins + nullable, new.n_bins + nullable))
+    mass = _cell_masses(new)
+    # A code without mass is spread over its cells alike.
+    np.add.at(shares, (old.codes, new.codes), mass + 1e-12 / len(mass))
+    if nullable:
+        shares[-1, -1] = 1
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _cell_masses(link: Link | LevelGroups) -> np.ndarray:
+    if isinstance(link, Link):
+        return link.mass
+    mass = np.empty(len(link.order))
+    mass[link.order] = link.link.mass
+    return mass
+
+
+def _recode_table(table: np.ndarray, variance: float, recodings: Sequence[np.ndarray | None]) -> Table:
+    """Return a table of classes by codes in other codes, and the mean variance of a count of it."""
+    for axis, shares in enumerate(recodings, start=1):
+        if shares is not None:
+            table = np.moveaxis(np.tensordot(table, shares, (axis, 0)), -1, axis)
+            variance *= float((shares**2).sum(axis=0).mean())
+    return table, variance

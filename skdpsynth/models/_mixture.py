@@ -1,4 +1,4 @@
-"""A mixture of products: what the columns of a block are drawn from, and its exact conditional law."""
+"""Mixtures of products, from which the columns of a block are drawn, and their exact conditional laws."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,17 +9,10 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class WithinClass:
-    """The codes of a column given its class and the node.
+    """The codes of a column given its class and the node."""
 
-    Attributes
-    ----------
-    classes : ndarray of shape (n_codes,), int64
-    probabilities : ndarray of shape (n_codes, n_nodes)
-        Sum to 1 over each class.
-    """
-
-    classes: np.ndarray
-    probabilities: np.ndarray
+    classes: np.ndarray  # of each code
+    probabilities: np.ndarray  # shape (n_codes, n_nodes); sum to 1 over each class
 
     def given(self, allowed: np.ndarray) -> tuple["WithinClass", np.ndarray]:
         """Return (this on a condition, P(condition | class, node)); a class that it excludes stays as it is."""
@@ -33,24 +26,12 @@ class WithinClass:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Part:
-    """Columns that are drawn together given a node: one, or several that a rule ties.
+    """Columns that are drawn together given a node: one, or several that a rule ties."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Their places within the block.
-    codes : ndarray of shape (n_tuples, n_columns), int64
-        Which codes each tuple stands for; of one column, each of its codes once.
-    probabilities : ndarray of shape (n_tuples, n_nodes)
-        P(tuple | node).
-    within : dict of int to Within
-        Of columns whose `codes` stand for classes of codes: the codes within them, which are independent of all else given the node.
-    """
-
-    columns: tuple[int, ...]
-    codes: np.ndarray
-    probabilities: np.ndarray
-    within: Mapping[int, "WithinClass"] = field(default_factory=dict)
+    columns: tuple[int, ...]  # their places within the block
+    codes: np.ndarray  # that each tuple stands for, shape (n_tuples, n_columns); of one column, each of its codes once
+    probabilities: np.ndarray  # P(tuple | node)
+    within: Mapping[int, "WithinClass"] = field(default_factory=dict)  # of columns whose `codes` are classes
 
     def __repr__(self) -> str:
         return f"Part(columns={self.columns}, {len(self.codes)} tuples)"
@@ -100,46 +81,26 @@ class Part:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixture:
-    """The law of the columns of a block in one class: a node is drawn by its weight, and given it, parts are independent.
+    """The law of the columns of a block in one class: a node is drawn by its weight, and given it, parts are independent."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_nodes,)
-        Sums to 1.
-    parts : tuple of Part
-        In the order of their first columns; each column is in one of them.
-    """
-
-    weights: np.ndarray
-    parts: tuple[Part, ...]
+    weights: np.ndarray  # of the nodes
+    parts: tuple[Part, ...]  # in the order of their first columns; each column is in one of them
 
     def __repr__(self) -> str:
         return f"Mixture({len(self.weights)} nodes, {list(self.parts)})"
 
     @classmethod
     def of_columns(cls, probabilities: list[np.ndarray]) -> "Mixture":
-        """Return a mixture of equally likely nodes in which each column is a part by itself.
-
-        Parameters
-        ----------
-        probabilities : list of ndarray of shape (n_codes, n_nodes)
-        """
+        """Return a mixture of equally likely nodes in which each column is a part by itself, from P(code | node) of each."""
         n_nodes = probabilities[0].shape[1]
         return cls(np.full(n_nodes, 1 / n_nodes), tuple(Part.of_column(column, table) for column, table in enumerate(probabilities)))
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the block."""
         return sum(len(part.columns) for part in self.parts)
 
     def recode(self, tables: Mapping[int, Callable[[np.ndarray], np.ndarray]]) -> "Mixture":
-        """Return the mixture in which some columns, each a part by itself, have other codes.
-
-        Parameters
-        ----------
-        tables : dict of int to callable
-            Of columns: makes P(other code | node) of P(code | node).
-        """
+        """Return the mixture in which some columns, each a part by itself, have other codes, by maps of P(code | node)."""
         parts = (
             Part.of_column(part.columns[0], tables[part.columns[0]](part.probabilities)) if part.columns[0] in tables else part
             for part in self.parts
@@ -147,22 +108,10 @@ class Mixture:
         return replace(self, parts=tuple(parts))
 
     def given(self, allowed: Mapping[int, np.ndarray]) -> tuple["Mixture", float]:
-        """Condition on what some columns may be, exactly.
+        """Condition on allowed codes of some columns, exactly; return the mixture (this one, if the probability is 0) and the probability.
 
-        By the rule of Bayes P(node | condition) is in proportion to P(node) times the product over parts of P(condition | node), and
-        given the node, parts stay independent.
-
-        Parameters
-        ----------
-        allowed : dict of int to ndarray of shape (n_codes,)
-            Of some columns, whether each code is allowed; or the probability that a cell of this code is, between 0 and 1.
-
-        Returns
-        -------
-        mixture : Mixture
-            This one, where the probability is 0.
-        probability : float
-            Of the condition.
+        By the rule of Bayes P(node | condition) is in proportion to P(node) times the product over parts of P(condition | node), and given
+        the node, parts stay independent. A code may be allowed with a probability between 0 and 1: that of its cells.
         """
         parts, logs = [], np.zeros(len(self.weights))
         for part in self.parts:
@@ -180,20 +129,10 @@ class Mixture:
         return replace(self, weights=weights / total, parts=tuple(parts)), total * math.exp(largest)
 
     def reweigh(self, columns: tuple[int, int], factors: np.ndarray) -> tuple["Mixture", float]:
-        """Condition on what has a probability given the codes of two columns of one part: the factors of some of their codes.
+        """Condition on an event with probability `factors` given the codes of two columns of one part; return as `given` does.
 
-        Parameters
-        ----------
-        columns : (int, int)
-        factors : ndarray of shape (n_codes, n_codes)
-            Of codes beyond these, such as of a missing cell, 1.
-
-        Returns
-        -------
-        mixture : Mixture
-            This one, where the probability is 0.
-        probability : float
-            The mean of the factors, which is a probability together with that of `given`.
+        Codes beyond the factors, such as that of a missing cell, have the factor 1. The mean of the factors is a probability together with
+        that of `given`.
         """
         number, part = next((n, part) for n, part in enumerate(self.parts) if columns[0] in part.columns)
         first, second = (part.codes[:, part.columns.index(column)] for column in columns)

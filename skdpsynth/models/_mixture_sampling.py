@@ -14,15 +14,9 @@ _NARROW = 64  # codes of a column, beyond which rows are looked up instead of th
 class MixtureSampler:
     """Codes of one class, in blocks of rows.
 
-    Nodes, and tuples of codes within a node, are drawn by systematic sampling in random order: each row has the law of the mixture, and
-    the frequencies of a sample come closer to it than those of independent rows.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    rng : numpy.random.Generator
-    n_common : int, default=None
-        Number of nodes that blocks share, where they do: each has equally many nodes of the mixture, one common node after the other.
+    Nodes, and tuples of codes within a node, are drawn by systematic sampling in random order: each row has the law of the mixture, and the
+    frequencies of a sample come closer to it than those of independent rows. Blocks of columns may share `n_common` nodes: each has equally
+    many nodes of the mixture, one common node after the other.
     """
 
     def __init__(self, mixture: Mixture, rng: np.random.Generator, n_common: int | None = None) -> None:
@@ -36,17 +30,9 @@ class MixtureSampler:
         self.of_codes = rng.random((len(mixture.parts), len(mixture.weights)), dtype=np.float32)
 
     def codes(self, n_rows: int, block: int, rng: np.random.Generator, of_common: np.ndarray | None = None) -> Iterator[np.ndarray]:
-        """Yield the codes of a block of rows, column after column.
+        """Yield the codes of a block of rows, column after column, from the block's own `rng`.
 
-        Parameters
-        ----------
-        n_rows : int
-        block : int
-            Which: those of all blocks together are even.
-        rng : numpy.random.Generator
-            The block's own.
-        of_common : ndarray of shape (n_common,), default=None
-            Number of rows of each common node: they come one common node after the other.
+        `of_common` is the number of rows of each common node: they come one common node after the other.
         """
         counts = self._node_counts(n_rows, block, of_common)
         nodes = np.flatnonzero(counts)
@@ -67,7 +53,6 @@ class MixtureSampler:
                 column += 1
 
     def _node_counts(self, n_rows: int, block: int, of_common: np.ndarray | None) -> np.ndarray:
-        """Return how many rows each node has."""
         shifts = block_shifts(self.of_nodes, block, NODES)
         if of_common is None:
             return np.diff(points_below(self.nodes_upto, n_rows, shifts).astype(np.int64))
@@ -76,19 +61,12 @@ class MixtureSampler:
 
 
 class CommonNodeSampler:
-    """How many rows of a block each node has that all blocks of columns share.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_common,)
-    rng : numpy.random.Generator
-    """
+    """How many rows of a block each node has that all blocks of columns share."""
 
     def __init__(self, weights: np.ndarray, rng: np.random.Generator) -> None:
         self.upto, self.shift = _cumulative_shares(weights), rng.random(1)
 
     def counts(self, n_rows: int, block: int) -> np.ndarray:
-        """Return the counts of a block of rows, by systematic sampling."""
         return np.diff(points_below(self.upto, n_rows, block_shifts(self.shift, block, COMMON)).astype(np.int64))
 
 
@@ -104,7 +82,7 @@ def _cumulative_shares_within(weights: np.ndarray) -> np.ndarray:
 
 
 def _shuffle_places_within(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the places of rows in random order within each of some groups of so many rows, group after group."""
+    """Return the places of rows in random order within each of some groups of `counts` rows, group after group."""
     groups = np.repeat(np.arange(len(counts), dtype=np.uint64), counts)
     words = groups << np.uint64(_GROUP_BIT)
     words |= rng.integers(1 << (_GROUP_BIT - _ROW_BITS), size=len(groups), dtype=np.uint64) << np.uint64(_ROW_BITS)

@@ -17,20 +17,11 @@ Table = tuple[np.ndarray, float]  # noisy counts, and the variance of each
 @savable
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Counts of one column, of all rows that were counted so.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_counts,)
-    variance : float
-        Of each count.
-    n_rows : float
-        As far as is known.
-    """
+    """Noisy counts of one column, from all rows that were counted in these codes."""
 
     counts: np.ndarray
-    variance: float
-    n_rows: float
+    variance: float  # of each count
+    n_rows: float  # as far as is known
 
     def _check_loaded(self) -> None:
         require(is_array(self.counts, "if", -1) and len(self.counts) and 0 <= self.variance < math.inf and 0 <= self.n_rows < math.inf)
@@ -44,29 +35,16 @@ class Pool:
 
 
 def pool_tables(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequence[float]) -> Table:
-    """Estimate a table of the union of disjoint parts.
+    """Estimate a table of the union of disjoint parts, and the variance of each count of it.
 
     The plain sum of the parts' tables is unbiased, but has the noise of all of them, and that of a small part is as large as that of a
-    large one. If all parts had one law, the mean of their frequencies with weights of one over their variance would have the least
-    noise: little more than that of the largest part alone. Between the two each part is drawn towards this mean as far as its distance
-    from it is explained by its noise (James and Stein, positive part): with k counts its error is the least where
-    ``1 - (k - 2) E / D`` of the distance is kept, for the squared distance D and noise of mean square E on each count. So parts that
-    differ keep what is their own, parts that are all noise stand for their number of rows only, and without noise this is the sum.
+    large one. If all parts had one law, the mean of their frequencies with weights of one over their variance would have the least noise:
+    little more than that of the largest part alone. Between the two each part is drawn towards this mean as far as its distance from it is
+    explained by its noise (James and Stein, positive part): with k counts its error is the least where ``1 - (k - 2) E / D`` of the
+    distance is kept, for the squared distance D and noise of mean square E on each count. So parts that differ keep their own values, parts
+    that are all noise stand for their number of rows only, and without noise this is the sum.
 
-    Parameters
-    ----------
-    found : sequence of (table, variance of each count) or None
-        None where a part was not counted so: it has the mean of the others.
-    counts : sequence of float
-        Number of rows of each part.
-    numbers : sequence of float
-        Number of rows that each part stands for.
-
-    Returns
-    -------
-    table : ndarray
-    variance : float
-        Of each count.
+    A part that was not counted so (None) has the mean of the others. Each part has `counts` rows, and stands for `numbers` of them.
     """
     known = [place for place, entry in enumerate(found) if entry is not None]
     rows, wanted = (np.array([values[place] for place in known], dtype=float) for values in (counts, numbers))
@@ -87,23 +65,16 @@ def pool_tables(found: Sequence[Table | None], counts: Sequence[float], numbers:
 
 
 def _shrinkage_factors(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Return how much of its distance from the mean each part keeps; `noise` is the variance that each count of it has by noise alone."""
+    """Return how much of its distance from the mean each part keeps; `noise` is the variance of each of its counts by noise alone."""
     if len(distances) == 1:
         return np.ones(1)
     return james_stein_factor((distances.reshape(len(distances), -1) ** 2).sum(axis=1), distances[0].size, noise)
 
 
 def james_stein_factor(squares: Any, n_counts: float, noise: Any) -> Any:
-    """Return how much of their distance from a point so many counts keep, by the rule of James and Stein (positive part).
+    """Return how much of their distance from a point `n_counts` counts keep, by the rule of James and Stein (positive part).
 
-    Parameters
-    ----------
-    squares : float or ndarray
-        Squared distances.
-    n_counts : float
-        How many counts there are: of a centered table, how many are free.
-    noise : float or ndarray
-        The variance of each.
+    Of a centered table, the counts are those that are free; `noise` is the variance of each.
     """
     # Tables of so few counts that k - 2 would keep all noise are drawn half of the way at least. (Of 3, which is less than the 2 (k - 2)
     # up to which nothing is lost.)

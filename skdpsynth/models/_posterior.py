@@ -1,4 +1,4 @@
-"""What the cells of a row that are known tell of the others, by a mixture: exact, for very many rows at once."""
+"""Posterior of the unknown cells of rows given the known ones, by a mixture: exact, for very many rows at once."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpsynth.models._mixture import Mixture, Part, WithinClass
 
-_CELLS = 1 << 17  # of rows times nodes at once: what a processor keeps close
+_CELLS = 1 << 17  # of rows times nodes at once: they stay in cache
 _FEW = 1 << 12  # rows, up to which each finds its tuple by itself
 _MOST_KEPT = 1 << 26  # numbers of patterns in memory
 _CONTRADICTION = 1e6  # taken from the logarithm of the evidence for each: a class without one, if there is any, is always nearer
@@ -19,45 +19,21 @@ _NARROW = 64  # tuples, up to which all are compared with a row's number at once
 class Pattern:
     """The tuples of a part, grouped by the codes of those of its columns that are known.
 
-    Of tuples that differ in cells that shall be filled alone, those are left out in which more of them are missing than need be: a cell
-    stays missing only where rules leave it no value.
-
-    Attributes
-    ----------
-    codes : ndarray of shape (n_tuples, n_columns)
-        Group after group.
-    probabilities : ndarray of shape (n_tuples, n_nodes)
-    keys : ndarray of shape (n_groups,)
-        The known codes of each group as one number, in order.
-    starts : ndarray of shape (n_groups + 2,)
-        Where the tuples of each group begin. The last group has all tuples once more: it serves codes that cannot occur together, which
-        tell nothing.
-    known : ndarray of bool, shape (n_columns,)
-    sizes : ndarray of shape (n_columns,)
-        Number of codes of each column.
+    Among tuples that differ only in cells to be filled, those are left out in which more of them are missing than need be: a cell stays
+    missing only where rules leave it no value. The last group has all tuples once more: it serves codes that cannot occur together, which
+    say nothing of the nodes.
     """
 
-    codes: np.ndarray
-    probabilities: np.ndarray
-    keys: np.ndarray
-    starts: np.ndarray
-    known: np.ndarray
-    sizes: np.ndarray
+    codes: np.ndarray  # group after group, shape (n_tuples, n_columns)
+    probabilities: np.ndarray  # shape (n_tuples, n_nodes)
+    keys: np.ndarray  # the known codes of each group as one number, in order
+    starts: np.ndarray  # where the tuples of each group begin, shape (n_groups + 2,)
+    known: np.ndarray  # columns
+    sizes: np.ndarray  # number of codes of each column
 
     @classmethod
     def of(cls, part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray) -> "Pattern":
-        """Group the tuples.
-
-        Parameters
-        ----------
-        part : Part
-        known : ndarray of bool, shape (n_columns,)
-            Of each column of the part.
-        sizes : ndarray of shape (n_columns,)
-            Number of codes of each.
-        gone : ndarray of shape (n_columns,)
-            The code of a missing cell; -1 where there is none.
-        """
+        """Group the tuples; `sizes` are the numbers of codes of the columns, and `gone` the code of a missing cell, or -1."""
         possible = (part.probabilities > 0).any(axis=1)
         codes, probabilities = part.codes[possible], part.probabilities[possible]
         kept = _fullest_tuples((codes == gone) & ~known, codes, sizes)
@@ -75,7 +51,7 @@ class Pattern:
 
     @cached_property
     def logs(self) -> np.ndarray:
-        """Logarithms of `bin_masses`, float32; 0 in place of a group that no node allows."""
+        """Logarithms of `masses`, float32; 0 in place of a group that no node allows."""
         with np.errstate(divide="ignore"):
             return np.where(self.masses.any(axis=1, keepdims=True), np.log(self.masses), 0.0).astype(np.float32)
 
@@ -87,7 +63,6 @@ class Pattern:
         return out
 
     def groups(self, codes: np.ndarray) -> np.ndarray:
-        """Return the group of each row of codes."""
         keys = known_code_keys(codes, self.known, self.sizes)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[places] == keys, places, len(self.keys))
@@ -112,7 +87,7 @@ class Pattern:
         return self.codes[np.clip(places, first, last - 1)]
 
     def _tuple_steps(self, first: np.ndarray, last: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> list[int]:
-        """Return which of the tuples of its group each row has: one row after the other, as sums over all tuples would take longer."""
+        """Return which of the tuples of its group each row has: row by row, as sums over all tuples would take longer."""
         steps = []
         for start, stop, node, share in zip(first, last, nodes, rng.random(len(nodes)), strict=True):
             upto = np.cumsum(self.probabilities[start:stop, node])
@@ -122,15 +97,7 @@ class Pattern:
 
 
 def _fullest_tuples(missing: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return which tuples have no more missing cells than need be, given all their other cells.
-
-    Parameters
-    ----------
-    missing : ndarray of bool, shape (n_tuples, n_columns)
-        Cells that could be filled.
-    codes : ndarray of shape (n_tuples, n_columns)
-    sizes : ndarray of shape (n_columns,)
-    """
+    """Return which tuples have no more missing cells that could be filled than need be, given all their other cells."""
     kept = np.ones(len(codes), dtype=bool)
     for gone in np.unique(missing[missing.any(axis=1)], axis=0):
         keys = known_code_keys(codes, ~gone, sizes)
@@ -161,29 +128,14 @@ def _locate_in_sums(upto: np.ndarray, nodes: np.ndarray, targets: np.ndarray) ->
 
 
 class Posterior:
-    """The law of a block of columns in one class, given the codes of each row that are known.
+    """The law of a block of columns in one class, given the known codes of each row.
 
-    Parameters
-    ----------
-    mixture : Mixture
-    sizes : ndarray of shape (n_columns,)
-        Number of codes of each column, with that of a missing cell.
-    nullable : ndarray of bool, shape (n_columns,)
-    codes : ndarray of shape (n_rows, n_columns)
-    known : ndarray of bool, shape (n_rows, n_columns)
-        Others are to be filled: they are not missing but where rules leave them no value.
-    patterns : dict, default=None
-        Where patterns of parts are kept for rows that come later.
+    The sizes count the code of a missing cell. Unknown codes are to be filled: they are not missing but where rules leave them no value.
+    Patterns of parts are kept in `patterns` for other rows.
     """
 
     def __init__(
-        self,
-        mixture: Mixture,
-        sizes: np.ndarray,
-        nullable: np.ndarray,
-        codes: np.ndarray,
-        known: np.ndarray,
-        patterns: dict | None = None,
+        self, mixture: Mixture, sizes: np.ndarray, nullable: np.ndarray, codes: np.ndarray, known: np.ndarray, patterns: dict | None = None
     ) -> None:
         self.mixture, self.n_rows = mixture, len(codes)
         patterns = {} if patterns is None else patterns
@@ -191,9 +143,9 @@ class Posterior:
         self._contradiction_penalty = _CONTRADICTION * sum((part.is_contradicted for part in self.parts), np.zeros(len(codes)))
 
     def evidence(self) -> np.ndarray:
-        """Return the logarithm of the probability of what is known of each row, shape (n_rows,).
+        """Return the log-likelihood of the known cells of each row, shape (n_rows,).
 
-        Codes that the model rules out tell nothing of the nodes, but each such contradiction speaks against the class as a whole.
+        Codes that the model rules out say nothing of the nodes, but each such contradiction speaks against the class as a whole.
         """
         out = np.empty(self.n_rows)
         for rows, logs, excluded in self._chunks():
@@ -203,7 +155,7 @@ class Posterior:
         return out - self._contradiction_penalty
 
     def log_evidence_by_common(self, n_common: int) -> np.ndarray:
-        """Return the logarithm of the probability of what is known of each row given each common node, shape (n_rows, n_common)."""
+        """Return the log-likelihood of the known cells of each row given each common node, shape (n_rows, n_common)."""
         whole = self.mixture.weights.reshape(n_common, -1).sum(axis=1)
         out = np.empty((self.n_rows, n_common))
         for rows, logs, excluded in self._chunks():
@@ -216,14 +168,9 @@ class Posterior:
         return out - self._contradiction_penalty[:, None]
 
     def filled(self, rng: np.random.Generator, common: np.ndarray | None = None, n_common: int = 1) -> np.ndarray:
-        """Return the codes with those that are not known drawn, shape (n_rows, n_columns), int64.
+        """Return the codes with the unknown ones drawn, shape (n_rows, n_columns), int64.
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        common : ndarray of shape (n_rows,), default=None
-            The common node of each row, of `n_common`, where blocks share nodes.
-        n_common : int, default=1
+        `common` is the common node of each row, of `n_common`, where blocks share nodes.
         """
         nodes = np.empty(self.n_rows, dtype=np.int64)
         for rows, logs, _ in self._chunks():
@@ -242,7 +189,7 @@ class Posterior:
         return out
 
     def _chunks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield some rows, the logarithms of P(node and what is known) up to a factor of each row, and which rows no node allows."""
+        """Yield some rows, log P(node and known cells) up to a constant of each row, and which rows no node allows."""
         with np.errstate(divide="ignore"):
             weights = np.log(self.mixture.weights).astype(np.float32)
         size = max(1, _CELLS // len(weights))
@@ -271,7 +218,7 @@ def _cached_pattern(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.n
 
 
 class _PartRows:
-    """The columns of one part in all rows: which tuples agree with what is known."""
+    """The columns of one part in all rows: which tuples agree with the known cells."""
 
     def __init__(self, part: Part, sizes: np.ndarray, nullable: np.ndarray, codes: np.ndarray, known: np.ndarray, kept: dict) -> None:
         self.columns = list(part.columns)
@@ -305,13 +252,13 @@ class _PartRows:
         self.table = np.concatenate(tables) if tables else np.zeros((0, 1), dtype=np.float32)
 
     def add_to(self, logs: np.ndarray, rows: slice) -> None:
-        """Add the logarithm of P(what is known | node) of some rows."""
+        """Add log P(known cells | node) of some rows."""
         logs += self.table[self.place[rows]]
         for each in self.within:
             logs += np.where(self.is_known[rows, each.place, None], each.logs[each.codes[rows]], np.float32(0))
 
     def fill(self, out: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> None:
-        """Write the codes of the part's columns, of which those that are not known are drawn given the node."""
+        """Write the codes of the part's columns, the unknown ones drawn given the node."""
         made = self.codes
         for number, pattern in enumerate(self.patterns):
             missing = np.flatnonzero(~pattern.known)
@@ -324,15 +271,7 @@ class _PartRows:
 
 
 class _CodesWithin:
-    """The codes of a column of which a part tells the classes alone.
-
-    Parameters
-    ----------
-    within : Within
-    place : int
-        Of the column in the part.
-    codes : ndarray of shape (n_rows,)
-    """
+    """The codes of a column of which a part tells the classes alone; `place` is that of the column in the part."""
 
     def __init__(self, within: WithinClass, place: int, codes: np.ndarray) -> None:
         self.place, self.codes, classes = place, codes.copy(), within.classes

@@ -1,4 +1,4 @@
-"""What a public table says in the codes of noisy tables, and how far these are pulled towards it."""
+"""Counts of a public table as a prior of noisy tables, which are pulled towards it."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -14,10 +14,10 @@ from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.persistence import savable
 
-_LEAST = 3  # free numbers: of fewer, to be drawn to a point loses where it is far
-_OCTAVES = 7  # into which cells are sorted by the rows that are expected in them
-_DOUBT = 2  # deviations of noise by which a prior must be farther than none before it is left alone
-_FEW = 30  # cells, that get no k of their own
+_LEAST = 3  # free numbers: with fewer, shrinkage to a far point loses
+_OCTAVES = 7  # of expected rows, into which cells are sorted
+_DOUBT = 2  # deviations of noise by which a prior may be farther than none
+_FEW = 30  # cells that get no k of their own
 
 _Links = Mapping[Hashable, Link | LevelGroups]
 
@@ -27,49 +27,33 @@ _Links = Mapping[Hashable, Link | LevelGroups]
 class PublicPrior:
     """Counts of a public table in the codes of noisy ones.
 
-    Parts of tables (`Estimates`) are pulled towards those of the public table, scaled to as many rows, by the rule of James and Stein:
-    with y the noisy numbers, p those of the prior, d how many are free and v the variance of noise, ``p + k (y - p)`` with
-    ``k = max(0, 1 - (d - 2) v / |y - p|**2)``. Its expected squared error is never more than that of y, whatever p is and whatever the
-    truth is, where d is at least 3; and about 2 of d where p is the truth. What the prior lacks, also because its rows are a sample, is
-    part of its distance. All effects of columns have one k. Interactions of pairs have one for all cells in which about as many rows are
-    expected, as what a prior lacks is more in heavy cells.
+    Parts of tables (`Estimates`) are pulled towards those of the public table, scaled to as many rows, by the rule of James and Stein: with
+    y the noisy numbers, p those of the prior, d how many are free and v the variance of noise, ``p + k (y - p)`` with ``k = max(0, 1 - (d -
+    2) v / |y - p|**2)``. Its expected squared error is never more than that of y, whatever p and the truth are, where d is at least 3; and
+    about 2 of d where p is the truth. Errors of the prior, also because its rows are a sample, are part of its distance. All effects of
+    columns have one k. Interactions of pairs have one for all cells in which about as many rows are expected, as the errors of a prior are
+    larger in heavy cells.
 
     *Proof.* With ``y = t + noise``, g = (y - p) / |y - p|**2 and a positive, Stein's identity gives for ``y - a g`` the error of y plus
     ``E(a**2 - 2 a s) / |y - p|**2``, where s is the trace of the covariance less twice its share along y - p. Numbers of centered tables
-    have the covariance v times a projection, and some of them a part of that: so with d its trace, s is at least (d - 2) v, and
-    a = (d - 2) v takes away at least ``a**2 E 1 / |y - p|**2``. To stop at p, and not to go beyond it, can only gain; so does centering,
-    as the truth is centered. Where variances differ and v is their mean, it holds while none is above (d + 2) / 4 of that. Noise here is
-    nearly normal, and p, and which cells go together, follow from classes and columns, whose noise is independent of that of pairs.
+    have the covariance v times a projection, and some of them a part of that: so with d its trace, s is at least (d - 2) v, and a = (d - 2)
+    v takes away at least ``a**2 E 1 / |y - p|**2``. To stop at p, and not to go beyond it, can only gain; so does centering, as the truth
+    is centered. Where variances differ and v is their mean, it holds while none is above (d + 2) / 4 of that. Noise here is nearly normal,
+    and p, and which cells go together, follow from classes and columns, whose noise is independent of that of pairs.
 
-    A model makes more of noisy tables than that, as it looks for few factors. So a prior is left alone if its columns are farther from the
-    noisy ones than columns of equally frequent codes are, and its pairs if they are farther than independent columns are: by more than
-    two deviations of what noise alone makes of the difference, as whoever gives a prior says that it is alike.
+    A model does better than noisy tables by itself, as it looks for few factors. So a prior is left alone if its columns are farther from
+    the noisy ones than columns of equally frequent codes are, and its pairs if they are farther than independent columns are: by more than
+    two deviations of the difference by noise alone, as a user who gives a prior says that it is alike.
 
-    References
-    ----------
-    James, Stein (1961), "Estimation with quadratic loss"; Baranchik (1964) for the positive part.
-
-    Attributes
-    ----------
-    one_way, two_way : dict of tuple of int to ndarray of shape (n_classes, ...)
-    cells : dict of column to dict of int to ndarray, or to ndarray of shape (n_counts,)
-        Of the columns that have links: by the level of a tree, the coarsest first; or of the levels of a nominal column.
+    References ---------- James, Stein (1961), "Estimation with quadratic loss"; Baranchik (1964) for the positive part.
     """
 
-    one_way: Mapping[Block, np.ndarray]
+    one_way: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...)
     two_way: Mapping[Block, np.ndarray]
-    cells: Mapping[Hashable, Any]
+    cells: Mapping[Hashable, Any]  # of columns with links: by the level of a tree, the coarsest first, or of the levels
 
     def pull(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray) -> tuple[NoisyTables, NoisyTables]:
-        """Return tables that are nearer to the prior, with the variance of what is left.
-
-        Parameters
-        ----------
-        one_way, two_way : NoisyTables
-            From `Estimates`.
-        totals : ndarray of shape (n_classes,)
-            Number of rows of each class.
-        """
+        """Return tables of `Estimates` that are nearer to the prior, with the variance that is left."""
         told = {place: center_table(_scale_to_totals(self.one_way[place], totals)) for place in one_way.tables}
         columns = _PriorParts.of(one_way, told, {place: np.zeros_like(part) for place, part in told.items()})
         if not columns.is_prior_near:
@@ -87,40 +71,19 @@ class PublicPrior:
         return own, NoisyTables(tables, variance)
 
     def weighed(self, codes: _Links, pools: Mapping[Hashable, Pool], rows: Mapping[Hashable, float]) -> _Links:
-        """Return the same codes, in which cells have the mass of counts that are nearer to the prior.
-
-        Parameters
-        ----------
-        codes : dict of column to Link or LevelGroups
-        pools : dict of column to Pool
-            What these were made of.
-        rows : dict of column to float
-            How many rows have a number, or a level, in each.
-        """
+        """Return the same codes, with the mass of counts that are nearer to the prior; `rows` are not missing in each column."""
         return {name: _reweigh_link(link, pools[name], self.cells[name], rows[name]) for name, link in codes.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class _PriorParts:
-    """Effects of columns, or interactions of pairs, which are pulled together.
-
-    Attributes
-    ----------
-    noisy, told : dict of tuple of int to ndarray
-        Of noisy tables, and of the prior.
-    unknown : dict of tuple of int to ndarray
-        What would be expected without a prior.
-    blocks : dict of tuple of int to int ndarray
-        Which numbers have one k.
-    given : float
-        The variance of noise.
-    """
+    """Effects of columns, or interactions of pairs, which are pulled together."""
 
     noisy: Mapping[Block, np.ndarray]
-    told: Mapping[Block, np.ndarray]
-    unknown: Mapping[Block, np.ndarray]
-    blocks: Mapping[Block, np.ndarray]
-    given: float
+    told: Mapping[Block, np.ndarray]  # of the prior
+    unknown: Mapping[Block, np.ndarray]  # expected without a prior
+    blocks: Mapping[Block, np.ndarray]  # numbers that share one k
+    given: float  # the variance of noise
 
     @classmethod
     def of(
@@ -142,7 +105,7 @@ class _PriorParts:
 
     @property
     def is_prior_near(self) -> bool:
-        """Whether the prior is nearer to the noisy numbers than what would be expected without it, or not clearly farther.
+        """Whether the prior is nearer to the noisy numbers than the expectation without it, or not clearly farther.
 
         The difference of the squared distances is linear in the noise, and so its deviation is known.
         """
@@ -160,7 +123,7 @@ class _PriorParts:
         return squares, free
 
     def pulled(self) -> tuple[dict[Block, np.ndarray], float]:
-        """Return what to add to each part, and the variance that is left of a number."""
+        """Return how much to add to each part, and the variance that is left of a number."""
         squares, free = self._sums(self.told)
         shares = np.array([_shrinkage_factor(*each, self.given) for each in zip(squares, free, strict=True)])
         moves = {place: center_table((1 - shares[self.blocks[place]]) * (self.told[place] - part)) for place, part in self.noisy.items()}
@@ -170,7 +133,7 @@ class _PriorParts:
 
 
 def _octaves(rows: np.ndarray) -> np.ndarray:
-    """Return a number of each cell, by how many rows are expected in deviations of noise: each has up to four times as many as the last."""
+    """Return the octave of each cell by its expected rows in deviations of noise: each has up to four times as many as the last."""
     return np.clip(np.floor(np.log2(np.maximum(rows, 1e-9)) / 2) + 2, 0, _OCTAVES - 1).astype(int)
 
 
@@ -186,7 +149,7 @@ def _shrinkage_factor(square: float, n_free: float, variance: float) -> float:
 
 
 def _scale_to_totals(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Return a table of the prior for so many rows of each class; a class without rows is as all are."""
+    """Return a table of the prior for `totals` rows of each class; a class without rows has the frequencies of all."""
     table = table.astype(float)
     rows = table.reshape(len(table), -1).sum(axis=1)
     table[rows == 0] = table.sum(axis=0)
@@ -195,7 +158,6 @@ def _scale_to_totals(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
 
 
 def _independent_table(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the table of two columns that are independent in each class."""
     first, second = np.maximum(first, 0.0), np.maximum(second, 0.0)
     return first[:, :, None] * second[:, None, :] / np.maximum(first.sum(axis=1), 1.0)[:, None, None]
 
@@ -213,7 +175,7 @@ def _reweigh_link(link: Link | LevelGroups, pool: Pool, told: Any, n_rows: float
 
 
 def _pull_counts(counts: np.ndarray, variance: float, told: np.ndarray, n_told: float, n_rows: float) -> tuple[np.ndarray, float]:
-    """Return counts that are nearer to those of a prior, and the variance that is left; `n_told` is how many rows these are of."""
+    """Return counts that are nearer to those of a prior, of `n_told` rows, and the variance that is left."""
     if not n_told:
         return counts, variance
     expected = told * (max(n_rows, 1.0) / n_told)

@@ -3,22 +3,26 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import betaincinv
 
 from skdpsynth._arrays import as_numeric_array
 from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import check_integer, check_real, short_repr
 from skdpsynth.measures import least_squares, mass_from_root
-from skdpsynth.models._splits import split_mass
 from skdpsynth.models._systematic_sampling import points_below
 from skdpsynth.persistence import savable
 
 _MOST_BINS = 1 << 24
 _NARROWEST = 1e-9  # of a bin: rows that lie within so little of it are at its border
+_LEAST_MEAN = 0.05  # of the prior of a share
+_MEANS = 64  # different ones: quantiles are computed once for each
+_POINTS = 25  # that stand for the prior of a share
+_CLEAR = 6.0  # deviations: estimates of a node of more rows have no prior
 
 
 @savable
@@ -35,7 +39,7 @@ class Link:
     edges : ndarray of shape (n_bins + 1,), int64
         Bin b holds the cells from ``edges[b]`` up to, not with, ``edges[b + 1]``.
     alike : ndarray of shape (n_bins,), int64, or None
-        Of each bin the one that its rows are like, as what it says itself is noise; None: each is like itself alone.
+        The bin that the rows of each bin are like, where its own counts are noise; None: each is like itself alone.
 
     See Also
     --------
@@ -72,7 +76,7 @@ class Link:
         n_cells : int
             How many leaves can hold rows.
         n_bins : int
-            Wanted; there may be fewer, or up to twice as many with atoms.
+            The target; there may be fewer, or up to twice as many with atoms.
         cuts : array-like of int, default=()
             Cells with which a bin begins anyway.
         """
@@ -80,7 +84,7 @@ class Link:
         return cls(mass, _edges(mass, n_bins, cuts))
 
     def weighed(self, levels: Sequence[np.ndarray | None], variance: float) -> "Link":
-        """Return the same bins with the mass that other noisy counts tell."""
+        """Return the same bins with the mass of other noisy counts."""
         return Link(_mass(*_check_levels(levels, variance, len(self.mass))), self.edges)
 
     def recut(self, n_bins: int, cuts: Sequence[int] | np.ndarray = ()) -> "Link":
@@ -108,7 +112,7 @@ class Link:
 
 
 def _check_levels(levels: Any, variance: Any, n_cells: Any) -> tuple[list, float, int]:
-    """Return what noisy counts of a tree are made of, or refuse it."""
+    """Return noisy counts of a tree and their facts, or raise."""
     if not isinstance(levels, list | tuple) or not levels:
         raise TypeError(f"levels must be a list of the noisy counts of each level, got {short_repr(levels)}.")
     listed = [None if level is None else np.asarray(as_numeric_array(level, "levels"), dtype=float) for level in levels]
@@ -142,11 +146,66 @@ def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> n
     return edges[(edges >= 0) & (edges <= n_cells)]
 
 
-def grade_bins(link: Link, growth: float) -> Link:
-    """Return the same measure in bins of which none, from the densest outwards, is more than so many times as wide as all before it.
+def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: float, n_cells: int) -> np.ndarray:
+    """Return the mass of each cell: each child of a node gets its expected share, given the noisy difference of the siblings' counts.
 
-    Wider ones are cut: how far out the rows of the last bins lie is told by counts of narrow bins only. The bounds, where clipped numbers
-    pile up, become bins of their own.
+    Estimates cut off at 0 and at the mass of the node would make a law of noise where noise is large: with few rows, one that is farther
+    from theirs than the uniform law is. Here the share of the left child has a beta prior with one observation's worth of weight, so heaps
+    and atoms are as likely as even splits. Its mean goes with the slope of the masses beside the node, as that of the smoothest density
+    with these masses does: with even splits the ends of a law that noise hides would be too far out. The estimates of the levels 1 to depth
+    are by least squares from below, and `errors` their variances.
+    """
+    mass = np.array([root])
+    for level, variance in zip(estimates, errors, strict=True):
+        cells = np.clip(n_cells - np.arange(len(level)) * (1 << len(estimates)) // len(level), 0, (1 << len(estimates)) // len(level))
+        shares = _posterior_shares(mass, level[0::2] - level[1::2], 2 * variance, _smooth_shares(mass, cells[0::2], cells[1::2]))
+        mass = np.stack([mass * shares, mass * (1 - shares)], axis=1).ravel()
+    return mass[:n_cells]
+
+
+def _smooth_shares(mass: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the share of the left child of each node that a smooth density has, from the numbers of cells of both.
+
+    The parabola whose integrals over a node and the nodes beside it are their masses A, M and C gives the left half of the node M / 2 - (C
+    - A) / 16. At an end the slope is that to the one node beside it.
+    """
+    cells = left + right
+    even = left / np.maximum(cells, 1)
+    n_nodes = int((cells > 0).sum())
+    if n_nodes < 2:
+        return even
+    density = mass[:n_nodes] / cells[:n_nodes]
+    slopes = 2 * np.gradient(density)
+    bent = 0.5 - np.divide(slopes, 16 * density, out=np.zeros(n_nodes), where=density > 0)
+    bent = np.rint(_MEANS * np.clip(bent, _LEAST_MEAN, 1 - _LEAST_MEAN)) / _MEANS
+    even[:n_nodes] = np.where(left[:n_nodes] == right[:n_nodes], bent, even[:n_nodes])
+    return even
+
+
+def _posterior_shares(mass: np.ndarray, differences: np.ndarray, variance: float, means: np.ndarray) -> np.ndarray:
+    """Return the expected share of the left child of each node."""
+    whole = np.where(mass > 0, mass, 1.0)
+    shares = np.clip((differences / whole + 1) / 2, 0, 1)
+    noisy = mass <= _CLEAR * np.sqrt(variance)
+    shares[noisy & (means == 1)] = 1.0
+    for mean in np.unique(means[noisy & (means > 0) & (means < 1)]):
+        here, points = noisy & (means == mean), _prior_points(float(mean))
+        off = differences[here, None] - mass[here, None] * (2 * points - 1)
+        weights = np.exp((np.min(off**2, axis=1, keepdims=True) - off**2) / (2 * variance))
+        shares[here] = (weights @ points) / weights.sum(axis=1)
+    return shares
+
+
+@lru_cache(256)
+def _prior_points(mean: float) -> np.ndarray:
+    return betaincinv(mean, 1 - mean, (np.arange(_POINTS) + 0.5) / _POINTS)
+
+
+def grade_bins(link: Link, growth: float) -> Link:
+    """Return the same measure in bins of which none, from the densest outwards, is more than `growth` times as wide as all before it.
+
+    Wider ones are cut: only counts of narrow bins tell how far out the rows of the last bins lie. The bounds, where clipped numbers pile
+    up, become bins of their own.
     """
     widths = np.diff(link.edges).tolist()
     densest, further = int(np.argmax(link.masses / widths)), list[int]()
@@ -164,7 +223,7 @@ def grade_bins(link: Link, growth: float) -> Link:
 
 
 def reweigh_bins(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.ndarray) -> Link:
-    """Return the same bins with so many rows in each, and with others that they are like.
+    """Return the same bins with `counts` rows in each, and with others that they are like.
 
     Cells keep their shares of a bin, but where `falls` says that noise hides them. There the density falls as an exponential law does, to
     the right (1) or to the left (-1), from `density_at_border`.
@@ -183,8 +242,8 @@ def reweigh_bins(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.nd
 def density_at_border(densities: np.ndarray, widths: np.ndarray) -> float:
     """Return the density where a bin begins, from its own mean density and those of one or two bins before it, the nearest first.
 
-    The logarithms of the two before go on as a straight line, unless they rise; but it is no less than the geometric mean of the density
-    of the bin and of the one before.
+    The logarithms of the two before continue as a straight line, unless they rise; but the result is no less than the geometric mean of the
+    density of the bin and of the one before.
     """
     own, before = float(densities[0]), float(densities[1])
     slope = math.log(before / densities[2]) / ((widths[1] + widths[2]) / 2) if len(densities) > 2 else 0.0
@@ -192,13 +251,13 @@ def density_at_border(densities: np.ndarray, widths: np.ndarray) -> float:
 
 
 def _exponential_shares(n_cells: int, mean: float) -> np.ndarray:
-    """Return shares of cells that fall exponentially, so that their mean is this part of where they begin."""
+    """Return shares of cells that fall exponentially, so that their mean is this part of the first."""
     shares = np.exp(-decay_rate(mean) * np.arange(n_cells) / n_cells)
     return shares / shares.sum()
 
 
 def decay_rate(mean: float) -> float:
-    """Return r of exp(-r x), x in [0, 1], whose mean is this: 0 where that is 1 or more, and never more than 1e9."""
+    """Return r such that exp(-r x) on [0, 1] has this mean: 0 where that is 1 or more, and never more than 1e9."""
     # (1 - exp(-r)) / r = mean; r lies below 1 / mean, as the left side does below 1 / r.
     if mean >= 1 - 1e-6:
         return 0.0
@@ -206,12 +265,7 @@ def decay_rate(mean: float) -> float:
 
 
 def share_by_mass(link: Link, table: np.ndarray) -> np.ndarray:
-    """Return P(bin | node) in which bins that are like one share what these have together, by their mass; further codes stay.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_codes, n_nodes)
-    """
+    """Return P(bin | node) in which bins that are like one share their joint probability by mass; further codes stay."""
     if link.alike is None:
         return table
     masses, together = link.masses, np.zeros((link.n_bins, table.shape[1]))
@@ -223,22 +277,13 @@ def share_by_mass(link: Link, table: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class CellsInBins:
-    """Cells drawn within the bins of a `Link`.
+    """Cells drawn within the bins of a `Link`."""
 
-    Attributes
-    ----------
-    bins : ndarray of shape (n_cells,), int64
-        The bin of each cell.
-    part : ndarray of shape (n_cells,)
-        The share of its bin's mass in each cell, which sums to 1 in each bin; cells count alike where a bin has no mass.
-    """
-
-    bins: np.ndarray
-    part: np.ndarray
+    bins: np.ndarray  # of each cell
+    part: np.ndarray  # share of its bin's mass in each cell; cells count alike where a bin has no mass
 
     @classmethod
     def of(cls, link: Link) -> "CellsInBins":
-        """Prepare the bins of a link."""
         widths = np.diff(link.edges)
         bins = np.repeat(np.arange(link.n_bins), widths)
         whole = link.masses[bins]
@@ -256,18 +301,11 @@ class CellsInBins:
         return upto / np.where(whole > 0, whole, 1.0)
 
     def taken(self, cells: np.ndarray) -> "CellsInBins":
-        """Return some cells, in order, as those that there are; the parts of a bin need not sum to 1 then."""
+        """Return the selected cells, in order; the parts of a bin need not sum to 1 then."""
         return CellsInBins(self.bins[cells], self.part[cells])
 
     def given(self, shares: np.ndarray, n_bins: int) -> tuple["CellsInBins", np.ndarray]:
-        """Condition exactly; return (the cells on a condition, its probability in each bin).
-
-        Parameters
-        ----------
-        shares : ndarray of shape (n_cells,)
-            The probability of the condition in each cell.
-        n_bins : int
-        """
+        """Condition exactly, on an event with a probability in each cell; return (the conditional cells, its probability in each bin)."""
         part = self.part * shares
         whole = np.bincount(self.bins, part, minlength=n_bins)
         return CellsInBins(self.bins, part / np.where(whole > 0, whole, 1.0)[self.bins]), whole
@@ -279,14 +317,7 @@ class CellsInBins:
         return np.searchsorted(self.bins + self.upto, bins + shares, side="right")
 
     def cells(self, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-        """Return so many cells of each bin by systematic sampling, bin after bin, in order.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (n_bins,), int64
-        shifts : ndarray of shape (n_bins,)
-            In [0, 1).
-        """
+        """Return so many cells of each bin by systematic sampling, with shifts in [0, 1), bin after bin, in order."""
         upto = points_below(self.upto, counts[self.bins], shifts[self.bins]).astype(np.int64)
         upto += (np.cumsum(counts) - counts)[self.bins]
         return np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))

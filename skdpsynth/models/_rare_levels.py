@@ -1,4 +1,4 @@
-"""Codes for columns of very many levels: heavy ones have a code each, and the others share one in each group."""
+"""Codes of columns of very many levels: heavy ones have a code each, and the others share one in each group."""
 
 from dataclasses import dataclass
 
@@ -12,24 +12,16 @@ _HEAVY = 4  # deviations of noise above which a level may have a code of its own
 _CLEAR = 8  # ... and above which its count needs no prior
 _STEPS = 200
 _POINTS = 64  # of the prior
-_BINS = 4  # to a deviation, in which counts are alike
+_BINS = 4  # to a deviation, within which counts are alike
 
 
 @savable
 @dataclass(frozen=True, eq=False)
 class LevelGroups:
-    """The levels of a column, ordered by their codes, as cells of a `Link` whose bins are the codes.
+    """The levels of a column, ordered by their codes, as cells of a `Link` whose bins are the codes."""
 
-    Attributes
-    ----------
-    order : ndarray of shape (n_levels,), int64
-        Numbers of levels: those of code 0 first.
-    link : Link
-        With the mass of each level, in this order.
-    """
-
-    order: np.ndarray
-    link: Link
+    order: np.ndarray  # numbers of levels: those of code 0 first
+    link: Link  # with the mass of each level, in this order
 
     def _check_loaded(self) -> None:
         n_levels = len(self.link.mass)
@@ -37,22 +29,11 @@ class LevelGroups:
 
     @classmethod
     def of(cls, counts: np.ndarray, deviation: float, groups: np.ndarray, most: int) -> "LevelGroups":
-        """Choose codes from noisy counts.
+        """Choose at most `most` codes from noisy counts.
 
-        Every group has a code for its levels, but for the heaviest, which have their own as long as there are codes left: those that stand
-        out of the noise, and where there are several groups, those that hold as many rows as an equal share of all codes. Where there
-        are more groups than codes, the lightest are one.
-
-        Parameters
-        ----------
-        counts : ndarray of shape (n_levels,)
-            Noisy.
-        deviation : float
-            Of the noise on each.
-        groups : ndarray of shape (n_levels,), int64
-            The group of each level: 0, 1, ...
-        most : int
-            How many codes there may be.
+        Every group has a code for its levels, except the heaviest, which have their own as long as there are codes left: those that stand
+        out of the noise, and where there are several groups, those that hold as many rows as an equal share of all codes. Where there are
+        more groups than codes, the lightest are one.
         """
         groups = _merge_lightest(groups, np.bincount(groups, counts), most)
         own = np.argsort(-counts, kind="stable")[: max(0, most - int(groups.max()) - 1)]
@@ -67,12 +48,11 @@ class LevelGroups:
         return cls(order, Link(_mass(counts, deviation)[order], edges))
 
     def weighed(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
-        """Return the same codes with the mass that other noisy counts tell."""
+        """Return the same codes with the mass of other noisy counts."""
         return LevelGroups(self.order, Link(_mass(counts, deviation)[self.order], self.link.edges))
 
     @property
     def n_bins(self) -> int:
-        """Number of codes."""
         return self.link.n_bins
 
     @property
@@ -84,7 +64,7 @@ class LevelGroups:
 
 
 def _mass(counts: np.ndarray, deviation: float) -> np.ndarray:
-    """Return the share of each level that noisy counts tell."""
+    """Return the expected share of each level."""
     mass = posterior_counts(counts, deviation)
     whole = mass.sum()
     return mass / whole if whole > 0 else np.full(len(mass), 1 / len(mass))
@@ -101,10 +81,10 @@ def _merge_lightest(groups: np.ndarray, masses: np.ndarray, most: int) -> np.nda
 
 
 def posterior_counts(counts: np.ndarray, deviation: float) -> np.ndarray:
-    """Return what true counts are expected to be given noisy ones, by a prior that all of them tell together (empirical Bayes).
+    """Return the expected true counts given noisy ones, by a prior learned from all of them (empirical Bayes).
 
-    Of thousands of levels most have fewer rows than their noise, and what is positive of noise would be half of what is drawn. The prior
-    is a mixture of points, found by expectation maximization; counts far above the noise stay as they are.
+    Most of thousands of levels have fewer rows than their noise, and positive parts of noise would be half of all rows drawn. The prior is
+    a mixture of points, found by expectation maximization; counts far above the noise stay as they are.
     """
     if not deviation:
         return np.maximum(counts, 0).astype(float)

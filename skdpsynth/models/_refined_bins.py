@@ -1,4 +1,4 @@
-"""Bins that are few, cut finer: where in its bin a number lies follows the factors, as which bin it is in does."""
+"""Refined bins: the place of a number within a wide bin follows the factors, as the bin itself does."""
 
 from dataclasses import dataclass
 
@@ -18,40 +18,22 @@ _CLOSE = 1e-7  # share of a bin
 class RefinedBins:
     """The bins of a link, each cut into finer ones.
 
-    Within wide bins columns would be independent, which takes a part of every correlation: a third, if normal columns have three bins.
-    Here the logarithms of the probabilities of bins given a node go on within bins: they are interpolated between the bins along normal
-    scores, and go on as straight lines beyond the outer ones. In a model of normal factors that is exact: there the logarithm of
-    P(number | node) is linear in the number, but for a part that all nodes share. That part is what leaves P(finer bin) as the link has
-    it. P(bin | node) stays the same, too: so the law of the bins of all columns does not change.
-
-    Attributes
-    ----------
-    link : Link
-        The same measure in finer bins.
-    coarse : ndarray of shape (n_fine,), int64
-        The bin that each finer one is in.
-    before : ndarray of shape (n_fine,), int64
-        The first of the two bins between which it is interpolated.
-    weights : ndarray of shape (n_fine,)
-        Of the second.
-    parts : ndarray of shape (n_fine,)
-        The share that each has of its bin: sums to 1 over each.
+    Within wide bins columns would be independent, which takes a part of every correlation: a third, if normal columns have three bins. Here
+    the logarithms of the probabilities of bins given a node continue within bins: they are interpolated between the bins along normal
+    scores, and extrapolated as straight lines beyond the outer ones. In a model of normal factors that is exact: there the logarithm of
+    P(number | node) is linear in the number, but for a part that all nodes share. That part keeps P(finer bin) as the link has it. P(bin |
+    node) stays the same, too: so the law of the bins of all columns does not change.
     """
 
-    link: Link
-    coarse: np.ndarray
-    before: np.ndarray
-    weights: np.ndarray
-    parts: np.ndarray
+    link: Link  # the same measure in finer bins
+    coarse: np.ndarray  # the bin that each finer one is in
+    before: np.ndarray  # the first of the two bins between which it is interpolated
+    weights: np.ndarray  # of the second
+    parts: np.ndarray  # share of each in its bin
 
     @classmethod
     def of(cls, link: Link) -> "RefinedBins | None":
-        """Cut the bins of a link where they are few; None where there is one, or enough.
-
-        Parameters
-        ----------
-        link : Link
-        """
+        """Cut the bins of a link where they are few; None where there is one, or enough."""
         if not 1 < link.n_bins < N_FINE_BINS:
             return None
         finer = Link(link.mass, _drop_empty_bins(link.recut(N_FINE_BINS, link.edges), link.edges))
@@ -64,13 +46,7 @@ class RefinedBins:
         return cls(finer, coarse, before, np.clip(weights, -_FARTHEST, 1 + _FARTHEST), _shares_within_bins(finer, coarse))
 
     def probabilities(self, table: np.ndarray) -> np.ndarray:
-        """Return P(finer bin | node), and at last that of a missing cell, where `table` has it.
-
-        Parameters
-        ----------
-        table : ndarray of shape (n_codes, n_nodes)
-            P(code | node) of nodes that are equally likely: the bins, and perhaps a missing cell.
-        """
+        """Return P(finer bin | node) of equally likely nodes, and at last that of a missing cell, where `table` has it."""
         n_bins = int(self.coarse[-1]) + 1
         logs, weights = np.log(np.maximum(table[:n_bins], _LEAST)), self.weights[:, None]
         trend = (1 - weights) * logs[self.before] + weights * logs[self.before + 1]
@@ -79,7 +55,7 @@ class RefinedBins:
         )
 
     def _within(self, tilts: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Return P(finer bin | bin, node), in proportion to these but for a factor of each finer bin that leaves `parts` in the mean.
+        """Return P(finer bin | bin, node), in proportion to the tilts but for a factor of each finer bin that leaves `parts` in the mean.
 
         Found by iterated proportional fitting, of which every round ends with probabilities that sum to 1 within a bin.
         """
@@ -97,7 +73,7 @@ class RefinedBins:
 
 
 def _drop_empty_bins(finer: Link, edges: np.ndarray) -> np.ndarray:
-    """Return edges of finer bins of which none is without mass in a bin that has some: a row whose cell has none is known by its bin."""
+    """Return edges such that no finer bin is empty in a bin that has mass: a row whose cell has none is known by its bin."""
     is_edge = np.isin(finer.edges, edges)
     # An empty bin joins the one before; the first of a bin, if it is empty still, the one behind.
     kept = is_edge | np.append(finer.masses > 0, True)

@@ -1,36 +1,28 @@
-"""Rows of a `JointDistribution`, in blocks that are made one by one and in threads."""
+"""Sampling of rows of a `JointDistribution`, in blocks that are made one by one and in threads."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._parallel import run_all
-from skdpsynth.domain import keys_of, list_names
+from skdpsynth.domain import ends_of, keys_of, list_names
 from skdpsynth.models._mixture_sampling import CommonNodeSampler, MixtureSampler
+from skdpsynth.models._structural_zeros import ConstrainedColumns, restrict_axes
 from skdpsynth.models._systematic_sampling import CELLS, STRATA, block_shifts, points_below
 from skdpsynth.models._unique_keys import UniqueKeySampler
 from skdpsynth.models._within_bin import LinkedColumn
-from skdpsynth.models._within_bin_constraints import BinConstraintSampler
 
 _ROWS = 1 << 16  # of a block
 _LEAST_ROWS = 1 << 11
 _CELLS = 1 << 23  # of rows times columns in a block, where rows are wide
 _BIN_BIT = 48  # of a word that is sorted: bin, random bits, row
 _ROW_BITS = 16
+_TRIES = 16  # draws of rows that break a rule, before they are moved
 
 
 class RowSampler:
-    """A sample of rows.
-
-    Parameters
-    ----------
-    law : RowLaw
-    n_samples : int
-    rng : numpy.random.Generator
-    """
-
     def __init__(self, law: Any, n_samples: int, rng: np.random.Generator) -> None:
         self.keys = [UniqueKeySampler(names, law.schema, law.wanted) for names in keys_of(law.schema.rules, law.schema.whole)]
         for keys in self.keys:
@@ -55,7 +47,7 @@ class RowSampler:
         self.settling = [BinConstraintSampler(tied, law.linked) for tied in law.tied]
 
     def values(self, n_jobs: int | None) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.domain.read` gives them; levels in the narrowest signed integers."""
+        """Return values of columns, as `skdpsynth.tables` reads them; levels in the narrowest signed integers."""
         columns = [np.empty(self.n_samples, dtype=self.law.dtype_of(name)) for name in self.law.schema]
         run_all((partial(self._write, block, columns) for block in range(self.n_blocks)), n_jobs)
         for block in range(self.n_blocks) if self.keys else ():  # one after the other: a key must differ from all before
@@ -78,7 +70,6 @@ class RowSampler:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks."""
         return -(-self.n_samples // self.size)
 
     def _rows(self, block: int) -> slice:
@@ -122,13 +113,7 @@ class RowSampler:
 
 
 class BinSampler:
-    """Values of a column whose codes are bins of cells.
-
-    Parameters
-    ----------
-    column : LinkedColumn
-    rng : numpy.random.Generator
-    """
+    """Values of a column whose codes are bins of cells."""
 
     def __init__(self, column: LinkedColumn, rng: np.random.Generator) -> None:
         self.column, self.shifts = column, rng.random(column.n_bins)
@@ -145,3 +130,66 @@ class BinSampler:
         cells = self.column.inside.cells(counts[:n_bins], block_shifts(self.shifts, block, CELLS))
         out[rows[: len(cells)]] = self.column.place(cells, rng)
         out[rows[len(cells) :]] = self.column.missing
+
+
+class BinConstraintSampler:
+    """The columns of numbers of one tie, drawn within their bins (maybe on conditions) so that the rules hold.
+
+    The codes of a row are such that some numbers within its bins keep all rules. Numbers are drawn within each bin by itself first, and
+    rows that break a rule draw again: the result has the law of all that keep it. After some tries, the rest moves to the nearest numbers
+    that do.
+    """
+
+    def __init__(self, tied: ConstrainedColumns, linked: Mapping[Hashable, Any]) -> None:
+        self.names = [name for name in tied.tie.columns if name in tied.tie.axes]
+        self.tie, self.orders = tied.tie, restrict_axes(tied.tie.orders, linked)
+        self.linked = {name: linked[name] for name in self.names}
+        self.ends = {name: linked[name].ends() for name in self.names}
+        self.cells = {name: tied.conditional_cells(name, linked) for name in self.names}
+
+    def settle(self, values: Mapping[Hashable, np.ndarray], codes: Mapping[Hashable, np.ndarray], rng: np.random.Generator) -> None:
+        """Change numbers within their bins, in place, until the rules hold."""
+        codes = {name: np.asarray(codes[name], dtype=np.int64) for name in self.names}
+        missing = {name: self.cells[name].missing[codes[name]] for name in self.names}
+        shown = {name: self._shown(name, values[name], codes[name]) for name in self.names}
+        orders = self.orders
+        if orders.columns:
+            self._order(shown, codes, missing, rng)
+        for name in self.names:
+            first, last = (ends[np.minimum(codes[name], len(ends) - 1)] for ends in self.ends[name])
+            settled = np.clip(self.tie.axes[name].value(shown[name]), first, last)
+            np.copyto(values[name], settled, where=~missing[name])
+
+    def _shown(self, name: Hashable, values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Return numbers as they are written, within the remains of their bins."""
+        first = self.ends[name][0]
+        known = np.where(np.isnan(values), first[0], values)
+        return np.clip(self.tie.axes[name].shown(known), *ends_of(self.cells[name], codes))
+
+    def _order(self, shown: dict, codes: Mapping, missing: Mapping, rng: np.random.Generator) -> None:
+        """Draw rows again that break an inequality or a sum, then move them."""
+        orders = self.orders
+        broken = np.flatnonzero(~orders.holds(shown, missing))
+        for _ in range(_TRIES):
+            if not len(broken):
+                return
+            of_rows = {name: missing[name][broken] for name in orders.columns}
+            drawn = {name: self._drawn(name, codes[name][broken], rng) for name in orders.columns}
+            holds = orders.holds(drawn, of_rows)
+            for name in orders.columns:
+                shown[name][broken[holds]] = drawn[name][holds]
+            broken = broken[~holds]
+        ends = {name: ends_of(self.cells[name], codes[name][broken]) for name in orders.columns}
+        moved = orders.repaired(
+            {name: shown[name][broken] for name in orders.columns},
+            {name: least for name, (least, _) in ends.items()},
+            {name: most for name, (_, most) in ends.items()},
+            {name: missing[name][broken] for name in orders.columns},
+        )
+        for name in orders.columns:
+            shown[name][broken] = moved[name]
+
+    def _drawn(self, name: Hashable, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return new numbers within bins; any number for a missing cell."""
+        bins = np.minimum(codes, len(self.ends[name][0]) - 1)
+        return self._shown(name, self.linked[name].place(self.linked[name].inside.sample_cells(bins, rng), rng), codes)

@@ -1,43 +1,144 @@
-"""What strategy "scores" keeps of a table: latent normal columns, and how they become cells."""
+"""Models of strategy "scores", as published: normal latent columns, and the maps between them and the rows of a mixed table."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from skdpsynth._state_validation import is_array, require
+from skdpsynth.domain import Continuous, Schema
 from skdpsynth.frames import concatenate_batches
 from skdpsynth.models._column_blocks import shares_of
-from skdpsynth.models._latent_links import LatentLinks
 from skdpsynth.persistence import savable
 
 _EXPLAINED = 0.8  # of the noisy variance, by the factors: c of equation (3)
 _ROWS = 1 << 16  # of a block
 
 
+class Uniforms(Protocol):
+    """A source of independent uniform numbers of [0, 1), such as a numpy Generator."""
+
+    def random(self, shape: tuple[int, int]) -> Any:
+        """Return an array of them."""
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class LatentLinks:
+    """The maps between a row and its latent columns, equations (5) to (7), by private thresholds and public facts alone."""
+
+    edge: ClassVar[float] = 4.0  # latent columns are clipped to [-edge, edge], a public choice
+
+    schema: Schema
+    thresholds: Mapping[Hashable, np.ndarray]  # of ordinal columns without missing cells; other levels have utilities
+
+    def _check_loaded(self) -> None:
+        for name, thresholds in self.thresholds.items():
+            require(is_array(thresholds, "f", self.schema[name].n_codes - 1) and np.all(np.diff(thresholds) >= 0))
+
+    @classmethod
+    def of(cls, schema: Schema, counts: Mapping[Hashable, np.ndarray], n_samples: int | None) -> "LatentLinks":
+        """Make thresholds of noisy counts of levels (of two levels that of the first, where the number of rows is public)."""
+        thresholds = {}
+        for name, noisy in counts.items():
+            kept = np.clip(noisy, 0, n_samples).astype(float)
+            kept = np.append(kept, n_samples - kept) if n_samples is not None and len(kept) == 1 else kept
+            total = kept.sum()
+            share = kept / total if total > 0 else np.full(len(kept), 1 / len(kept))
+            edge = 1 / (2 * max(total, 1.0))
+            thresholds[name] = ndtri(np.clip(np.cumsum(share)[:-1], edge, 1 - edge))
+        return cls(schema, thresholds)
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of latent columns of each column."""
+        return [
+            1 + kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes - 1
+            for name, kind in self.schema.items()
+        ]
+
+    def latent(self, values: Sequence[np.ndarray], rng: Uniforms) -> np.ndarray:
+        """Draw the latent columns of each row, within ``[-edge, edge]``.
+
+        A row's draw is a function of the row, the released thresholds and uniform numbers of its own, which are independent of those of
+        other rows. So replacing a row replaces one latent row; and where one is added, the others keep their law, and one more comes.
+        """
+        parts = [np.empty((0, sum(self.widths)))]
+        for start in range(0, len(values[0]), _ROWS):
+            part = [column[start : start + _ROWS] for column in values]
+            parts.append(self._latent(part, rng.random((len(part[0]), sum(self._n_uniform)))))
+        return np.concatenate(parts)
+
+    @property
+    def _n_uniform(self) -> list[int]:
+        """How many uniform numbers each column of a row takes."""
+        return [
+            2 * kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes
+            for name, kind in self.schema.items()
+        ]
+
+    def _latent(self, values: Sequence[np.ndarray], uniform: np.ndarray) -> np.ndarray:
+        blocks, own = [], np.split(uniform, np.cumsum(self._n_uniform)[:-1], axis=1)
+        for (name, kind), column, u in zip(self.schema.items(), values, own, strict=True):
+            if isinstance(kind, Continuous):
+                missing = np.isnan(column)
+                x = np.where(missing, kind.midpoint, column)
+                blocks.append(self.edge * (2 * (x - kind.low) / (kind.high - kind.low) - 1)[:, None])
+                if kind.nullable:
+                    blocks.append(_utilities(missing.astype(np.int64), u))
+            elif name in self.thresholds:
+                upto = np.concatenate([[0.0], ndtr(self.thresholds[name]), [1.0]])
+                blocks.append(ndtri(upto[column] + u[:, 0] * (upto[column + 1] - upto[column]))[:, None])
+            else:
+                blocks.append(_utilities(column, u))
+        return np.clip(np.hstack(blocks), -self.edge, self.edge)
+
+    def values(self, latent: np.ndarray, scale: np.ndarray, center: np.ndarray) -> list[np.ndarray]:
+        """Return the values of synthetic latent columns; `scale` and `center` standardize those with thresholds, as when drawn."""
+        out, start = [], 0
+        for (name, kind), width in zip(self.schema.items(), self.widths, strict=True):
+            block = latent[:, start : start + width]
+            if isinstance(kind, Continuous):
+                unit = (np.clip(block[:, 0], -self.edge, self.edge) / self.edge + 1) / 2
+                x = kind.low + unit * (kind.high - kind.low)
+                x = np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)
+                out.append(np.where(block[:, 1] > 0, np.nan, x) if kind.nullable else x)
+            elif name in self.thresholds:
+                out.append(np.searchsorted(self.thresholds[name], (block[:, 0] - center[start]) / scale[start], side="right"))
+            else:
+                out.append(np.where(block.max(axis=1) > 0, block.argmax(axis=1) + 1, 0))
+            start += width
+        return out
+
+
+def _utilities(codes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Draw latent utilities of the codes but the first, equation (6): all below 0 for code 0, else the code's is largest and above 0.
+
+    The largest of k normals, given that it is above 0, is m with Phi(m)**k uniform on (2**-k, 1); the others are normals below it. So each
+    row takes k + 1 uniform numbers.
+    """
+    k = uniform.shape[1] - 1
+    floor = 0.5**k
+    largest = ndtri((floor + uniform[:, 0] * (1 - floor)) ** (1 / k))
+    top = np.where(codes == 0, 0.0, largest)
+    utilities = ndtri(np.maximum(uniform[:, 1:] * ndtr(top)[:, None], 1e-300))
+    rows = np.flatnonzero(codes)
+    utilities[rows, codes[rows] - 1] = largest[rows]
+    return utilities
+
+
 @savable
 @dataclass(frozen=True, eq=False)
 class ScoreModel:
-    """LatentLinks, and normal latent columns near a few factors; or a synthesizer of latent columns.
-
-    Attributes
-    ----------
-    links : LatentLinks
-    mean : ndarray of shape (n_latent,)
-    loadings : ndarray of shape (n_latent, n_factors)
-    residual : ndarray of shape (n_latent,)
-        Standard deviations beyond the factors.
-    synthesizer : fitted synthesizer or None
-        What samples latent columns, if it is not the normal distribution.
-    """
+    """Latent columns that are normal around a few factors, or come from a synthesizer, and their links."""
 
     links: LatentLinks
     mean: np.ndarray
-    loadings: np.ndarray
-    residual: np.ndarray
-    synthesizer: Any = None
+    loadings: np.ndarray  # shape (n_latent, n_factors)
+    residual: np.ndarray  # standard deviations beyond the factors
+    synthesizer: Any = None  # a fitted one that samples latent columns, or None
 
     def _check_loaded(self) -> None:
         n_latent = sum(self.links.widths) if self.synthesizer is None else 0
@@ -49,18 +150,7 @@ class ScoreModel:
     def of_moments(
         cls, links: LatentLinks, mean: np.ndarray, components: np.ndarray, variances: np.ndarray, covariance: np.ndarray, most_factors: int
     ) -> "ScoreModel":
-        """Keep as many principal components as hold 80 % of the variance, at most so many, as factors, equation (3).
-
-        Parameters
-        ----------
-        links : LatentLinks
-        mean : ndarray of shape (n_latent,)
-        components : ndarray of shape (n_components, n_latent)
-        variances : ndarray of shape (n_components,)
-            Along the components, the largest first.
-        covariance : ndarray of shape (n_latent, n_latent)
-        most_factors : int
-        """
+        """Keep as factors the principal components that hold 80 % of the variance, at most `most_factors`, equation (3)."""
         r = min(int(np.searchsorted(np.cumsum(shares_of(variances)), _EXPLAINED)) + 1, most_factors, len(variances))
         loadings = components[:r].T * np.sqrt(variances[:r])
         residual = np.sqrt(np.maximum(np.diag(covariance) - (loadings**2).sum(axis=1), 0))
@@ -73,7 +163,7 @@ class ScoreModel:
         return cls(links, none, np.zeros((0, 0)), none, synthesizer)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.domain.read` gives them; `n_jobs` is ignored."""
+        """Return values of columns, as `skdpsynth.tables` reads them; `n_jobs` is ignored."""
         return concatenate_batches(self.sample_blocks(n_samples, rng))
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Bins of numbers that hold more than noise, and what is expected in those beyond them."""
+"""Bins of numbers that hold more than noise, and the expected counts beyond them."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence, Set
@@ -10,10 +10,10 @@ from skdpsynth.models._estimates import center_table
 from skdpsynth.models._quantile_bins import Link, decay_rate, density_at_border, grade_bins, reweigh_bins
 from skdpsynth.models._rare_levels import LevelGroups
 
-MIN_ROWS = 150.0  # deviations of the count of a bin: among fewer rows, bins are not told from noise one by one
+MIN_ROWS = 150.0  # deviations of the count of a bin; with fewer rows, single bins cannot be told from noise
 _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
 _ALONE = 6.0  # ... of one bin, however far out it lies: noise alone, be it of Laplace's law, hardly ever has so much
-_AT_BOUND = 2.5  # ... of a bound alone, from which on a growing part of it counts, up to all of it at `_CLEAR`
+_AT_BOUND = 2.5  # ... of a bound alone, from which a growing part of it counts, up to all of it at `_CLEAR`
 _SEEN = 2.0  # ... of one bin beside those that are clear
 _FEW = 4  # times fewer rows than in the mean: bins at the ends that hold so few say too little of other columns
 _LEAST = 1.0  # rows: fewer, far out, would come and go with the sample, and are most of a deviation
@@ -29,22 +29,11 @@ def threshold_bins(
 ) -> tuple[dict[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
     """Return links and tables in which bins that hold nothing but noise hold nothing.
 
-    Noise in bins far from the rows, as where bounds are generous, would become rows: few, but so far out that they make means and
-    deviations. Here the bins that are clear of noise, and what lies between them, keep their counts. What is expected beyond them
-    (`expected_counts`) counts in the last bin that says something of other columns, and is dealt out again, by the mass of the link, when
-    rows are drawn. What noise had put there goes back to the others.
-
-    Parameters
-    ----------
-    names : sequence of hashable
-        The columns, in the order of the tables.
-    links : dict
-    one_way, two_way : NoisyTables
-        From `Estimates`: the margins of pairs are those of columns.
-    totals : ndarray of shape (n_classes,)
-        Number of rows of each class.
-    drawn_together : set of hashable
-        Columns of which rules, or differences from others, are told in their bins: what is expected in a bin counts in it itself.
+    Noise in bins far from the rows, as where bounds are generous, would become rows: few, but so far out that they distort means and
+    deviations. Here the bins that are clear of noise, and those between them, keep their counts. The counts expected beyond them
+    (`expected_counts`) are added to the last bin that says something of other columns, and dealt out again, by the mass of the link, when
+    rows are drawn. Mass that noise had put there goes back to the others. Tables are those of `Estimates`. In columns that are drawn
+    together, by rules or differences, an expected count stays in its bin.
     """
     new, columns, kept = dict(links), dict(one_way.tables), dict[int, np.ndarray]()
     deviation = one_way.deviation * math.sqrt(len(totals))
@@ -90,13 +79,7 @@ def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.n
 def threshold_link(link: Link, n_rows: float, deviation: float) -> Link:
     """Return the law of a column by itself without rows that noise made far out, where noise lets bins be told from it.
 
-    Parameters
-    ----------
-    link : Link
-    n_rows : float
-        As far as is known.
-    deviation : float
-        Of the noise of a node of the tree of the link: a bin is made of several.
+    The deviation is that of the noise of a node of the tree of the link: a bin is made of several.
     """
     graded = grade_bins(link, 2.0)
     counts, widths = n_rows * graded.masses, np.diff(graded.edges)
@@ -107,7 +90,7 @@ def threshold_link(link: Link, n_rows: float, deviation: float) -> Link:
 
 
 def tail_directions(link: Link) -> np.ndarray:
-    """Return 1 or -1 of bins that are wider than all between them and the densest one: where their density falls to, as noise hides it."""
+    """Return 1 or -1, the direction in which the density falls, of bins wider than all between them and the densest one."""
     widths, falls = np.diff(link.edges), np.zeros(link.n_bins, dtype=int)
     densest = int(np.argmax(link.masses / widths))
     for outwards, way in ((slice(densest, None), 1), (slice(densest, None, -1), -1)):
@@ -124,29 +107,12 @@ def expected_counts(
     last_is_bound: bool = False,
     widths: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Tell the bins of a column that are clear of noise from those beyond them.
+    """Tell the bins of a column that are clear of noise from those beyond them; None where noise hides too much.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_bins,)
-        With noise.
-    deviation : float
-        Of the noise of each.
-    n_columns : int, default=1
-        How many columns tell the number of rows, if it is private.
-    first_is_bound, last_is_bound : bool, default=False
-        Whether the first or last bin is a bound of the column alone, where clipped numbers pile up: it needs to be less clear of noise.
-    widths : ndarray of shape (n_bins,), default=None
-        Of the bins. None: all are alike.
-
-    Returns
-    -------
-    expected : ndarray of shape (n_bins,)
-        The counts, and beyond the clear bins what is expected of them.
-    alike : int64 ndarray of shape (n_bins,)
-        Each bin; beyond those that hold enough to say something of other columns, the last that does.
-    falls : int64 ndarray of shape (n_bins,)
-        1 or -1 of bins beyond the clear ones: where their density falls to. None in place of all where noise hides too much.
+    Returned for each bin are the counts, with expected ones beyond the clear bins; the bin it is like (itself; beyond those that hold
+    enough to say something of other columns, the last that does); and 1 or -1, the direction in which the density falls, beyond the clear
+    ones. A first or last bin that is a bound of the column alone, where clipped numbers pile up, needs to be less clear of noise.
+    `n_columns` columns inform about the number of rows, if that is private; without `widths` all bins are alike.
     """
     if counts.sum() <= MIN_ROWS * deviation:
         return None
@@ -171,7 +137,7 @@ def expected_counts(
 def _last_significant_bin(counts: np.ndarray, deviation: float, n_all: int, n_columns: int) -> int:
     """Return the place of the last bin that is clear of noise, of bins outwards from one that is: alone, or with those before it.
 
-    How many rows are at a place or beyond is told by all other bins too, where these are few: it is what they leave of the number of rows.
+    All other bins inform about the rows at a place or beyond too, where these are few: as the remainder of the number of rows.
     """
     last = int(np.flatnonzero(np.append(_ALONE * deviation + 1, counts[1:]) > _ALONE * deviation)[-1])
     others = n_all - np.arange(len(counts) - 1, 0, -1) + 1 + n_all / n_columns  # with the missing cells, and the number itself
@@ -188,24 +154,16 @@ def _last_significant_bin(counts: np.ndarray, deviation: float, n_all: int, n_co
 
 
 def _count_at_bound(count: float, deviation: float) -> float:
-    """Return what is expected at a bound: a pile of clipped numbers is likely there, but not if bounds are generous."""
+    """Return the expected count at a bound: a pile of clipped numbers is likely there, but not if bounds are generous."""
     return count * min(max((count / deviation - _AT_BOUND) / (_CLEAR - _AT_BOUND), 0.0), 1.0)
 
 
 def _tail_counts(counts: np.ndarray, widths: np.ndarray, before: float, deviation: float) -> np.ndarray:
-    """Return what is expected in the bins beyond the first of these.
+    """Return the expected counts of the bins beyond the first of these.
 
-    A bin has the posterior mean, given its count, of a normal law whose mean is what an exponential law leaves beyond the bin before, at
+    A bin has the posterior mean, given its count, of a normal law whose mean is the mass of an exponential law beyond the bin before, at
     most half of that bin, and whose deviation is as large. How fast that law falls is told by the density of the bin before beside the
-    density at its border; beyond one that may be noise, it falls no slower than it fell.
-
-    Parameters
-    ----------
-    counts, widths : ndarray of shape (n_bins,)
-    before : float
-        The density at the border of the first.
-    deviation : float
-        Of the noise of a count.
+    density at its border (`before`, of the first); beyond one that may be noise, it falls no slower than it fell.
     """
     out, most = np.zeros(len(counts) - 1), max(float(counts[0]), 0.0)
     rate = decay_rate(most / widths[0] / before) / widths[0] if before > 0 else 0.0

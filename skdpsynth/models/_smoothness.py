@@ -1,4 +1,4 @@
-"""Smooth loadings: codes that have an order are alike to their neighbors before anything is known of them."""
+"""Smooth loadings: a prior by which ordered codes are similar to their neighbors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,25 +18,13 @@ class Smoothness:
     The loadings of the ordered codes of a column on a factor are a sum of cosines along the codes, of independent normal weights whose
     variance falls with the square of the frequency, and is 1 in the mean over frequencies. So noise in the cells of pairs, which has no
     smoothness, moves the trends of columns little, and a prior that keeps it out shrinks them little.
-
-    Attributes
-    ----------
-    parts : tuple of (slice, ndarray)
-        Where the ordered codes of a column are, and the precision of their loadings, a symmetric matrix.
     """
 
-    parts: tuple[tuple[slice, np.ndarray], ...] = ()
+    parts: tuple[tuple[slice, np.ndarray], ...] = ()  # the ordered codes of a column, and the precision of their loadings
 
     @classmethod
     def of(cls, starts: Sequence[int], n_ordered: Sequence[int]) -> "Smoothness":
-        """Return that of columns whose first codes have an order, so many of each.
-
-        Parameters
-        ----------
-        starts : sequence of int
-            The first code of each column.
-        n_ordered : sequence of int
-        """
+        """Return that of columns that start at these codes, the first `n_ordered` of which have an order."""
         columns = [(start, n) for start, n in zip(starts, n_ordered, strict=True) if n >= _LEAST_ORDERED]
         return cls(tuple((slice(start, start + n), _precision(n)) for start, n in columns))
 

@@ -1,4 +1,4 @@
-"""From ties of a schema to groups of codes: with the bins that noisy counts gave."""
+"""Structural zeros: the ties of a schema as groups of codes, with the bins that noisy counts gave."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.persistence import savable
 
-MAX_TUPLES = 1 << 14  # that columns tied by rules may have, by public facts alone
+MAX_TUPLES = 1 << 14  # of columns tied by rules, by public facts alone
 _USUAL_TUPLES = 1 << 10  # more make a fit slow, so bins are joined
 _BINS = (12, 9, 7, 5, 4, 3, 2)  # of a column that is compared with others, where there would be more tuples
 Links = Mapping[Hashable, Link | LevelGroups]
@@ -22,21 +22,12 @@ Links = Mapping[Hashable, Link | LevelGroups]
 @savable
 @dataclass(frozen=True, eq=False)
 class ConstrainedColumns:
-    """A tie of a schema, with what the codes of its columns stand for.
-
-    Attributes
-    ----------
-    tie : Tie
-    cells : dict of column to Cells
-    classes : dict of column to ndarray
-    tuples : ndarray of shape (n_tuples, n_columns)
-        Of classes, in the order of ``tie.columns``.
-    """
+    """A tie of a schema, with the cells that the codes of its columns stand for."""
 
     tie: Tie
     cells: Mapping[Hashable, Cells]
     classes: Mapping[Hashable, np.ndarray]
-    tuples: np.ndarray
+    tuples: np.ndarray  # of classes, in the order of `tie.columns`, shape (n_tuples, n_columns)
 
     def _check_loaded(self) -> None:
         columns = self.tie.columns
@@ -61,17 +52,10 @@ class ConstrainedColumns:
 
 @dataclass(frozen=True, eq=False)
 class RestrictedAxis:
-    """An axis of which a condition leaves some numbers alone.
-
-    Attributes
-    ----------
-    axis : Axis
-    numbers : ndarray
-        On the axis, in order.
-    """
+    """An axis of which a condition leaves some numbers alone."""
 
     axis: Any
-    numbers: np.ndarray
+    numbers: np.ndarray  # on the axis, in order
 
     def ceil(self, t: np.ndarray) -> np.ndarray:
         """Return the least number at or above t; above all of them, t."""
@@ -173,6 +157,6 @@ def block_groups(
             of_strata = each.tuples[:, each.tie.columns.index(stratum)]
             for label, own_class in enumerate(each.classes[stratum]):
                 allowed[label] = np.isin(np.arange(len(tuples)), inverse.ravel()[of_strata == own_class])
-        allowed[~allowed.any(axis=1)] = True  # of a class that cannot occur, which is never drawn
+        allowed[~allowed.any(axis=1)] = True  # a class that cannot occur is never drawn
         groups.append(ConstrainedGroup(tuple(places[name] for name in own), tuple(each.classes[name] for name in own), tuples, allowed))
     return tuple(groups)

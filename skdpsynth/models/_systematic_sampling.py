@@ -10,19 +10,12 @@ COMMON = (5**0.5 - 1) / 2  # of nodes that all blocks of columns share: the gold
 
 
 def block_shifts(start: np.ndarray, block: int, stage: float) -> np.ndarray:
-    """Return the shifts of a block, in [0, 1), from those of block 0.
+    """Return the shifts of a block, in [0, 1), from those of block 0, for `stage` one of `STRATA`, `NODES`, `CODES` or `CELLS`.
 
-    A systematic sample of c points takes those at ``(t + shift) / c``. Each block's shift is uniform if that of block 0 is, so a block
-    has the law of a sample. The steps from block to block keep the shifts of any run of blocks apart: so the points of the blocks fall
-    between each other, and a frequency in all of k blocks is off by little more than in one, where that of independent ones is by sqrt(k)
-    times as much.
-
-    Parameters
-    ----------
-    start : ndarray
-    block : int
-    stage : float
-        `STRATA`, `NODES`, `CODES` or `CELLS`.
+    A systematic sample of c points takes those at ``(t + shift) / c``. Each block's shift is uniform if that of block 0 is, so a block has
+    the law of a sample. The steps from block to block keep the shifts of any run of blocks apart: so the points of the blocks fall between
+    each other, and a frequency in all of k blocks is off by little more than in one, where that of independent ones is by sqrt(k) times as
+    much.
     """
     return (start + block * stage % 1.0) % 1.0
 
@@ -40,19 +33,10 @@ def points_below(share: np.ndarray, n_points: np.ndarray | int, shift: np.ndarra
 
 
 def shuffle_within(codes: np.ndarray, n_codes: int, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Shuffle the codes of each group among themselves.
+    """Shuffle the codes of each group among themselves, group after group; each has at least one.
 
-    They are sorted by random bits above the code: that is one pass over short runs, and as uniform as a shuffle but for ties of at least
-    20 bits.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_samples,), unsigned
-        Group after group.
-    n_codes : int
-    counts : ndarray of shape (n_groups,), int64
-        Sizes of the groups, at least 1.
-    rng : numpy.random.Generator
+    They are sorted by random bits above the code: that is one pass over short runs, and as uniform as a shuffle but for ties of at least 20
+    bits.
     """
     bits = max(n_codes - 1, 1).bit_length()
     word: type = np.uint32 if bits <= 12 else np.uint64

@@ -1,4 +1,4 @@
-"""Tables of three columns: which of them a model of pairs may miss, and what they teach it."""
+"""Tables of three columns: which of them a model of pairs may miss, and their use in training."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -9,17 +9,7 @@ Triple = tuple[int, ...]
 
 
 def candidate_triples(sizes: Sequence[int], left_out: Sequence[int], most_cells: int) -> list[Triple]:
-    """Return the triples of columns that may be counted.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of codes of each column.
-    left_out : sequence of int
-        Columns that rules tie.
-    most_cells : int
-        In the table of a triple.
-    """
+    """Return the triples of columns that may be counted, with `most_cells` at most, without the columns that rules tie."""
     free = [column for column, size in enumerate(sizes) if size > 1 and column not in left_out]
     return [(i, j, k) for i, j, k in combinations(free, 3) if sizes[i] * sizes[j] * sizes[k] <= most_cells]
 
@@ -29,16 +19,7 @@ def most_dependent_triples(
 ) -> list[Triple]:
     """Return the triples whose columns depend most on each other, in a model: others it can hardly miss.
 
-    A triple depends as its second strongest pair does: one pair alone is known.
-
-    Parameters
-    ----------
-    triples : sequence of (int, int, int)
-    classes : sequence of list of ndarray of shape (size, n_nodes)
-        P(code | node) of each column, in each class.
-    weights : ndarray of shape (n_classes,)
-        Of classes.
-    most : int
+    A triple depends as its second strongest pair does: one pair alone is known. `classes` are P(code | node) of each column, in each class.
     """
     strength: dict[tuple[int, int], float] = {}
     for i, j in {pair for triple in triples for pair in combinations(triple, 2)}:
@@ -56,16 +37,7 @@ def triple_frequencies(P: Sequence[np.ndarray], triple: Triple) -> np.ndarray:
 
 
 class TripleErrors:
-    """The squared errors of the tables of some triples in one class of rows, and their derivative.
-
-    Parameters
-    ----------
-    tables : dict of (int, int, int) to ndarray
-        Frequencies.
-    sizes : ndarray of shape (n_columns,)
-    weight : float
-        Of a table, against that of a pair.
-    """
+    """The squared errors of the frequencies of some triples in one class of rows, weighted against those of pairs."""
 
     def __init__(self, tables: Mapping[Triple, np.ndarray], sizes: np.ndarray, weight: float) -> None:
         starts = np.cumsum(sizes) - sizes
@@ -77,13 +49,7 @@ class TripleErrors:
             self._parts.append((rows, table.transpose(order).reshape(-1, table.shape[order[2]]).astype(np.float32)))
 
     def slope(self, P: np.ndarray) -> np.ndarray:
-        """Return the derivative of ``weight * |error|**2 / 2``, summed over tables, by P, times the number of nodes.
-
-        Parameters
-        ----------
-        P : ndarray of shape (n_codes, n_nodes), float32
-            P(code | node) of all columns.
-        """
+        """Return the derivative of ``weight * |error|**2 / 2``, summed over tables, by P, times the number of nodes."""
         found = np.zeros_like(P)
         for rows, table in self._parts:
             first, second, third = (P[each] for each in rows)

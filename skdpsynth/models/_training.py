@@ -1,4 +1,4 @@
-"""What fits latent factors to noisy tables: the most likely loadings under a normal prior, whose variance the noise itself chooses."""
+"""Training of latent factors on noisy tables: the most likely loadings under a normal prior, whose variance count splitting chooses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,50 +21,29 @@ _START = 0.1  # deviation of the first loadings
 _MOST_WEIGHT = 50.0  # of columns against pairs
 _MOST_NOISE = 1e4  # deviation of a frequency of a pair: beyond, all is noise, and squares of it would leave the range of a float
 WINDOW = 25  # steps, of which the mean objective is compared with the one before
-PLATEAU_TOLERANCE = 0.002  # of what noise alone makes of the objective: it must fall by more from window to window
+PLATEAU_TOLERANCE = 0.002  # of the objective of noise alone, by which it must fall from window to window
 VARIANCES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the prior, among which count splitting chooses
-_USUAL = 0.2  # where one choice would take too long, or nothing can be split
+_USUAL = 0.2  # where a choice would take too long, or there is no noise to split
 _PILOT_STEPS = 100
 _SPLITS = 2
-SEED = 11  # public: of what is added to released numbers to split them
+SEED = 11  # public: of the noise added to released numbers to split them
 _WORK_OF_TUPLE = 100  # of columns that rules tie, in pairs of codes
 _LEAST_FREQUENCY = 1e-3  # of a code, in the weights of a score
 
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """Frequencies to fit in one class of rows, and their noise.
-
-    Attributes
-    ----------
-    sizes : ndarray of shape (n_columns,), int64
-    one_way : ndarray of shape (n_codes,)
-        Of all columns, one after the other, projected to probabilities.
-    two_way : ndarray of shape (n_codes, n_codes)
-        Symmetric.
-    mask : ndarray of shape (n_codes, n_codes)
-        1 where a pair was counted.
-    weight : float
-        Of `one_way` against `two_way`.
-    n : float
-        Rows of the class.
-    deviation : float
-        Of the noise of a pair's count.
-    laws : sequence of TiedLaw or NearLaw, default=()
-        Of columns that rules tie, or that are near each other.
-    smoothness : Smoothness, default=INDEPENDENT
-        Of the prior of loadings.
-    """
+    """Frequencies to fit in one class of rows, and their noise."""
 
     sizes: np.ndarray
-    one_way: np.ndarray
-    two_way: np.ndarray
-    mask: np.ndarray
-    weight: float
-    n: float
-    deviation: float
-    laws: Sequence[Law] = ()
-    smoothness: Smoothness = INDEPENDENT
+    one_way: np.ndarray  # shape (n_codes,), of all columns, projected to probabilities
+    two_way: np.ndarray  # shape (n_codes, n_codes), symmetric
+    mask: np.ndarray  # 1 where a pair was counted
+    weight: float  # of `one_way` against `two_way`
+    n: float  # rows of the class
+    deviation: float  # of the noise of a pair's count
+    laws: Sequence[Law] = ()  # of columns that rules tie, or whose difference has a law
+    smoothness: Smoothness = INDEPENDENT  # of the prior of loadings
 
     @classmethod
     def of(
@@ -76,19 +55,7 @@ class Targets:
         laws: Sequence[Law] = (),
         n_ordered: Sequence[int] | None = None,
     ) -> "Targets":
-        """Make frequencies of noisy counts.
-
-        Parameters
-        ----------
-        one_way : list of ndarray of shape (size,)
-        two_way : dict of (i, j) to ndarray of shape (size_i, size_j)
-        n : float
-        deviations : (float, float)
-            Of a count of one and of two columns.
-        laws : sequence of TiedLaw or NearLaw, default=()
-        n_ordered : sequence of int, default=None
-            How many codes of each column have an order: the first ones. None: none.
-        """
+        """Make frequencies of noisy counts; of each column the first `n_ordered` codes have an order."""
         sizes = np.array([len(counts) for counts in one_way])
         starts, n_codes = starts_of(sizes).tolist(), int(sizes.sum())
         matrix, mask = np.zeros((n_codes, n_codes)), np.zeros((n_codes, n_codes), dtype=np.float32)
@@ -119,24 +86,22 @@ class Targets:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Where the codes of each column begin."""
         return starts_of(self.sizes)
 
     @property
     def has_all_pairs(self) -> bool:
-        """Whether every pair of columns was counted."""
         return int(np.count_nonzero(self.mask)) == int(self.sizes.sum() ** 2 - (self.sizes**2).sum())
 
     @cached_property
     def slices(self) -> list[list[slice]]:
-        """Where the codes of the columns of each law are."""
+        """The codes of the columns of each law."""
         return [slices_of(law, self.sizes) for law in self.laws]
 
     def split(self, rng: np.random.Generator) -> tuple["Targets", "Targets"]:
         """Return two copies with more noise, which is independent between them.
 
-        With y the table and x normal of the variance of its noise, ``y + x`` and ``y - x`` have normal noise without a correlation, so
-        what is fitted to one can be judged by the other. It is done to what a pair says beyond its margins, which come from the columns.
+        With y the table and x normal of the variance of its noise, ``y + x`` and ``y - x`` have normal noise without a correlation, so a
+        fit to one can be judged by the other. It is done to the interaction of a pair alone, as its margins come from the columns.
         """
         noise, starts = np.zeros_like(self.two_way), starts_of(self.sizes).tolist()
         for (i, start), (j, other) in combinations(enumerate(starts), 2):
@@ -151,17 +116,10 @@ class Targets:
 
 @dataclass(frozen=True, eq=False)
 class FactorFit:
-    """One fit.
+    """One fit."""
 
-    Attributes
-    ----------
-    intercepts : ndarray of shape (n_classes, n_codes)
-    loadings : ndarray of shape (n_classes, n_codes, n_factors)
-    n_steps : int
-    """
-
-    intercepts: np.ndarray
-    loadings: np.ndarray
+    intercepts: np.ndarray  # shape (n_classes, n_codes)
+    loadings: np.ndarray  # shape (n_classes, n_codes, n_factors)
     n_steps: int
 
 
@@ -176,22 +134,10 @@ def train_factors(
     """Find the most likely loadings, by Adam.
 
     Minimized is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
-    once) and e_c that of columns, ``sum n_c**2 (|E_c|**2 + w |e_c|**2) / 2 + s**2 |B|**2 / (2 v)``: for normal noise minus the logarithm
-    of the posterior, times s**2, where loadings B are normal with variance v before. Classes share their loadings but for a part of their
-    own, whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. It ends where the objective is flat.
-
-    Parameters
-    ----------
-    targets : sequence of Targets
-        Of each class.
-    nodes : ndarray of shape (n_nodes, n_factors)
-    variance : float
-        Of the prior.
-    seed : int
-        Public: where the descent starts.
-    most_steps : int
-    start : Trained, default=None
-        Where it starts instead.
+    once) and e_c that of columns, ``sum n_c**2 (|E_c|**2 + w |e_c|**2) / 2 + s**2 |B|**2 / (2 v)``: for normal noise minus the logarithm of
+    the posterior, times s**2, where loadings B are normal with variance v before. Classes share their loadings but for a part of their own,
+    whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. It ends where the objective is flat. The descent begins
+    at `start`, or at random with a public seed.
     """
     Z = nodes.astype(np.float32)
     intercepts, shared, own = _initial_parameters(targets, Z.shape[1], seed) if start is None else unpack_fit(start)
@@ -224,7 +170,7 @@ def _initial_parameters(targets: Sequence[Targets], n_factors: int, seed: int) -
 
 
 def unpack_fit(fit: FactorFit) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
-    """Return what `_initial_parameters` does, of a fit: of all ways to share loadings, that which the prior likes best."""
+    """Return the parameters of a fit as `_initial_parameters` does: of all ways to share loadings, the likeliest by the prior."""
     intercepts = [intercept[:, None].astype(np.float32) for intercept in fit.intercepts]
     loadings = fit.loadings.astype(np.float32)
     if len(loadings) == 1:
@@ -237,22 +183,10 @@ def unpack_fit(fit: FactorFit) -> tuple[list[np.ndarray], np.ndarray, list[np.nd
 def choose_variance(
     targets: Sequence[Targets], nodes: np.ndarray, most_work: float, variances: Sequence[float] = VARIANCES
 ) -> tuple[float, float]:
-    """Choose the variance of the prior by count splitting: fit to one half of the noise, judge by the other.
+    """Choose the variance of the prior by count splitting: fit to one half of the noise, judge by the other; return also the work.
 
     Errors count by the root of the frequency that independent columns would have: between absolute errors, in which tables are compared,
-    and squared ones, in which a few heavy cells would decide.
-
-    Parameters
-    ----------
-    targets : sequence of Targets
-    nodes : ndarray of shape (n_nodes, n_factors)
-    most_work : float
-        In the units of `step_work`: beyond it the usual variance is taken.
-    variances : sequence of float
-
-    Returns
-    -------
-    variance, work : float
+    and squared ones, in which a few heavy cells would decide. Beyond `most_work`, in the units of `step_work`, the usual variance is taken.
     """
     work = step_work(targets) * _PILOT_STEPS * len(variances)
     n_splits = min(_SPLITS, int(most_work / work))
@@ -289,7 +223,7 @@ def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: FactorFit) -> fl
 
 
 class PlateauSchedule:
-    """Tells how large a step is, from the objective: as large as ever until that is flat, then less and less."""
+    """Step sizes: constant until the objective is flat, then falling."""
 
     def __init__(self, most_steps: int, least_fall: float) -> None:
         self.n_steps, self._least_fall = 0, least_fall
@@ -343,17 +277,10 @@ def _gradients(
 
 @dataclass(frozen=True, eq=False)
 class Probabilities:
-    """Of the codes of one class at every node.
+    """Probabilities of the codes of one class at every node."""
 
-    Attributes
-    ----------
-    singles : ndarray of shape (n_codes, n_nodes)
-    tied : list of TiedState or NearState
-        Of these laws.
-    """
-
-    singles: np.ndarray
-    tied: list[Any]
+    singles: np.ndarray  # shape (n_codes, n_nodes)
+    tied: list[Any]  # states of the laws
 
     @classmethod
     def of(cls, target: Targets, logits: np.ndarray) -> "Probabilities":
@@ -365,7 +292,7 @@ class Probabilities:
         return cls(P, tied)
 
     def errors(self, target: Targets) -> tuple[np.ndarray, list[dict[tuple[int, int], np.ndarray]]]:
-        """Return the errors of pairs, symmetric; and apart, where they are 0, those of pairs that a rule ties, which are no products."""
+        """Return the errors of pairs, symmetric; and apart, where they are 0, those of pairs of a law, which are no products."""
         error = self.singles @ self.singles.T
         error /= self.singles.shape[1]
         error -= target.two_way
@@ -384,7 +311,7 @@ class Probabilities:
     def slope(self, target: Targets, beside: np.ndarray | None = None) -> tuple[np.ndarray, float]:
         """Return the derivative of the error by the logits (times the number of nodes), and the error itself.
 
-        What other errors depend on the probabilities is told by `beside`: their derivative by these, times the number of nodes.
+        `beside` is the derivative of other errors by the probabilities, times the number of nodes.
         """
         P = self.singles
         error, by_pairs = self.errors(target)
@@ -408,13 +335,12 @@ class Probabilities:
 
 
 def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:
-    """Return where the codes of the columns of a group are among those of all columns."""
+    """Return the codes of the columns of a group among those of all columns."""
     starts = starts_of(sizes)
     return [slice(starts[column], starts[column] + sizes[column]) for column in law.columns]
 
 
 def write_slices(table: np.ndarray, places: Sequence[slice], parts: Sequence[np.ndarray]) -> None:
-    """Write what columns of a group have among that of all columns."""
     for rows, part in zip(places, parts, strict=True):
         table[rows] = part
 

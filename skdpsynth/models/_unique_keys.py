@@ -1,4 +1,4 @@
-"""Keys of which no two are equal: drawn by the model, and where one comes again, the nearest that is free."""
+"""Unique keys: drawn by the model, and where one comes again, replaced by the nearest that is free."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -14,18 +14,10 @@ _TRIES = 8
 
 
 class UniqueKeySampler:
-    """The keys of a sample, in the order of its blocks: drawing without replacement.
+    """The keys of a sample, in the order of its blocks: drawing without replacement, on conditions.
 
     A key is a number whose last digit, in a mixed radix, is the column of most values: so a key that is taken is replaced by one that has
     the same values in all other columns, as long as there are some.
-
-    Parameters
-    ----------
-    names : sequence of columns
-    schema : Schema
-        As mechanisms see the columns.
-    wanted : dict of column to Wanted
-        Conditions, which other keys meet too.
     """
 
     def __init__(self, names: Sequence[Hashable], schema: Schema, wanted: Mapping[Hashable, AllowedCells]) -> None:

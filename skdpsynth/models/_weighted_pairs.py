@@ -1,4 +1,4 @@
-"""Two columns whose codes depend on each other beyond all factors, within a mixture of products.
+"""Pairs of columns whose codes depend on each other beyond all factors, within a mixture of products.
 
 Given the factors, the probability of a pair of codes is in proportion to the product of those of the two columns times a fixed weight:
 
@@ -22,15 +22,7 @@ from skdpsynth.persistence import savable
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightedPair:
-    """Two columns of a block, in all classes of rows.
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Places in the block.
-    weights : ndarray of shape (size, size)
-        W: above 0.
-    """
+    """Two columns of a block, by their places, in all classes of rows, with the weights W of their codes."""
 
     columns: tuple[int, ...]
     weights: np.ndarray
@@ -43,7 +35,6 @@ class WeightedPair:
         require(self.weights.min(initial=0) >= 0 and self.weights.sum() > 0)
 
     def law(self, label: int) -> "WeightedPairLaw":
-        """Return what computes probabilities in a class of rows."""
         return WeightedPairLaw(self.columns, np.asarray(self.weights, dtype=np.float32))
 
     law_of_descent = law
@@ -51,30 +42,16 @@ class WeightedPair:
 
 @dataclass(frozen=True, eq=False)
 class WeightedPairState:
-    """Probabilities at every node.
+    """Probabilities at every node."""
 
-    Attributes
-    ----------
-    singles : list of ndarray of shape (size, n_nodes)
-        Of the codes of each column.
-    first, second : ndarray of shape (size, n_nodes)
-        A / Z, and B.
-    """
-
-    singles: list[np.ndarray]
-    first: np.ndarray
-    second: np.ndarray
+    singles: list[np.ndarray]  # of the codes of each column
+    first: np.ndarray  # A / Z
+    second: np.ndarray  # B
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedPairLaw:
-    """A pair in one class of rows: probabilities from logits, and the way back for derivatives. It has the methods of `ConstrainedSoftmax`.
-
-    Attributes
-    ----------
-    columns : tuple of int
-    weights : ndarray of shape (size, size), float32
-    """
+    """A pair in one class of rows: probabilities from logits, and their derivatives, with the methods of `ConstrainedSoftmax`."""
 
     columns: tuple[int, ...]
     weights: np.ndarray
@@ -87,13 +64,7 @@ class WeightedPairLaw:
         return np.ascontiguousarray(self.weights.T)
 
     def forward(self, logits: Sequence[np.ndarray]) -> WeightedPairState:
-        """Return the probabilities.
-
-        Parameters
-        ----------
-        logits : list of ndarray of shape (size, n_nodes)
-            Of both columns.
-        """
+        """Return the probabilities from the logits of both columns, shape (size, n_nodes)."""
         A, B = (np.exp(own - own.max(axis=0)) for own in logits)  # of logits of the model, not of rows
         on_first = self.weights.astype(A.dtype) @ B
         A /= np.maximum(np.einsum("iz,iz->z", A, on_first), np.finfo(A.dtype).tiny)  # where all likely pairs are excluded
@@ -108,20 +79,9 @@ class WeightedPairLaw:
     ) -> list[np.ndarray]:
         """Return the derivatives by the logits of each column.
 
-        With D_ij the derivative by p(i, j), which is G_i + H_j + E_ij, and m the mean of it, the one by the logit of i is the sum over j
-        of p(i, j) (D_ij - m), and likewise for j.
-
-        Parameters
-        ----------
-        state : NearState
-        by_singles : list of ndarray of shape (size, n_nodes)
-            G and H: by the probability of each code at each node.
-        by_pairs : dict of (0, 1) to ndarray of shape (size, size)
-            E: by the probability of two codes at each node, the same at all.
-
-        Returns
-        -------
-        by_logits : list of ndarray of shape (size, n_nodes)
+        With D_ij the derivative by p(i, j), which is G_i + H_j + E_ij, and m the mean of it, the one by the logit of i is the sum over j of
+        p(i, j) (D_ij - m), and likewise for j. G and H are those by the probability of each code at each node, E by that of two codes at
+        each node, the same at all.
         """
         A, B, (P, Q), (G, H) = state.first, state.second, state.singles, by_singles
         E = self.weights * by_pairs[0, 1].astype(A.dtype, copy=False)

@@ -19,7 +19,7 @@ _STEPS, _LEAST_STEPS = 600, 100
 _WORK_OF_COMMON = 5e8  # as that of `LatentFactors`
 _VARIANCES = (0.1, 0.25, 0.6, 1.5)  # of the prior of a block's own factors, among which count splitting chooses
 _PILOT_STEPS, _PILOT_COLUMNS, _PILOT_VARIANCE = 80, 24, 0.2
-_SEED = 13  # public: of the order of the nodes of each block, and of what splits released numbers
+_SEED = 13  # public: of the order of the nodes of each block, and of the noise that splits released numbers
 
 
 def learn_common_factors(
@@ -27,25 +27,9 @@ def learn_common_factors(
 ) -> tuple[CommonFactors, list[Block]]:
     """Learn from merged tables of all pairs which factors columns have in common, and which columns depend on each other beyond them.
 
-    Columns are joined into blocks, the most dependent first. What they have in common is learned from pairs of different blocks alone, so
-    that a few columns that hang together are no common factor, and then columns are joined anew: those whose table is farther from
-    what is common than noise explains.
-
-    Parameters
-    ----------
-    merged : MergedPairs
-    one_way : list of ndarray of shape (size,)
-        Counts of each column, in all classes.
-    n : float
-        Number of rows.
-    n_factors : int
-    tied : sequence of sequence of int, default=()
-        Sets of columns that share a block.
-
-    Returns
-    -------
-    common : Common
-    blocks : list of tuple of int
+    Columns are joined into blocks, the most dependent first. The common factors are learned from pairs of different blocks alone, so that a
+    few dependent columns are no common factor, and then columns are joined anew: those whose table is farther from the common factors than
+    noise explains. Columns that are `tied` share a block.
     """
     nodes, starts = quasi_normal(N_COMMON, min(n_factors, _FACTORS)), starts_of(merged.sizes)
     masses = [np.bincount(group, np.maximum(counts, 0)) for group, counts in zip(merged.groups, one_way, strict=True)]
@@ -71,7 +55,7 @@ def learn_common_factors(
 
 
 def _choose_nodes(target: Targets, nodes: np.ndarray, most_work: float) -> tuple[np.ndarray, float]:
-    """Return nodes of as many factors as count splitting tells, as others would learn noise; and the work, as `choose_variance` does."""
+    """Return nodes of as many factors as count splitting chooses, as more would learn noise; and the work."""
     work = step_work([target]) * _PILOT_STEPS * nodes.shape[1]
     if not target.deviation or work > most_work:
         return nodes, 0.0
@@ -94,23 +78,8 @@ def fit_wide_factors(
     """Fit factors that all columns share and factors of each block.
 
     Every block has equally many nodes for each of `N_COMMON` common nodes, one common node after the other: given the common node, blocks
-    are independent.
-
-    Parameters
-    ----------
-    blocks : sequence of tuple of int
-    one_way, two_way : NoisyTables
-        Of all columns, and of the pairs within blocks, in each class.
-    common : Common
-    totals : ndarray of shape (n_classes,)
-        Number of rows of each class.
-    deviations : (float, float)
-        Of a count of one and of two columns.
-    n_factors : int
-    groups : sequence of tuple of Group
-        Columns that rules tie, of each block.
-    is_ordered : sequence of ndarray of bool, shape (size,)
-        Of each column, which of its codes have an order.
+    are independent. `two_way` has the pairs within blocks; `deviations` are those of a count of one and of two columns; `groups` are the
+    columns that rules tie, of each block; `is_ordered` says which codes of each column have an order.
     """
     n_rows = float(totals.sum())
     targets = [
@@ -156,11 +125,11 @@ def _choose_block_variance(wide: WideTargets) -> float:
 
 
 def _block_nodes(common: CommonFactors, widths: Sequence[int], n_own: int) -> list[np.ndarray]:
-    """Return the nodes of blocks of so many columns; a column by itself has no factors of its own."""
+    """Return the nodes of blocks of `widths` columns; a column by itself has no factors of its own."""
     own, rng = quasi_normal(N_COMMON * _INNER, n_own).reshape(N_COMMON, _INNER, n_own), np.random.default_rng(_SEED)
     out = []
     for width in widths:
-        # Runs of a Sobol sequence are even by themselves. In another order in each block, what they lack to be so is independent.
+        # Runs of a Sobol sequence are even by themselves. In another order in each block, their deviations from that are independent.
         inner = own[rng.permutation(N_COMMON)] if width > 1 else np.zeros((N_COMMON, 1, n_own))
         n_inner = inner.shape[1]
         out.append(np.hstack([np.repeat(common.nodes, n_inner, axis=0), inner.reshape(-1, n_own)]))

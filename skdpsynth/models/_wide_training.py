@@ -1,4 +1,4 @@
-"""What fits very many columns: factors that all columns share, from small tables of all pairs, and factors of each block."""
+"""Training of factors of very many columns: some shared, from small tables of all pairs, and some of each block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from skdpsynth.models._training import (
 )
 from skdpsynth.persistence import savable
 
-_BEND = 0.1  # prior variance of what an ordered column's loadings are beyond a trend, against that of the trend
+_BEND = 0.1  # prior variance of an ordered column's loadings beyond a trend, against that of the trend
 _START = 0.1  # deviation of the first loadings of a block's own factors
 _FARTHEST = 2.5  # of the normal score of a code
 
@@ -30,52 +30,28 @@ _FARTHEST = 2.5  # of the normal score of a code
 @savable
 @dataclass(frozen=True, eq=False)
 class CommonFactors:
-    """What was learned from merged tables alone, and nodes that stand for it.
-
-    Attributes
-    ----------
-    merged : MergedPairs
-    nodes : ndarray of shape (n_common, n_factors)
-    loadings : ndarray of shape (n_groups, n_factors)
-    variance : float
-        Of the prior, which noise chose.
-    """
+    """Factors learned from merged tables alone, and nodes that stand for them."""
 
     merged: CoarsePairs
-    nodes: np.ndarray
-    loadings: np.ndarray
-    variance: float
+    nodes: np.ndarray  # shape (n_common, n_factors)
+    loadings: np.ndarray  # shape (n_groups, n_factors)
+    variance: float  # of the prior, chosen by count splitting
 
 
 @dataclass(frozen=True, eq=False)
 class WideTargets:
-    """What all blocks are fitted to together.
-
-    Attributes
-    ----------
-    blocks : tuple of tuple of int
-    targets : list of list of Targets
-        Of each block, in each class.
-    nodes : list of ndarray of shape (n_nodes, n_factors)
-        Of each block: equally many for each common node, one common node after the other. The first factors are common.
-    common : Common
-    shares : ndarray of shape (n_classes,)
-    is_ordered : sequence of ndarray of bool, shape (size,)
-        Of each column, by its place: which of its codes have an order.
-    variance : float, default=1.0
-        Of the prior of the loadings of a block's own factors.
-    """
+    """Targets of all blocks together."""
 
     blocks: Sequence[Block]
-    targets: Sequence[Sequence[Targets]]
-    nodes: Sequence[np.ndarray]
+    targets: Sequence[Sequence[Targets]]  # of each block, in each class
+    nodes: Sequence[np.ndarray]  # of each block: equally many for each common node, in its order; the first factors are common
     common: CommonFactors
-    shares: np.ndarray
-    is_ordered: Sequence[np.ndarray]
-    variance: float = 1.0
+    shares: np.ndarray  # of the classes
+    is_ordered: Sequence[np.ndarray]  # of each column, which of its codes have an order
+    variance: float = 1.0  # of the prior of the loadings of a block's own factors
 
     def only(self, numbers: Sequence[int]) -> "WideTargets":
-        """Return what some of the blocks are fitted to by themselves."""
+        """Return the targets of some of the blocks."""
         blocks = [self.blocks[number] for number in numbers]
         columns = [column for block in blocks for column in block]
         place = {column: number for number, column in enumerate(columns)}
@@ -93,10 +69,10 @@ class WideTargets:
 def train_blocks(wide: WideTargets, seed: int, most_steps: int) -> list[FactorFit]:
     """Find the most likely loadings of all blocks, by Adam.
 
-    Blocks are independent given a common node. Minimized is what `train_factors` minimizes, summed over blocks, and for merged tables M of pairs
-    of columns of different blocks, with noise of deviation t on their frequencies of n rows, ``s**2 |E|**2 / (2 t**2)``, where E is the
-    error of their interactions in all classes together. Codes of an ordered column have loadings ``t_m b``, along its normal scores t, but
-    for a part of their own whose variance is smaller: so two groups of codes tell of all. Of a normal factor that is exact, as the
+    Blocks are independent given a common node. Minimized is the objective of `train_factors`, summed over blocks, and for merged tables M
+    of pairs of columns of different blocks, with noise of deviation t on their frequencies of n rows, ``s**2 |E|**2 / (2 t**2)``, where E
+    is the error of their interactions in all classes together. Codes of an ordered column have loadings ``t_m b``, along its normal scores
+    t, but for a part of their own whose variance is smaller: so two groups of codes tell of all. For a normal factor that is exact, as the
     logarithm of a normal density is linear in its mean but for terms that all codes share.
     """
     descent = _Descent(wide, seed)
@@ -157,7 +133,7 @@ class _Descent:
         self.least_fall = PLATEAU_TOLERANCE * WINDOW * n_counts / 4 * noise
 
     def _start(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return loadings along the order of codes, and beside it: of common factors what the merged tables said."""
+        """Return loadings along the order of codes, and beside it: those of common factors from the merged tables."""
         common, rng = self.wide.common, np.random.default_rng(seed)
         shape, r = (len(self.sizes), self.nodes[0].shape[1]), common.loadings.shape[1]
         slopes = (_START * ndtri(rng.uniform(0.01, 0.99, shape))).astype(np.float32)
@@ -224,7 +200,6 @@ class _Descent:
         return beside, float(np.vdot(error, error)) / 4 * self.ratio
 
     def block_fit(self, number: int, n_steps: int) -> FactorFit:
-        """Return the parameters of a block."""
         codes = self.codes[number]
         intercepts = np.array([each[codes, 0] for each in self.intercepts], dtype=float)
         return FactorFit(intercepts, np.array([self._loadings(c)[codes] for c in range(len(intercepts))], dtype=float), n_steps)

@@ -1,4 +1,4 @@
-"""Columns whose codes are bins of cells: values drawn within a bin, and what a condition leaves of the cells."""
+"""Columns whose codes are bins of cells: values drawn within a bin, and conditions on the cells."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -13,14 +13,7 @@ from skdpsynth.models._rare_levels import LevelGroups
 
 @dataclass(frozen=True, eq=False)
 class LinkedColumn(ABC):
-    """Cells in bins, and a value in each.
-
-    Attributes
-    ----------
-    inside : InBins
-    n_bins : int
-        The code after the last bin is a missing cell.
-    """
+    """Cells in bins, and a value in each; the code after the last bin is a missing cell."""
 
     inside: CellsInBins
     n_bins: int
@@ -39,7 +32,6 @@ class LinkedColumn(ABC):
         """Return the cells of values; -1 of a missing one."""
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:
-        """Return the codes of values."""
         return np.append(self.inside.bins, self.n_bins)[self._cells(values)]
 
     @abstractmethod
@@ -69,31 +61,21 @@ class OrderedColumn(LinkedColumn):
 
 @dataclass(frozen=True, eq=False)
 class NumberColumn(OrderedColumn):
-    """Numbers of a continuous column, uniform within each cell.
-
-    Attributes
-    ----------
-    grid : Grid
-    nearest : ndarray of shape (n_bins,), int64
-        The bin that the numbers of each count as: itself, or the nearest one with mass, as nothing is known of rows in it.
-    """
+    """Numbers of a continuous column, uniform within each cell."""
 
     grid: Grid
-    nearest: np.ndarray
+    nearest: np.ndarray  # of each bin, the nearest one with mass
     missing: ClassVar[float] = np.nan
 
     @classmethod
     def of(cls, link: Link, grid: Grid) -> "NumberColumn":
-        """Return the numbers of a link."""
         bins, some = np.arange(link.n_bins), np.flatnonzero(link.masses)
         return cls(CellsInBins.of(link), link.n_bins, grid, some[np.abs(bins[:, None] - some).argmin(axis=1)])
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:
-        """Return the codes of values."""
         return np.append(self.nearest, self.n_bins)[super().codes_of(values)]
 
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return a uniform number in each of some cells."""
         return self.grid.place(cells, rng)
 
     def _ends_of_cells(self) -> tuple[np.ndarray, np.ndarray]:
@@ -120,19 +102,12 @@ class NumberColumn(OrderedColumn):
 
 @dataclass(frozen=True, eq=False)
 class MemberColumn(OrderedColumn):
-    """Some numbers of a continuous column, each of which is a cell.
-
-    Attributes
-    ----------
-    numbers : ndarray of shape (n_cells,)
-        In order.
-    """
+    """Some numbers of a continuous column, each of which is a cell."""
 
     numbers: np.ndarray
     missing: ClassVar[float] = np.nan
 
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the number of each of some cells."""
         return self.numbers[cells]
 
     def _ends_of_cells(self) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +117,6 @@ class MemberColumn(OrderedColumn):
         return np.where(np.isnan(values), -1, np.searchsorted(self.numbers, values))
 
     def given(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
-        """Keep those that the condition allows too."""
         if wanted.among is None:
             kept = (self.numbers >= wanted.low) & (self.numbers <= wanted.high)
         else:
@@ -153,28 +127,19 @@ class MemberColumn(OrderedColumn):
 
 @dataclass(frozen=True, eq=False)
 class LevelColumn(LinkedColumn):
-    """Levels of a column of very many, whose codes are groups of them.
-
-    Attributes
-    ----------
-    order : ndarray of shape (n_levels,), int64
-        The level of each cell.
-    """
+    """Levels of a column of very many, whose codes are groups of them."""
 
     order: np.ndarray
 
     @classmethod
     def of(cls, groups: LevelGroups) -> "LevelColumn":
-        """Return the levels of a column."""
         return cls(CellsInBins.of(groups.link), groups.n_bins, groups.order)
 
     @property
     def missing(self) -> int:
-        """The number of a missing cell."""
         return len(self.order)
 
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the level of each of some cells."""
         return self.order[cells]
 
     def _cells(self, values: np.ndarray) -> np.ndarray:
@@ -183,13 +148,11 @@ class LevelColumn(LinkedColumn):
         return cells[values]
 
     def given(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
-        """Condition on some levels."""
         inside, shares = self.inside.given(np.isin(self.order, wanted.chosen).astype(float), self.n_bins)
         return replace(self, inside=inside), shares
 
 
 def link_column(link: Link | LevelGroups, kind: Any, grid: Grid | None) -> LinkedColumn:
-    """Return a column by its link."""
     if isinstance(link, LevelGroups):
         return LevelColumn.of(link)
     assert isinstance(kind, Continuous)
