@@ -1,4 +1,4 @@
-"""Mathematics of measures on cells: it knows no data and no privacy."""
+"""Measures on cells: mathematics without data or privacy."""
 
 from skdpsynth.measures._adaptive import (
     TwoStages,
@@ -19,5 +19,5 @@ from skdpsynth.measures._partition import MAX_DEPTH, BinaryPartition
 from skdpsynth.measures._transport import NearestMeasure, nearest_probability_measure
 from skdpsynth.measures._union import measure_of_union
 
-# What users are told of; the other rooms import more.
+# Public names; the other rooms import more.
 __all__ = ["BinaryPartition", "DiscreteMeasure", "Lattice", "NearestMeasure", "nearest_probability_measure"]

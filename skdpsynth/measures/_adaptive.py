@@ -197,7 +197,7 @@ class TwoStages:
     ) -> tuple[np.ndarray, list[float]]:
         if self.noise_free or len(self.fine) > MOST_LEARNED:
             return mass_from_root(estimates, root, left_shares), [0.0] * len(estimates)
-        return posterior_mass(estimates, root, variances, left_shares, self._fitted_prior)
+        return posterior_mass(estimates, root, variances, left_shares, self._fitted_prior)[:2]
 
     @cached_property
     def _levels(self) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray], list[np.ndarray | float]]:

@@ -30,6 +30,13 @@ def pair_sums(values: np.ndarray) -> np.ndarray:
     return values[..., 0::2] + values[..., 1::2]
 
 
+def interleave_siblings(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return the values of a level from those of its left and right children."""
+    level = np.empty((*left.shape[:-1], 2 * left.shape[-1]), dtype=left.dtype)
+    level[..., 0::2], level[..., 1::2] = left, right
+    return level
+
+
 def mass_from_root(estimates: Sequence[np.ndarray], root: np.ndarray, left_shares: Sequence[np.ndarray] | None = None) -> np.ndarray:
     """Share the root's mass downwards: each node gives its children as much as their signed estimates say, within [0, mass].
 
@@ -57,7 +64,5 @@ def uniform_consistency(counts: Sequence[np.ndarray], rng: np.random.Generator) 
     for level in counts[1:]:
         twice = mass + level[0::2] - level[1::2]
         left = np.clip(twice + rng.integers(0, 2, len(twice)) >> 1, 0, mass)
-        below = np.empty(2 * len(mass), dtype=np.int64)
-        below[0::2], below[1::2] = left, mass - left
-        mass = below
+        mass = interleave_siblings(left, mass - left)
     return mass

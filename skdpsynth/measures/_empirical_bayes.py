@@ -6,9 +6,10 @@ themselves. Each share is its posterior mean.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
+
+from skdpsynth.measures._consistency import interleave_siblings
 
 # Deviations of shares about a half (beyond those of chance) and about 0 or 1; how usual each is in an even, a smooth and a crowded table;
 # and how usual such tables are. Chosen among many by the W1 of one and two features on the sets of benchmarks/hindsight.py.
@@ -25,19 +26,11 @@ _NONE = 1e-9  # mass that is not worth sharing
 _LEAST = 1e-18  # variance of a share: less would be lost in rounding
 
 
-class _SharedMass(NamedTuple):
-    """Mass shared from the root, and what the levels say of the kind of table."""
-
-    mass: np.ndarray  # of the last level
-    moved: list[float]  # by level, mass that went to another child than by `mass_from_root`
-    evidence: np.ndarray  # log-likelihood of the counts in each kind of table, up to a constant
-
-
 def fit_prior(
     estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[np.ndarray | float], left_shares: Sequence[np.ndarray | float]
 ) -> np.ndarray:
     """Return how usual each kind of share is in this table: the mean over kinds of tables, by their likelihood over all levels."""
-    return prior_from_evidence(_share_mass(estimates, root, variances, left_shares, DEFAULT_PRIOR).evidence)
+    return prior_from_evidence(posterior_mass(estimates, root, variances, left_shares, DEFAULT_PRIOR)[2])
 
 
 def prior_from_evidence(evidence: np.ndarray) -> np.ndarray:
@@ -52,26 +45,20 @@ def posterior_mass(
     variances: Sequence[np.ndarray | float],
     left_shares: Sequence[np.ndarray | float],
     usual: np.ndarray,
-) -> tuple[np.ndarray, list[float]]:
+) -> tuple[np.ndarray, list[float], np.ndarray]:
     """Share the root's mass downwards, each node by the posterior mean of its left child's share.
 
-    The estimates are signed, with noise that is independent from node to node. Returned are the mass of the last level and, by level of the
-    parents, how much mass went to another child than by `mass_from_root`.
+    The estimates are signed, with noise that is independent from node to node. Returned are the mass of the last level; by level of the
+    parents, how much mass went to another child than by `mass_from_root`; and the log-likelihood of the counts in each kind of table, up to
+    a constant.
     """
-    shared = _share_mass(estimates, root, variances, left_shares, usual)
-    return shared.mass, shared.moved
-
-
-def _share_mass(
-    estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[Any], left_shares: Sequence[Any], usual: np.ndarray
-) -> _SharedMass:
     mass, moved, evidence = np.asarray(root, dtype=float)[..., None], [], np.zeros(len(_TABLES))
     for level, variance, share in zip(estimates, variances, left_shares, strict=True):
         left, units, told = left_mass(mass, level, variance, share, usual)
         moved.append(units)
         evidence += told
         mass = interleave_siblings(left, mass - left)
-    return _SharedMass(mass, moved, evidence)
+    return mass, moved, evidence
 
 
 def left_mass(
@@ -95,13 +82,6 @@ def left_mass(
     moved = float(np.abs(learned - left[some]).sum())
     left[some] = learned
     return left, moved, evidence
-
-
-def interleave_siblings(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the values of a level from those of its left and right children."""
-    level = np.empty((*left.shape[:-1], 2 * left.shape[-1]), dtype=left.dtype)
-    level[..., 0::2], level[..., 1::2] = left, right
-    return level
 
 
 def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

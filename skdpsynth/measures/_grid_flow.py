@@ -20,7 +20,7 @@ _MOST_AXES = 3  # a cell has 26 neighbors then
 _LONGEST = 512  # cells along an axis: long flows take long to find
 _FEW = 8  # cells along an axis: fewer are solved from prices of 0
 _FIRST = 2**24  # weight of the first cost, which no cycle through all cells makes up for by the second
-# Of a move along so many axes: its euclidean length, less 1, in units of 0.4142 and, with three axes, near 0.1036.
+# By the number of axes of a move: its euclidean length, less 1, in units of 0.4142 and, with three axes, near 0.1036.
 _SECOND = {1: (0, 0), 2: (0, 0, 1), 3: (0, 0, 1, 2)}
 _BITS = 60  # of all demands together, where they are scaled to be whole
 _MOST = 1 << (_BITS + 1)  # cap of a supply: beyond all demand, and twice that is still an int64
@@ -60,7 +60,7 @@ class PrimalDual:
             dear = np.where(self.price > 0, self.supply - self.sent, 0)
             if not dear.any():
                 return self
-            sent, kept, rest = self._push_flow(dear, np.where(self.price == 0, self.sent, 0))  # in place of what costs nothing to keep
+            sent, kept, rest = self._push_flow(dear, np.where(self.price == 0, self.sent, 0))  # in place of supply whose price is 0
             self.sent = self.sent + sent - kept
             full = _reachable(rest, len(self.price))  # nodes that unsent supply could reach
             if full.any():

@@ -18,8 +18,7 @@ _LARGEST_COST = 2.0**58  # OR-Tools multiplies costs by the number of nodes, and
 _LARGEST_SUPPLY = 2.0**50
 _SUPPLY = 2.0**20  # sum to which masses are scaled for HiGHS, whose tolerances are absolute
 _MOST_WHOLE = 2.0**24  # sum up to which whole masses are not scaled
-_TOLERANCE = 1e-9
-_TIGHT = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
+_TIGHT = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 _RICH = 4  # times the median: mass of a source beyond that is far from the demand it has to serve
 _SCARCE = 1.1
 _MANY_ARCS = 20_000  # fewer are solved in no time by any method
@@ -77,19 +76,14 @@ def _solve_with_highs(
     source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray, start: np.ndarray | None
 ) -> np.ndarray:
     """Solve by HiGHS, to whose absolute tolerances masses are scaled."""
-    unit, whole = _mass_unit(supply, demand)
+    whole = _are_whole(supply, demand)
+    unit = 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
     found = None if start is None else problem.resume_from(start * unit)
     if found is None:
         found = problem.solved()
     found = problem.trimmed(np.maximum(found, 0))
     return np.rint(found / unit) if whole else found / unit
-
-
-def _mass_unit(supply: np.ndarray, demand: np.ndarray) -> tuple[float, bool]:
-    """Return the factor of masses for HiGHS, and whether they are whole."""
-    whole = _are_whole(supply, demand)
-    return 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum())), whole
 
 
 class _Problem(NamedTuple):
@@ -138,11 +132,9 @@ class _Problem(NamedTuple):
         _silence_highs_banner()
         try:
             highs = highspy.Highs()
-            highs.setOptionValue("output_flag", False)
-            highs.setOptionValue("primal_feasibility_tolerance", _TOLERANCE)
-            highs.setOptionValue("dual_feasibility_tolerance", _TOLERANCE)
-            highs.setOptionValue("solver", "simplex")
-            highs.setOptionValue("simplex_strategy", 4)  # primal: the start is feasible
+            options: dict[str, Any] = {"output_flag": False, **_TIGHT, "solver": "simplex", "simplex_strategy": 4}
+            for name, value in options.items():  # strategy 4 is primal: the start is feasible
+                highs.setOptionValue(name, value)
             highs.passModel(self._model(highspy))
             solution = highspy.HighsSolution()
             solution.col_value = start.tolist()

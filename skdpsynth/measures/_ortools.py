@@ -19,7 +19,7 @@ def solve_in_subprocess(**problem: Any) -> np.ndarray:
     """Solve in a child process by `_solve`, or raise RuntimeError with the solver's status or the child's last line."""
     message = io.BytesIO()
     np.savez(message, **problem)
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # what this process can import
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # the import path of this process
     n_arcs = len(problem["cost"])
     wait = _LEAST_WAIT + n_arcs * _WAIT_AN_ARC
     command = [sys.executable, "-P", __file__]

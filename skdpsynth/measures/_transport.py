@@ -153,7 +153,7 @@ def nearest_probability_measure(
         if abs(surplus) <= 1e-14 * np.abs(mass).sum():
             surplus = 0.0  # rounding of the sum
         # Mass that is created or destroyed costs D a unit: f may be shifted to +D or -D there, as transport never pays more than D.
-        outside = abs(surplus) / total * space.diameter() if surplus else 0.0
+        outside = abs(surplus) / total * _diameter(space.places, metric) * space.unit if surplus else 0.0
         gain = np.maximum(mass, 0)
         if gain.sum() <= total or (mass >= 0).all():
             weights = gain / gain.sum() if gain.any() else np.full(len(mass), 1 / len(mass))
@@ -224,9 +224,6 @@ class _Space:
         unit = step or _spacing(positions)
         places = np.rint(positions / unit) if step else positions / unit
         return cls(places, unit * width, step is not None and metric != "euclidean", metric)
-
-    def diameter(self) -> float:
-        return _diameter(self.places, self.metric) * self.unit
 
 
 def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: Any, solver: Any) -> tuple[np.ndarray, np.ndarray, float]:
@@ -483,7 +480,7 @@ def _diameter(positions: np.ndarray, metric: str) -> float:
     """Return the largest distance between two positions."""
     if metric == "chebyshev":
         return float(np.ptp(positions, axis=0).max())
-    # Positions are public cells, or what was released, so their extremes tell nothing.
+    # Positions are public cells, or were released, so their extremes reveal nothing.
     middle = (positions.max(axis=0) + positions.min(axis=0)) / 2
     reach = np.linalg.norm(positions - middle, ord=NORMS[metric], axis=1)
     # Farthest from the middle first: a pair is at most as far apart as the sum of their reaches, so most need no look.

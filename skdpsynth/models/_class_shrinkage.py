@@ -74,7 +74,7 @@ def posterior_means(values: np.ndarray) -> tuple[np.ndarray, float]:
         given = likelihoods * weights
         given /= given.sum(axis=1, keepdims=True)
         weights = given.mean(axis=0)
-    lost = 1 / (1 + variances)  # of what is kept, 1 - lost, tiny differences would be rounded away
+    lost = 1 / (1 + variances)  # tiny differences of 1 - lost would be rounded away
     share = given @ lost
     spread = (given * (lost - share[:, None]) ** 2).sum(axis=1) * squares[:, 0] / len(values)
     return values * (1 - share), min(float(np.mean(1 - share + spread)), 1.0)

@@ -97,14 +97,19 @@ def sample_missing(
     tries numbers move within their bins; where that is not enough, the row takes codes that agree with the given cells.
     """
     out = [column.copy() for column in values]
+    columns, free = (dict(zip(law.schema, each, strict=True)) for each in (values, to_fill))
     incomplete = np.flatnonzero(np.any(to_fill, axis=0))
     filling = _RowImputer(law, rng, ties, {} if patterns is None else patterns)
     for start in range(0, len(incomplete), _ROWS):
         rows = incomplete[start : start + _ROWS]
-        made = filling.kept([column[rows] for column in values], [mask[rows] for mask in to_fill], start // _ROWS)
-        for column, mask, new in zip(out, to_fill, made, strict=True):
+        made = filling.kept(_take(columns, rows), _take(free, rows), start // _ROWS)
+        for column, mask, new in zip(out, to_fill, made.values(), strict=True):
             column[rows] = np.where(mask[rows], new, column[rows])
     return out
+
+
+def _take(columns: Columns, rows: np.ndarray) -> dict[Hashable, np.ndarray]:
+    return {name: column[rows] for name, column in columns.items()}
 
 
 class _RowImputer:
@@ -116,84 +121,73 @@ class _RowImputer:
         ]
         self.near = [DifferenceImputer(near) for near in law.near]
         self.draws = {name: BinSampler(column, rng) for name, column in law.linked.items()}
-        self.kinds = [law.schema[name] for name in law.names]
-        self.nullable = np.array([bool(kind.nullable) for kind in self.kinds])
+        self.nullable = np.array([bool(law.schema[name].nullable) for name in law.names])
         self.sizes = np.array([self._n_codes(name) for name in law.names])
 
     def _n_codes(self, name: Any) -> int:
         kind = self.law.schema[name]
         return self.law.linked[name].n_bins + kind.nullable if name in self.law.linked else kind.n_codes
 
-    def kept(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
+    def kept(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
         """Return filled values such that rules hold wherever the given cells let them."""
-        out = self._drawn(values, to_fill, block)
+        out = self._drawn(values, free, block)
         if not self.ties:
             return out
-        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
-        broken = self._rows_breaking_rules(dict(zip(names, out, strict=True)), free)
+        broken = self._rows_breaking_rules(out, free)
         for _ in range(_TRIES):
             if not len(broken):
                 return out
-            again = self._drawn([column[broken] for column in values], [mask[broken] for mask in to_fill], block)
-            for column, new in zip(out, again, strict=True):
-                column[broken] = new
-            broken = broken[
-                self._rows_breaking_rules(dict(zip(names, again, strict=True)), {name: mask[broken] for name, mask in free.items()})
-            ]
+            again = self._drawn(_take(values, broken), _take(free, broken), block)
+            for name, new in again.items():
+                out[name][broken] = new
+            broken = broken[self._rows_breaking_rules(again, _take(free, broken))]
         for tied in self.ties:
-            self._settle(tied, dict(zip(names, out, strict=True)), free, broken)
+            self._settle(tied, out, free, broken)
         return out
 
-    def _drawn(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
-        out = self._draw_by_codes(values, to_fill, block)
-        if not self.near:
-            return out
-        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
-        rows = np.flatnonzero(np.any([near.alone(free) for near in self.near], axis=0))
-        if len(rows):
-            self._choose(out, [column[rows] for column in values], [mask[rows] for mask in to_fill], rows, block)
-        for near in self.near:
-            near.complete(dict(zip(names, out, strict=True)), free, self.rng)
+    def _drawn(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
+        out = self._draw_by_codes(values, free, block)
+        if self.near:
+            rows = np.flatnonzero(np.any([near.alone(free) for near in self.near], axis=0))
+            if len(rows):
+                self._choose(out, _take(values, rows), _take(free, rows), rows, block)
+            for near in self.near:
+                near.complete(out, free, self.rng)
         return out
 
-    def _draw_by_codes(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
-        made = self.made(values, to_fill, block)
-        return [np.where(mask, new, column) for column, mask, new in zip(values, to_fill, made, strict=True)]
+    def _draw_by_codes(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
+        made = self.made(values, free, block)
+        return {name: np.where(free[name], made[name], column) for name, column in values.items()}
 
-    def _choose(self, out: list[np.ndarray], values: list[np.ndarray], to_fill: list[np.ndarray], rows: np.ndarray, block: int) -> None:
+    def _choose(self, out: Columns, values: Columns, free: Columns, rows: np.ndarray, block: int) -> None:
         """Take one of several draws of some rows, in place, by the evidence of a given number beyond its bin."""
-        names, free = list(self.law.schema), dict(zip(self.law.schema, to_fill, strict=True))
         whole = np.zeros(len(rows))
         for attempt in range(_CHOICES):
-            again = self._draw_by_codes(values, to_fill, block) if attempt else [column[rows] for column in out]
-            weights = np.prod([near.evidence(dict(zip(names, again, strict=True)), free) for near in self.near], axis=0)
+            again = self._draw_by_codes(values, free, block) if attempt else _take(out, rows)
+            weights = np.prod([near.evidence(again, free) for near in self.near], axis=0)
             whole += weights
             # Each draw so far is kept in proportion to its weight.
             taken = self.rng.random(len(rows)) * whole < weights
-            for column, new in zip(out, again, strict=True):
-                column[rows[taken]] = new[taken]
+            for name, column in out.items():
+                column[rows[taken]] = again[name][taken]
 
-    def _rows_breaking_rules(self, values: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray]) -> np.ndarray:
+    def _rows_breaking_rules(self, values: Columns, free: Columns) -> np.ndarray:
         """Return which rows break a rule that they could keep."""
         if not len(next(iter(values.values()))):
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(~np.all([tied.holds(values, free) for tied in self.ties], axis=0))
 
-    def _settle(self, tied: ConstraintImputer, out: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray], rows: np.ndarray) -> None:
+    def _settle(self, tied: ConstraintImputer, out: Columns, free: Columns, rows: np.ndarray) -> None:
         """Change filled cells of a tie, in place, so that its rules hold."""
         for look_further in (False, True):
-            own, own_free = ({name: column[rows] for name, column in each.items()} for each in (out, free))
-            rows = rows[~tied.holds(own, own_free)] if len(rows) else rows
+            rows = rows[~tied.holds(_take(out, rows), _take(free, rows))] if len(rows) else rows
             if look_further:
                 for row in rows:
                     self._repair(tied, out, free, row)
-            settled = tied.settled(
-                {name: out[name][rows] for name in tied.names}, {name: free[name][rows] for name in tied.names}, self.rng
-            )
-            for name, column in settled.items():
+            for name, column in tied.settled(_take(out, rows), _take(free, rows), self.rng).items():
                 out[name][rows] = column
 
-    def _repair(self, tied: ConstraintImputer, out: Mapping[Any, np.ndarray], free: Mapping[Any, np.ndarray], row: int) -> None:
+    def _repair(self, tied: ConstraintImputer, out: Columns, free: Columns, row: int) -> None:
         """Give one row codes that agree with its given cells, in another stratum if its own is filled and has none."""
         law = self.law
         block = next((b for b in law.blocks if any(law.names[place] in tied.names for place in b)), None)
@@ -214,7 +208,7 @@ class _RowImputer:
                     out[name][row] = value
                 return
 
-    def _strata_to_try(self, out: Mapping[Any, np.ndarray], wanted: Sequence[Any], row: int) -> list[int]:
+    def _strata_to_try(self, out: Columns, wanted: Sequence[Any], row: int) -> list[int]:
         """Return the stratum of a row and, if rules tie it and it is filled, all others in a random order, the likely ones first."""
         law = self.law
         own = 0 if law.stratum is None else int(out[law.stratum][row])
@@ -225,12 +219,12 @@ class _RowImputer:
         order = self.rng.choice(others, len(others), replace=False, p=weights[others] / weights[others].sum())
         return [own, *(int(stratum) for stratum in order if stratum != own)]
 
-    def made(self, values: list[np.ndarray], to_fill: list[np.ndarray], block: int) -> list[np.ndarray]:
+    def made(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
         """Return drawn values in place of those to be filled; the others need not stay as they were."""
-        law, names = self.law, list(self.law.schema)
-        codes = np.column_stack([self._codes(name, column) for name, column in zip(names, values, strict=True) if name != law.stratum])
-        known = ~np.column_stack([mask for name, mask in zip(names, to_fill, strict=True) if name != law.stratum])
-        strata = self._strata(values, to_fill, codes, known)
+        law = self.law
+        codes = np.column_stack([self._codes(name, values[name]) for name in law.names])
+        known = ~np.column_stack([free[name] for name in law.names])
+        strata = self._strata(values, free, codes, known)
         drawn = np.empty_like(codes)
         for stratum in np.unique(strata):
             rows = np.flatnonzero(strata == stratum)
@@ -238,7 +232,8 @@ class _RowImputer:
             for place in law.blocks:
                 posterior = self._posterior(stratum, place, codes[rows], known[rows])
                 drawn[np.ix_(rows, np.array(place))] = posterior.filled(self.rng, common, n_common)
-        return [strata if name == law.stratum else self._values(name, drawn[:, law.names.index(name)], block) for name in names]
+        made = {name: self._values(name, drawn[:, place], block) for place, name in enumerate(law.names)}
+        return {name: strata if name == law.stratum else made[name] for name in law.schema}
 
     def _codes(self, name: Any, column: np.ndarray) -> np.ndarray:
         return self.law.linked[name].codes_of(column) if name in self.law.linked else column.astype(np.int64)
@@ -273,15 +268,14 @@ class _RowImputer:
             return np.logaddexp.reduce(logs, axis=1)
         return sum(self._posterior(stratum, block, codes, known).evidence() for block in self.law.blocks)
 
-    def _strata(self, values: list[np.ndarray], to_fill: list[np.ndarray], codes: np.ndarray, known: np.ndarray) -> np.ndarray:
+    def _strata(self, values: Columns, free: Columns, codes: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the stratum of each row: drawn given all else, where it is to be filled."""
         if self.law.stratum is None:
             return np.zeros(len(codes), dtype=np.int64)
-        place, kind = list(self.law.schema).index(self.law.stratum), self.law.schema[self.law.stratum]
-        strata, rows = values[place].astype(np.int64), np.flatnonzero(to_fill[place])
+        strata, rows = values[self.law.stratum].astype(np.int64), np.flatnonzero(free[self.law.stratum])
         if len(rows):
             with np.errstate(divide="ignore"):
-                logs = np.tile(np.log(self.law.weights[: len(kind.levels)]), (len(rows), 1))
+                logs = np.tile(np.log(self.law.weights[: len(self.law.schema[self.law.stratum].levels)]), (len(rows), 1))
             for stratum in range(logs.shape[1]):
                 logs[:, stratum] += self._evidence(stratum, codes[rows], known[rows])
             strata[rows] = _sample_from_logs(logs, self.rng)

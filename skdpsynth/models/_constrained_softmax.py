@@ -37,7 +37,7 @@ class ConstrainedGroup:
     allowed: np.ndarray  # which can occur in each class of rows, at least one, shape (n_labels, n_tuples)
 
     def __repr__(self) -> str:
-        return f"Group(columns={self.columns}, {len(self.tuples)} tuples)"
+        return f"ConstrainedGroup(columns={self.columns}, {len(self.tuples)} tuples)"
 
     def _check_loaded(self) -> None:
         require(len(self.columns) == len(self.classes) > 0 and is_array(self.tuples, "i", -1, len(self.columns)))

@@ -9,7 +9,6 @@ import numpy as np
 
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Grid, Schema, grids_of
-from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._structural_zeros import ConstrainedColumns
 from skdpsynth.models._weighted_pairs import WeightedPair
 from skdpsynth.models._within_bin import MemberColumn, NumberColumn
@@ -32,7 +31,7 @@ class DifferenceLaw:
     whole: bool  # whether the numbers are whole
 
     def __repr__(self) -> str:
-        return f"Near(first={self.first!r}, second={self.second!r})"
+        return f"DifferenceLaw(first={self.first!r}, second={self.second!r})"
 
     def _check_loaded(self) -> None:
         require(is_array(self.mass, "f", -1) and is_array(self.edges, "if", len(self.mass) + 1) and np.all(np.diff(self.edges) > 0))
@@ -211,15 +210,11 @@ def orient_difference(near: DifferenceLaw, links: Mapping[Hashable, Any], grids:
     """Return the law such that the second is the column which the first plus an independent difference explains better."""
 
     def miss(each: DifferenceLaw) -> float:
-        own, other = (bin_masses(links[name]) for name in (each.first, each.second))
+        own, other = (links[name].masses for name in (each.first, each.second))
         draw = DifferenceSampler.of(each, {name: NumberColumn.of(links[name], grids[name]) for name in (each.first, each.second)})
         return float(np.abs(own @ draw.shares - other).sum())
 
     return min(near, near.swap_columns(), key=miss)
-
-
-def bin_masses(link: Link) -> np.ndarray:
-    return np.add.reduceat(link.mass, link.edges[:-1])
 
 
 def difference_pairs(
@@ -233,7 +228,7 @@ def difference_pairs(
         if not set(pair) <= set(places):
             continue
         weights = DifferenceSampler.of(each, {name: NumberColumn.of(links[name], grids[name]) for name in pair}).weights(
-            bin_masses(links[each.first])
+            links[each.first].masses
         )
         weights = np.pad(weights, [(0, int(schema[name].nullable)) for name in pair], constant_values=1.0)
         out.append(WeightedPair((places[each.first], places[each.second]), weights))

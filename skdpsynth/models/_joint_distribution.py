@@ -161,10 +161,7 @@ class JointDistribution:
         number, part = next((n, part) for n, part in enumerate(mixture.parts) if places[names[0]] in part.columns)
         codes = {name: part.codes[:, part.columns.index(places[name])] for name in tied.tie.orders.columns}
         part, whole = part.only(tied.can_hold(codes, linked))
-        weights = mixture.weights * whole
-        if not (total := float(weights.sum())):
-            return mixture, 0.0
-        return Mixture(weights / total, (*mixture.parts[:number], part, *mixture.parts[number + 1 :])), total
+        return mixture.replace_part(number, part, whole)
 
     def dtype_of(self, name: Hashable) -> Any:
         if name in self.linked and isinstance(self.linked[name].missing, float):

@@ -38,7 +38,7 @@ _WORK = 6e8  # after which no other fit is begun, in the units of `step_work`
 _SMALL = 800  # codes
 _VARIANCES_FOR_FEW_PAIRS = (*VARIANCES[2:], 4.0)  # of the prior where few pairs were counted: those that say most
 _FITS_FOR_FEW_PAIRS = 6  # they take more steps
-_LARGEST = 1e6  # of a number in a model from a file, far above what a fit gives
+_LARGEST = 1e6  # number in a model from a file, far above those of a fit
 
 
 @savable

@@ -252,4 +252,4 @@ def _code_probabilities(schema: Schema, name: Hashable, links: dict[Hashable, Li
         whole = np.bincount(link.codes).astype(float)
         return np.append(whole, [1.0] * kind.nullable) / (whole.sum() + kind.nullable)
     assert isinstance(kind, Continuous)
-    return np.append(np.add.reduceat(link.mass, link.edges[:-1]), [0.0] * kind.nullable)
+    return np.append(link.masses, [0.0] * kind.nullable)

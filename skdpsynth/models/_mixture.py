@@ -58,10 +58,7 @@ class Part:
 
     def only(self, kept: np.ndarray) -> tuple["Part", np.ndarray]:
         """Return (the part on some of its tuples, their probability given each node)."""
-        joint = self.probabilities[kept]
-        whole = joint.sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            conditional = np.where(whole > 0, joint / whole, 1 / max(len(joint), 1))
+        conditional, whole = _normalized(self.probabilities[kept])
         return Part(self.columns, self.codes[kept], conditional, self.within), whole
 
     def given(self, allowed: Mapping[int, np.ndarray]) -> tuple["Part", np.ndarray]:
@@ -71,10 +68,7 @@ class Part:
         """
         shares = self.shares(allowed)
         kept = np.flatnonzero((shares > 0).any(axis=1))
-        joint = self.probabilities[kept] * shares[kept]
-        whole = joint.sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            conditional = np.where(whole > 0, joint / whole, 1 / max(len(kept), 1))
+        conditional, whole = _normalized(self.probabilities[kept] * shares[kept])
         within = {c: each.given(np.asarray(allowed[c], dtype=float))[0] if c in allowed else each for c, each in self.within.items()}
         return Part(self.columns, self.codes[kept], conditional, within), whole
 
@@ -139,11 +133,19 @@ class Mixture:
         inside = (first < factors.shape[0]) & (second < factors.shape[1])
         own = np.ones(len(part.codes))
         own[inside] = factors[first[inside], second[inside]]
-        joint = part.probabilities * own[:, None]
-        whole = joint.sum(axis=0)
+        conditional, whole = _normalized(part.probabilities * own[:, None])
+        return self.replace_part(number, replace(part, probabilities=conditional), whole)
+
+    def replace_part(self, number: int, part: Part, whole: np.ndarray) -> tuple["Mixture", float]:
+        """Replace a part by a conditional one, with P(condition | node); return as `given` does."""
         weights = self.weights * whole
         if not (total := float(weights.sum())):
             return self, 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = replace(part, probabilities=np.where(whole > 0, joint / whole, 1 / len(joint)))
         return Mixture(weights / total, (*self.parts[:number], part, *self.parts[number + 1 :])), total
+
+
+def _normalized(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (probabilities of tuples given each node, their sums); where these are 0, all tuples count alike."""
+    whole = joint.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(whole > 0, joint / whole, 1 / max(len(joint), 1)), whole

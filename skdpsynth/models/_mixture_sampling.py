@@ -75,7 +75,7 @@ def _cumulative_shares_within(weights: np.ndarray) -> np.ndarray:
     upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
     whole = upto[:, -1:]
     upto /= np.where(whole > 0, whole, 1.0)
-    # What rounding leaves below 1 belongs to the last node that has a weight: nodes without one get no row.
+    # The part below 1 that rounding leaves belongs to the last node that has a weight: nodes without one get no row.
     last = weights.shape[1] - np.argmax(weights[:, ::-1] > 0, axis=1)
     upto[np.arange(weights.shape[1] + 1) >= last[:, None]] = 1.0
     return upto

@@ -198,7 +198,7 @@ class Posterior:
             logs = np.repeat(weights[None], rows.stop - start, axis=0)
             for part in self.parts:
                 part.add_to(logs, rows)
-            # Where parts contradict each other in every node, what is known tells nothing.
+            # Where parts contradict each other in every node, the known cells say nothing.
             impossible = ~np.isfinite(logs).any(axis=1)
             logs[impossible] = weights
             yield rows, logs, impossible

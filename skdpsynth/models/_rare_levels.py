@@ -37,7 +37,7 @@ class LevelGroups:
         """
         groups = _merge_lightest(groups, np.bincount(groups, counts), most)
         own = np.argsort(-counts, kind="stable")[: max(0, most - int(groups.max()) - 1)]
-        # Where groups say what is alike, a level that is taken out of its group must be worth a code.
+        # Where there are groups of like levels, a level that leaves its group must be worth a code.
         least = max(_HEAVY * deviation, counts.sum() / most if groups.max() else 0.0)
         own = own[counts[own] > least]
         codes = len(own) + groups

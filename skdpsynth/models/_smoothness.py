@@ -8,7 +8,7 @@ import numpy as np
 from scipy.fft import dct
 
 _LEAST_ORDERED = 3  # codes
-_ROUGH = 0.03  # of the variance of the first cosine, beyond what falls with the square of the frequency: laws of atoms are not smooth
+_ROUGH = 0.03  # of the variance of the first cosine, at every frequency: laws of atoms are not smooth
 
 
 @dataclass(frozen=True, eq=False)

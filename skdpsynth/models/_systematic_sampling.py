@@ -52,7 +52,7 @@ def shuffle_within(codes: np.ndarray, n_codes: int, counts: np.ndarray, rng: np.
             held = np.arange(width) < counts[:, None]
             table: np.ndarray = np.full(held.shape, np.iinfo(word).max, dtype=word)
             table[held] = keys
-            table.sort(axis=1)  # what fills a row up stays at its end
+            table.sort(axis=1)  # padding stays at the end of a row
             keys = table[held]
     keys &= code_bits
     return keys

@@ -347,7 +347,7 @@ def write_slices(table: np.ndarray, places: Sequence[slice], parts: Sequence[np.
 
 def softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Softmax down the rows of each column's block; overwrites."""
-    # Of logits of the model, not of rows. Column by column: `np.maximum.reduceat` takes three times as long.
+    # Maxima of logits of the model, not of rows; column by column, as `np.maximum.reduceat` takes three times as long.
     largest = np.array([logits[start : start + size].max(axis=0) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)])
     logits -= np.repeat(largest, sizes, axis=0)
     np.exp(logits, out=logits)

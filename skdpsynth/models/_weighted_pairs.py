@@ -28,7 +28,7 @@ class WeightedPair:
     weights: np.ndarray
 
     def __repr__(self) -> str:
-        return f"NearPair(columns={self.columns})"
+        return f"WeightedPair(columns={self.columns})"
 
     def _check_loaded(self) -> None:
         require(len(self.columns) == 2 and is_array(self.weights, "f", -1, -1))
