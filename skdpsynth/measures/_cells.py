@@ -69,11 +69,9 @@ class Lattice:
         shape = tuple(shape) if isinstance(shape, list | tuple) or (isinstance(shape, np.ndarray) and shape.ndim == 1) else (shape,)
         if len(shape) != box.n_features or not all(is_integer(parts, 1, _MOST_CELLS) for parts in shape):
             raise ValueError(f"shape must hold a positive integer for each of {box.n_features} features, got {short_repr(shape)}.")
-        size = 1
-        for parts in shape:
-            size *= int(parts)
+        size = math.prod(map(int, shape))
         if size > _MOST_CELLS:
-            raise ValueError(f"shape must make at most 2**24 cells, got {math.prod(map(int, shape)):.3g}; use fewer parts an axis.")
+            raise ValueError(f"shape must make at most 2**24 cells, got {size:.3g}; use fewer parts an axis.")
         self.box = box
         self.shape = tuple(int(parts) for parts in shape)
         self.coordinates = np.empty((size, box.n_features), dtype=np.int64)
@@ -163,7 +161,7 @@ class Lattice:
 class NearestCells:
     """Cells of the rows that are nearest to each of the given points, the first of them where several are; rows are clipped to the box."""
 
-    def __init__(self, box: Any, positions: np.ndarray, metric: str) -> None:
+    def __init__(self, box: Box, positions: np.ndarray, metric: str) -> None:
         self.__setstate__({"box": box, "positions": positions, "metric": metric})
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsynth.domain import Box
+
 _VALUES = 1 << 15  # coordinates placed at a time: the scratch stays in a small cache
 _TILE = 64  # rows that share one line of constants; also the least that are placed at a time
 _DRAWN = 1 << 13  # independent offsets drawn at a time, axis after axis
@@ -22,7 +24,7 @@ class Placement:
     All facts about a cell are one short row, so a point costs one look-up, instead of one an axis.
     """
 
-    box: Any
+    box: Box
     known: np.ndarray  # structured: the lower corner, in sides of the cell, of the axes up to the last that is cut; and the level
     sides: np.ndarray  # of the cells of each level, shape (n_levels, n_features)
     whole: "list[_WholeAxis]"  # axes of whole numbers
@@ -30,7 +32,7 @@ class Placement:
 
     @classmethod
     def of(
-        cls, box: Any, codes: np.ndarray, bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray, spread: bool
+        cls, box: Box, codes: np.ndarray, bits: Sequence[int], steps: np.ndarray, levels: np.ndarray, sides: np.ndarray, spread: bool
     ) -> "Placement":
         """Prepare cells whose lower corners lie on one grid.
 
@@ -154,7 +156,7 @@ class _Scratch(NamedTuple):
     points: np.ndarray  # of a whole list
 
     @classmethod
-    def of(cls, box: Any, n_points: int) -> "_Scratch":
+    def of(cls, box: Box, n_points: int) -> "_Scratch":
         n_axes = box.n_features
         shape = max(_TILE, min(_VALUES // n_axes, n_points + _TILE - 1) // _TILE * _TILE), n_axes
         low, high = (_repeat_rows(side, shape) for side in (box.low, box.high))
@@ -237,7 +239,7 @@ class _WholeAxis(NamedTuple):
         np.minimum(chosen, self.high, out=out)
 
 
-def _whole_axis(box: Any, axis: int, coordinates: np.ndarray, sides: np.ndarray, levels: np.ndarray, step: float) -> _WholeAxis:
+def _whole_axis(box: Box, axis: int, coordinates: np.ndarray, sides: np.ndarray, levels: np.ndarray, step: float) -> _WholeAxis:
     side = np.take(sides, levels)
     first, choices = _whole_numbers(box, axis, coordinates / side, side * step)
     return _WholeAxis(axis, box.high[axis], first, choices * _PART)
@@ -251,7 +253,7 @@ def _multiples(n_axes: int, to_next: int, n_points: int) -> np.ndarray:
     return multiples
 
 
-def _whole_numbers(box: Any, axis: int, coordinate: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _whole_numbers(box: Box, axis: int, coordinate: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the first whole number of each cell of an axis and how many it has (none: the nearest to its middle, and 1).
 
     A number belongs to the cell that `Box.column_steps` puts it into, whatever the rounding.

@@ -73,8 +73,8 @@ class DifferenceSampler:
     """
 
     near: DifferenceLaw
-    first: Any  # NumberColumn or MemberColumn, maybe on a condition
-    second: Any
+    first: NumberColumn | MemberColumn  # maybe on a condition
+    second: NumberColumn | MemberColumn
     free: np.ndarray  # pairs of bins in which the two are independent, shape (n_bins, n_bins)
 
     @classmethod
@@ -162,7 +162,7 @@ class DifferenceSampler:
     def beside(self, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the second number of each row: the first plus a difference that leads to its bin."""
         if isinstance(self.second, MemberColumn):
-            return self._sample_members(x, j, rng)
+            return self._sample_members(self.second.numbers, x, j, rng)
         low, high, _ = self._pieces
         y = x + self.near.between(low[j] - x, high[j] - x, rng)
         if self.near.whole:
@@ -170,19 +170,19 @@ class DifferenceSampler:
         least, most = self.second.ends()
         return np.clip(y, least[j], most[j])
 
-    def _sample_members(self, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the same, where a condition leaves some numbers."""
+    def _sample_members(self, numbers: np.ndarray, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the second number of each row, where a condition leaves some numbers."""
         low, high, bins = self._pieces
         out = np.empty(len(x))
         for code in np.unique(j):
             rows, own = np.flatnonzero(j == code), np.flatnonzero(bins == code)
             upto = np.cumsum(self._lead(x[rows, None], low[own], high[own]) + 1e-300, axis=1)
             chosen = (upto < rng.random((len(rows), 1)) * upto[:, -1:]).sum(axis=1)
-            out[rows] = self.second.numbers[own[chosen]]
+            out[rows] = numbers[own[chosen]]
         return out
 
 
-def _cell_midpoints(column: Any) -> np.ndarray:
+def _cell_midpoints(column: NumberColumn | MemberColumn) -> np.ndarray:
     """Return the middle of each cell; of whole numbers, one of them."""
     if isinstance(column, MemberColumn):
         return column.numbers

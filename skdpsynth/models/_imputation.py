@@ -19,7 +19,7 @@ _KEY_TRIES = 32
 
 def impute_table(
     law: JointDistribution,
-    schema: Any,
+    schema: Schema,
     dtypes: Mapping[Any, str],
     values: Mapping[Any, np.ndarray],
     missing: Mapping[Any, np.ndarray],
@@ -46,7 +46,7 @@ def impute_table(
 
 
 class _TableImputer:
-    def __init__(self, law: JointDistribution, schema: Any, dtypes: Mapping[Any, str], spans: Spans, rng: np.random.Generator) -> None:
+    def __init__(self, law: JointDistribution, schema: Schema, dtypes: Mapping[Any, str], spans: Spans, rng: np.random.Generator) -> None:
         self.law, self.schema, self.dtypes, self.spans, self.rng = law, schema, dtypes, spans, rng
         self.names = list(law.schema)
         self.patterns: dict = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Cells, Tie, cells_of_levels, ends_of
+from skdpsynth.domain import Cells, Schema, Tie, cells_of_levels, ends_of
 from skdpsynth.models._mixture import Mixture, Part
 from skdpsynth.models._structural_zeros import ConstrainedColumns
 
@@ -22,7 +22,7 @@ class ConstraintImputer:
 
     tied: ConstrainedColumns
     tie: Tie  # the same rules, on the axes of the table whose rows are filled
-    schema: Any
+    schema: Schema
     linked: Mapping[Hashable, Any]
 
     @property

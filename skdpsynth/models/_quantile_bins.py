@@ -14,6 +14,7 @@ from skdpsynth._arrays import as_numeric_array
 from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import check_integer, check_real, short_repr
 from skdpsynth.measures import least_squares, mass_from_root
+from skdpsynth.models._column_blocks import shares_of
 from skdpsynth.models._systematic_sampling import points_below
 from skdpsynth.persistence import savable
 
@@ -131,8 +132,7 @@ def _mass(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) ->
         mass = split_mass(estimates[1:], errors[1:], root, n_cells)
     else:
         mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
-    total = mass.sum()
-    return mass / total if total > 0 else np.full(n_cells, 1 / n_cells)
+    return shares_of(mass)
 
 
 def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> np.ndarray:

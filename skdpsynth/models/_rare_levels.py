@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpsynth._state_validation import is_array, require
+from skdpsynth.models._column_blocks import shares_of
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.persistence import savable
 
@@ -45,11 +46,11 @@ class LevelGroups:
         codes = np.unique(codes, return_inverse=True)[1]  # a group may have no levels left
         order = np.argsort(codes, kind="stable")
         edges = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-        return cls(order, Link(_mass(counts, deviation)[order], edges))
+        return cls(order, Link(shares_of(posterior_counts(counts, deviation))[order], edges))
 
     def weighed(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
         """Return the same codes with the mass of other noisy counts."""
-        return LevelGroups(self.order, Link(_mass(counts, deviation)[self.order], self.link.edges))
+        return LevelGroups(self.order, Link(shares_of(posterior_counts(counts, deviation))[self.order], self.link.edges))
 
     @property
     def n_bins(self) -> int:
@@ -61,13 +62,6 @@ class LevelGroups:
         codes = np.empty(len(self.order), dtype=np.int64)
         codes[self.order] = self.link.codes
         return codes
-
-
-def _mass(counts: np.ndarray, deviation: float) -> np.ndarray:
-    """Return the expected share of each level."""
-    mass = posterior_counts(counts, deviation)
-    whole = mass.sum()
-    return mass / whole if whole > 0 else np.full(len(mass), 1 / len(mass))
 
 
 def _merge_lightest(groups: np.ndarray, masses: np.ndarray, most: int) -> np.ndarray:

@@ -45,10 +45,8 @@ class LatentLinks:
         for name, noisy in counts.items():
             kept = np.clip(noisy, 0, n_samples).astype(float)
             kept = np.append(kept, n_samples - kept) if n_samples is not None and len(kept) == 1 else kept
-            total = kept.sum()
-            share = kept / total if total > 0 else np.full(len(kept), 1 / len(kept))
-            edge = 1 / (2 * max(total, 1.0))
-            thresholds[name] = ndtri(np.clip(np.cumsum(share)[:-1], edge, 1 - edge))
+            edge = 1 / (2 * max(kept.sum(), 1.0))
+            thresholds[name] = ndtri(np.clip(np.cumsum(shares_of(kept))[:-1], edge, 1 - edge))
         return cls(schema, thresholds)
 
     @property

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from skdpsynth.models._coarse_pairs import CoarsePairs
-from skdpsynth.models._column_blocks import Block, NoisyTables, join_into_blocks
+from skdpsynth.models._column_blocks import Block, NoisyTables, join_into_blocks, shares_of
 from skdpsynth.models._latent_factors import LatentFactors, quasi_normal
 from skdpsynth.models._training import Probabilities, Targets, choose_variance, score, starts_of, step_work, train_factors
 from skdpsynth.models._wide_training import CommonFactors, WideTargets, train_blocks
@@ -32,8 +32,7 @@ def learn_common_factors(
     noise explains. Columns that are `tied` share a block.
     """
     nodes, starts = quasi_normal(N_COMMON, min(n_factors, _FACTORS)), starts_of(merged.sizes)
-    masses = [np.bincount(group, np.maximum(counts, 0)) for group, counts in zip(merged.groups, one_way, strict=True)]
-    masses = [mass / mass.sum() if mass.any() else np.full(len(mass), 1 / len(mass)) for mass in masses]
+    masses = [shares_of(np.bincount(group, np.maximum(counts, 0))) for group, counts in zip(merged.groups, one_way, strict=True)]
     alone = np.concatenate([mass - 1 / len(mass) for mass in masses])
     block_of = np.empty(len(masses), dtype=np.int64)
     for number, block in enumerate(join_into_blocks(merged.dependence(np.outer(alone, alone)), tied)):
