@@ -40,7 +40,7 @@ KEPT = Path(tempfile.gettempdir()) / "skdpsynth-mutations"
 WHOLE = ("skdpsynth/privacy", "skdpsynth/statistics", "skdpsynth/_sensitivity.py")
 ASKING = tuple(
     f"skdpsynth/{room}"
-    for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_schedules")
+    for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_budget_per_level")
 )
 # Files that hold no noise: how ledgers are kept, shown and written, how sums are read from elsewhere, what a plan expects of errors.
 SKIPPED = re.compile(

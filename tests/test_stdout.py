@@ -20,10 +20,10 @@ for name in sys.argv[1:]:
 """
 BY_HIGHS_ALONE = """
 import numpy as np
-from skdpsynth.measures._min_cost_flow import least_cost_flow
+from skdpsynth.measures._min_cost_flow import min_cost_flow
 
 a, b = np.divmod(np.arange(9), 3)
-least_cost_flow("highs", a, b, 1.0 + np.abs(a - b), np.array([2.0, 3, 4]), np.array([3.0, 3, 3]), np.full(9, 1.0))
+min_cost_flow("highs", a, b, 1.0 + np.abs(a - b), np.array([2.0, 3, 4]), np.array([3.0, 3, 3]), np.full(9, 1.0))
 """
 
 
