@@ -201,7 +201,7 @@ FAULTS = (
     ),
     Fault(
         "statistic_of_rows",
-        "statistics/_distances.py",
+        "statistics/_dependences.py",
         "dtype=np.int64), change(relation, len(expected)))",
         'dtype=np.int64), __import__("dataclasses").replace(change(relation, len(expected)), '
         'statistic=described("distances", tables=int(exact.tables()[0].flat[0]))))',

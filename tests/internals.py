@@ -112,8 +112,8 @@ duckdb._classes: Cuts
 duckdb._workload: choose_joint_tables
 duckdb._cuts: EvenCuts WholeCuts
 frames._dask: add_parts dask_Part=Part
-statistics._dependences: sensitivity_of_dependences=sensitivity dependences
-statistics._distances: sensitivity distances
+statistics._dependences: sensitivity_of_dependences dependences
+statistics._dependences: sensitivity_of_distances distances
 frames._packed_sums: Packed
 duckdb._sql: codes_of_cells
 statistics._trees: levels_of

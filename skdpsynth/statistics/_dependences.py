@@ -39,10 +39,10 @@ def dependences(
     )
     if rank:
         found = np.sort(found)[len(found) - rank : len(found) - rank + 1]
-    return Query(found, sensitivity(relation, len(pairs), rank))
+    return Query(found, sensitivity_of_dependences(relation, len(pairs), rank))
 
 
-def sensitivity(relation: str, n_pairs: int, rank: int = 0) -> Sensitivity:
+def sensitivity_of_dependences(relation: str, n_pairs: int, rank: int = 0) -> Sensitivity:
     """Return by how much one row moves the distances of so many pairs, or the one of a rank: a public fact.
 
     A row that comes or goes moves one cell of four by 1, and a row that is replaced at most two: so the sum of absolute differences from
@@ -72,3 +72,31 @@ def _independent(n_rows: int) -> np.ndarray:
     sides = np.stack([up, _STEPS - up])
     products = sides[:, None, :, None] * sides[None, :, None, :] * n_rows
     return ((2 * products + _STEPS**2) // (2 * _STEPS**2)).reshape(4, -1)
+
+
+def distances(exact: Marginals, expected: Sequence[np.ndarray], relation: str) -> Query:
+    """Return the sum of absolute differences of each table from what was expected, with their change.
+
+    Parameters
+    ----------
+    exact : Marginals
+    expected : sequence of ndarray of int64
+        Of the shapes of its tables, made of what was released before: a neighbor has the same.
+    relation : str
+    """
+    pairs = zip(exact.tables(), expected, strict=True)
+    return Query(
+        np.array([np.abs(table - guess).sum() for table, guess in pairs], dtype=np.int64), sensitivity_of_distances(relation, len(expected))
+    )
+
+
+def sensitivity_of_distances(relation: str, n_tables: int) -> Sensitivity:
+    """Return by how much one row moves the distances of so many tables: a public fact.
+
+    By the triangle inequality a distance moves by no more than its table does, in the sum of absolute changes. Adding or removing a row
+    moves one count of each table by 1. Replacing it moves two: a distance moves by 2, as where a row leaves a cell that has too few for
+    one that has too many. All tables may do so at once.
+    """
+    most = 2 if relation == "replace_one" else 1
+    told = statistic_facts("distances", tables=n_tables)
+    return Sensitivity(relation, most * n_tables, most**2 * n_tables, min(most, most * n_tables), statistic=told)

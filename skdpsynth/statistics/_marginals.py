@@ -12,9 +12,8 @@ from skdpsynth._arrays import as_numeric_array
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity
 from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.persistence import savable
-from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._aggregator import Aggregator, Statistic
 from skdpsynth.statistics._pushdown import counts_of_tables
-from skdpsynth.statistics._statistic import Statistic
 
 _ROWS = 1 << 15  # rows at a time: codes stay in the cache
 

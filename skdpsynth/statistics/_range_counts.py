@@ -9,8 +9,7 @@ from scipy.sparse import issparse
 
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity
 from skdpsynth.persistence import savable
-from skdpsynth.statistics._aggregator import Aggregator
-from skdpsynth.statistics._statistic import Statistic
+from skdpsynth.statistics._aggregator import Aggregator, Statistic
 
 LEAST, MOST = -126, 128  # exponents of two, those of floats of 32 bits: what is nearer to 0 counts as 0, what is farther as the last cell
 _POWERS = 2.0 ** np.arange(LEAST, MOST + 1)

@@ -8,9 +8,8 @@ import numpy as np
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.frames import Chunk, n_rows_of
 from skdpsynth.persistence import savable
-from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._aggregator import Aggregator, Statistic
 from skdpsynth.statistics._pushdown import can_be_pushed_down
-from skdpsynth.statistics._statistic import Statistic
 
 
 @dataclass(frozen=True, repr=False)  # its counts are private: no repr shows them

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
-from skdpsynth.statistics._statistic import Statistic
+from skdpsynth.statistics._aggregator import Statistic
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them

@@ -10,9 +10,8 @@ import numpy as np
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
 from skdpsynth._validation import short_repr
 from skdpsynth.persistence import savable
-from skdpsynth.statistics._aggregator import Aggregator
+from skdpsynth.statistics._aggregator import Aggregator, Statistic
 from skdpsynth.statistics._pushdown import counts_by_column
-from skdpsynth.statistics._statistic import Statistic
 
 _FINE = 6  # a level beyond which a node has eight nodes on the next counted one, and four up to it: few rows are seen there alone
 _ROWS = 1 << 17  # rows at a time

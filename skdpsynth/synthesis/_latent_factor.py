@@ -213,7 +213,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
     4), a second round takes a quarter of what pairs have, up to 40 columns. Of up to 60 triples of columns that depend on each other in the
-    model, the distance of their table from it is released with noise (a row moves it by at most 2: ``statistics/_distances.py``), and of
+    model, the distance of their table from it is released with noise (a row moves it by at most 2: ``statistics/_dependences.py``), and of
     the 20 farthest, or of all if they are no more, the counts, which are then fitted together with the pairs. Left out are columns that are
     drawn together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals are made of columns
     and pairs alone.

@@ -4,7 +4,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from internals import distances, sensitivity
+from internals import distances, sensitivity_of_distances
 
 from skdpsynth.statistics import Marginals
 
@@ -33,7 +33,7 @@ def test_no_neighbor_moves_distances_by_more_than_the_change_and_some_by_all_of_
         for other in others:
             moved = np.abs(found(rows, expected, relation) - found(other, expected, relation))
             largest = np.maximum(largest, [moved.sum(), (moved**2).sum(), moved.max()])
-    told = sensitivity(relation, len(PLACES))
+    told = sensitivity_of_distances(relation, len(PLACES))
     assert largest.tolist() == [told.l1, told.l2_squared, told.sup]
 
 
