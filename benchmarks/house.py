@@ -136,12 +136,13 @@ def opening():
     """Open a data frame by a schema: the walk from a table to its rows, without a release."""
     import pandas as pd
 
-    from skdpsynth.tables import MixedTypeEncoder
+    from skdpsynth.domain import MixedTypeEncoder
+    from skdpsynth.tables import start_table
 
     frame = pd.DataFrame({"age": np.arange(50) % 80, "sex": ["f", "m"] * 25})
     encoder = MixedTypeEncoder(Schema({"age": (0, 99), "sex": ["f", "m"]}))
-    encoder.fit(frame)
-    return lambda: encoder.fit(frame)
+    start_table(encoder, frame)
+    return lambda: start_table(encoder, frame)
 
 
 def table_of_rooms(files):

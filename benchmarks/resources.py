@@ -40,7 +40,7 @@ from skdpsynth.continual import (
     SquareRootCounter,
     UnboundedCounter,
 )
-from skdpsynth.domain import Box, Continuous, Date, DateTime, Nominal, Ordinal, Schema
+from skdpsynth.domain import Box, Continuous, Date, DateTime, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.measures import BinaryPartition, Lattice, nearest_probability_measure
 from skdpsynth.metrics import (
     captured_variance_ratio,
@@ -52,7 +52,6 @@ from skdpsynth.metrics import (
 )
 from skdpsynth.model_selection import PrivateSearchCV, plan
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, PrivacyLoss, check_rng
-from skdpsynth.tables import MixedTypeEncoder
 
 MEMORY, ADD = 4 * 10**9, {"neighboring": "add_or_remove_one"}
 OURS = tuple(os.path.dirname(module.__file__) for module in (skdpsynth, sklearn))

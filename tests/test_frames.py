@@ -8,7 +8,7 @@ from estimators import all_estimators
 from sklearn import config_context
 
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.tables import MixedTypeEncoder
+from skdpsynth.domain import MixedTypeEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 # Tables that are refused

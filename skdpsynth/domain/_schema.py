@@ -249,6 +249,8 @@ class Schema(Mapping):
                 + "; add what is missing, or leave the columns out (X[list(schema)]); a column that fit takes as unit is an "
                 "Identifier() or left out."
             )
+        if names == list(self._columns):
+            return self
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
         return Schema({name: self._columns[name] for name in names}, rules, self._read_as)
 

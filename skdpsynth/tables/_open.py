@@ -1,6 +1,6 @@
 """Open the table that a caller gives as the rows of an estimator, with what is public about them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,8 @@ from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
 from skdpsynth.domain import Box, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
 from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
 from skdpsynth.persistence import savable
-from skdpsynth.tables._private_facts import with_whole
 from skdpsynth.tables._read import numbers_of, read
-from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, check_synthesized, columns_of, read_and_match
-from skdpsynth.tables._write import text_dtype
+from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, check_synthesized, columns_of, read_and_match, text_dtype
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 
@@ -193,11 +191,11 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
     kind = kind_under(source, schema)
     buys = getattr(estimator, "_buys_facts", False)
     table = TableFormat(kind).match(schema, buys, floats_are_missing=not source.in_memory)
-    table = replace(table, schema=with_whole(table.schema, table.dtypes))
     check_synthesized(table.schema)
     check_room(table)
     # They have no use beside a schema, but nonsense would pass unnoticed.
-    Box.from_bounds(estimator.bounds, len(table.columns), kind.names)
+    if estimator.bounds is not None:
+        Box.from_bounds(estimator.bounds, len(table.columns), kind.names)
     remember_columns(estimator, _named_head(source), reset=True)
     return table, _rows_of(source, raw, table.schema, kind.dtypes, getattr(estimator, "n_jobs", None), ensure_min_samples)
 

@@ -1,7 +1,7 @@
 """Schemas whose bounds or levels nobody knows: what is made up until they are bought, and what becomes of the rows then."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,6 @@ def columns_without_bounds(schema: Schema, dtypes: Sequence[str]) -> UnknownBoun
     least, most = np.array(ranges).T
     least, most = np.where(whole, np.maximum(least, -_MOST_WHOLE), least), np.where(whole, np.minimum(most, _MOST_WHOLE), most)
     return UnknownBounds(tuple(columns), least, most, whole)
-
-
-def with_whole(schema: Schema, dtypes: Sequence[str]) -> Schema:
-    """Return a schema that says of columns whose bounds are to be bought that their numbers are whole, where their dtypes are."""
-    kinds = dict(schema)
-    for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
-        if isinstance(kind, Continuous) and kind.unstated and family_of(dtype) == "number" and numpy_dtype(dtype).kind in "iub":
-            kinds[name] = replace(kind, integer=True)
-    return schema.with_kinds(kinds)
 
 
 def columns_without_levels(schema: Schema) -> tuple[int, ...]:

@@ -51,7 +51,7 @@ from skdpsynth.frames import (
 from skdpsynth.persistence import savable
 from skdpsynth.tables._read import read
 from skdpsynth.tables._read_times import holds_times
-from skdpsynth.tables._write import array_out, column_out, dtype_back, dtype_of_labels
+from skdpsynth.tables._write import array_out, column_out, dtype_of_labels
 
 
 @savable
@@ -102,7 +102,9 @@ class TableFormat:
         schema = schema.ordered(self.columns)
         check_stated(schema, buys)
         check_dtypes(schema, self.dtypes, floats_are_missing)
-        return self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
+        back = self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
+        # By the dtypes that come back: those of pandas may follow from cells.
+        return replace(back, schema=_with_whole(schema, back.dtypes))
 
     def with_schema(self, schema: Schema) -> "TableFormat":
         """Return this with a schema of its columns, in their order, and the dtypes in which they come back."""
@@ -254,6 +256,16 @@ def check_synthesized(schema: Schema) -> None:
             )
 
 
+def _with_whole(schema: Schema, dtypes: Sequence[str]) -> Schema:
+    """Return a schema that says of columns whose bounds are to be bought that their numbers are whole, where their dtypes are."""
+    whole = {
+        name: replace(kind, integer=True)
+        for (name, kind), dtype in zip(schema.items(), dtypes, strict=True)
+        if isinstance(kind, Continuous) and kind.unstated and family_of(dtype) == "number" and numpy_dtype(dtype).kind in "iub"
+    }
+    return schema.with_kinds({**schema, **whole}) if whole else schema
+
+
 def check_room(table: TableFormat) -> None:
     """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds; of a key, not all."""
     for name, dtype, whole in _keys_without_room(table):
@@ -279,7 +291,7 @@ def check_room(table: TableFormat) -> None:
 
 def _keys_without_room(table: TableFormat) -> Iterator[tuple[Any, str, str]]:
     """Yield columns of keys that come back in a dtype in which two of their values may be one, with that dtype and a better one."""
-    names = {name for names in keys_of(table.schema.rules, table.schema) for name in names}
+    names = {name for names in keys_of(table.schema.rules, table.schema) for name in names} if table.schema.rules else ()
     for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
         if name not in names:
             continue
@@ -410,3 +422,44 @@ def _check_levels(name: Any, kind: Any, dtype: str, family: str) -> None:
             f"column {name_repr(name)} has dtype {dtype}, but its levels in schema are not all "
             f"{'strings' if family == 'text' else 'numbers'}, so they would not be found; {way}."
         )
+
+
+def dtype_back(kind: Any, dtype: str) -> str:
+    """Return the dtype in which a column comes back to pandas.
+
+    There int64, float64, bool, object and str follow from the cells: one that is missing, or is a word, makes another dtype of the whole
+    column. So where a column has one of these, its schema alone says what comes back (of levels that are still to be bought, objects). All other
+    dtypes are the caller's choice, and stay.
+    """
+    if dtype not in ("int64", "float64", "bool", "object", "str"):
+        return dtype
+    if isinstance(kind, Identifier):
+        made = {True: "int64", False: "object"}  # without labels, it does not come back
+        return made.get(kind.labels) or _inferred_of_text()
+    if isinstance(kind, Continuous | Derived):
+        whole = "Int64" if getattr(kind, "nullable", False) else "int64"
+        return whole if getattr(kind, "integer", False) else "float64"
+    if not isinstance(kind, Nominal | Ordinal):
+        return dtype
+    if kind.unstated is not None:
+        return "object"
+    texts = [isinstance(level, str) for level in kind.levels]
+    if all(texts):
+        return _inferred_of_text()
+    if any(texts):
+        return "object"
+    names = {"b": ("bool", "boolean"), "i": ("int64", "Int64"), "u": ("uint64", "UInt64"), "f": ("float64", "float64")}
+    return names[np.array(kind.levels).dtype.kind][kind.nullable]
+
+
+def text_dtype(library: str, is_any: bool) -> str:
+    """Return the dtype of a column of a text file: one in which anything may stand, or text."""
+    if library == "pandas":
+        return "object" if is_any else _inferred_of_text()
+    return "Unknown" if is_any else "String"
+
+
+def _inferred_of_text() -> str:
+    import pandas as pd
+
+    return str(pd.Series(["a"]).dtype)

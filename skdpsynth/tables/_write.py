@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Derived, Identifier, Nominal, Ordinal, Times
+from skdpsynth.domain import Continuous, Identifier, Ordinal, Times
 from skdpsynth.frames import (
     cast,
     family_of,
@@ -29,53 +29,6 @@ def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
     if backend == "pandas":
         return (_pandas_numbers_out if isinstance(kind, Continuous) else _pandas_levels_out)(values, kind, dtype)
     return (_other_numbers_out if isinstance(kind, Continuous) else _other_levels_out)(values, kind, backend, dtype)
-
-
-def dtype_back(kind: Any, dtype: str) -> str:
-    """Return the dtype in which a column comes back to pandas.
-
-    There int64, float64, bool, object and str follow from the cells: one that is missing, or is a word, makes another dtype of the whole
-    column. So where a column has one of these, its schema alone says what comes back. All other dtypes are the caller's choice, and stay.
-
-    Parameters
-    ----------
-    kind : Kind
-        Also one whose bounds or levels are still to be bought; they count as objects until they are.
-    dtype : str
-    """
-    is_inferred = dtype in ("int64", "float64", "bool", "object", "str")
-    if isinstance(kind, Identifier):
-        made = {True: "int64", False: "object"}  # without labels, it does not come back
-        return made.get(kind.labels) or _inferred_of_text() if is_inferred else dtype
-    if isinstance(kind, Continuous | Derived):
-        whole = "Int64" if getattr(kind, "nullable", False) else "int64"
-        return (whole if getattr(kind, "integer", False) else "float64") if is_inferred else dtype
-    if not isinstance(kind, Nominal | Ordinal):
-        return dtype
-    if kind.unstated is not None:
-        return "object" if is_inferred else dtype
-    if not is_inferred:
-        return dtype
-    texts = [isinstance(level, str) for level in kind.levels]
-    if all(texts):
-        return _inferred_of_text()
-    if any(texts):
-        return "object"
-    names = {"b": ("bool", "boolean"), "i": ("int64", "Int64"), "u": ("uint64", "UInt64"), "f": ("float64", "float64")}
-    return names[np.array(kind.levels).dtype.kind][kind.nullable]
-
-
-def text_dtype(library: str, is_any: bool) -> str:
-    """Return the dtype of a column of a text file: one in which anything may stand, or text."""
-    if library == "pandas":
-        return "object" if is_any else _inferred_of_text()
-    return "Unknown" if is_any else "String"
-
-
-def _inferred_of_text() -> str:
-    import pandas as pd
-
-    return str(pd.Series(["a"]).dtype)
 
 
 def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype) -> np.ndarray:

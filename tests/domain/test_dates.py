@@ -11,8 +11,7 @@ from sources import again, matched, values_of
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Schema
-from skdpsynth.tables import MixedTypeEncoder
+from skdpsynth.domain import Continuous, Date, DateTime, MixedTypeEncoder, Schema
 
 pa = pytest.importorskip("pyarrow")
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpsynth import PrivatePCA
-from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
+from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.persistence import load, save
-from skdpsynth.tables import MixedTypeEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema, Text
-from skdpsynth.tables import MixedTypeEncoder
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text
 
 yaml = pytest.importorskip("yaml")
 pa = pytest.importorskip("pyarrow")

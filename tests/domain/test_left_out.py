@@ -10,9 +10,8 @@ from sources import Evil, matched
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema, Text
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text
 from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
-from skdpsynth.tables import MixedTypeEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 X = pd.DataFrame({"id": ["secret-7", "secret-8", "secret-9"], "age": [20, 30, 40], "sex": ["f", "m", "f"]})

@@ -17,6 +17,7 @@ from skdpsynth.domain import (
     Impossible,
     Inequality,
     MissingTogether,
+    MixedTypeEncoder,
     Nominal,
     Ordinal,
     Schema,
@@ -25,7 +26,6 @@ from skdpsynth.domain import (
     Unique,
 )
 from skdpsynth.persistence import from_bytes, to_bytes
-from skdpsynth.tables import MixedTypeEncoder
 
 KINDS = {
     "a": (0, 9),

@@ -16,10 +16,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.federated import Site
 from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
-from skdpsynth.tables import MixedTypeEncoder
 
 whole = st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53)).filter(lambda b: b[0] < b[1])
 real = st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).filter(lambda b: b[0] < b[1])

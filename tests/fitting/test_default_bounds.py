@@ -16,11 +16,10 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Box
+from skdpsynth.domain import Box, MixedTypeEncoder
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.model_selection import PrivateSearchCV, plan
-from skdpsynth.tables import MixedTypeEncoder
 
 AGES = np.arange(900).reshape(300, 3) % 90
 MODELS = {

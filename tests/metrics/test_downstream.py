@@ -12,9 +12,8 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score, m
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
+from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.metrics import train_synthetic_test_real
-from skdpsynth.tables import MixedTypeEncoder
 
 SCHEMA = Schema({"age": (0, 100), "color": ["red", "green", "blue"], "smokes": ["no", "yes"], "income": (-10.0, 10.0)})
 

@@ -19,6 +19,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
+from skdpsynth.domain import MixedTypeEncoder
 from skdpsynth.frames import Rows
 from skdpsynth.metrics import (
     captured_variance_ratio,
@@ -28,7 +29,6 @@ from skdpsynth.metrics import (
     train_synthetic_test_real,
     wasserstein_distance,
 )
-from skdpsynth.tables import MixedTypeEncoder
 
 SCHEMA = {"a": (0.0, 1.0), "n": (0, 8), "level": ["x", "why", "z"], "group": ["u", "v"]}
 each_order = pytest.mark.parametrize("order", [1, 3])
