@@ -1,9 +1,8 @@
-"""Audits: what an attacker can tell of two neighboring tables by many fits, or of many rows by one; and attacks on one table."""
+"""Privacy audits: lower bounds on epsilon from runs on neighboring tables or on canaries, and attacks on synthetic rows."""
 
 from skdpsynth.auditing._audit import audit_epsilon
 from skdpsynth.auditing._canaries import isolated_canaries
-from skdpsynth.auditing._evidence import privacy_evidence
-from skdpsynth.auditing._found import PrivacyEvidence
+from skdpsynth.auditing._evidence import PrivacyEvidence, privacy_evidence
 from skdpsynth.auditing._gaps import Gap
 from skdpsynth.auditing._neighbors import worst_case_neighbors
 from skdpsynth.auditing._one_run import audit_one_run

@@ -1,12 +1,148 @@
-"""Four ways to tell training rows from held-out ones by synthetic rows; each gives every row of both kinds a score."""
+"""Attacks that score training and held-out rows by the synthetic rows."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from skdpsynth.auditing._attacked import HOLDOUT, SYNTHETIC, TRAIN, Space, Tables
+from skdpsynth._validation import short_repr
 from skdpsynth.auditing._gaps import Gap, gap_of_means, gap_of_shares
-from skdpsynth.domain import Continuous
+from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, is_name
+from skdpsynth.frames import open_source, take_rows
+from skdpsynth.metrics import columns_in, schema_of_ranges
+from skdpsynth.tables import encode
+
+TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
+_NAMES = ("train", "holdout", "model")
+_MOST_DRAWN = 100_000  # synthetic rows of a model
+_LEAST = 20  # rows of each table
+_MIDDLE = (0.05, 0.5, 0.95)
+
+Columns = list[np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Training, held-out and synthetic rows, sorted, so that the order in which they were given has no influence."""
+
+    schema: Schema  # nullable throughout, so that a missing cell is neither a midpoint nor a first level
+    columns: tuple[Columns, ...]  # one list of columns for each of the three tables
+
+    @classmethod
+    def read(cls, model: Any, train: Any, holdout: Any, schema: Any, seed: int | None) -> "Tables":
+        """Read the three tables, drawing the synthetic one if a model was given."""
+        if train is holdout:
+            raise ValueError("holdout must be rows that the model was not fitted to, got the very table of train; set some rows aside.")
+        schema = getattr(model, "schema_", None) if schema is None else schema
+        stated = None if schema is None else Schema.of(schema)
+        synthetic = model if is_table(model) else _draw_synthetic_rows(model, train, stated, seed)
+        given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
+        stated = schema_of_ranges(given) if stated is None else stated
+        kinds = Schema({name: _unrounded_nullable(kind) for name, kind in stated.items()})
+        read = [columns_in(table, kinds, name) for name, table in given.items()]
+        for name, rows in zip(_NAMES, read, strict=True):
+            if (rows.n_samples or 0) < _LEAST:
+                raise ValueError(f"{name} must have at least {_LEAST} rows, got {rows.n_samples}; so few say nothing.")
+        return cls(kinds.coded, tuple(_sorted(rows.collected()) for rows in read))
+
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(columns[0]) for columns in self.columns)
+
+    def numbered(self) -> list[np.ndarray]:
+        """Number the rows of all tables so that rows have the same number if all their cells are equal."""
+        numbers = np.zeros(sum(self.sizes()), dtype=np.int64)
+        for parts in zip(*self.columns, strict=True):
+            _, codes = np.unique(np.concatenate(parts), return_inverse=True)
+            _, numbers = np.unique(numbers * (int(codes.max()) + 1) + codes, return_inverse=True)
+        return np.split(numbers, np.cumsum(self.sizes())[:-1])
+
+    def subsample_rows(self, most: int, rng: np.random.Generator) -> "Tables":
+        """Draw at most `most` rows of each table."""
+        sizes = self.sizes()
+        drawn = [np.sort(rng.choice(n, most, replace=False)) if n > most else np.arange(n) for n in sizes]
+        return Tables(self.schema, tuple(take_rows(columns, some) for columns, some in zip(self.columns, drawn, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Rows of mixed tables as points, with the Euclidean distance of an attacker.
+
+    The squared distance of two rows adds, for each column of levels, 1 if they differ; for each column of numbers, their squared difference
+    in units of the range of the middle nine tenths of the synthetic values, and 1 if one of the two is missing. The scale follows from
+    synthetic rows alone, so bounds that are far too wide hide no column from the attack.
+    """
+
+    blocks: tuple[list[np.ndarray], ...]  # for each table, an array of shape (n_rows, n_coordinates) for each column
+
+    @classmethod
+    def of(cls, tables: Tables) -> "Space":
+        blocks: tuple[list[np.ndarray], ...] = ([], [], [])
+        for (name, kind), parts in zip(tables.schema.items(), zip(*tables.columns, strict=True), strict=True):
+            encoded = [encode([part], Schema({name: kind})) for part in parts]
+            change = _scale_levels if isinstance(kind, Nominal) else _scale_numbers
+            for place, block in enumerate(change(encoded)):
+                blocks[place].append(block)
+        return cls(blocks)
+
+    def points(self, table: int, without: int | None = None) -> np.ndarray:
+        """Return the points of a table, shape (n_rows, n_coordinates), leaving out one column if asked."""
+        return np.hstack([block for place, block in enumerate(self.blocks[table]) if place != without])
+
+
+def _scale_levels(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Scale one-hot codes so that different levels are at distance 1."""
+    return [block * np.sqrt(0.5) if block.shape[1] > 1 else block for block in encoded]
+
+
+def _scale_numbers(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Center and scale numbers by their synthetic quantiles; a missing one lies at the center."""
+    unit, missing = encoded[SYNTHETIC].T
+    known = unit[missing == 0]
+    low, middle, high = np.quantile(known, _MIDDLE) if len(known) else (0.0, 0.5, 1.0)
+    width = high - low if high > low else 1.0
+    return [np.column_stack([np.where(block[:, 1] > 0, 0.0, (block[:, 0] - middle) / width), block[:, 1]]) for block in encoded]
+
+
+def is_table(thing: Any) -> bool:
+    """Tell rows from a model; data frames have a method `sample`, too."""
+    is_held = isinstance(thing, list) or any(hasattr(thing, name) for name in ("shape", "columns", "__array__"))
+    return is_held or open_source(thing) is not None
+
+
+def secret_places(secret: Any, schema: Schema) -> list[int]:
+    """Return the places of the columns to attack, or none in a table of one column."""
+    if len(schema) < 2:
+        return []
+    names = list(schema)
+    if secret is None:
+        return list(range(len(names)))
+    wanted = secret if isinstance(secret, list) else [secret]
+    for name in wanted:
+        if not is_name(name) or name not in schema:
+            raise ValueError(f"secret must be columns of schema that are synthesized, got {short_repr(name)}; leave it out for all.")
+    return [names.index(name) for name in wanted]
+
+
+def _unrounded_nullable(kind: Any) -> Any:
+    """Allow missing cells and do not round numbers, because rounding would turn different rows into copies."""
+    kind = as_nullable(kind)
+    return replace(kind, integer=False) if isinstance(kind, Continuous) and kind.integer else kind
+
+
+def _draw_synthetic_rows(model: Any, train: Any, stated: Schema | None, seed: int | None) -> Any:
+    if isinstance(model, type) or not callable(getattr(model, "sample", None)):
+        raise TypeError(
+            f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {short_repr(model)}; give what fit "
+            "returned, or the rows."
+        )
+    n_train = columns_in(train, schema_of_ranges({"train": train}) if stated is None else stated, "train").n_samples or 0
+    return model.sample(min(n_train, _MOST_DRAWN), random_state=seed)
+
+
+def _sorted(columns: Columns) -> Columns:
+    return take_rows(columns, np.lexsort(columns[::-1]))
+
 
 FALSE_ALARM_RATE = 0.1  # what the membership attack allows itself
 _NEAR = 0.05  # a guess of a number is right so near to the truth, in units of `Space`
@@ -15,27 +151,16 @@ _TINY = 1e-9  # so that of rows with a copy those come first that are far from a
 
 @dataclass(frozen=True)
 class Copies:
-    """Exact copies, and held-out rows that may be training rows.
-
-    Attributes
-    ----------
-    gap : Gap
-    n_found : int
-        Training rows that are among the synthetic ones.
-    n_overlapping : int
-        Held-out rows that equal a training row.
-    is_overlap : bool
-        Whether those are more than as many as chance explains: of training rows, fewer equal another one.
-    """
+    """Exact copies, and held-out rows that may be training rows."""
 
     gap: Gap
-    n_found: int
-    n_overlapping: int
-    is_overlap: bool
+    n_found: int  # training rows among the synthetic ones
+    n_overlapping: int  # held-out rows that equal a training row
+    is_overlap: bool  # whether they are more than chance explains, judging by duplicates among training rows
 
 
 def find_copies(tables: Tables, confidence: float) -> Copies:
-    """Look up every real row among all synthetic ones. In a small domain held-out rows are found there too: they say what to expect."""
+    """Look up every real row among the synthetic ones; copies of held-out rows show how many to expect by chance."""
     train, holdout, synthetic = tables.numbered()
     found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
     gap = gap_of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
@@ -46,10 +171,9 @@ def find_copies(tables: Tables, confidence: float) -> Copies:
 
 
 def closest_record(space: Space, confidence: float) -> Gap:
-    """Measure how far each real row is from the closest synthetic one.
+    """Measure the distance of each real row to the closest synthetic one.
 
-    From real to synthetic rows, and not the other way round: then every real row has a distance of its own, whatever the numbers of
-    training and of held-out rows.
+    The direction from real to synthetic rows gives every real row a distance of its own, whatever the numbers of rows.
     """
     synthetic, n_columns = space.points(SYNTHETIC), len(space.blocks[SYNTHETIC])
     train, holdout = (_nearest(synthetic, space.points(table))[1] / np.sqrt(n_columns) for table in (TRAIN, HOLDOUT))
@@ -57,17 +181,16 @@ def closest_record(space: Space, confidence: float) -> Gap:
 
 
 def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
-    """Call those rows members at which synthetic rows are much denser than rows of the population.
+    """Call rows members where synthetic rows are much denser than the population.
 
-    The attack of DOMIAS, with densities by the nearest neighbor: their ratio rises with how many times farther the closest row of one half
-    of the held-out rows is than the closest synthetic row. The threshold is what a tenth of that half exceeds, each looked up among the
-    others; training rows and the other half of the held-out rows are judged by it.
+    This is the attack of DOMIAS with nearest-neighbor densities: the score is the distance to the closest row of one half of the held-out
+    rows over the distance to the closest synthetic row. A tenth of that half, each row looked up among the others, exceeds the threshold.
+    Training rows and the other half of the held-out rows are judged by it.
     """
     holdout, synthetic = space.points(HOLDOUT), space.points(SYNTHETIC)
     known, others = (holdout[half] for half in np.array_split(rng.permutation(len(holdout)), 2))
 
     def ratios(rows: np.ndarray, among: int = 1) -> np.ndarray:
-        """Of rows that are known themselves, the closest known one is the second."""
         return (_nearest(known, rows, among)[1] + _TINY) / (_nearest(synthetic, rows)[1] + _TINY)
 
     threshold = np.quantile(ratios(known, among=2), 1 - FALSE_ALARM_RATE)
@@ -76,14 +199,7 @@ def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap
 
 
 def attributes(tables: Tables, space: Space, places: list[int], confidence: float) -> tuple[Gap | None, dict]:
-    """Guess a cell from all other cells of its row: by what the closest synthetic row has there.
-
-    Returns
-    -------
-    together : Gap or None
-        Of all columns: the mean over rows of the share of their cells that is guessed right. None without columns.
-    alone : dict of column to Gap
-    """
+    """Guess each secret cell from the closest synthetic row; return the gap over all columns and the gap of each column."""
     if not places:
         return None, {}
     right = [_correct_guesses(tables, space, place) for place in places]
@@ -98,7 +214,7 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
 
 
 def _correct_guesses(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether the guess is right, for each training and each held-out row."""
+    """Return which guesses are right, for the training and for the held-out rows."""
     synthetic, kind = space.points(SYNTHETIC, secret), list(tables.schema.values())[secret]
 
     def right(table: int) -> np.ndarray:
@@ -112,7 +228,7 @@ def _correct_guesses(tables: Tables, space: Space, secret: int) -> tuple[np.ndar
 
 
 def _nearest(table: np.ndarray, rows: np.ndarray, among: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return the place of the closest row of a table, or of the next one, for each of some rows, and its distance."""
+    """Return the place and the distance of the `among`-th closest row of a table for each of `rows`."""
     from sklearn.neighbors import NearestNeighbors
 
     places = NearestNeighbors(n_neighbors=among).fit(table).kneighbors(rows, return_distance=False)[:, among - 1]

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon, from runs on two neighboring tables."""
+"""Lower bounds on epsilon from many runs on two neighboring tables."""
 
 import math
 from collections.abc import Callable
@@ -43,8 +43,8 @@ def audit_epsilon(
 ) -> AuditResult:
     """Fit two neighboring tables many times, and bound epsilon from below by how well the results tell the tables apart.
 
-    It reads both tables unprotected, and no accountant is charged: give tables that are public, made up for the test, such as those of
-    `worst_case_neighbors`. **Never a table of people**: what is printed tells of it.
+    It reads both tables unprotected, and no accountant is charged: give public tables that were made up for the test, such as those of
+    `worst_case_neighbors`. **Never give a table of people**: the printed result tells of it.
 
     Parameters
     ----------
@@ -54,23 +54,22 @@ def audit_epsilon(
         cloned, without its accountant, and draws fresh noise in each run.
     X, X_neighbor : array-like or data frame
         Neighbors under the relation of the estimator, in memory, with the same columns and dtypes. Where the estimator has no
-        `neighboring`, whoever calls must see to it that they are neighbors.
+        `neighboring`, you must see to it that they are neighbors.
     event : callable, "released" or "noise", default=None
-        Maps a fitted estimator, or what the function returned, to a number or a boolean, by which the tables are guessed. None: what was
-        released, what was fitted, and sums of it that are learned from the first half of the runs. "released": the likelihood ratio of
-        what passed the door of this package, alone. A run then ends at its last release: many times faster for models that take long,
-        but blind to whatever leaks past the door. "noise": the same, but of the values of the first fits with fresh noise: millions of
-        runs in a minute, where what is released does not hang on what was released before; blind to whatever the fits do besides. It is
-        refused where values differ between twenty fits; of a mechanism whose values are random in some other, rarer way it says nothing.
+        Maps a fitted estimator, or the result of the function, to a number or a boolean, by which the tables are guessed. None: releases,
+        fitted attributes, and sums of them that are learned from the first half of the runs. "released": only the likelihood ratio of the
+        releases of this package. A run then ends at its last release: many times faster for slow models, but blind to other leaks.
+        "noise": the same, but fresh noise is added to the values of the first fits: millions of runs in a minute, if no release depends on
+        an earlier one, and blind to everything else that fits do. It is refused if values differ between twenty fits; it says nothing
+        about a mechanism whose values are random in a rarer way.
     n_trials : int, default=1000
-        Fits in all: half of them choose how to guess, half of them count; where there is one number to look at, a fifth
-        of them choose, and at most 5000 whole runs.
-        What can be shown grows with them: see `epsilon_most` of the result.
+        Fits in all. Half of them choose how to guess, and half of them count; if there is only one number to look at, a fifth of them, at
+        most 5000 whole runs, choose. More runs can show more: see `epsilon_most` of the result.
     confidence : float, default=0.99
         The least probability that both lower bounds of the result hold.
     epsilon, delta : float, default=None
-        What is promised. None: what the estimator's parameters say, or for a counter its cost; a function must be told, and has delta 0 if
-        not.
+        The promise. None: the estimator's parameters, or the cost of a counter. For a function `epsilon` must be given; its delta is 0 by
+        default.
     n_jobs : int, default=None
         Processes of joblib, at most as many as its backend has workers. None: 1.
     random_state : int, RandomState or None, default=None
@@ -150,7 +149,7 @@ def audit_epsilon(
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """Runs of a mechanism on one of two tables each; `occupied_cells` makes numbers of what came out."""
+    """Runs of a mechanism on one of two tables each, observed as vectors."""
 
     mechanism: Any
     X: Any
@@ -166,7 +165,7 @@ class _Runs:
         return self.seen.at_once if isinstance(self.seen, NoiseAudit) else _AT_ONCE
 
     def vectors(self, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
-        """Return a row for each run, in any number of processes alike."""
+        """Return a row for each run; the number of processes does not change the result."""
         parts = [bits[start : start + self.at_once] for start in range(0, len(bits), self.at_once)]
         width = effective_n_processes(n_jobs)
         found: list[np.ndarray] = []
@@ -178,7 +177,6 @@ class _Runs:
         return np.concatenate(found)
 
     def rows(self, bits: np.ndarray) -> np.ndarray:
-        """Return a row for each of some runs."""
         if isinstance(self.seen, NoiseAudit):
             return self.seen.rows(bits)
         with watch_releases():  # once for all of them: each run watches too, and the first to come and the last to go do the work
@@ -196,7 +194,7 @@ class _Runs:
 
 
 def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
-    """Return what makes numbers of a run."""
+    """Return the object that turns a run into numbers."""
     if isinstance(event, str):
         if event not in ("released", "noise"):
             raise ValueError(
@@ -218,21 +216,18 @@ def _check_numbers(n_trials: Any, confidence: Any) -> int:
 
 
 def check_confidence(confidence: Any) -> None:
-    """Raise unless it is a share that a bound can hold with."""
     if not (is_real(confidence) and 0.5 <= confidence < 1):
         raise ValueError(f"confidence must be a number in [0.5, 1), got {short_repr(confidence)}; 0.99 is the default.")
 
 
 def claimed_privacy(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
-    """Return what is promised, or raise."""
+    """Return the epsilon and delta that the mechanism promises, or raise."""
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or callable(estimator)):
         raise TypeError(f"estimator must have fit, or be a function of a table, got {short_repr(estimator)}; give an instance.")
-    says = (
-        estimator.promise
-        if isinstance(estimator, CountingMechanism)
-        else (getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0))
-    )
-    epsilon, delta = (says[0] if epsilon is None else epsilon), (says[1] if delta is None else delta)
+    stated = getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0)
+    if isinstance(estimator, CountingMechanism):
+        stated = estimator.promise
+    epsilon, delta = (stated[0] if epsilon is None else epsilon), (stated[1] if delta is None else delta)
     if epsilon is None:
         raise ValueError("epsilon must be given where the estimator has no parameter of that name; say what it promises.")
     if not (is_real(epsilon) and 0 < epsilon <= 1e300):
@@ -245,7 +240,7 @@ def claimed_privacy(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, fl
 
 
 def clone_for_audit(estimator: Any) -> Any:
-    """Return a copy that is charged to nobody, or raise if its noise is no noise."""
+    """Return a copy without an accountant, or raise if its noise is seeded."""
     if not hasattr(estimator, "fit"):
         return estimator
     if not hasattr(estimator, "get_params"):
@@ -262,14 +257,14 @@ def clone_for_audit(estimator: Any) -> Any:
 
 
 def _mu(mechanism: Any, X: Any, delta: float) -> float | None:
-    """Return what a mechanism promises in Gaussian terms, by the ledger of a run; None where it promises nothing in them."""
+    """Return the mu that the ledger of a run promises, or None if not all noise is Gaussian."""
     if isinstance(mechanism, CountingMechanism):
         return mechanism.mu
     return ledger_mu(run(mechanism, X)[0], delta) if delta and hasattr(mechanism, "fit") else None
 
 
 def ledger_mu(outcome: Any, delta: float) -> float | None:
-    """Return mu of what was fitted, if its ledger says that all of its noise is Gaussian."""
+    """Return mu by the ledger of a fitted estimator, or None if not all noise is Gaussian."""
     accountant = getattr(outcome, "accountant_", None) if delta else None
     losses = [entry.loss for entry in accountant.ledger] if accountant is not None else []
     if not losses or not all(loss.rho is not None and loss.gaussian for loss in losses):

@@ -1,4 +1,4 @@
-"""Counters as what is audited: a stream of events goes through a fresh one, and what it says after each of them comes out."""
+"""Counters as mechanisms to audit: functions from a stream of events to all released counts."""
 
 import copy
 import math
@@ -20,19 +20,12 @@ _DELTA = Fraction(1, 10**6)  # at which a cost in rho is stated in epsilon too, 
 
 @dataclass(frozen=True, eq=False)
 class CountingMechanism:
-    """A counter as a function of events, an array of shape (n_steps, n_counters), that returns all counts it releases.
+    """A counter as a function of events of shape (n_steps, n_counters)."""
 
-    Attributes
-    ----------
-    counter : counter
-        That has counted nothing. Each run takes a copy, with noise of its own and charged to nobody.
-    """
-
-    counter: Any
+    counter: Any  # has counted nothing; each run uses a copy with fresh noise and no accountant
 
     @classmethod
     def of(cls, counter: Any) -> "CountingMechanism":
-        """Return that of a counter, or raise if it has counted."""
         if counter.n_steps:
             raise ValueError(
                 f"estimator must be a counter that has counted nothing for an audit, got {short_repr(counter)}; make a new one."
@@ -40,7 +33,6 @@ class CountingMechanism:
         return cls(copy.copy(counter))
 
     def __call__(self, events: Any) -> np.ndarray:
-        """Count events one by one."""
         counter = copy.copy(self.counter)
         counter.resume()
         released = []
@@ -51,18 +43,16 @@ class CountingMechanism:
 
     @property
     def mu(self) -> float | None:
-        """What is promised in Gaussian terms, if the noise is Gaussian."""
         return math.sqrt(2 * float(self.counter.rho)) if isinstance(self.counter, _GAUSSIAN) else None
 
     @property
     def promise(self) -> tuple[Any, Any]:
-        """Epsilon and delta."""
         if not isinstance(self.counter, _GAUSSIAN):
             return self.counter.epsilon, 0.0
         return epsilon_of_rho(self.counter.rho, _DELTA, gaussian=True), _DELTA
 
     def check_neighbors(self, X: Any, X_neighbor: Any) -> None:
-        """Refuse streams that differ in what arrives at more than one time, or by more than `sensitivity`."""
+        """Refuse streams that differ at more than one time, or by more than the sensitivity."""
         first, other = np.asarray(X), np.asarray(X_neighbor)
         if first.ndim != 2 or first.shape != other.shape:
             raise ValueError(f"X and X_neighbor must be events of shape (n_steps, n_counters), got {first.shape} and {other.shape}.")
@@ -75,7 +65,7 @@ class CountingMechanism:
             )
 
     def candidates(self, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return streams of `n` steps, and neighbors that move as much as may be, at one of the first times."""
+        """Return pairs of streams of `n` steps that differ as much as allowed at one of the first times."""
         s, n_counters = self.counter.sensitivity, self.counter.n_counters
         zeros, pairs = np.zeros((n, n_counters), dtype=np.int64), []
         moves = [np.eye(1, n_counters, dtype=np.int64)[0] * (s if self.mu is None else math.isqrt(s))]
@@ -90,5 +80,4 @@ class CountingMechanism:
 
 
 def is_counter(thing: Any) -> bool:
-    """Whether it is a counter of this package, and not its class."""
     return isinstance(thing, _COUNTERS)

@@ -1,4 +1,4 @@
-"""Runs that draw the noise alone again: of what is released the exact values are those of the first runs."""
+"""Audits that redraw only the noise and reuse the exact values of the first runs."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,20 +16,14 @@ _MORE = 15  # runs, beside those that are tried in full
 
 @dataclass(frozen=True, eq=False)
 class NoiseAudit:
-    """What a mechanism releases of two tables, where neither values nor noise hang on what came out before.
-
-    Attributes
-    ----------
-    pairs : list of (Draw, Draw)
-        Each release on the first table and on the neighbor.
-    """
+    """Pairs of releases on two tables, where neither values nor noise depend on earlier answers."""
 
     pairs: list[tuple[Draw, Draw]]
     names: ClassVar[list[str]] = [RATIO]
 
     @classmethod
     def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "NoiseAudit":
-        """Return what some runs on each table release, or raise ValueError where that differs, also given the other's answers."""
+        """Run the mechanism on both tables, or raise ValueError if releases differ between runs, or given the other table's answers."""
         with watch_releases() as door:
             (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
             first, other = runs[0], other_runs[0]
@@ -50,11 +44,10 @@ class NoiseAudit:
 
     @property
     def at_once(self) -> int:
-        """How many runs are made at a time."""
         return max(1, _AT_ONCE // max(1, sum(first.values.size for first, _ in self.pairs)))
 
     def rows(self, bits: np.ndarray) -> np.ndarray:
-        """Return the likelihood ratio of each of some runs, as rows of one number."""
+        """Return the likelihood ratio of each run, as rows of one number."""
         ratios, rng = np.zeros(len(bits)), SecureBits()
         for first, other in self.pairs:
             exact = np.where(bits.reshape(-1, *[1] * first.values.ndim), other.values, first.values)
@@ -65,7 +58,7 @@ class NoiseAudit:
 
 
 def _replay(mechanism: Any, table: Any, answers: list[Draw]) -> list[Draw]:
-    """Return what is released of a table if these answers come out; nothing if something else is asked."""
+    """Return the releases on a table given these answers, or nothing if other releases are made."""
     try:
         return run(mechanism, table, answers, len(answers))[1]
     except AssertionError:
@@ -73,7 +66,7 @@ def _replay(mechanism: Any, table: Any, answers: list[Draw]) -> list[Draw]:
 
 
 def _is_same_release(draws: list[Draw], others: list[Draw], of_other_rows: bool = False) -> bool:
-    """Whether the same was released by the same noise, or, of other rows, as many values."""
+    """Whether all releases agree in name, noise, shape and, unless the rows differ, values."""
     return len(draws) == len(others) and all(
         draw.name == other.name
         and kind_of(draw.noise) == kind_of(other.noise)
@@ -85,7 +78,7 @@ def _is_same_release(draws: list[Draw], others: list[Draw], of_other_rows: bool 
 
 
 def _draw_noise(noise: Any, shape: tuple[int, ...], rng: Any) -> np.ndarray:
-    """Return independent draws of the noise of values of shape ``shape[1:]``."""
+    """Draw independent noise for a stack of values, each of shape ``shape[1:]``."""
     if "SupNorm" in kind_of(noise):  # values that are drawn together are one draw
         return np.array([noise.sample(shape[1:], rng) for _ in range(shape[0])])
     return noise.sample(shape, rng)

@@ -1,4 +1,4 @@
-"""Tables in which each of many rows is there or not by a coin, and rows that suit them."""
+"""Canaries: rows that a coin puts into a table or leaves out."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,27 +18,17 @@ _PATIENCE = 50  # rows that are tried for each that is wanted
 
 @dataclass(frozen=True, eq=False)
 class CanarySlots:
-    """Rows that are always there, and slots that hold a canary, or else another row, or none.
-
-    Attributes
-    ----------
-    rest, canaries : list of tuple
-    others : list of tuple or None
-    names : list or None
-        Of the columns, where the tables are frames.
-    dtype : dtype
-        Of the tables, where they are arrays.
-    """
+    """Fixed rows, and slots that each hold a canary or else another row, or none."""
 
     rest: list[tuple]
     canaries: list[tuple]
     others: list[tuple] | None
-    names: Any
-    dtype: Any
+    names: Any  # of the columns, if the tables are data frames
+    dtype: Any  # of the tables, if they are arrays
 
     @classmethod
     def of(cls, X: Any, canaries: Any, others: Any, relation: Any) -> "CanarySlots":
-        """Return the slots of some tables, or raise if they do not fit together, or to the relation of an estimator."""
+        """Build the slots, or raise if the tables do not fit together or do not fit the relation."""
         if canaries is None:
             raise ValueError("canaries must be a table of at least 2 rows, got None; see isolated_canaries.")
         if relation == "replace_one" and others is None:
@@ -59,11 +49,10 @@ class CanarySlots:
 
     @property
     def n(self) -> int:
-        """How many slots there are."""
         return len(self.canaries)
 
     def table(self, bits: np.ndarray) -> Any:
-        """Return the table in which those canaries are whose bit is set."""
+        """Return the table that holds the canaries whose bit is set."""
         if self.others is None:
             rows = [row for row, bit in zip(self.canaries, bits.tolist(), strict=True) if bit]
         else:
@@ -76,7 +65,7 @@ class CanarySlots:
 
 
 def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
-    """Return rows in cells that no other of them has, for `audit_one_run`: so each moves counts that no other one moves.
+    """Return rows for `audit_one_run` that share no cell, so that each moves counts that no other one moves.
 
     In a box they lie in the middle of cells of a fine binary grid; the row that takes the place of a canary is in the cell beside it. In a
     schema no two of them share a cell in any pair of columns, where there are enough levels; columns of numbers have 16 places.
@@ -95,7 +84,7 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
     -------
     canaries : ndarray of shape (n, n_features), or a data frame
     others : ndarray of shape (n, n_features), a data frame or None
-        What takes their place; None under "add_or_remove_one".
+        Rows that take their place; None under "add_or_remove_one".
 
     Raises
     ------
@@ -129,7 +118,7 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
 
 
 def _grid(d: int, n: int) -> np.ndarray:
-    """Return middles of the first `n` cells, between 0 and 1, of a binary grid whose levels halve the columns by turns."""
+    """Return midpoints, in [0, 1], of the first `n` cells of a binary grid whose levels halve the columns in turn."""
     depth = (n - 1).bit_length()
     numbers, places = np.arange(n), np.zeros((n, d))
     for level in range(depth):
@@ -138,7 +127,7 @@ def _grid(d: int, n: int) -> np.ndarray:
 
 
 def _separated_rows(sizes: list[int], n: int) -> np.ndarray:
-    """Return rows of level numbers, shape (n, n_columns), of which no two are alike in two columns; by trying, from a fixed seed."""
+    """Try random level numbers from a fixed seed until no two rows agree in two columns; shape (n, n_columns)."""
     rng, rows = np.random.default_rng(0), []
     pairs = [(i, j) for j in range(len(sizes)) for i in range(j) if sizes[i] * sizes[j] >= n] or [(0, 0)]
     taken: list[set] = [set() for _ in pairs]
@@ -155,7 +144,6 @@ def _separated_rows(sizes: list[int], n: int) -> np.ndarray:
 
 
 def _dtype_of(*tables: Any) -> np.dtype:
-    """Return the dtype that the cells of all tables have in one."""
     try:
         return np.result_type(*map(as_array, tables))
     except TypeError:  # such as dates among numbers
@@ -163,7 +151,6 @@ def _dtype_of(*tables: Any) -> np.dtype:
 
 
 def _rows_of(table: Any, name: str) -> list[tuple]:
-    """Return the rows of a table in memory."""
     names = column_names(table)
     if names is not None:
         columns = [table[each] for each in names]

@@ -1,4 +1,4 @@
-"""The public ends of a domain, and rows that are made of them."""
+"""Corners of a public domain, and rows made of them."""
 
 import datetime
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ CELL = 100  # bytes of a cell in a list of rows, at most
 
 
 class Corners:
-    """The corners of a domain, as rows: 0 and 1 stand for the ends of each column."""
+    """Corners of a domain as rows: 0 and 1 stand for the ends of each column."""
 
     def __init__(self, estimator: Any, n_features: int | None) -> None:
         schema = getattr(estimator, "schema", None)
@@ -37,14 +37,13 @@ class Corners:
         self.has_names = not all(isinstance(name, int) for name in self.names)
 
     def row(self, places: np.ndarray) -> list[Any]:
-        """Return a row at these places between the ends of each column; of levels, the nearer end."""
+        """Return the row at these places between the ends of each column; a column of levels takes the nearer end."""
         return [
             low + (high - low) * place if isinstance(low, float) else (high if place >= 0.5 else low)
             for (low, high), place in zip(self.ends, places.tolist(), strict=True)
         ]
 
     def table(self, rows: list[list[Any]]) -> Any:
-        """Return rows as an array, or as a frame where columns have names."""
         if self.has_names:
             columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in self.names]
             return make_frame(dict(zip(self.names, columns, strict=True)), FRAMES_NEED)
@@ -52,11 +51,11 @@ class Corners:
         return np.array(rows, dtype=dtype).reshape(len(rows), self.n_features)
 
     def sizes(self, n_places: int) -> list[int]:
-        """Return how many levels each column of a schema has; one of numbers has so many places."""
+        """Return the number of levels of each column, counting `n_places` for a column of numbers."""
         return [len(kind.levels) if hasattr(kind, "levels") else n_places if _is_real(kind) else 1 for kind in self.kinds]
 
     def spread(self, numbers: np.ndarray, n_places: int) -> list[list[Any]]:
-        """Return rows at levels of these numbers, shape (n_rows, n_columns), or in the middle of so many places."""
+        """Return rows at the levels with these numbers, shape (n_rows, n_columns), or in the middle of one of `n_places` parts."""
         columns = []
         for kind, (low, high), column in zip(self.kinds, self.ends, numbers.T.tolist(), strict=True):
             if hasattr(kind, "levels"):
@@ -66,10 +65,11 @@ class Corners:
         return [list(row) for row in zip(*columns, strict=True)]
 
     def candidates(self, drops: bool) -> Iterator[tuple[Any, Any]]:
-        """Yield pairs of rows; the second is None where one is left out.
+        """Yield pairs of rows; the second is None under add-or-remove.
 
-        Opposite corners move all counts. Second moments move most between rows at right angles, as seen from the midpoint of the box:
-        half of the signs changed, or, in one dimension, a row at the midpoint; packed with sums, a bit beyond it.
+        Opposite corners move all counts. Second moments move most between rows at right angles, seen from the midpoint of the box: half of
+        the signs are flipped, or, in one dimension, a row lies at the midpoint or, for sums and moments that are packed together, slightly
+        beyond it.
         """
         d = self.n_features
         corner, middle = np.ones(d), np.full(d, 0.5)
@@ -95,7 +95,6 @@ def _bounds_of(estimator: Any, n_features: int | None) -> tuple[list[Any], list[
 
 
 def _column_ends(kind: Any, name: Any) -> tuple[Any, Any]:
-    """Return the two ends of a column of a schema."""
     if getattr(kind, "unstated", None) is not None:
         raise ValueError(f"schema must state the bounds and levels of {short_repr(name)} for a worst pair, got none; state them.")
     levels = getattr(kind, "levels", None)
@@ -108,5 +107,4 @@ def _column_ends(kind: Any, name: Any) -> tuple[Any, Any]:
 
 
 def _is_real(kind: Any) -> bool:
-    """Whether a column has bounds that are numbers."""
     return isinstance(getattr(kind, "low", None), int | float)

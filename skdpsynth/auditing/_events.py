@@ -1,4 +1,4 @@
-"""Rules that guess the table: learned and chosen on runs that are not counted."""
+"""Rules that guess the table of a run, chosen on runs that are not counted."""
 
 import math
 from collections.abc import Iterator
@@ -22,26 +22,14 @@ _MARGIN = 1.1  # by which a later score must promise more
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A number of a run, larger where the neighbor seems likelier.
-
-    Attributes
-    ----------
-    words : str
-    places : ndarray of int
-        Numbers of the vector of a run.
-    centers : ndarray of shape (2, n_places) or None
-        Their medians on either table: the score is the sum of how much nearer they are to that of the neighbor. None: the score is the
-        sum of the numbers times the weights.
-    weights : ndarray of shape (n_places,)
-    """
+    """A number of a run that is larger where the neighbor is likelier."""
 
     words: str
-    places: np.ndarray
-    centers: np.ndarray | None
-    weights: np.ndarray
+    places: np.ndarray  # in the vector of a run
+    centers: np.ndarray | None  # medians on both tables, (2, n_places): score how much nearer the neighbor's one is; None: sum the numbers
+    weights: np.ndarray  # (n_places,)
 
     def of(self, vectors: np.ndarray) -> np.ndarray:
-        """Return the scores of runs, a row each."""
         X = np.clip(vectors[:, self.places], -_FAR, _FAR)  # -inf stands for what is missing
         if self.centers is not None:
             X = np.abs(X - self.centers[0]) - np.abs(X - self.centers[1])
@@ -53,23 +41,13 @@ _FAR = 1e30
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """When a run is guessed, and how.
-
-    Attributes
-    ----------
-    score : Score
-    low, high : float
-        The first table is guessed up to `low`, the neighbor from `high` on; between them the run is passed over.
-    score_of_all : Score
-    middle : float
-        From where on the neighbor is guessed, where every run must be guessed.
-    """
+    """Thresholds on a score that decide whether and how a run is guessed."""
 
     score: Score
-    low: float
+    low: float  # guess the first table up to `low`, the neighbor from `high` on, and pass in between
     high: float
     score_of_all: Score
-    middle: float
+    middle: float  # threshold where every run must be guessed
 
     def __str__(self) -> str:
         parts = [f"X_neighbor where it is at least {self.high:.4g}"] * bool(np.isfinite(self.high))
@@ -77,7 +55,7 @@ class Rule:
         return f"by {self.score.words}: guess {', and '.join(parts) or 'nothing'}"
 
     def counts(self, vectors: np.ndarray, bits: np.ndarray) -> tuple[int, int, int]:
-        """Return how many runs were guessed, how many of them right, and how many are right if all are guessed."""
+        """Return the number of guessed runs, of right guesses, and of right guesses if all runs are guessed."""
         scores = self.score.of(vectors)
         high, low = scores >= self.high, scores <= self.low
         right = (high & bits).sum() + (low & ~bits).sum()
@@ -86,20 +64,7 @@ class Rule:
 
 
 def learn_rule(vectors: np.ndarray, bits: np.ndarray, names: list[str], n_runs: int, delta: float, alpha: float) -> Rule:
-    """Return the rule that promises most, from runs on both tables: sums of numbers are learned on half of them, and cut on the others.
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n_runs, n_numbers)
-    bits : ndarray of bool, shape (n_runs,)
-        Whether a run was on the neighbor.
-    names : list of str
-        Of the numbers.
-    n_runs : int
-        How many others will be counted.
-    delta, alpha : float
-        Of the bound.
-    """
+    """Return the most promising rule: sums are learned on half of the runs and cut on the others, for bounds from `n_runs` further runs."""
     learning = np.arange(len(bits)) % 4 < 2  # the tables alternate
     by_epsilon: tuple[float, Any] = (-math.inf, None)
     by_share: tuple[float, Any] = (-math.inf, None)
@@ -115,7 +80,7 @@ def learn_rule(vectors: np.ndarray, bits: np.ndarray, names: list[str], n_runs: 
 
 
 def _scores(vectors: np.ndarray, bits: np.ndarray, names: list[str]) -> Iterator[Score]:
-    """Yield candidates: single numbers, and sums over all that differ clearly."""
+    """Yield candidates: single numbers, and sums over all numbers that clearly differ."""
     X = np.clip(vectors, -_FAR, _FAR)
     first, other = X[~bits], X[bits]
     shift, spread = other.mean(axis=0) - first.mean(axis=0), (first.std(axis=0) + other.std(axis=0)) / 2
@@ -140,7 +105,7 @@ def _scores(vectors: np.ndarray, bits: np.ndarray, names: list[str]) -> Iterator
 def _best_thresholds(
     score: Score, vectors: np.ndarray, bits: np.ndarray, n_runs: int, delta: float, alpha: float
 ) -> tuple[float, tuple[float, float], float, float]:
-    """Return the bound that a score promises, by which thresholds; and the share of right guesses at all runs, by which threshold."""
+    """Return the bound that a score promises with its thresholds, and the share of right guesses at all runs with its threshold."""
     scores = score.of(vectors)
     cuts = np.unique(np.quantile(scores, _threshold_quantiles(len(scores)), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
@@ -161,16 +126,16 @@ def _best_thresholds(
 
 
 def _threshold_quantiles(n_runs: int) -> np.ndarray:
-    """Return which shares of the runs lie below the thresholds that are tried: where there are many runs, also such as few lie beyond."""
+    """Return the quantiles to try as thresholds; many runs allow rarer ones."""
     even = np.linspace(0, 1, _CUTS)
     rare = even[1] / 2.0 ** np.arange(1, 1 + max(0, int(np.log2(even[1] * n_runs / _RARE))))
     return np.concatenate([even, rare, 1 - rare])
 
 
 def _is_calibrated(right: np.ndarray, bits: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> bool:
-    """Whether guesses beyond every threshold are right about as often as likelihood ratios say.
+    """Whether guesses beyond every threshold are right about as often as the likelihood ratios say.
 
-    They are not where the exact values of a first run are not those of others, as after a private radius came out otherwise.
+    They are not if the exact values differ between runs, as after another private radius.
     """
     variance = right * (1 - right)
     return all((np.abs((right - bits) @ beyond) <= _ODD * np.sqrt(variance @ beyond) + _ODD).all() for beyond in (at_least, at_most))

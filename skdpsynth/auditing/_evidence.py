@@ -1,13 +1,198 @@
-"""Whether synthetic rows give away who was in the data: attacks on training rows beside the same on held-out rows."""
+"""Attacks on synthetic rows, compared between training and held-out rows."""
 
+from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import is_integer, is_real, short_repr
-from skdpsynth.auditing._attacked import SYNTHETIC, Space, Tables, secret_places
-from skdpsynth.auditing._attacks import attributes, closest_record, find_copies, membership
-from skdpsynth.auditing._found import PrivacyEvidence
+from skdpsynth._text import join_words
+from skdpsynth._validation import is_integer, short_repr
+from skdpsynth.auditing._attacks import SYNTHETIC, Space, Tables, attributes, closest_record, find_copies, membership, secret_places
+from skdpsynth.auditing._audit import check_confidence
+from skdpsynth.auditing._gaps import Gap
+
+WARNING = "Not private: made from real rows, so keep it as secret as them."
+NO_PROOF = (
+    "This proves nothing about privacy: other attacks may find more. What protects people from all attacks is epsilon, as a ledger "
+    "states it."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class PrivacyEvidence:
+    """Results of attacks on training rows beside held-out rows, from `privacy_evidence`; as secret as the real rows.
+
+    Attributes
+    ----------
+    exact_copies : Gap
+        Share of rows that are among the synthetic ones.
+    closest_record : Gap
+        Mean distance to the closest synthetic row.
+    membership : Gap
+        Share of rows that the membership attack calls members.
+    attributes : Gap or None
+        Share of cells that are guessed right from the others of their row. None: there is only one column.
+    by_column : dict of column to Gap
+        The same for each column. Some of many columns differ by chance, so judge by `attributes`.
+    confidence : float
+        Of each interval.
+    n_train, n_holdout, n_synthetic : int
+        Rows of the tables.
+    n_attacking : int
+        Synthetic rows that the attacks used, but for exact copies.
+    n_copies : int
+        Training rows that are among the synthetic ones.
+    n_overlapping : int
+        Held-out rows that equal a training row.
+    is_overlap : bool
+        Whether they are more than chance explains: then held-out rows may be rows of the fit, and all differences are too small.
+
+    See Also
+    --------
+    privacy_evidence : Makes it, and says what the numbers are.
+    Gap : What each of them holds.
+    """
+
+    exact_copies: Gap
+    closest_record: Gap
+    membership: Gap
+    attributes: Gap | None
+    by_column: dict[Any, Gap]
+    confidence: float
+    n_train: int
+    n_holdout: int
+    n_synthetic: int
+    n_attacking: int
+    n_copies: int
+    n_overlapping: int
+    is_overlap: bool
+
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """The measures that there are, by name."""
+        names = ("exact_copies", "closest_record", "membership", "attributes")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """Names of the measures that tell training rows from held-out ones."""
+        return tuple(name for name, gap in self.gaps.items() if gap.is_found)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether any of the four measures tells training rows from held-out ones."""
+        return bool(self.found)
+
+    @property
+    def copies_expected(self) -> float:
+        """Training rows that would be among the synthetic ones by chance: as large a share as of held-out rows."""
+        return self.exact_copies.holdout * self.n_train
+
+    def sentences(self) -> list[str]:
+        """Say what was found, and last what it does not prove."""
+        words = [
+            f"{self.n_synthetic:,} synthetic rows beside {self.n_train:,} training and {self.n_holdout:,} held-out ones; intervals hold "
+            f"with {100 * self.confidence:g} % confidence.",
+            f"{self.n_copies:,} training rows are among the synthetic ones; chance alone would give about {self.copies_expected:,.4g}.",
+            f"The closest synthetic row is {self.closest_record.train:.4g} away from a training row and "
+            f"{self.closest_record.holdout:.4g} from a held-out row, {_describe_difference(self.closest_record)}.",
+            f"A membership attack calls {_percent(self.membership.train)} of training rows members, and "
+            f"{_percent(self.membership.holdout)} of held-out ones, {_describe_difference(self.membership)}.",
+        ]
+        if self.attributes is not None:
+            words.append(
+                f"Of the cells of a training row {_percent(self.attributes.train)} are guessed right from its other cells, and "
+                f"{_percent(self.attributes.holdout)} of a held-out row, {_describe_difference(self.attributes)}."
+            )
+        return [*words, *self._overlap_warning(), self.verdict, NO_PROOF]
+
+    @property
+    def verdict(self) -> str:
+        """Say whether training rows stand out."""
+        if not self.is_found:
+            return "Nothing tells training rows from held-out ones here."
+        found = join_words([name.replace("_", " ") for name in self.found], "and")
+        return f"Training rows stand out, by {found}: the synthetic rows give them away."
+
+    def _overlap_warning(self) -> list[str]:
+        if not self.is_overlap:
+            return []
+        return [
+            f"But {self.n_overlapping:,} held-out rows equal a training row, more than chance explains: if they are the same people, all "
+            "differences come out too small."
+        ]
+
+    def __str__(self) -> str:
+        return " ".join([WARNING, *self.sentences()])
+
+    def __repr__(self) -> str:
+        return f"<PrivacyEvidence, not private: {', '.join(self.found) or 'nothing'} found; proves nothing about privacy>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{escape(gap.what)}</td><td>{gap.train:.4f}</td><td>{gap.holdout:.4f}</td>"
+            f"<td>{gap.difference:+.4f}</td><td>{gap.low:+.4f} to {gap.high:+.4f}</td></tr>"
+            for gap in self.gaps.values()
+        )
+        heads = ("", "training rows", "held-out rows", "difference", f"{100 * self.confidence:g} % interval")
+        words = "".join(f"<p>{escape(sentence)}</p>" for sentence in (*self._overlap_warning(), self.verdict, NO_PROOF))
+        return (
+            f"<div class='skdpsynth-evidence'><p><strong>{escape(WARNING)}</strong></p><table><thead><tr>"
+            f"{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead><tbody>{rows}</tbody></table>{words}</div>"
+        )
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return all numbers as a list of dicts: the rows of `to_frame`, without pandas."""
+        lines = [(name, None, gap) for name, gap in self.gaps.items()]
+        lines += [("attributes", column, gap) for column, gap in self.by_column.items()]
+        return [
+            {
+                "measure": name,
+                "column": column,
+                "train": gap.train,
+                "holdout": gap.holdout,
+                "difference": gap.difference,
+                "low": gap.low,
+                "high": gap.high,
+                "n_train": gap.n_train,
+                "n_holdout": gap.n_holdout,
+                "is_found": gap.is_found,
+            }
+            for name, column, gap in lines
+        ]
+
+    def to_frame(self) -> Any:
+        """Return all numbers as a data frame of pandas.
+
+        Returns
+        -------
+        frame : DataFrame
+            A row for each measure, and for each column that was guessed. Columns: measure, column (None: all), train, holdout, difference,
+            low, high, n_train, n_holdout, is_found.
+        """
+        import pandas as pd
+
+        records = self.to_records()
+        frame = pd.DataFrame(records)
+        frame["column"] = pd.Series([record["column"] for record in records], dtype=object)  # names stay what they are
+        return frame
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the differences with their intervals, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
+        from skdpsynth.plotting import EvidenceDisplay
+
+        return EvidenceDisplay.from_evidence(self).plot(ax).figure_
+
+
+def _describe_difference(gap: Gap) -> str:
+    if not gap.is_share:
+        return f"a difference of {gap.difference:+.2g} ({gap.low:+.2g} to {gap.high:+.2g})"
+    return f"a difference of {100 * gap.difference:+.2g} points ({100 * gap.low:+.2g} to {100 * gap.high:+.2g})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def privacy_evidence(
@@ -23,9 +208,9 @@ def privacy_evidence(
 ) -> PrivacyEvidence:
     """Attack a model's synthetic rows, and compare how the attacks do on training rows and on held-out rows; **not private**.
 
-    Exact copies, the closest record, a membership attack and an attribute attack: whatever they find out about rows that the model never
-    saw is no leak, so each number stands beside that of held-out rows. What finds nothing proves nothing: another attack might. What
-    protects people is epsilon, for every attack there is; this shows gross mistakes, to whom a number says more than a proof.
+    Exact copies, the closest record, a membership attack and an attribute attack: findings about rows that the model never saw are no
+    leak, so each number stands beside that of held-out rows. Attacks that find nothing prove nothing, because others might. Epsilon
+    protects people from every attack; this report shows gross mistakes, to readers who prefer a number to a proof.
 
     Parameters
     ----------
@@ -43,8 +228,8 @@ def privacy_evidence(
     secret : column or list of columns, default=None
         What the attribute attack guesses. None: each column in turn.
     confidence : float, default=0.99
-        Of each interval. Where nothing leaks, each finding comes up by chance in half of what is left: of 1000 honest models about 20 are
-        suspected by one of the four.
+        Of each interval. If nothing leaks, each measure still raises an alarm with probability (1 - confidence) / 2: about 20 of 1000
+        honest models are suspected by one of the four.
     max_samples : int, default=5000
         At most so many rows of each table are attacked, drawn at random; exact copies are looked for among all. More show smaller leaks:
         the time grows with the square.
@@ -111,7 +296,11 @@ def privacy_evidence(
     >>> privacy_evidence(train, train, holdout).exact_copies.is_found  # of rows that are no synthetic ones at all
     True
     """
-    _check(confidence, max_samples, random_state)
+    check_confidence(confidence)
+    if not is_integer(max_samples, 20):
+        raise ValueError(f"max_samples must be an integer of at least 20, got {short_repr(max_samples)}; 5000 is the default.")
+    if random_state is not None and not is_integer(random_state, 0):
+        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
     every = Tables.read(model, train, holdout, schema, random_state)
     places, rng = secret_places(secret, every.schema), np.random.default_rng(random_state)
     copies = find_copies(every, confidence)
@@ -134,12 +323,3 @@ def privacy_evidence(
         n_overlapping=copies.n_overlapping,
         is_overlap=copies.is_overlap,
     )
-
-
-def _check(confidence: Any, max_samples: Any, random_state: Any) -> None:
-    if not (is_real(confidence) and 0.5 <= confidence < 1):
-        raise ValueError(f"confidence must be a number in [0.5, 1), got {short_repr(confidence)}; 0.99 is the default.")
-    if not is_integer(max_samples, 20):
-        raise ValueError(f"max_samples must be an integer of at least 20, got {short_repr(max_samples)}; 5000 is the default.")
-    if random_state is not None and not is_integer(random_state, 0):
-        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")

@@ -1,7 +1,8 @@
-"""A number of training rows beside that of held-out rows, and how far chance alone would take them apart.
+"""Confidence intervals for the gap between training and held-out rows.
 
-The synthetic table is fixed, and each row gets a score that does not look at the others. Were training rows and held-out rows drawn from
-one law, and the synthetic table made without either, the scores of both would come from one law too: their means differ by chance alone.
+The synthetic table is fixed, and each row gets a score that does not look at the others. If training rows and held-out rows come from one
+distribution, and the synthetic table was made without either, both kinds of scores have one distribution: their means differ by chance
+alone.
 """
 
 import math
@@ -18,7 +19,7 @@ class Gap:
     Attributes
     ----------
     what : str
-        What the number is.
+        The number, in words.
     train, holdout : float
         Means over the rows of each kind.
     low, high : float
@@ -44,17 +45,17 @@ class Gap:
 
     @property
     def difference(self) -> float:
-        """That of training rows less that of held-out rows."""
+        """Value of the training rows minus value of the held-out rows."""
         return self.train - self.holdout
 
     @property
     def is_found(self) -> bool:
-        """Whether training rows are told from held-out ones: the whole interval lies on the side where a copy would move it."""
+        """Whether the whole interval lies on the side to which copies of training rows would move it."""
         return self.low > 0 if self.is_share else self.high < 0
 
 
 def gap_of_shares(what: str, train: np.ndarray, holdout: np.ndarray, confidence: float) -> Gap:
-    """Compare two samples of booleans, by Newcombe's interval [1]_ from Wilson's: it holds for few rows, and where no row is hit.
+    """Compare two samples of booleans by Newcombe's interval [1]_ from Wilson's, which holds for few rows and for shares of 0.
 
     References
     ----------
@@ -66,7 +67,6 @@ def gap_of_shares(what: str, train: np.ndarray, holdout: np.ndarray, confidence:
 
 
 def gap_of_means(what: str, train: np.ndarray, holdout: np.ndarray, confidence: float, is_share: bool) -> Gap:
-    """Compare two samples of numbers by the t interval of their means."""
     n, m = len(train), len(holdout)
     x, y = float(train.mean()), float(holdout.mean())
     apart = math.sqrt(train.var(ddof=1) / n + holdout.var(ddof=1) / m)
@@ -78,7 +78,6 @@ def gap_of_means(what: str, train: np.ndarray, holdout: np.ndarray, confidence: 
 
 
 def _wilson(hits: np.ndarray, confidence: float) -> tuple[float, float, float]:
-    """Return a share and the ends of Wilson's interval."""
     n, share, z = len(hits), float(np.mean(hits)), float(ndtri(0.5 + confidence / 2))
     middle, reach = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
     return share, (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)

@@ -1,7 +1,7 @@
-"""How much likelier what passed the door is on one of two tables.
+"""Likelihood ratios of released values between two tables.
 
-The exact values of both tables are known to who audits, and so is the law of the noise. Were they wrong, the score would be worse, and a
-bound as valid.
+The auditor knows the exact values of both tables and the distribution of the noise. If they were wrong, the score would be worse and the
+bound still valid.
 """
 
 from dataclasses import dataclass, replace
@@ -9,7 +9,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from skdpsynth.auditing._matrix_density import minus_log_density
 from skdpsynth.testing import Draw, kind_of
 
 RATIO = "the log-likelihood ratio of all that was released"
@@ -17,33 +16,27 @@ RATIO = "the log-likelihood ratio of all that was released"
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """The likelihood ratio of runs, from some runs on each of two tables.
+    """The likelihood ratio of runs, from some runs on each of two tables."""
 
-    Attributes
-    ----------
-    values, other_values : dict of ndarray
-        What the exact values were on each of the tables, in the first run that released such an array.
-    """
-
-    values: dict[tuple, np.ndarray]
+    values: dict[tuple, np.ndarray]  # exact values in the first run that released such an array
     other_values: dict[tuple, np.ndarray]
 
     @classmethod
     def of(cls, runs: list[list[Draw]], other_runs: list[list[Draw]]) -> "Likelihood":
-        """Return that of the draws of some runs on each table."""
         return cls(_values_of(runs), _values_of(other_runs))
 
     def ratio(self, draws: list[Draw]) -> float:
-        """Return the logarithm of the likelihood of the neighbor over that of the first table (nearly, of three columns and more)."""
+        """Return the log-likelihood of the neighbor over that of the first table (approximate from three columns on)."""
         ratio = 0.0
         for key, draw in _by_key(draws).items():
             if key in self.values and key in self.other_values:
-                ratio += minus_log_likelihood(draw, self.values[key]) - minus_log_likelihood(draw, self.other_values[key])
+                first, other = (minus_log_likelihoods(draw.answer[None], each[key], draw) for each in (self.values, self.other_values))
+                ratio += float(first[0]) - float(other[0])
         return round(ratio, 6)  # where it is as large as it can be, rounding must not tell runs apart
 
 
 def _by_key(draws: list[Draw]) -> dict[tuple, Draw]:
-    """Return what an attacker sees of draws by name, shape and how many such came before: not all need be there in every run."""
+    """Key the visible draws by name, shape and occurrence, because not every run has all of them."""
     alike: dict[tuple, list[Draw]] = {}
     for draw in independent_draws(visible_draws(draws)):
         alike.setdefault((str(draw.name), draw.values.shape), []).append(draw)
@@ -59,43 +52,32 @@ def _values_of(runs: list[list[Draw]]) -> dict[tuple, np.ndarray]:
 
 
 def visible_draws(draws: list[Draw]) -> list[Draw]:
-    """Return what an attacker sees of draws: all but what `SparseCounter` compares with a limit, whose noise is kept secret as well."""
+    """Leave out the comparisons of `SparseCounter`, whose noise stays secret."""
     return [draw for draw in draws if not str(draw.name).endswith(", queries")]
 
 
-def minus_log_likelihood(draw: Draw, values: np.ndarray) -> float:
-    """Return minus the log-likelihood of an answer, up to a constant, were these the exact values."""
-    return float(minus_log_likelihoods(draw.answer[None], values, draw)[0])
-
-
 def minus_log_likelihoods(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
-    """Return the same of each of some answers that came from the noise of a draw."""
+    """Return minus the log-likelihoods of several answers with the noise of one draw."""
     if "MatrixLaplace" in kind_of(draw.noise):
         return minus_log_density((answers - values) / noise_scales(draw))
-    each = _minus_log_likelihood_by_value(answers, values, draw).reshape(len(answers), -1)
+    each = minus_log_likelihood_by_value(answers, values, draw).reshape(len(answers), -1)
     return (np.max if "SupNorm" in kind_of(draw.noise) else np.sum)(each, axis=1, initial=0.0)
 
 
-def minus_log_likelihood_by_value(draw: Draw, values: np.ndarray) -> np.ndarray:
-    """Return minus the log-likelihood of each value of an answer by itself, up to a constant."""
-    return _minus_log_likelihood_by_value(draw.answer, values, draw)
-
-
-def _minus_log_likelihood_by_value(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
+def minus_log_likelihood_by_value(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
     off = np.abs(answers - values).astype(float) / noise_scales(draw)
     return off**2 / 2 if "Gaussian" in kind_of(draw.noise) else off
 
 
 def noise_scales(draw: Draw) -> np.ndarray:
-    """Return the scale of the noise of each value."""
     return np.maximum(np.asarray(draw.noise.scale, dtype=float), 1e-9)
 
 
 def independent_draws(draws: list[Draw]) -> list[Draw]:
-    """Return draws whose noise is independent: sums that share noise are solved for the nodes that they are sums of.
+    """Return draws with independent noise, solving sums that share noise for their nodes.
 
-    A counter releases at each time a signed sum of nodes, whose noise is drawn once. Where there are as many sums as nodes, the nodes are a
-    function of what was released, and it of them: their likelihoods are those of all that was released. Elsewhere nothing is changed.
+    A counter releases at each time a signed sum of nodes, whose noise is drawn once. If there are as many sums as nodes, each determines
+    the other, so the likelihoods of the nodes are those of everything released. Otherwise the draws are returned unchanged.
     """
     shared = [draw for draw in draws if draw.nodes]
     if not shared or any(draw.answer.shape != shared[0].answer.shape or draw.noise != shared[0].noise for draw in shared):
@@ -103,21 +85,58 @@ def independent_draws(draws: list[Draw]) -> list[Draw]:
     solution = _solution(tuple(draw.nodes for draw in shared))
     if solution is None:
         return draws
-    answers, values = (np.rint(np.tensordot(solution, np.array(sums, dtype=float), 1)) for sums in _sums_of(shared))
+    sums = [draw.answer for draw in shared], [draw.values for draw in shared]
+    answers, values = (np.rint(np.tensordot(solution, np.array(each, dtype=float), 1)) for each in sums)
     nodes = [replace(shared[0], answer=answer, values=value, nodes=()) for answer, value in zip(answers, values, strict=True)]
     return [*(draw for draw in draws if not draw.nodes), *nodes]
 
 
-def _sums_of(draws: list[Draw]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    return [draw.answer for draw in draws], [draw.values for draw in draws]
-
-
 @lru_cache(maxsize=64)
 def _solution(sums: tuple[tuple[tuple[str, int], ...], ...]) -> np.ndarray | None:
-    """Return the matrix that makes nodes of their signed sums; None where there is none."""
+    """Return the matrix that recovers nodes from their signed sums, or None."""
     places = {name: place for place, name in enumerate(dict.fromkeys(name for nodes in sums for name, _ in nodes))}
     signs = np.zeros((len(sums), len(places)))
     for row, nodes in enumerate(sums):
         for name, sign in nodes:
             signs[row, places[name]] = sign
     return np.linalg.pinv(signs) if np.linalg.matrix_rank(signs) == len(places) else None
+
+
+_NODES, _WEIGHTS = np.polynomial.laguerre.laggauss(40)
+_AT_ONCE = 1 << 12  # matrices: the scratch stays in cache
+
+
+def minus_log_density(Z: np.ndarray) -> np.ndarray:
+    """Return minus the log-density, up to a constant, of noise of scale 1 at each matrix of a stack (k, m, m).
+
+    For m of 3 and more the nuclear norm approximates it, with a small error where it is large. For m of 2, write (x, y, t) for the matrix
+    [[t + x, y], [y, t - x]]: positive semidefinite matrices are a cone of slope 1 over the plane of x and y. The difference of two Wishart
+    matrices of density exp(-tr W) on it has at Z the integral of exp(-tr V - tr(V - Z)) over the V in both the cone and the cone shifted to
+    Z: at height h a lens, of discs of radius h and h - t whose centers are sqrt(x^2 + y^2) apart.
+    """
+    if Z.shape[-1] != 2:
+        return np.abs(np.linalg.eigvalsh(Z)).sum(axis=-1)
+    across, t = np.hypot((Z[:, 0, 0] - Z[:, 1, 1]) / 2, Z[:, 0, 1]), np.abs(Z[:, 0, 0] + Z[:, 1, 1]) / 2
+    out = 2 * t - np.log(np.pi / 32)  # inside the cone the integral is over the shifted cone
+    beside = np.flatnonzero(across > t)
+    for start in range(0, len(beside), _AT_ONCE):
+        some = beside[start : start + _AT_ONCE]
+        areas = _lenses(across[some], t[some], _NODES[:, None] / 4)
+        out[some] = 2 * across[some] - np.log(np.maximum(_WEIGHTS @ areas / 4, 1e-300))
+    return out
+
+
+def _lenses(across: np.ndarray, t: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Return the area that two discs share at a height above the one at which they touch.
+
+    Each side of their chord is a segment of area ``r**2 (angle - sin(angle) cos(angle))``, with the angle from the center to an end.
+    """
+    half_chord = np.sqrt(above * (across + above) * (across - t) * (across + t)) / across
+    first, second = (across + t) / 2 + above, (across - t) / 2 + above  # radii; the discs cross, as abs(first - second) = t < across
+    from_first = (across**2 + first**2 - second**2) / (2 * across)
+    return _segment(half_chord, from_first) + _segment(half_chord, across - from_first)
+
+
+def _segment(half_chord: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    angle = np.arctan2(half_chord, distance)
+    return (half_chord**2 + distance**2) * angle - half_chord * distance

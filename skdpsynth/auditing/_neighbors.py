@@ -1,4 +1,4 @@
-"""Pairs of neighboring tables: which are, and which lose most."""
+"""Neighboring tables: checks, and the pairs that lose most."""
 
 import math
 from collections import Counter
@@ -24,17 +24,16 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     """Return two neighboring tables at which an estimator of this package loses most, or nearly.
 
     Half of the rows lie at the lower bounds (or first levels) and half at the upper ones. One row is replaced, or left out, under the
-    estimator's `neighboring`: of some opposite rows, those are taken whose releases the noise hides least, by the exact change of each
-    value that passes the door. All is made from public facts: bounds, levels, `n`.
+    estimator's `neighboring`. Among some opposite rows, it takes those whose releases the noise hides least, by the exact change of each
+    released value. All is made from public facts: bounds, levels, `n`.
 
     Parameters
     ----------
     estimator : private estimator or counter
         Of this package, or derived from its bases; with public bounds and levels, and no seed. A counter that has counted nothing.
     n : int
-        Rows of the first table, or steps of the stream (at most its horizon); at least 2. What is released does not depend on it much;
-        clipping of noisy counts at 0 plays no part
-        where there are many times 1 / epsilon.
+        Rows of the first table, or steps of the stream (at most its horizon); at least 2. Releases do not depend on it much; clipping of
+        noisy counts at 0 plays no part if it is many times 1 / epsilon.
     n_features : int, default=None
         None: as many as the bounds or the schema have, or else as the estimator was fitted with; 1 if neither tells (for
         `LatentFactorSynthesizer` 2, one pair).
@@ -42,9 +41,8 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     Returns
     -------
     X, X_neighbor : ndarray of shape (n, n_features), or a data frame
-        For a counter events, an integer array of shape (n, n_counters). A frame where columns have names: of pandas, or else of polars or
-        pyarrow, whichever is installed. Under "add_or_remove_one" the
-        second has n - 1 rows.
+        For a counter, events: an integer array of shape (n, n_counters). A data frame if columns have names: of pandas, or else of polars
+        or pyarrow, whichever is installed. Under "add_or_remove_one" the second has n - 1 rows.
 
     Raises
     ------
@@ -81,7 +79,7 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
 
 
 def _worst(mechanism: Any, pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the pair at which most is lost, or nearly."""
+    """Return the pair with the largest loss."""
     best: tuple[float, Any, Any] | None = None
     n_releases = None
     for pair in pairs:
@@ -94,9 +92,9 @@ def _worst(mechanism: Any, pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
-    """Return what so many releases lose between two tables: epsilon of pure noise, and mu of Gaussian noise.
+    """Return the loss of the first `until` releases between two tables: epsilon of pure noise plus mu of Gaussian noise.
 
-    The same answers come out on both, so that later releases, which may depend on them, ask the same.
+    Both tables get the same answers, so later releases, which may depend on them, ask the same.
     """
     losses = []
     for _ in range(_REPEATS):
@@ -111,7 +109,7 @@ def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
 
 
 def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
-    """Refuse tables that are one table, or of two kinds, or no neighbors under the relation of a mechanism, where it says one."""
+    """Refuse equal tables, tables of different types, and tables that are no neighbors under the relation of the mechanism."""
     if X is X_neighbor:
         raise ValueError("X_neighbor must be a table of its own, but is X itself; copy X before you change a row.")
     if isinstance(mechanism, CountingMechanism):
@@ -144,7 +142,7 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
 
 
 def _columns(X: Any, name: str) -> list | None:
-    """Return names and dtypes of the columns of a data frame, and which package it is of; None of what is no frame."""
+    """Return the library, names and dtypes of a data frame, or None for an array."""
     if column_names(X, name) is None:
         return None
     frame = eager_frame(X, name)
@@ -152,7 +150,7 @@ def _columns(X: Any, name: str) -> list | None:
 
 
 def _rows_of(X: Any, name: str) -> list[tuple]:
-    """Return the rows of a table in memory as tuples that can be counted."""
+    """Return the rows of a table in memory as hashable tuples."""
     table = as_array(X, object) if column_names(X) is None else np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=object)
     if table.ndim != 2:
         raise ValueError(
@@ -162,7 +160,7 @@ def _rows_of(X: Any, name: str) -> list[tuple]:
 
 
 def _is_missing(cell: Any) -> bool:
-    """Whether a cell is unequal to itself, as NaN is, or cannot say whether it is, as pandas' NA."""
+    """Whether a cell is NaN or pandas' NA."""
     try:
         return bool(cell != cell)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon from one fit, of a table in which each of many rows is there or not by a coin."""
+"""Lower bounds on epsilon from one fit of a table with random canaries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,9 @@ from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.auditing._audit import check_confidence, claimed_privacy, clone_for_audit, ledger_mu
+from skdpsynth.auditing._bounds import lower_epsilon_of_one_run, lower_mu_of_one_run
 from skdpsynth.auditing._canaries import CanarySlots
 from skdpsynth.auditing._likelihood import minus_log_likelihood_by_value, visible_draws
-from skdpsynth.auditing._one_run_bounds import lower_epsilon_of_one_run, lower_mu_of_one_run
 from skdpsynth.auditing._outputs import run
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
 from skdpsynth.privacy import SecureBits
@@ -48,18 +48,17 @@ def audit_one_run(
     canaries : array-like or data frame of shape (n_canaries, n_features)
         Rows that are in the table where their coin says so.
     others : array-like or data frame of shape (n_canaries, n_features), default=None
-        Rows that are in the table where the coin says that the canary is not: for the relation "replace_one". None: nothing is, for
-        "add_or_remove_one".
+        Rows that replace the canaries whose coin leaves them out, under "replace_one". None: no row does, under "add_or_remove_one".
     score : callable, default=None
-        Maps what came out, a fitted estimator or what the function returned, to an array of shape (n_canaries,): the larger, the likelier
-        is the canary in the table. The half of the canaries with the most extreme scores is guessed. None: the likelihood ratio of each
-        canary in what passed the door of this package; those are guessed that promise the largest bound.
+        Maps a fitted estimator, or the result of the function, to an array of shape (n_canaries,): the larger, the likelier is the canary
+        in the table. The half of the canaries with the most extreme scores is guessed. None: the likelihood ratio of each canary in the
+        releases of this package; those are guessed that promise the largest bound.
     n_fits : int, default=1
         Fits, each with coins of its own, from 1 to 1,000,000. More of them show more.
     confidence : float, default=0.99
         The least probability that both lower bounds of the result hold.
     epsilon, delta : float, default=None
-        What is promised. None: what the estimator's parameters say; a function must be told, and has delta 0 if not.
+        The promise. None: the estimator's parameters. For a function `epsilon` must be given; its delta is 0 by default.
     random_state : int, RandomState or None, default=None
         For the coins, never for noise.
 
@@ -146,7 +145,7 @@ def audit_one_run(
 
 
 def _scores(score: Any, outcome: Any, n: int) -> np.ndarray:
-    """Return places among the scores of a caller, half of them above 0: ties are broken by the number of the canary, not by its coin."""
+    """Turn the caller's scores into centered ranks; ties are broken by the number of the canary, not by its coin."""
     scores = np.asarray(score(outcome), dtype=float)
     if scores.shape != (n,) or np.isnan(scores).any():
         raise ValueError(f"score must return a number for each of {n} canaries, got {short_repr(scores)}; see isolated_canaries.")
@@ -154,14 +153,14 @@ def _scores(score: Any, outcome: Any, n: int) -> np.ndarray:
 
 
 def _largest(sizes: np.ndarray, number: int) -> np.ndarray:
-    """Return which are the so many largest."""
+    """Mark the `number` largest sizes."""
     chosen = np.zeros(len(sizes), dtype=bool)
     chosen[np.argsort(-sizes, kind="stable")[:number]] = True
     return chosen
 
 
 def _guess_mask(ratios: np.ndarray, alpha: float) -> np.ndarray:
-    """Return which coins to guess: if each ratio is what it seems, with these the bound is expected to be largest."""
+    """Choose the coins whose guesses promise the largest bound, if each ratio is correct."""
     order = np.argsort(-np.abs(ratios), kind="stable")
     expected = np.cumsum(1 / (1 + np.exp(-np.abs(ratios[order]))))
     numbers = np.unique(np.geomspace(1, len(ratios), 60).astype(int))
@@ -170,11 +169,11 @@ def _guess_mask(ratios: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def _ratios(draws: list[Draw], mechanism: Any, slots: CanarySlots) -> np.ndarray:
-    """Return the log-likelihood ratio of each canary, from the released numbers that it alone moves.
+    """Return the log-likelihood ratio of each canary from the released numbers that it alone moves.
 
-    Whose numbers those are is found by letting the same answers come out on other tables: with all canaries in, with none, and for each
-    binary digit with those whose number has it. A number that one canary alone moves is then as with all, or as with none, and which it is
-    spells the number of the canary. All of it is public: answers, and rows that are made up.
+    The owners of numbers are found by replaying the same answers on other tables: with all canaries, with none, and for each binary digit
+    with those whose number has it. A number that one canary alone moves then equals its value with all or with none, and these digits spell
+    the number of the canary. All of this is public: answers, and rows that are made up.
     """
     if not draws:
         raise ValueError("score must be given where nothing passes the door of this package, got None; give a function of what came out.")
@@ -196,7 +195,8 @@ def _ratios(draws: list[Draw], mechanism: Any, slots: CanarySlots) -> np.ndarray
         owners = sum(part[alone].astype(int) << digit for digit, part in enumerate(parts))
         known = np.asarray(owners) < slots.n
         cells, shape = moved[alone][known], draw.answer.shape
-        gain = minus_log_likelihood_by_value(draw, low.reshape(shape)) - minus_log_likelihood_by_value(draw, high.reshape(shape))
+        low_loss, high_loss = (minus_log_likelihood_by_value(draw.answer, exact.reshape(shape), draw) for exact in (low, high))
+        gain = low_loss - high_loss
         np.add.at(ratios, np.asarray(owners)[known], gain.ravel()[cells])
     return ratios
 

@@ -1,4 +1,4 @@
-"""What an attacker sees of one run, as numbers: all that passed the door, and all that was fitted."""
+"""Outputs of one run that an attacker sees, as numbers."""
 
 import inspect
 import warnings
@@ -23,22 +23,10 @@ _IGNORED_ATTRIBUTES = {"accountant_", "accountant", "random_state"}  # what was 
 
 
 def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | None = None) -> tuple[Any, list[Draw]]:
-    """Run a mechanism on a table with fresh noise; return what came out, and what passed the door.
+    """Run a mechanism with fresh noise; return its outcome and its releases.
 
-    Parameters
-    ----------
-    mechanism : estimator or callable
-    X : table
-    answers : list of Draw, default=None
-        Where given, these come out of the door again, in place of fresh ones.
-    until : int, default=None
-        Where given, the run ends once so many answers have passed: what follows is post-processing.
-
-    Returns
-    -------
-    outcome : object
-        A fitted estimator, or what the callable returned; None of a run that ended before.
-    draws : list of Draw
+    With `answers`, these are released again. With `until`, the run ends after so many releases, because the rest is post-processing; its
+    outcome is then None.
     """
     outcome = None
     with warnings.catch_warnings(), watch_releases(answers, until) as door, suppress(StopRun):
@@ -48,13 +36,13 @@ def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | 
 
 
 def probe_runs(mechanism: Any, X: Any) -> tuple[Any, list[list[Draw]]]:
-    """Return what came out of the first of some runs, and what passed the door in each."""
+    """Return the outcome of one run, and the releases of several."""
     outcome, draws = run(mechanism, X)
     return outcome, [draws, *(run(mechanism, X)[1] for _ in range(_TRIED - 1))]
 
 
 def visible_numbers(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
-    """Return all numbers of a run that can be seen, by where they are."""
+    """Return all visible numbers of a run by their place."""
     seen = {f"{draw.name!r} as released ({place})": np.ravel(draw.answer).astype(float) for place, draw in enumerate(visible_draws(draws))}
     if not hasattr(outcome, "fit"):
         seen.update(_numbers("output", outcome, 0))
@@ -72,7 +60,7 @@ def visible_numbers(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
 
 
 def _sample(outcome: Any) -> Any:
-    """Return some rows of a synthesizer, also of one that must be told how many."""
+    """Sample some rows, also if the number of rows must be given."""
     try:
         inspect.signature(outcome.sample).bind()
     except TypeError:
@@ -81,7 +69,6 @@ def _sample(outcome: Any) -> Any:
 
 
 def _visible_attributes(estimator: Any) -> dict[str, Any]:
-    """Return what an estimator holds and shows."""
     is_stream = hasattr(estimator, "partial_fit")  # whose open block is as secret as the data
     return {
         name: value
@@ -91,7 +78,7 @@ def _visible_attributes(estimator: Any) -> dict[str, Any]:
 
 
 def _estimators(outcome: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what was fitted, and the estimators within it, also among its parameters, as in a Pipeline: each once, by where it is."""
+    """Yield the fitted estimator and all estimators nested in it, each once, with its path."""
     met: set[int] = set()
     waiting: list[tuple[str, Any]] = [("", outcome)]
     while waiting:
@@ -111,7 +98,7 @@ def _estimators(outcome: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _numbers(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the numbers within a value; of words, a number that tells them apart."""
+    """Yield the numbers within a value; words become checksums."""
     if isinstance(value, bool | int | float | np.number | np.bool_):
         yield name, np.array([float(value)])
     elif isinstance(value, str):
@@ -140,7 +127,7 @@ def _numbers_within(name: str, value: Any, depth: int) -> Iterator[tuple[str, np
 
 
 def _numbers_per_place(sizes: dict[str, int]) -> dict[str, int]:
-    """Return how many numbers of each place are looked at: small places in full, so that no large one hides what is beside it."""
+    """Return how many numbers of each place to use: small places whole, so that a large one does not hide them."""
     shares, room = dict.fromkeys(sizes, 0), _MOST
     for place, name in enumerate(sorted(sizes, key=sizes.__getitem__)):
         shares[name] = min(sizes[name], room // (len(sizes) - place))
@@ -150,25 +137,14 @@ def _numbers_per_place(sizes: dict[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How a run becomes a vector: numbers by their place, how many there are at each place, and the likelihood ratio of what was released.
+    """The layout of a run as a vector: numbers by place, their counts, and the likelihood ratio of the releases."""
 
-    Attributes
-    ----------
-    sizes : dict of str to int
-        How many numbers of each place are taken.
-    likelihood : Likelihood
-        From some runs on each of the tables: the score that tells the tables apart best.
-    until : int or None
-        Where given, a run ends once so many answers have passed the door, and is nothing but its likelihood ratio.
-    """
-
-    sizes: dict[str, int]
-    likelihood: Likelihood
-    until: int | None = None
+    sizes: dict[str, int]  # numbers taken from each place
+    likelihood: Likelihood  # the score that tells the tables apart best
+    until: int | None = None  # if given, a run ends after so many releases, and only its likelihood ratio counts
 
     @classmethod
     def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
-        """Return the layout that serves two tables, from some runs on each."""
         (first, runs), (second, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
         sizes: dict[str, int] = {}
         for seen in (visible_numbers(first, runs[0]), visible_numbers(second, other_runs[0])):
@@ -182,7 +158,7 @@ class Layout:
 
     @classmethod
     def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
-        """Return the layout that looks at nothing but what passes the door."""
+        """Return the layout that looks at releases only."""
         (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
         if not any(runs):
             raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
@@ -190,12 +166,11 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """What each number of a vector is."""
         numbers = [f"{name}[{i}]" if size > 1 else name for name, size in self.sizes.items() for i in range(size)]
         return [*numbers, *(f"the length of {name}" for name in self.sizes), RATIO]
 
     def vector(self, outcome: Any, draws: list[Draw]) -> np.ndarray:
-        """Return a run as a vector; -inf where there is nothing."""
+        """Return a run as a vector; missing numbers become -inf."""
         seen, vector = visible_numbers(outcome, draws) if self.sizes else {}, []
         for name, size in self.sizes.items():
             numbers = np.nan_to_num(seen.get(name, np.zeros(0))[:size], nan=-np.inf)

@@ -1,30 +1,29 @@
-"""What an audit found."""
+"""Results of audits."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.auditing._bounds import lower_epsilon
-from skdpsynth.auditing._one_run_bounds import lower_epsilon_of_one_run
+from skdpsynth.auditing._bounds import lower_epsilon, lower_epsilon_of_one_run
 
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit found.
+    """Result of an audit: lower bounds on epsilon and mu beside the promise.
 
     Attributes
     ----------
     epsilon_lower : float
-        Lower bound on the true epsilon (at the delta that was promised) for this pair of tables, so for all tables.
+        Lower bound on the true epsilon (at the promised delta) for this pair of tables, and so for all tables.
     mu_lower : float
         Lower bound on mu of Gaussian differential privacy.
     epsilon, delta : float
-        What the mechanism promised.
+        The promise of the mechanism.
     mu : float or None
-        What its ledger promises in Gaussian terms; None where not all of its noise is Gaussian.
+        The promise of its ledger in Gaussian terms; None if not all of its noise is Gaussian.
     confidence : float
-        With at least this probability both lower bounds hold.
+        The least probability that both lower bounds hold.
     event : str
         The rule by which the tables were guessed, in words. It was chosen on runs that were not counted.
     n_trials : int
@@ -61,7 +60,7 @@ class AuditResult:
 
     @property
     def epsilon_most(self) -> float:
-        """The most that so many runs could have shown: had every guess been right."""
+        """The bound on epsilon if every guess had been right: the most that so many runs can show."""
         alpha = EPSILON_SHARE[self.mu is not None] * (1 - self.confidence)
         if self.is_one_run:
             return lower_epsilon_of_one_run(self.n_runs, self.n_runs, self.n_runs, self.delta, alpha)
@@ -69,21 +68,11 @@ class AuditResult:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the promise is refuted: a lower bound lies above it. Of sound mechanisms too, in ``1 - confidence`` of audits at most."""
+        """Whether a lower bound exceeds the promise, which happens to sound mechanisms in at most ``1 - confidence`` of audits."""
         return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the bounds beside what is promised. Needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            None: a new figure.
-
-        Returns
-        -------
-        figure : matplotlib Figure
-        """
+        """Draw the bounds beside the promise, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
         from skdpsynth.plotting import AuditDisplay
 
         return AuditDisplay.from_results(self).plot(ax).figure_
@@ -115,4 +104,4 @@ class AuditResult:
 
 
 EPSILON_SHARE = {False: 0.9, True: 0.1}
-"""Of the chance to err, what goes to the bound on epsilon; the rest to that on mu, which gets most where the ledger promises a mu."""
+"""Share of the error probability for the bound on epsilon; most of it goes to the bound on mu if the ledger promises a mu."""

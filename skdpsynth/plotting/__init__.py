@@ -1,4 +1,4 @@
-"""Pictures of what was released, in the convention of scikit-learn's displays: ``from_...`` computes, ``plot`` draws."""
+"""Displays of released results, in scikit-learn's convention: ``from_...`` computes, ``plot`` draws."""
 
 from skdpsynth.plotting._audit import AuditDisplay
 from skdpsynth.plotting._budget import BudgetDisplay

@@ -1,11 +1,13 @@
-"""The picture of audits: lower bounds beside what is promised."""
+"""Display of audits."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from skdpsynth._validation import short_repr
 from skdpsynth.plotting._display import QUIET, SYNTHETIC, WARNING, Display, headline, panels, shorten, tidy
 
 
+@dataclass(eq=False, repr=False)
 class AuditDisplay(Display):
     """Lower bounds of audits, each as a share of what is promised: a line that reaches beyond 1 refutes its promise.
 
@@ -36,8 +38,7 @@ class AuditDisplay(Display):
     >>> figure = AuditDisplay.from_results({"PSMM": result}).plot().figure_
     """
 
-    def __init__(self, results: Any) -> None:
-        self.results = results
+    results: Any
 
     @classmethod
     def from_results(cls, results: Any) -> Self:
@@ -98,7 +99,7 @@ class AuditDisplay(Display):
 
 
 def _measure_of(result: Any) -> tuple[float, float, float | None, str]:
-    """Return a bound, what is promised, the most that could have been shown of it (None: not known), and its letter."""
+    """Return the bound, the promise, the largest bound that could have been shown (None: unknown), and the letter."""
     if result.mu is None:
         return result.epsilon_lower, result.epsilon, result.epsilon_most, "ε"
     return result.mu_lower, result.mu, None, "μ"

@@ -1,7 +1,8 @@
-"""A picture of a budget: what was spent on what, and what remains."""
+"""Display of a privacy budget."""
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Self
 
 from skdpsynth._validation import check_attributes
@@ -11,8 +12,9 @@ _MOST = 12  # lines
 _MOST_OF_GROUP = 4  # a stream has a part for each of its blocks
 
 
+@dataclass(eq=False, repr=False)
 class BudgetDisplay(Display):
-    """What a privacy budget was spent on, and what remains of it.
+    """The expenses of a privacy budget, and the rest.
 
     Make it by `from_accountant`. A ledger tells nothing of the rows, so the picture is public.
 
@@ -52,17 +54,14 @@ class BudgetDisplay(Display):
     >>> figure = display.plot().figure_
     """
 
-    def __init__(
-        self, names: Any, epsilons: Any, noises: Any, epsilon: Any, delta: Any, spent: Any, spent_delta: Any, relation: str = "replace_one"
-    ) -> None:
-        self.names = names
-        self.epsilons = epsilons
-        self.noises = noises
-        self.epsilon = epsilon
-        self.delta = delta
-        self.spent = spent
-        self.spent_delta = spent_delta
-        self.relation = relation
+    names: Any
+    epsilons: Any
+    noises: Any
+    epsilon: Any
+    delta: Any
+    spent: Any
+    spent_delta: Any
+    relation: str = "replace_one"
 
     @classmethod
     def from_accountant(cls, accountant: Any) -> Self:
@@ -122,7 +121,7 @@ class BudgetDisplay(Display):
         return self._remember_axes(axes)
 
     def _lines(self) -> list[tuple[str, float, str | None]]:
-        """Return (name, epsilon, noise) of the lines, the small ones joined where they are too many."""
+        """Return (name, epsilon, noise) of each line, joining the small ones if there are too many."""
         lines = list(zip(self.names, self.epsilons, self.noises, strict=True))
         if len(lines) <= _MOST:
             return lines

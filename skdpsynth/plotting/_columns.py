@@ -1,4 +1,4 @@
-"""Columns of tables as shares of their rows: what pictures of samples draw."""
+"""Columns of tables as shares of their rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import MICROSECONDS, Continuous, Nominal, Schema, Times, as_nullable
+from skdpsynth.plotting._display import PALE, POSITIVE, QUIET, SYNTHETIC, share, shorten, tidy
 from skdpsynth.tables import open_columns
 
 BINS = 24
@@ -16,39 +17,25 @@ _OTHER = "(other)"
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of one or two tables, as shares of all rows.
-
-    Attributes
-    ----------
-    name : Any
-    kind : Kind
-        What the schema says, or what the synthetic rows showed.
-    edges : ndarray of shape (n_parts + 1,) or None
-        Where numbers or times are cut; times as datetime64.
-    levels : tuple
-        Of a column of levels, in the order in which they are drawn; else empty.
-    shares : ndarray of shape (n_tables, n_parts)
-        Of the rows of each table; with `missing` they sum to 1.
-    missing : ndarray of shape (n_tables,)
-    """
+    """One column of one or two tables, as shares of all rows."""
 
     name: Any
-    kind: Any
-    edges: Any
-    levels: tuple
-    shares: np.ndarray
-    missing: np.ndarray
+    kind: Any  # from the schema, or inferred from synthetic rows
+    edges: Any  # (n_parts + 1,), cuts of numbers or of times as datetime64; else None
+    levels: tuple  # in drawing order; empty for numbers
+    shares: np.ndarray  # (n_tables, n_parts); with `missing` they sum to 1
+    missing: np.ndarray  # (n_tables,)
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedColumn:
-    """A column of each table as numbers of parts, -1 where missing."""
+    """A column, and its cells in each table as numbers of parts, -1 where missing."""
 
     column: Column
     codes: list[np.ndarray]
 
     def joint(self, other: "EncodedColumn") -> np.ndarray:
-        """Return the shares of pairs of parts, shape (n_tables, n_parts, n_parts of the other), of the rows that have both."""
+        """Return shares of pairs of parts, (n_tables, n_parts, n_parts of the other), among rows that have both."""
         shape = self.column.shares.shape[1], other.column.shares.shape[1]
         out = np.zeros((len(self.codes), *shape))
         for table, (a, b) in enumerate(zip(self.codes, other.codes, strict=True)):
@@ -59,7 +46,7 @@ class EncodedColumn:
 
 
 def read_columns(tables: list[tuple[str, Any]], schema: Schema) -> list[list[np.ndarray]]:
-    """Return the columns of tables by the schema; every cell may be missing, so that a missing one is no midpoint and no first level."""
+    """Read the columns of tables by a nullable schema, so that a missing cell is neither a midpoint nor a first level."""
     schema = Schema({name: as_nullable(kind) for name, kind in schema.items()})
     read = [open_columns(X, schema, name).collected() for name, X in tables]
     for (name, _), columns in zip(tables, read, strict=True):
@@ -69,7 +56,7 @@ def read_columns(tables: list[tuple[str, Any]], schema: Schema) -> list[list[np.
 
 
 def coded(name: Any, kind: Any, values: list[np.ndarray]) -> EncodedColumn:
-    """Return a column of some tables with the parts that it is drawn in, by their common range within the bounds of the schema."""
+    """Divide a column into the parts to draw, by its common range in all tables."""
     if isinstance(kind.coded, Continuous):
         return _encode_numbers(name, kind, values)
     return _encode_levels(name, kind, values)
@@ -87,7 +74,7 @@ def _encode_numbers(name: Any, kind: Any, values: list[np.ndarray]) -> EncodedCo
 
 
 def _edges(low: float, high: float, whole: bool) -> np.ndarray:
-    """Return where to cut a range: between whole numbers, if all are whole."""
+    """Return where to cut a range: between whole numbers if it holds only those."""
     if not whole:
         return np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
     step = 1 if high - low < _MOST_VALUES else int(np.ceil((high - low + 1) / BINS))
@@ -95,7 +82,7 @@ def _edges(low: float, high: float, whole: bool) -> np.ndarray:
 
 
 def _as_times(edges: np.ndarray, kind: Any) -> np.ndarray:
-    """Return edges in units since the lower bound as datetime64, where the column is one of times."""
+    """Turn edges, in units since the lower bound, into datetime64 for a column of times."""
     if not isinstance(kind, Times):
         return edges
     unit = MICROSECONDS[kind.resolution]
@@ -107,7 +94,7 @@ def _encode_levels(name: Any, kind: Any, values: list[np.ndarray]) -> EncodedCol
     codes = [np.where(column < n_levels, column, -1).astype(np.int64) for column in values]
     levels = tuple(map(str, kind.levels))
     if n_levels > _MOST_LEVELS:
-        # By the first table alone, which is synthetic: what stands in a picture shall not be chosen by the other.
+        # The first table, which is synthetic, alone decides: real rows must not choose what a picture shows.
         counts = np.bincount(codes[0][codes[0] >= 0], minlength=n_levels)
         kept = np.argsort(-counts, kind="stable")[: _MOST_LEVELS - 1]
         kept = kept if isinstance(kind, Nominal) else np.sort(kept)
@@ -121,3 +108,101 @@ def _make_column(name: Any, kind: Any, edges: Any, levels: tuple, codes: list[np
     shares = np.array([np.bincount(column[column >= 0], minlength=n_parts) / len(column) for column in codes])
     missing = np.array([np.mean(column < 0) for column in codes])
     return EncodedColumn(Column(name, kind, edges, levels, shares, missing), codes)
+
+
+_SMALL = 7
+
+
+def draw_marginal(ax: Any, column: Column, with_real: bool, is_narrow: bool = False) -> None:
+    """Draw the shares of a column, filled, and the real ones as an outline; a narrow panel omits the share of missing cells."""
+    (_draw_numbers if column.edges is not None else _draw_levels)(ax, column, with_real)
+    ax.set_title(shorten(column.name, 26), fontsize=8.5, loc="left")
+    if column.edges is not None and column.missing.any() and not is_narrow:
+        words = f"missing {share(column.missing[0])}" + (f" (real {share(column.missing[1])})" if with_real else "")
+        ax.set_title(words, fontsize=_SMALL, loc="right", color=QUIET)
+    ax.tick_params(labelsize=_SMALL, length=2)
+    tidy(ax)
+
+
+def _draw_numbers(ax: Any, column: Column, with_real: bool) -> None:
+    edges = _plain(column.edges)
+    ax.stairs(column.shares[0], edges, fill=True, color=SYNTHETIC, alpha=0.8, linewidth=0, label="synthetic")
+    if with_real:
+        ax.stairs(column.shares[1], edges, color="black", linewidth=1, label="real")
+    ax.set_ylim(bottom=0)
+    ax.set_ylabel("share of rows", fontsize=_SMALL)
+    ax.yaxis.set_major_formatter(_percent())
+    ax.locator_params(axis="y", nbins=4)
+    _label_times(ax, column)
+
+
+def _draw_levels(ax: Any, column: Column, with_real: bool) -> None:
+    shares, names = column.shares, [shorten(level, 16) for level in column.levels]
+    if column.missing.any():
+        shares, names = np.column_stack([shares, column.missing]), [*names, "(missing)"]
+    places = np.arange(len(names))
+    ax.barh(places, shares[0], height=0.75, color=SYNTHETIC, alpha=0.8, label="synthetic")
+    if with_real:
+        ax.barh(places, shares[1], height=0.75, fill=False, edgecolor="black", linewidth=1, label="real")
+    ax.set_yticks(places, names)
+    ax.invert_yaxis()
+    ax.set_xlabel("share of rows", fontsize=_SMALL)
+    ax.set_xlim(left=0)
+    ax.xaxis.set_major_formatter(_percent())
+    ax.locator_params(axis="x", nbins=4)
+
+
+def draw_joint(ax: Any, across: Column, up: Column, joint: np.ndarray, names_x: bool, names_y: bool, is_real: bool) -> None:
+    """Draw shares of pairs of parts as shades; `joint` is indexed by the parts of `across`, then of `up`."""
+    ax.set_facecolor("white")
+    # Square roots, so that what is rare is seen beside what is frequent.
+    x, y = _plain(_ends(across)), _plain(_ends(up))
+    ax.pcolormesh(x, y, np.sqrt(joint.T), cmap="Greys" if is_real else POSITIVE, vmin=0, rasterized=True)
+    for axis, column, is_named in (("x", across, names_x), ("y", up, names_y)):
+        if column.edges is None:
+            places = np.arange(len(column.levels))
+            labels = [shorten(level, 10) for level in column.levels] if is_named else []
+            getattr(ax, f"set_{axis}ticks")(places, labels, **({"rotation": 90} if axis == "x" else {}))
+        else:
+            _label_times(ax, column, axis)
+            ax.locator_params(axis=axis, nbins=3) if not _is_time(column) else None
+            ax.tick_params(**{f"label{'bottom' if axis == 'x' else 'left'}": is_named})
+        if is_named:
+            getattr(ax, f"set_{axis}label")(shorten(column.name, 16), fontsize=_SMALL)
+    ax.tick_params(labelsize=6, length=2)
+    for side in ax.spines.values():
+        side.set_color(PALE)
+
+
+def _ends(column: Column) -> np.ndarray:
+    return np.arange(len(column.levels) + 1) - 0.5 if column.edges is None else column.edges
+
+
+def _is_time(column: Column) -> bool:
+    return column.edges is not None and column.edges.dtype.kind == "M"
+
+
+def _plain(edges: np.ndarray) -> np.ndarray:
+    """Return edges as numbers; matplotlib has its own for times."""
+    if edges.dtype.kind != "M":
+        return edges
+    from matplotlib.dates import date2num
+
+    return date2num(edges)
+
+
+def _label_times(ax: Any, column: Column, axis: str = "x") -> None:
+    if not _is_time(column):
+        return
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    one = getattr(ax, f"{axis}axis")
+    locator = AutoDateLocator(minticks=2, maxticks=5)  # with 4 it finds no interval for 20 months, or 40 hours, and warns
+    one.set_major_locator(locator)
+    one.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def _percent() -> Any:
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: f"{100 * value:.3g} %")

@@ -1,4 +1,4 @@
-"""What all pictures share: where they are drawn, their colors, and SVG."""
+"""Base class, colors and helpers of all displays."""
 
 import copy
 import io
@@ -27,7 +27,7 @@ _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "skdpsynth", "font.family":
 
 
 class Display(ABC):
-    """A picture: computed when it is made, drawn by `plot` as often as one likes."""
+    """A picture that is computed when it is made and can be drawn any number of times."""
 
     ax_: Any
     axes_: Any
@@ -62,7 +62,7 @@ class Display(ABC):
         return text.getvalue()[text.getvalue().index("<svg") :]
 
     def _remember_axes(self, axes: Any, whole: Any = None) -> Self:
-        """Remember where it was drawn: `whole` is the one Axes that stands for all."""
+        """Set `ax_`, `axes_` and `figure_`; `whole` is the one Axes that stands for all panels."""
         self.axes_ = np.asarray(axes, dtype=object)
         self.ax_ = self.axes_.flat[0] if whole is None else whole
         self.figure_ = self.ax_.figure
@@ -70,7 +70,6 @@ class Display(ABC):
 
 
 def pyplot() -> Any:
-    """Return matplotlib.pyplot, or say how to install it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -79,20 +78,10 @@ def pyplot() -> Any:
 
 
 def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], heights: Any = None, **spacing: Any) -> tuple[Any, Any]:
-    """Return (an array of Axes, the Axes that was divided into them or None).
+    """Return an array of Axes, and the Axes that was divided into them or None.
 
-    Parameters
-    ----------
-    ax : Axes, Figure, SubFigure or None
-        None: a new figure. An Axes is taken itself, for one panel, or divided. An empty Figure takes the size of the picture.
-    shape : tuple of int
-        Rows and columns.
-    size : tuple of float
-        Inches, of a new figure.
-    heights : list of float, default=None
-        Of the rows, relative to each other. None: all alike.
-    **spacing : dict
-        What ``Figure.subplots`` takes.
+    `ax` None makes a new figure of `size` inches. An Axes is used itself for one panel, and else divided. An empty Figure takes `size`.
+    `heights` are relative heights of the rows.
     """
     if ax is not None and (isinstance(ax, type) or not (hasattr(ax, "add_subplot") or hasattr(ax, "get_subplotspec"))):
         raise TypeError(f"ax must be None, an Axes or a Figure of matplotlib, got {short_repr(ax)}; plt.subplots() makes both.")
@@ -117,7 +106,7 @@ def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], heights: 
 
 
 def headline(axes: Any, whole: Any, title: str | None, private: bool = True, pad: float = 6.0) -> None:
-    """Write a title above all panels, `pad` points above a single one; that of a picture of real rows says so first."""
+    """Write a title above all panels, `pad` points above a single one; a picture of real rows says so first."""
     words = [] if private else [NOT_PRIVATE]
     words += [title] if title else []
     if not words:
@@ -132,18 +121,40 @@ def headline(axes: Any, whole: Any, title: str | None, private: bool = True, pad
 
 
 def tidy(ax: Any) -> None:
-    """Leave the two sides of the frame that have numbers."""
+    """Hide the top and right sides of the frame."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def shorten(words: Any, longest: int = 22) -> str:
-    """Return words short enough for a tick; a dollar sign is no mathematics there."""
+    """Shorten words for a tick, and escape dollar signs, which would start mathematics."""
     text = str(words)
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return text.replace("$", r"\$")
 
 
 def share(value: float) -> str:
-    """Return a share as a percentage that is never rounded to nothing."""
+    """Format a share as a percentage that is never rounded to 0."""
     percent = 100 * value
     return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"
+
+
+def draw_mean_and_range(ax: Any, places: np.ndarray, values: np.ndarray, **style: Any) -> None:
+    """Draw the mean of the values at each place, and their range as a band; equal places are several runs."""
+    different = np.unique(places)
+    groups = [values[places == place] for place in different]
+    if max(map(len, groups)) > 1:
+        band = {"color": style["color"], "alpha": 0.18, "linewidth": 0, "zorder": 1}
+        ax.fill_between(different, [group.min() for group in groups], [group.max() for group in groups], **band)
+    ax.plot(different, [group.mean() for group in groups], **style)
+
+
+def epsilon_axis(ax: Any, epsilons: Any) -> None:
+    """Make the horizontal axis logarithmic, with a tick at each epsilon."""
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    different = np.unique(epsilons)
+    ax.set_xscale("log")
+    ax.set_xticks(different, [f"{epsilon:g}" for epsilon in different])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("epsilon")

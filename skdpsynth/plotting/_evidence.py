@@ -1,5 +1,6 @@
-"""The picture of attacks on training rows, beside the same on held-out rows."""
+"""Display of attacks on training and held-out rows."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from skdpsynth._validation import check_attributes
@@ -14,6 +15,7 @@ _WORDS = {
 _MOST_COLUMNS = 12
 
 
+@dataclass(eq=False, repr=False)
 class EvidenceDisplay(Display):
     """What attacks found out about training rows and about held-out rows: **not private**, as it was made from real rows.
 
@@ -50,10 +52,9 @@ class EvidenceDisplay(Display):
     >>> figure = display.plot().figure_
     """
 
-    def __init__(self, gaps: Any, by_column: Any, confidence: float) -> None:
-        self.gaps = gaps
-        self.by_column = by_column
-        self.confidence = confidence
+    gaps: Any
+    by_column: Any
+    confidence: float
 
     @classmethod
     def from_evidence(cls, evidence: Any) -> Self:
@@ -121,12 +122,12 @@ def _draw(ax: Any, lines: list[tuple[str, Any, bool]]) -> None:
 
 
 def _chance_interval(gap: Any) -> tuple[float, float]:
-    """Return where training rows may be, beside the held-out ones, so that the interval of the difference holds 0."""
+    """Return where training rows may lie, around the held-out ones, for the interval of the difference to hold 0."""
     return max(0.0, gap.holdout - (gap.high - gap.difference)), gap.holdout + (gap.difference - gap.low)
 
 
 def _ends(lines: list[tuple[str, Any, bool]]) -> tuple[float, float]:
-    """Return the ends of an axis from a little below 0, so that points at 0 are seen whole."""
+    """Start the axis slightly below 0, so that points at 0 are seen whole."""
     most = max(max(gap.train, _chance_interval(gap)[1]) for _, gap, _ in lines)
     return -0.03 * most, 1.06 * most or 1.0
 

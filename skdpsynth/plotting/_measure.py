@@ -1,21 +1,24 @@
-"""Pictures of private measures: densities, cells, atoms, and signed measures beside the nearest probability."""
+"""Display of private measures."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._validation import check_attributes, check_choice, short_repr
-from skdpsynth.plotting._cells import cell_corners, density_steps, mass_grid, probability_steps
+from skdpsynth.measures import BinaryPartition, Lattice
 from skdpsynth.plotting._display import POSITIVE, SECOND, SIGNED, SYNTHETIC, Display, headline, panels, shorten, tidy
 
 _MOST_DRAWN = 1500  # cells that are drawn one by one; of more, a grid
 _MOST_EDGED = 400
 _MOST_WHOLE = 2000  # whole numbers that have a step each
 _MOST_VECTORS = 100  # shapes; more are pixels, or a file of SVG would grow with them
+_AT_ONCE = 1 << 14  # cells
 _LARGEST = 160.0  # area of an atom, in points squared
 
 
+@dataclass(eq=False, repr=False)
 class MeasureDisplay(Display):
     """A measure on cells: a density on one axis, cells or atoms on two; of a signed mechanism, beside what was released first.
 
@@ -59,14 +62,13 @@ class MeasureDisplay(Display):
     >>> figure = display.plot().figure_
     """
 
-    def __init__(self, weights: Any, low: Any, high: Any, ends: Any, names: Any, signed: Any = None, whole: bool = False) -> None:
-        self.weights = weights
-        self.low = low
-        self.high = high
-        self.ends = ends
-        self.names = names
-        self.signed = signed
-        self.whole = whole
+    weights: Any
+    low: Any
+    high: Any
+    ends: Any
+    names: Any
+    signed: Any = None
+    whole: bool = False
 
     @classmethod
     def from_estimator(cls, estimator: Any, features: Any = None) -> Self:
@@ -190,7 +192,7 @@ class MeasureDisplay(Display):
         return image
 
     def _are_disjoint(self) -> bool:
-        """Whether the cells are those of a measure on two columns, no marginal: then their areas add up to that of the bounds at most."""
+        """Whether the cells are disjoint, hence not of a marginal: then their areas add up to at most that of the bounds."""
         area = np.prod(self.high - self.low, axis=1).sum()
         return bool(area <= np.prod(np.ptp(self.ends, axis=1)) * (1 + 1e-9))
 
@@ -223,7 +225,7 @@ class MeasureDisplay(Display):
 
 
 def _scale(shades: list[np.ndarray]) -> dict[str, Any]:
-    """Return colors and their limits for all panels: white is 0."""
+    """Return one color scale for all panels, with white at 0."""
     most = max(np.abs(values).max() for values in shades) or 1.0
     if min(values.min() for values in shades) < 0:
         return {"cmap": SIGNED, "vmin": -most, "vmax": most}
@@ -231,7 +233,7 @@ def _scale(shades: list[np.ndarray]) -> dict[str, Any]:
 
 
 def _places(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Return (lower corners, upper corners, box) of cells; corners of a point are equal."""
+    """Return lower corners, upper corners and box of cells; both corners of a point are equal."""
     corners = cell_corners(partition, cells, levels)
     if corners is not None:
         return *corners, getattr(partition, "partition", partition).box
@@ -250,7 +252,6 @@ def _names(owner: Any, n_features: int) -> list[Any]:
 
 
 def _feature_places(features: Any, names: list[Any]) -> list[int]:
-    """Return the places of the columns to draw."""
     if features is None:
         return list(range(min(2, len(names))))
     given = features
@@ -261,3 +262,63 @@ def _feature_places(features: Any, names: list[Any]) -> list[int]:
     if not 1 <= len(places) <= 2 or not all(isinstance(place, int | np.integer) and 0 <= place < len(names) for place in places):
         raise ValueError(f"features must be one or two of the {len(names)} columns, by name or place, got {short_repr(given)}.")
     return [int(place) for place in places]
+
+
+def cell_corners(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return lower and upper corners, each (n_cells, n_features), of cells that are boxes; None for points."""
+    partition = getattr(partition, "partition", partition)  # a caller's own is guarded
+    if isinstance(partition, Lattice):
+        low = partition.box.low + partition.coordinates[cells] * partition.sides
+        return low, low + partition.sides
+    if not isinstance(partition, BinaryPartition):
+        return None
+    n_features = partition.box.n_features
+    low, high = np.empty((len(cells), n_features)), np.empty((len(cells), n_features))
+    for level in np.unique(levels):
+        these = np.flatnonzero(levels == level)
+        sides = partition.box.width / 2.0 ** partition.cuts(int(level))
+        low[these] = partition.box.low + np.column_stack(partition.corners(cells[these], int(level))) * sides
+        high[these] = low[these] + sides
+    return low, high
+
+
+def density_steps(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges on one axis and the densities between them; intervals may overlap, as those of a marginal do."""
+    edges = np.unique(np.concatenate([low, high, ends]))
+    density = weights / (high - low)
+    rise = np.zeros(len(edges))
+    np.add.at(rise, np.searchsorted(edges, low), density)
+    np.add.at(rise, np.searchsorted(edges, high), -density)
+    return edges, np.cumsum(rise)[:-1]
+
+
+def probability_steps(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges between whole numbers, and their probabilities, as samples have them.
+
+    A cell divides its mass evenly among its whole numbers; a cell without any gives it to the one nearest to its middle.
+    """
+    bottom, top = np.ceil(ends[0]), np.floor(ends[1])
+    first = np.clip(np.ceil(low), bottom, top)
+    stop = np.where(high >= ends[1], top + 1, np.minimum(np.ceil(high), top + 1))
+    nearest = np.clip(np.rint((low + high) / 2), bottom, top)
+    first, count = np.where(stop > first, first, nearest), np.maximum(stop - first, 1)
+    rise = np.zeros(int(top - bottom) + 2)
+    np.add.at(rise, (first - bottom).astype(np.int64), weights / count)
+    np.add.at(rise, (first + count - bottom).astype(np.int64), -weights / count)
+    return np.arange(bottom, top + 2) - 0.5, np.cumsum(rise)[:-1]
+
+
+def mass_grid(low: np.ndarray, high: np.ndarray, weights: np.ndarray, ends: np.ndarray, size: int = 128) -> np.ndarray:
+    """Return the mass in each cell of an even grid on two axes, (size, size): a box gives by the share of its overlap."""
+    mass = np.zeros((size, size))
+    for start in range(0, len(weights), _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        across, up = (_overlaps(low[some, axis], high[some, axis], ends[axis], size) for axis in (0, 1))
+        mass += (across * weights[some, None]).T @ up
+    return mass
+
+
+def _overlaps(low: np.ndarray, high: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
+    edges = np.linspace(ends[0], ends[1], size + 1)
+    length = np.minimum(high[:, None], edges[1:]) - np.maximum(low[:, None], edges[:-1])
+    return np.maximum(length, 0) / (high - low)[:, None]

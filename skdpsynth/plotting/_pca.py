@@ -1,5 +1,6 @@
-"""Pictures of private principal components."""
+"""Display of private principal components."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -7,16 +8,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._validation import check_attributes, check_choice, short_repr
 from skdpsynth.metrics import captured_variance_ratio
-from skdpsynth.plotting._curves import draw_mean_and_range, epsilon_axis
-from skdpsynth.plotting._display import COLORS, PALE, QUIET, SYNTHETIC, Display, headline, panels, shorten, tidy
+from skdpsynth.plotting._display import (
+    COLORS,
+    PALE,
+    QUIET,
+    SYNTHETIC,
+    Display,
+    draw_mean_and_range,
+    epsilon_axis,
+    headline,
+    panels,
+    shorten,
+    tidy,
+)
 
 _MOST = 30  # eigenvalues that are drawn
 _REFERENCE = "PCA, not private"
 _MOST_NAMED = 16  # columns that are named
 
 
+@dataclass(eq=False, repr=False)
 class PrivatePCADisplay(Display):
-    """Private principal components: their variances beside what noise alone shows, or what becomes of them along epsilon.
+    """Private principal components: their variances beside those of noise alone, or how they change along epsilon.
 
     Make it by `from_estimator`, or by `from_estimators` for a path of fits.
 
@@ -60,23 +73,13 @@ class PrivatePCADisplay(Display):
     >>> figure = display.plot().figure_
     """
 
-    def __init__(
-        self,
-        variances: Any = None,
-        n_components: int = 0,
-        noise_edge: float = 0.0,
-        epsilons: Any = None,
-        loadings: Any = None,
-        captured: Any = None,
-        names: Any = (),
-    ) -> None:
-        self.variances = variances
-        self.n_components = n_components
-        self.noise_edge = noise_edge
-        self.epsilons = epsilons
-        self.loadings = loadings
-        self.captured = captured
-        self.names = names
+    variances: Any = None
+    n_components: int = 0
+    noise_edge: float = 0.0
+    epsilons: Any = None
+    loadings: Any = None
+    captured: Any = None
+    names: Any = ()
 
     @classmethod
     def from_estimator(cls, estimator: Any) -> Self:
@@ -261,7 +264,6 @@ class PrivatePCADisplay(Display):
 
 
 def _pca_of(estimator: Any, name: str) -> Any:
-    """Return the fitted `PrivatePCA` that this is, or that it holds."""
     check_attributes(name, estimator, ("fit",), "a fitted PrivatePCA")
     check_is_fitted(estimator)
     pca = getattr(estimator, "reducer_", estimator)

@@ -1,19 +1,20 @@
-"""The picture of a plan: errors to expect, over epsilon."""
+"""Display of a plan: expected errors over epsilon."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from skdpsynth._text import format_number
 from skdpsynth._validation import check_attributes, check_choice
-from skdpsynth.plotting._curves import draw_mean_and_range, epsilon_axis
-from skdpsynth.plotting._display import COLORS, QUIET, Display, headline, panels, tidy
+from skdpsynth.plotting._display import COLORS, QUIET, Display, draw_mean_and_range, epsilon_axis, headline, panels, tidy
 
 _MANY = 12  # times that the largest error is the smallest, from where the scale is logarithmic
 
 
+@dataclass(eq=False, repr=False)
 class PlanDisplay(Display):
-    """Errors to expect over epsilon, between what no privacy and what no data gives.
+    """Expected errors over epsilon, between those without privacy and those without data.
 
     Make it by `from_plan`. A plan is simulated on made-up rows, so the picture is public.
 
@@ -50,12 +51,11 @@ class PlanDisplay(Display):
     >>> figure = display.plot(measure="wasserstein").figure_
     """
 
-    def __init__(self, measures: Any, curves: Any, no_data: Any, no_privacy: Any, heading: str = "") -> None:
-        self.measures = measures
-        self.curves = curves
-        self.no_data = no_data
-        self.no_privacy = no_privacy
-        self.heading = heading
+    measures: Any
+    curves: Any
+    no_data: Any
+    no_privacy: Any
+    heading: str = ""
 
     @classmethod
     def from_plan(cls, plan: Any) -> Self:
@@ -123,7 +123,7 @@ class PlanDisplay(Display):
         self._draw_references(ax, place, low)
 
     def _range(self, place: int) -> tuple[float, float]:
-        """Return the ends of the axis of errors, around all points: from 0, or, where they fall by much, of a logarithmic one."""
+        """Return the ends of the error axis, which is logarithmic, and not from 0, if errors fall by much."""
         means = [errors[epsilons == one, place].mean() for epsilons, errors in self.curves.values() for one in np.unique(epsilons)]
         high = max(self.no_data[place], *(errors[:, place].max() for _, errors in self.curves.values()))
         if high <= _MANY * min(means):
@@ -132,7 +132,7 @@ class PlanDisplay(Display):
         return low, high * (high / low) ** 0.12
 
     def _draw_references(self, ax: Any, place: int, low: float) -> None:
-        """Draw what no data and what no privacy gives, each with its name: one at the right, the other at the left, clear of the lines."""
+        """Draw the errors of no data and of no privacy, named at the right and at the left, clear of the curves."""
         no_data, no_privacy = self.no_data[place], self.no_privacy[place]
         is_beneath = 0 < no_privacy <= low
         told = f"no privacy: {format_number(no_privacy)}, below" if is_beneath else "no privacy"

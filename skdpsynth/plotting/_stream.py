@@ -1,5 +1,6 @@
-"""Pictures along a stream: what was released of each block, and curves over time."""
+"""Display of streams."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -7,13 +8,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._arrays import as_numeric_array
 from skdpsynth._validation import check_attributes, check_choice, short_repr
-from skdpsynth.plotting._curves import draw_mean_and_range
-from skdpsynth.plotting._display import COLORS, PALE, SYNTHETIC, Display, headline, panels, shorten, tidy
+from skdpsynth.plotting._display import COLORS, PALE, SYNTHETIC, Display, draw_mean_and_range, headline, panels, shorten, tidy
 
 _ROWS = 2000  # synthetic rows of a block, of which quantiles are taken
 _LEVELS = (0.1, 0.5, 0.9)
 
 
+@dataclass(eq=False, repr=False)
 class StreamDisplay(Display):
     """A stream along time: the synthetic rows of each block, or curves that were computed at some times.
 
@@ -57,13 +58,12 @@ class StreamDisplay(Display):
     >>> figure = display.plot().figure_
     """
 
-    def __init__(self, times: Any, quantiles: Any = None, curves: Any = None, names: Any = (), now: Any = None, unit: str = "rows") -> None:
-        self.times = times
-        self.quantiles = quantiles
-        self.curves = curves
-        self.names = names
-        self.now = now
-        self.unit = unit
+    times: Any
+    quantiles: Any = None
+    curves: Any = None
+    names: Any = ()
+    now: Any = None
+    unit: str = "rows"
 
     @classmethod
     def from_estimator(cls, estimator: Any, random_state: Any = None) -> Self:

@@ -1,24 +1,26 @@
-"""Pictures of synthetic rows."""
+"""Display of synthetic rows."""
 
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 
 from skdpsynth._validation import check_choice, short_repr
-from skdpsynth.domain import Schema
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Schema, Text, Times
 from skdpsynth.metrics import association_matrix
-from skdpsynth.plotting._columns import coded, read_columns
+from skdpsynth.plotting._columns import coded, draw_joint, draw_marginal, read_columns
 from skdpsynth.plotting._display import SIGNED, Display, headline, panels, shorten
-from skdpsynth.plotting._infer_schema import infer_schema
-from skdpsynth.plotting._marginals import draw_joint, draw_marginal
+from skdpsynth.tables import read_table
 
 _PAIRED = 4  # columns of a picture of pairs
 _ASSOCIATION_ROWS = 20_000  # of which associations are computed, by a fixed public seed
 _SEED = 14
 _A_ROW = 4  # panels of marginals
+_MOST_LEVELS = 1000  # of a column whose schema is inferred
 
 
+@dataclass(eq=False, repr=False)
 class SynthesisDisplay(Display):
     """Synthetic rows: their columns, pairs of columns, and associations.
 
@@ -58,11 +60,10 @@ class SynthesisDisplay(Display):
     >>> figure = display.plot().figure_
     """
 
-    def __init__(self, columns: Any, pairs: Any, associations: Any, with_real: bool = False) -> None:
-        self.columns = columns
-        self.pairs = pairs
-        self.associations = associations
-        self.with_real = with_real
+    columns: Any
+    pairs: Any
+    associations: Any
+    with_real: bool = False
 
     @classmethod
     def from_samples(cls, X_synthetic: Any, schema: Any = None, X: Any = None) -> Self:
@@ -76,8 +77,8 @@ class SynthesisDisplay(Display):
             ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: as the synthetic rows show it, which must
             be in memory then.
         X : array-like, data frame or other table, default=None
-            Real rows, drawn beside the synthetic ones. They are read unprotected, and the picture is **not private**: it says so. Leave
-            it out for whatever others shall see.
+            Real rows, drawn beside the synthetic ones. They are read unprotected, so the picture is **not private**, and says so. Leave it
+            out of pictures that others will see.
 
         Returns
         -------
@@ -201,7 +202,7 @@ def _subsample(columns: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _strongest_places(associations: np.ndarray) -> list[int]:
-    """Return the places of the columns that depend most on each other, in the order of the table."""
+    """Return the places of the columns with the strongest associations, in table order."""
     strength = np.abs(associations - np.eye(len(associations)))
     if len(strength) <= _PAIRED:
         return list(range(len(strength)))
@@ -211,3 +212,59 @@ def _strongest_places(associations: np.ndarray) -> list[int]:
         reach[chosen] = -1
         chosen.append(int(np.argmax(reach)))
     return sorted(chosen)
+
+
+def infer_schema(X: Any) -> Schema:
+    """Infer a schema from synthetic rows, which are public; columns without a kind, or with too many levels, are left out."""
+    table, raw = read_table(X)
+    if table.backend == "numpy":
+        dtypes = dict(zip(table.columns, map(np.dtype, table.dtypes), strict=True))
+        skeleton = {name: _kind_of_cells(raw[name]) if dtype.kind == "O" else None for name, dtype in dtypes.items()}
+        known = Schema.skeleton(dtypes)
+        skeleton = {name: kind or known[name] for name, kind in skeleton.items()}
+    else:
+        skeleton = dict(Schema.skeleton(X))
+    return Schema({name: _state_range(kind, column) for (name, kind), column in zip(skeleton.items(), raw, strict=True)})
+
+
+def _kind_of_cells(cells: np.ndarray) -> Any:
+    known = [cell for cell in cells.tolist() if cell is not None and cell == cell]
+    if known and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known):
+        return Continuous(bounds="open", integer=all(isinstance(cell, int) for cell in known))
+    return Nominal("open")
+
+
+def _state_range(kind: Any, column: Any) -> Any:
+    """Give a kind the bounds or levels of its cells."""
+    if kind.unstated is None:
+        return Identifier() if isinstance(kind, Text) else kind
+    cells = [cell for cell in (column.to_list() if hasattr(column, "to_list") else column.tolist()) if cell is not None and cell == cell]
+    if isinstance(kind, Nominal):
+        return _levels_of(cells)
+    if not cells:
+        return Identifier()
+    low, high = min(cells), max(cells)
+    if isinstance(kind, Times):
+        return Date(low, _later(high)) if isinstance(kind, Date) else DateTime(low, _later(high))
+    if not (np.isfinite(float(low)) and np.isfinite(float(high))):
+        return Identifier()
+    if kind.integer:
+        return Continuous(int(low), max(int(high), int(low) + 1), integer=True)
+    return Continuous(float(low), float(high) if high > low else float(low) + 1.0, integer=False)
+
+
+def _levels_of(cells: list[Any]) -> Any:
+    try:
+        levels = sorted(set(cells), key=lambda level: (str(type(level)), level))
+    except TypeError:
+        return Identifier()
+    if len(levels) > _MOST_LEVELS or not all(isinstance(level, str | int | float) for level in levels):
+        return Identifier()
+    # A schema wants two levels at least; the second never occurs, and its share says so.
+    while len(levels) < 2:
+        levels.append("(no other)" if not levels or isinstance(levels[0], str) else levels[0] + 1)
+    return Nominal(levels)
+
+
+def _later(time: Any) -> Any:
+    return time + np.timedelta64(1, "D").astype(object)
