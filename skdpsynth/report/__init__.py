@@ -1,4 +1,4 @@
-"""The release card: one page that says what was released, what it cost, and what is not protected."""
+"""Release cards and quality pages."""
 
 from skdpsynth.report._card import Card, card
 from skdpsynth.report._checklist import Check

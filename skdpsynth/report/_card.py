@@ -1,20 +1,24 @@
 """The release card of a fitted model, or of an account."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from skdpsynth._repr_html import DOCS_URL
+from skdpsynth._text import percent_at_most
 from skdpsynth._validation import check_choice, check_string, short_repr
 from skdpsynth.auditing import privacy_evidence
 from skdpsynth.metrics import quality_report
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._checklist import Check, checklist_of
-from skdpsynth.report._evidence import EvidenceSection
 from skdpsynth.report._facts import CardFacts, facts_of
-from skdpsynth.report._layout import template_values
 from skdpsynth.report._page import Page, render_template
 from skdpsynth.report._pictures import pictures_of
-from skdpsynth.report._quality import quality_tables
+from skdpsynth.report._promise import LedgerLine, Promise
+from skdpsynth.report._quality import EvidenceSection, quality_tables
 from skdpsynth.report._registry import registry_record
+from skdpsynth.report._wording import describe_composition, describe_guarantee, describe_relation, describe_unit, unprotected
 
 
 @dataclass(frozen=True)
@@ -173,12 +177,67 @@ def _check(model: Any, audience: str, real: Any, holdout: Any, accountant: Any) 
 
 
 def _is_part(model: Any) -> bool:
-    """Whether a model was fitted within another, as a step of it: its result tells of the steps before, which were charged elsewhere."""
+    """Whether a model was fitted as a step of another: its result depends on earlier steps, which were charged elsewhere."""
     own = getattr(model, "accountant_", None)
     return getattr(own, "_account", None) is not None and getattr(model, "accountant", None) is None
 
 
 def _charges_of(model: Any) -> set[tuple[str, str, str]]:
-    """Return the charges of a model or an account, by what stays of them when a ledger takes in another."""
+    """Return the charges of a model or an account, by the facts that survive when a ledger takes in another."""
     accountant = model if isinstance(model, PrivacyAccountant) else getattr(model, "accountant_", None)
     return set() if accountant is None else {(entry.name, entry.time, str(entry.loss)) for entry, _ in accountant.lines()}
+
+
+_LEDGER = ("Release", "Adds epsilon", "Adds delta", "Loss", "Noise", "Sensitivity", "Values", "Randomness", "Group", "Unit", "When")
+
+
+def template_values(facts: CardFacts) -> dict[str, Any]:
+    promise = facts.promise
+    budget = f"{amount(promise.budget_epsilon)}, {amount(promise.budget_delta)}"
+    sentences = {
+        "meaning": describe_guarantee(promise),
+        "relation": describe_relation(promise),
+        "unit": describe_unit(promise),
+        "composition": describe_composition(promise),
+        "unprotected": unprotected(promise, facts.is_stream, facts.is_multiline),
+    }
+    tables = {
+        "risk_rows": [(percent_at_most(risk.fpr), percent_at_most(risk.tpr), percent_at_most(risk.fpr)) for risk in promise.risks],
+        "bound_rows": [(bound.name, bound.value, bound.words) for bound in facts.bounds],
+        "column_rows": [(each.name, each.kind, each.values, "yes" if each.nullable else "", each.origin) for each in facts.columns],
+        **_ledger(promise),
+        "check_rows": [(check.topic, check.status, check.answer) for check in checklist_of(facts)],
+        "registry_rows": [(path, text) for path, text in _leaves(registry_record(facts, {})) if not path.endswith("notes")],
+    }
+    epsilon, delta = ("void", "void") if promise.is_seeded else (amount(promise.epsilon), amount(promise.delta))
+    amounts = {"epsilon": epsilon, "delta": delta, "budget": budget}
+    return {"facts": facts, "promise": promise, "docs": DOCS_URL, **sentences, **tables, **amounts}
+
+
+def amount(number: float | None) -> str:
+    return "" if number is None else "infinite" if number == math.inf else f"{number:g}"
+
+
+def _ledger(promise: Promise) -> dict[str, Any]:
+    """Return the ledger as a table, without empty columns."""
+    rows = [_cells_of_line(line) for line in promise.lines]
+    kept = [place for place in range(len(_LEDGER)) if place == 0 or any(row[place] not in ("", "0") for row in rows)]
+    cells = [tuple(row[place] for place in kept) for row in rows]
+    return {"ledger_heads": [_LEDGER[place] for place in kept], "ledger_rows": list(zip(promise.lines, cells, strict=True))}
+
+
+def _cells_of_line(line: LedgerLine) -> tuple[str, ...]:
+    added = amount(line.epsilon), amount(line.delta)
+    values = "" if line.n_values is None else f"{line.n_values:,}"
+    randomness = "SEEDED" if line.randomness == "seeded" else line.randomness or ""
+    facts = line.loss, line.noise or "", line.sensitivity or "", values, randomness, line.group or "", line.unit or ""
+    return (line.name, *added, *facts, line.time[:16].replace("T", " "))
+
+
+def _leaves(record: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and text of each field of a record."""
+    if isinstance(record, dict):
+        for name, value in record.items():
+            yield from _leaves(value, f"{path}{name}." if isinstance(value, dict) else f"{path}{name}")
+    else:
+        yield path.removeprefix("deployment."), ", ".join(record) if isinstance(record, list) else str(record)

@@ -1,7 +1,7 @@
-"""The topics of NIST SP 800-226, each answered from what the code knows, or not covered.
+"""The topics of NIST SP 800-226 with answers from code.
 
-Near, Darais, Lefkovitz, Howarth (2025), "Guidelines for Evaluating Differential Privacy Guarantees", https://doi.org/10.6028/NIST.SP.800-226.
-Topics are named here in our words.
+Near, Darais, Lefkovitz, Howarth (2025), "Guidelines for Evaluating Differential Privacy Guarantees",
+https://doi.org/10.6028/NIST.SP.800-226. The names of topics are ours.
 """
 
 import math
@@ -38,7 +38,6 @@ class Check:
 
 
 def checklist_of(facts: CardFacts) -> tuple[Check, ...]:
-    """Return the checklist of a release."""
     return (*_guarantee(facts), *_algorithms(facts), *_deployment(facts))
 
 

@@ -1,4 +1,4 @@
-"""What a card knows: public facts, noisy results and synthetic rows of a model; never a row that it was fitted to."""
+"""Facts of a card: public facts, noisy results and synthetic rows of a model, but no row of the fit."""
 
 import inspect
 import platform
@@ -38,46 +38,27 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 @dataclass(frozen=True)
 class ColumnFact:
-    """What is public about a column.
-
-    Attributes
-    ----------
-    name : str
-    kind : str
-    values : str
-        Bounds or levels, the first twelve.
-    nullable : bool
-    origin : {"stated", "bought", "left out"}
-        "bought": released with a part of the budget, so it is noisy and not a fact that somebody stated.
-    """
+    """Public facts about a column."""
 
     name: str
     kind: str
-    values: str
+    values: str  # bounds, or the first twelve levels
     nullable: bool
-    origin: str = "stated"
+    origin: str = "stated"  # "stated", "bought" (released for a part of the budget, hence noisy) or "left out"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A proved or computed bound that the model states: all of it follows from released numbers.
+    """A proved or computed bound that follows from released numbers."""
 
-    Attributes
-    ----------
-    name : str
-        The attribute, "error_bound_".
-    value : str
-    words : str
-    """
-
-    name: str
+    name: str  # of the attribute, such as "error_bound_"
     value: str
     words: str
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """All that a release card says, before it is laid out as a page.
+    """The content of a release card, before it is laid out as a page.
 
     Attributes
     ----------
@@ -85,9 +66,9 @@ class CardFacts:
     made : str
         The day, in UTC.
     what : str or None
-        Class of the model; None where the card is of an account.
+        Class of the model; None for the card of an account.
     what_words : str
-        What such a model is.
+        Description of such a model.
     promise : Promise
     n_samples : int or None
         Rows of the fit: exact and public under "replace_one", noisy under "add_or_remove_one".
@@ -128,7 +109,6 @@ class CardFacts:
 
 
 def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None) -> CardFacts:
-    """Collect the facts of a fitted model, or of an account."""
     if isinstance(model, PrivacyAccountant):
         promise = Promise.of(model if accountant is None else accountant)
         words = "All that was charged to one privacy budget: the releases of several models, or parts of models, about the same people."
@@ -161,7 +141,6 @@ def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None
 
 
 def check_model(model: Any) -> None:
-    """Refuse what has no account of its own."""
     if not isinstance(model, BaseEstimator):
         raise TypeError(
             f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; of a Pipeline give the step."
@@ -198,7 +177,7 @@ def _columns(model: Any, schema: Schema | None) -> Iterator[ColumnFact]:
 
 
 def _box_of(model: Any) -> tuple[Box | None, bool]:
-    """Return the bounds that the fit used, and whether they were bought; None where a partition of the caller's had bounds of its own."""
+    """Return the bounds of the fit, and whether they were bought; None if the caller's partition has its own."""
     if hasattr(model, "bounds_"):
         return Box(*model.bounds_), True
     if getattr(model, "partition", None) is not None:
@@ -230,28 +209,23 @@ def _name(name: Any) -> str:
 
 
 def _bounds(model: Any) -> Iterator[Bound]:
-    yield from _own_bounds(model, "")
-    for part, of_what in (("reducer_", " of the projection"), ("synthesizer_", " of the projected rows")):
-        if isinstance(getattr(model, part, None), BaseEstimator):
-            yield from _own_bounds(getattr(model, part), of_what)
-
-
-def _own_bounds(model: Any, of_what: str) -> Iterator[Bound]:
-    if hasattr(model, "error_bound_"):
-        yield Bound(f"error_bound_{of_what}", f"{model.error_bound_:.4g}", _DISTANCE)
-    solution = getattr(model, "solution_", None)
-    if solution is not None:
-        value = f"{solution.value:.4g}, at least {solution.lower_bound:.4g} ({solution.status})"
-        yield Bound(f"solution_{of_what}", value, _NEAREST)
-    if hasattr(model, "noise_edge_"):
-        yield Bound(f"noise_edge_{of_what}", f"{model.noise_edge_:.4g}", _EDGE)
+    parts = [(getattr(model, name, None), words) for name, words in (("reducer_", "projection"), ("synthesizer_", "projected rows"))]
+    for each, of_what in [(model, "")] + [(part, f" of the {words}") for part, words in parts if isinstance(part, BaseEstimator)]:
+        if hasattr(each, "error_bound_"):
+            yield Bound(f"error_bound_{of_what}", f"{each.error_bound_:.4g}", _DISTANCE)
+        solution = getattr(each, "solution_", None)
+        if solution is not None:
+            value = f"{solution.value:.4g}, at least {solution.lower_bound:.4g} ({solution.status})"
+            yield Bound(f"solution_{of_what}", value, _NEAREST)
+        if hasattr(each, "noise_edge_"):
+            yield Bound(f"noise_edge_{of_what}", f"{each.noise_edge_:.4g}", _EDGE)
 
 
 # Parameters and versions
 
 
 def _parameters(model: Any) -> Iterator[tuple[str, str]]:
-    """Yield the model's own parameters: no seed, no path, no array; what the ledger and the schema say better is left to them."""
+    """Yield the model's parameters except those that the ledger and the schema describe better; no seed, path or array."""
     for name, value in sorted(model.get_params(deep=False).items()):
         if name not in _PRIVACY_PARAMETERS:
             yield name, _format_parameter(name, value)
@@ -265,13 +239,8 @@ def _format_parameter(name: str, value: Any) -> str:
 
 def _versions(promise: Promise) -> tuple[tuple[str, str], ...]:
     charged = sorted({line.version for line in promise.lines})
-    packages = [(name, _installed(name)) for name in _PACKAGES]
-    return (
-        ("skdpsynth, at the charge", ", ".join(charged) or "nothing was charged"),
-        ("skdpsynth, for this page", __version__),
-        ("Python", platform.python_version()),
-        *packages,
-    )
+    ours = ("skdpsynth, at the charge", ", ".join(charged) or "nothing was charged"), ("skdpsynth, for this page", __version__)
+    return (*ours, ("Python", platform.python_version()), *((name, _installed(name)) for name in _PACKAGES))
 
 
 def _installed(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A page: one file of HTML, without scripts, that loads nothing."""
+"""Pages: single HTML files without scripts or external resources."""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -30,12 +30,7 @@ class Page:
         return False
 
     def to_html(self) -> str:
-        """Return the page as text.
-
-        Returns
-        -------
-        html : str
-        """
+        """Return the page as text."""
         return self.html
 
     def save(self, path: Any) -> None:
@@ -56,13 +51,7 @@ class Page:
 
 
 def render_template(template: str, **values: Any) -> str:
-    """Return a template of this package, filled in; every value is escaped.
-
-    Raises
-    ------
-    ImportError
-        If jinja2 is not installed.
-    """
+    """Fill in a template of this package, escaping every value."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Pictures of a page: the SVG of a display, as an element that stands beside others."""
+"""Pictures of a page: SVG of displays, made fit to stand beside others."""
 
 import re
 from collections.abc import Iterator
@@ -12,23 +12,8 @@ from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._facts import CardFacts
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-_ALLOWED_TAGS = {
-    "svg",
-    "g",
-    "defs",
-    "style",
-    "path",
-    "use",
-    "text",
-    "tspan",
-    "image",
-    "clipPath",
-    "rect",
-    "circle",
-    "line",
-    "polygon",
-    "polyline",
-}
+_ALLOWED_TAGS = {"svg", "g", "defs", "style", "path", "use", "text", "tspan", "image", "clipPath"}
+_ALLOWED_TAGS |= {"rect", "circle", "line", "polygon", "polyline"}
 _WHOLE = ("Pairs of columns", "Budget")
 _MOST_PICTURED = 20  # columns: each picture is some 10 kB
 _MOST_ASSOCIATED = 40  # of more columns the cells are too small to see
@@ -36,24 +21,16 @@ _MOST_ASSOCIATED = 40  # of more columns the cells are too small to see
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing and what it shows.
-
-    Attributes
-    ----------
-    title, words : str
-    svg : str
-    is_whole : bool
-        Whether it needs the whole width of a page.
-    """
+    """A drawing and its caption."""
 
     title: str
     words: str
     svg: str = field(repr=False)
-    is_whole: bool = False
+    is_whole: bool = False  # whether it needs the whole width of a page
 
 
 def pictures_of(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAccountant | None) -> Iterator[Picture]:
-    """Yield the pictures of a card; none of them reads rows but those of `real`."""
+    """Yield the pictures of a card; only `real` gives real rows."""
     drawn = [
         *_sample_pictures(facts, real),
         *_model_pictures(getattr(model, "best_estimator_", model)),
@@ -64,7 +41,7 @@ def pictures_of(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAcco
 
 
 def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
-    """Two columns a picture, so that a phone shows them large enough to read."""
+    """Yield two columns a picture, so that a phone shows them large enough to read."""
     if facts.sample is None:
         return
     rows = f"{len(facts.sample):,} synthetic rows" + (" beside real ones: not private." if real is not None else ".")
@@ -100,16 +77,7 @@ def _budget_pictures(model: Any, accountant: PrivacyAccountant | None) -> Iterat
 
 
 def inline_svg(svg: str, number: int, label: str) -> str:
-    """Return an SVG document as an element of a page: it takes the width there is, its names are its own, and it says what it shows.
-
-    Parameters
-    ----------
-    svg : str
-    number : int
-        Of the picture in its page.
-    label : str
-        For whoever cannot see it.
-    """
+    """Return an SVG document as an element of a page: scalable, with names of its own, and with a label for screen readers."""
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _LINK)
     root, prefix = ElementTree.fromstring(svg), f"p{number}-"  # comments are dropped

@@ -1,4 +1,4 @@
-"""What an account promises, as data: numbers, relation, unit, the lines of its ledger, and what an attacker gains."""
+"""The promise of an account as data."""
 
 import math
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
 def round_up(amount: Any) -> float:
-    """Return a fraction as a float of at most six digits that is never below it: a page may not promise more than was kept."""
+    """Round a fraction up to six digits: a page must not promise more than was kept."""
     if amount == math.inf:
         return math.inf
     return float(_UP.divide(Decimal(amount.numerator), Decimal(amount.denominator)))
@@ -23,106 +23,57 @@ def round_up(amount: Any) -> float:
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """One line of a ledger, as a page shows it.
-
-    Attributes
-    ----------
-    name : str
-    depth : int
-        0 for a charge; n for a part of a part ... of it, which adds nothing.
-    loss : str
-    epsilon, delta : float or None
-        What it added to what was spent.
-    noise, change : str or None
-        In words; the change is that of the released values, in their own units.
-    n_values : int or None
-    randomness, group, unit : str or None
-    time : str
-    version : str
-        Of the package that charged it.
-    """
+    """One line of a ledger, as a page shows it."""
 
     name: str
-    depth: int
+    depth: int  # 0 for a charge; n for a part at depth n, which adds nothing
     loss: str
-    epsilon: float | None
+    epsilon: float | None  # added to the total; None for a part, as is delta
     delta: float | None
     noise: str | None
-    sensitivity: str | None
+    sensitivity: str | None  # of the released values, in their own units
     n_values: int | None
     randomness: str | None
     group: str | None
     unit: str | None
     time: str
-    version: str
+    version: str  # of the package that charged it
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What was promised, by the ledger alone.
+    """The promise of an account, by its ledger alone."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        What was spent, rounded up to six digits.
-    budget_epsilon, budget_delta : float
-        The most that the account allows.
-    neighboring : {"replace_one", "add_or_remove_one"}
-    unit : str or None
-        Whom all lines protect, in words; None: one row.
-    is_seeded : bool
-        Whether any noise can be drawn again by whoever knows a seed.
-    remark : str or None
-        What the account says besides.
-    datasets : tuple of str
-        What callers called the data.
-    lines : tuple of LedgerLine
-        At most 60.
-    n_more : int
-        Lines that are not listed.
-    kinds : tuple of str
-        Kinds of loss among the releases: "pure", "gaussian", "zcdp", "approximate".
-    has_groups : bool
-        Whether some charges hold disjoint rows, and cost their largest together.
-    n_noisy, n_stated : int
-        Releases with noise, and those of them whose change was stated, so that the accountant checked the noise against it.
-    n_untold : int
-        Charges that name neither noise nor parts: what was released for them, nothing here knows.
-    risks : tuple of AttackRisk
-        At false alarms of 1, 5 and 10 %.
-    """
-
-    epsilon: float
+    epsilon: float  # spent, rounded up to six digits, as is delta
     delta: float
-    budget_epsilon: float
+    budget_epsilon: float  # the limit of the account
     budget_delta: float
     neighboring: str
-    unit: str | None
-    is_seeded: bool
+    unit: str | None  # whom all lines protect; None: one row
+    is_seeded: bool  # whether a seed can reproduce any noise
     remark: str | None
-    datasets: tuple[str, ...]
-    lines: tuple[LedgerLine, ...]
-    n_more: int
-    kinds: tuple[str, ...]
-    has_groups: bool
+    datasets: tuple[str, ...]  # names that callers gave to the data
+    lines: tuple[LedgerLine, ...]  # the first 60
+    n_more: int  # lines that are not listed
+    kinds: tuple[str, ...]  # of loss: "pure", "gaussian", "zcdp", "approximate"
+    has_groups: bool  # whether some charges hold disjoint rows, and cost their largest together
     n_noisy: int
-    n_stated: int
-    n_untold: int
-    risks: tuple[AttackRisk, ...]
+    n_stated: int  # noisy releases with a stated sensitivity, which the accountant checked against the noise
+    n_untold: int  # charges that name neither noise nor parts
+    risks: tuple[AttackRisk, ...]  # at false alarms of 1, 5 and 10 %
 
     @property
     def is_infinite(self) -> bool:
-        """Whether nothing was noisy enough to promise anything."""
         return self.epsilon == math.inf
 
     @property
     def holds(self) -> bool:
-        """Whether there is a promise at all: secure noise, and a finite epsilon."""
+        """Whether there is a promise at all: secure noise and a finite epsilon."""
         return not self.is_seeded and not self.is_infinite
 
     @classmethod
     def of(cls, accountant: PrivacyAccountant, *, in_full: bool = False) -> "Promise":
-        """Read an account; nothing is charged. `in_full` promises what the whole budget allows, of a stream that goes on."""
+        """Read an account; `in_full` promises the whole budget of a stream that continues."""
         record = accountant.record()  # of one moment, whoever charges meanwhile
         entries = [entry for entry, _ in record.lines()]
         lines = tuple(islice(_lines(record), MOST_LINES))
@@ -151,7 +102,7 @@ class Promise:
 
 
 def _spend_fully(record: PrivacyAccountant) -> PrivacyAccountant:
-    """Return an account whose budget is like that of another, and spent: the worst that may still come."""
+    """Return an account with the same budget, fully spent: the worst that may still come."""
     whole = PrivacyAccountant(record.epsilon, record.delta, neighboring=record.neighboring, unit=record.unit)
     whole.spend(PrivacyLoss(epsilon=record.epsilon, delta=record.delta), name="all of it")
     return whole
@@ -187,7 +138,7 @@ def _lines(record: PrivacyAccountant) -> Iterator[LedgerLine]:
 
 
 def _describe_sensitivity(entry: LedgerEntry) -> str:
-    """Say how far one row, or unit, moves the values, in the norm that the noise is measured by."""
+    """Format the sensitivity in the norm of the noise."""
     sensitivity: Any = entry.sensitivity
     if entry.noise == "DiscreteGaussian":
         return f"{math.sqrt(sensitivity.l2_squared):.6g} (L2)"

@@ -1,34 +1,33 @@
-"""A quality report as a page, or as a part of an internal card; it tells of real rows."""
+"""Quality reports as pages."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 
 from skdpsynth._validation import check_string, check_type
-from skdpsynth.auditing import PrivacyEvidence
+from skdpsynth.auditing import Gap, PrivacyEvidence
 from skdpsynth.metrics import QualityReport, numbers_table
-from skdpsynth.report._evidence import EvidenceSection
+from skdpsynth.plotting import EvidenceDisplay
 from skdpsynth.report._page import Page, render_template
+from skdpsynth.report._pictures import inline_svg
 
 _MOST_COLUMNS, _MOST_PAIRS = 100, 20
+_MOST_ATTACKED = 40  # columns
+_NUMBER = 1000  # of the picture: those of a card are counted from 0
 
 
 @dataclass(frozen=True)
 class QualityTable:
-    """A table of a quality report: rows of (what, number of synthetic rows, and maybe that between halves of the real ones).
-
-    `named`: what stands above other columns.
-    """
+    """A table of a quality report; rows are (what, value for synthetic rows[, value between halves of the real ones])."""
 
     title: str
     words: str
     rows: tuple[tuple[str, ...], ...]
-    named: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()  # heads of other columns
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """What stands above its columns."""
         return self.named or ("What", "Synthetic", "Real halves")[: len(self.rows[0])]
 
 
@@ -73,7 +72,6 @@ def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = N
 
 
 def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
-    """Return the tables of a report, the summary first."""
     marginals = sorted(quality.marginals.items(), key=lambda each: -each[1])
     pairs = sorted(quality.pairs.items(), key=lambda each: -each[1])
     heads, numbers = numbers_table(quality, _MOST_COLUMNS)
@@ -112,15 +110,13 @@ def _scores(quality: QualityReport) -> Any:
 
 
 def _rows(found: Any, most: int) -> tuple[tuple[str, str], ...]:
-    return tuple((_format_columns(what), _number(value)) for what, value in list(found)[:most])
+    return tuple(
+        (" x ".join(map(str, what)) if isinstance(what, tuple) else str(what), _number(value)) for what, value in list(found)[:most]
+    )
 
 
 def _describe_worst(words: str, found: list, most: int) -> str:
     return f"{words}, the worst first." if len(found) <= most else f"{words}: the worst {most} of {len(found)}."
-
-
-def _format_columns(what: Any) -> str:
-    return " x ".join(map(str, what)) if isinstance(what, tuple) else str(what)
 
 
 def _mean(distances: Any) -> str:
@@ -129,3 +125,26 @@ def _mean(distances: Any) -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
+
+
+@dataclass(frozen=True)
+class EvidenceSection:
+    """A section of an internal page, made from real rows."""
+
+    sentences: list[str]  # the last one says what the results do not prove
+    is_found: bool
+    heads: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    svg: str = field(repr=False)
+
+    @classmethod
+    def of(cls, evidence: PrivacyEvidence) -> Self:
+        heads = ("Attack", "Training rows", "Held-out rows", "Difference", f"{100 * evidence.confidence:g} % interval")
+        gaps = [*evidence.gaps.values(), *list(evidence.by_column.values())[:_MOST_ATTACKED]]
+        svg = inline_svg(EvidenceDisplay.from_evidence(evidence).to_svg(), _NUMBER, " ".join(evidence.sentences()))
+        return cls(evidence.sentences(), evidence.is_found, heads, [_cells(gap) for gap in gaps], svg)
+
+
+def _cells(gap: Gap) -> tuple[str, ...]:
+    what = gap.what[:1].upper() + gap.what[1:]
+    return what, f"{gap.train:.4f}", f"{gap.holdout:.4f}", f"{gap.difference:+.4f}", f"{gap.low:+.4f} to {gap.high:+.4f}"

@@ -1,7 +1,7 @@
-"""A card as a record of the DP Deployments Registry.
+"""Cards as records of the DP Deployments Registry.
 
-The fields are those of its schema (https://github.com/opendp/deployments-registry-data, version of 2026); what no code can know says "not
-covered", for the curator to write.
+The fields follow its schema (https://github.com/opendp/deployments-registry-data, version of 2026). Fields that code cannot know say "not
+covered", for the curator to fill in.
 """
 
 import math
@@ -21,7 +21,7 @@ _LISTS = ("data_curators", "registry_authors")
 
 
 def registry_record(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
-    """Return the record; `known` is what the curator says."""
+    """Return the record; `known` holds the fields that the curator gives."""
     _check(known)
     basic: dict[str, Any] = {
         "name": facts.title,
@@ -62,7 +62,7 @@ def _check(known: dict[str, Any]) -> None:
 
 
 def notes_of(checks: Iterable[Check]) -> str:
-    """Return the checklist as text: the registry shows it as a list."""
+    """Return the checklist as text, which the registry shows as a list."""
     head = "Checklist by the topics of NIST SP 800-226, filled from code:"
     return "\n".join([head, "", *(f"- {check.topic}: {check.status}. {check.answer}" for check in checks)])
 

@@ -1,4 +1,4 @@
-"""A promise in sentences, for somebody who knows no differential privacy."""
+"""A promise in sentences for readers without a background in differential privacy."""
 
 import math
 from fractions import Fraction
@@ -10,7 +10,6 @@ _LARGEST = 15.0  # beyond it e to the power of epsilon is no number that anybody
 
 
 def describe_unit(promise: Promise) -> str:
-    """Say whom the promise protects."""
     if promise.unit is None:
         return "One row of the table. Somebody with several rows is protected as many times less."
     if promise.unit == LONE_ROW:
@@ -19,7 +18,6 @@ def describe_unit(promise: Promise) -> str:
 
 
 def describe_relation(promise: Promise) -> str:
-    """Say which tables are told apart with difficulty."""
     what = _unit_phrase(promise)
     if promise.neighboring == "replace_one":
         return f"Replace-one: {what} may be replaced by any other. The number of rows is public."
@@ -50,7 +48,6 @@ def describe_guarantee(promise: Promise) -> str:
 
 
 def describe_composition(promise: Promise) -> str:
-    """Say how losses were added up."""
     if not promise.lines:
         return "Nothing was charged yet."
     words = ["Sequential: the losses of all releases add up."]
@@ -62,7 +59,6 @@ def describe_composition(promise: Promise) -> str:
 
 
 def describe_mechanisms(promise: Promise) -> str:
-    """Say which noise was added, and where its bits came from."""
     if promise.n_noisy == 0:
         return "No noise was added by this account." + describe_unknown_charges(promise)
     kinds = sorted({line.noise.split("(")[0] for line in promise.lines if line.noise})
@@ -71,7 +67,7 @@ def describe_mechanisms(promise: Promise) -> str:
 
 
 def describe_unknown_charges(promise: Promise) -> str:
-    """Say that some charges are for releases that nothing here knows, if there are any."""
+    """Mention charges whose releases are unknown, if there are any."""
     if not promise.n_untold:
         return ""
     what = "1 charge names" if promise.n_untold == 1 else f"{promise.n_untold} charges name"
@@ -79,7 +75,7 @@ def describe_unknown_charges(promise: Promise) -> str:
 
 
 def unprotected(promise: Promise, is_stream: bool, is_multiline: bool) -> tuple[str, ...]:
-    """Say what the promise does not cover, the gravest first."""
+    """List what the promise does not cover, the gravest first."""
     rows = (
         "The number of rows: it is public, and exact."
         if promise.neighboring == "replace_one"
