@@ -1,4 +1,4 @@
-"""The command line: from a CSV file to synthetic rows, with a ledger and a card, without a line of Python."""
+"""Command line: from a CSV file to synthetic rows, with a ledger and a card, without a line of Python."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A lower bound on what a recipe loses, measured at the worst pair of tables that public facts allow."""
+"""The command `audit`."""
 
 from dataclasses import asdict
 from typing import Any
@@ -44,7 +44,7 @@ def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: fl
 
 
 def _recipe(voice: Voice, path: str | None, given: dict[str, Any]) -> tuple[Any, int | None]:
-    """Return an unfitted estimator, with the settings of a model or made of a schema; and how many columns, where these do not tell."""
+    """Return an unfitted estimator, from a model or a schema, and the number of columns if the estimator does not tell."""
     if (path is None) == (given["stated"] is None):
         raise Refusal("audit takes either MODEL or --schema; give one of them")
     if path is not None:
@@ -63,7 +63,7 @@ def _recipe(voice: Voice, path: str | None, given: dict[str, Any]) -> tuple[Any,
 
 
 def _copy_for_audit(model: Any) -> Any:
-    """Return an unfitted copy for made-up tables: charged to nobody, each row a unit of its own, and without columns of labels."""
+    """Return an unfitted copy without an accountant, units of several rows, or columns of labels."""
     from sklearn.base import clone
 
     from skdpsynth.domain import Schema

@@ -1,4 +1,4 @@
-"""Budgets in files: made, shown, and written out for others."""
+"""The commands `budget ...`."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ import click
 from skdpsynth.cli._exit_codes import CHECK_FAILED
 from skdpsynth.cli._files import Outputs, write_text
 from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
-from skdpsynth.cli._privacy_options import PrivacyOptions, add_privacy_options
+from skdpsynth.cli._privacy_options import add_privacy_options
 
 _NUMBERS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
 
@@ -34,8 +34,7 @@ def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: s
     from skdpsynth.privacy import PrivacyAccountant
 
     Outputs(is_forced=False).check("LEDGER", ledger)
-    promise = PrivacyOptions(epsilon, delta, neighboring)
-    accountant = PrivacyAccountant(promise.epsilon, promise.delta, neighboring=promise.neighboring, ledger=ledger, dataset=dataset)
+    accountant = PrivacyAccountant(epsilon, delta, neighboring=neighboring, ledger=ledger, dataset=dataset)
     voice.done(_summary(ledger, accountant), f"Made {ledger}: epsilon {epsilon:g}, delta {delta:g}, {neighboring}. Nothing is spent.")
 
 
@@ -96,7 +95,7 @@ def check(voice: Voice, told: str, strict: bool) -> int:
 
 
 def load_ledger(path: str) -> Any:
-    """Return the accountant of a ledger that exists."""
+    """Open the ledger of an existing file."""
     from skdpsynth.privacy import PrivacyAccountant
 
     if not os.path.lexists(path):
@@ -124,13 +123,12 @@ def _short(number: Any) -> str:
 
 
 def _lines(accountant: Any, parts: bool) -> list[dict[str, Any]]:
-    """Return the entries as JSON has them."""
     rows = accountant.to_frame("pyarrow", parts=parts).to_pylist()
     return [{name: json_number(value) if name in _NUMBERS else value for name, value in row.items()} for row in rows]
 
 
 def _table(lines: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table as wide as a terminal; `export` has the seconds and the scales of the noise."""
+    """Lay out entries for a terminal; `export` has the seconds and the scales of the noise."""
     names = ("time", "name", "epsilon", "delta", "noise", "unit")
     spoken = [{**line, "time": line["time"][:16].replace("T", " "), "noise": _kinds(line["noise"])} for line in lines]
     cells = [list(names), *([_short(line[name]) if line[name] is not None else "" for name in names] for line in spoken)]
@@ -139,7 +137,7 @@ def _table(lines: list[dict[str, Any]]) -> list[str]:
 
 
 def _kinds(noise: str | None) -> str:
-    """Return the kinds of noise of an entry, each once, without its scale."""
+    """Return the kinds of noise of an entry, each once, without scales."""
     return ", ".join(dict.fromkeys(each.partition("(")[0].removeprefix("Discrete") for each in (noise or "").split("; ")))
 
 

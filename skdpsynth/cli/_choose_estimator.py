@@ -1,4 +1,4 @@
-"""Which synthesizer a run takes, and how it is made of a schema: by public facts alone."""
+"""Choice of a synthesizer by public facts alone."""
 
 from typing import Any
 
@@ -9,16 +9,7 @@ _MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; 
 
 
 def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple[str, str]:
-    """Return a method, and why, by what is public: the kinds of the columns, how many there are, and the promise.
-
-    Parameters
-    ----------
-    method : str
-    kinds : Schema
-        Of the columns that are learned.
-    stratify : column or None
-    delta : float
-    """
+    """Choose a method, with a reason, by the kinds and the number of the learned columns and by delta."""
     odd = next((name for name, kind in kinds.items() if not is_plain_number(kind)), None)
     if method == "latent-factor":
         return method, "as asked"
@@ -39,38 +30,28 @@ def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple
         return "latent-factor", f"the schema has other columns than plain numbers, {str(odd)!r} for one"
     if kinds.rules:
         return "latent-factor", "the schema has rules, which no other method keeps"
+    has_numbers = f"the schema has {len(kinds)} column{'s' * (len(kinds) != 1)}, all numbers,"
     if len(kinds) <= _MAX_PMM_COLUMNS:
-        return (
-            "pmm",
-            f"the schema has {_count_columns(len(kinds))}, all numbers, and up to {_MAX_PMM_COLUMNS} cells of their box are most accurate",
-        )
+        return "pmm", f"{has_numbers} and up to {_MAX_PMM_COLUMNS} cells of their box are most accurate"
     if delta:
-        return (
-            "latent-factor",
-            f"the schema has {_count_columns(len(kinds))}, all numbers, and with delta above 0 counts of pairs are accurate",
-        )
-    return "lowdim", f"the schema has {_count_columns(len(kinds))}, all numbers, too many for pure noise on pairs of them"
+        return "latent-factor", f"{has_numbers} and with delta above 0 counts of pairs are accurate"
+    return "lowdim", f"{has_numbers} too many for pure noise on pairs of them"
 
 
 def say_method(voice: Voice, asked: str, method: str, why: str) -> None:
-    """Say in one line what was chosen, and why."""
     if asked == "auto":
         voice.note(f"Method {method}: {why}.")
 
 
-def _count_columns(number: int) -> str:
-    return f"{number} column{'s' * (number != 1)}"
-
-
 def is_plain_number(kind: Any) -> bool:
-    """Whether a column has a number within stated bounds in every row."""
+    """Whether every row has a number within stated bounds."""
     from skdpsynth.domain import Continuous
 
     return isinstance(kind, Continuous) and kind.unstated is None and not kind.nullable
 
 
 def modeled_schema(schema: Any, unit: str | None) -> Any:
-    """Return the part of a schema that is learned: without the column of the unit, and rules that name it."""
+    """Leave out the column of units and the rules that name it."""
     from skdpsynth.domain import Schema
 
     columns = {name: kind for name, kind in schema.items() if str(name) != unit}
@@ -78,7 +59,7 @@ def modeled_schema(schema: Any, unit: str | None) -> Any:
 
 
 def fit_input(table: Any, estimator: Any, stated: str, unit: str | None) -> Any:
-    """Return what a fit takes for files: an estimator of numbers alone does not know the schema that says which of them are whole."""
+    """Wrap a table for estimators that take only numbers, because the schema knows which of them are whole."""
     import numpy as np
 
     from skdpsynth.domain import Schema
@@ -93,7 +74,6 @@ def fit_input(table: Any, estimator: Any, stated: str, unit: str | None) -> Any:
 
 
 def make_estimator(method: str, schema: Any, unit: str | None, stratify: Any = None, **settings: Any) -> Any:
-    """Return an unfitted synthesizer of this method for the columns of a schema."""
     if method == "latent-factor":
         from skdpsynth.synthesis import LatentFactorSynthesizer
 

@@ -1,4 +1,4 @@
-"""How near synthetic rows are to real ones: for whoever may see the real ones."""
+"""The command `evaluate`."""
 
 import math
 from typing import Any
@@ -37,24 +37,17 @@ def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str |
     column = target if target is None else {str(name): name for name in schema}.get(target, target)
     with open_inputs([real]) as rows, open_inputs([synthetic]) as made:
         quality = quality_report(rows, made, schema, target=column)
-        evidence = None if holdout is None else _attack(made, rows, holdout, schema)
+        evidence = None
+        if holdout is not None:
+            from skdpsynth.auditing import privacy_evidence
+
+            with open_inputs([holdout]) as others:
+                evidence = privacy_evidence(made, rows, others, schema)
     if page is not None:
         quality_page(quality, evidence=evidence).save(page)
-    told = {"private": False, "warning": _NOT_PRIVATE, "measures": _lines(quality)}
-    if evidence is not None:
-        told["evidence"] = {"found": evidence.found, "measures": evidence.to_records(), "words": str(evidence)}
-    voice.result(told, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
-
-
-def _attack(made: Any, rows: Any, holdout: str, schema: Any) -> Any:
-    """Attack training rows and held-out ones by what is synthetic."""
-    from skdpsynth.auditing import privacy_evidence
-
-    with open_inputs([holdout]) as others:
-        return privacy_evidence(made, rows, others, schema)
-
-
-def _lines(quality: Any) -> list[dict[str, Any]]:
-    """Return the lines of the report as JSON has them."""
     lines = quality.to_records()
-    return [{name: None if isinstance(cell, float) and math.isnan(cell) else cell for name, cell in line.items()} for line in lines]
+    measures = [{name: None if isinstance(cell, float) and math.isnan(cell) else cell for name, cell in line.items()} for line in lines]
+    result: dict[str, Any] = {"private": False, "warning": _NOT_PRIVATE, "measures": measures}
+    if evidence is not None:
+        result["evidence"] = {"found": evidence.found, "measures": evidence.to_records(), "words": str(evidence)}
+    voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))

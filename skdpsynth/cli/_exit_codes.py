@@ -1,4 +1,4 @@
-"""How a run ends: an exit code, and what went wrong in one sentence, without a traceback that could quote a cell."""
+"""Exit codes, and errors as one sentence, without a traceback that could quote a cell."""
 
 import errno
 import os
@@ -16,31 +16,26 @@ import click
 
 CHECK_FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 _AGAIN = 1.0  # seconds
-_TERMINATION_SIGNALS = [
-    getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
-]  # somebody's, and a closed terminal's
+_TERMINATION_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # SIGHUP: the terminal closes
 _INTERRUPTED = "Interrupted; no half-written file is left."
 _TERMINATED = "Terminated; no half-written file is left."
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)  # what rooms raise in a sentence of their own
 
 
 class Terminated(BaseException):
-    """A signal ended the program: what is half done, and a copy of standard input, are cleared away on the way out."""
+    """A signal ends the program: files half done, and a copy of standard input, are removed on the way out."""
 
 
 def run_command(command: Callable[[], Any]) -> int:
-    """Run a command, say in one sentence what went wrong, and return the exit code."""
+    """Run a command, print one sentence for an error, and return the exit code."""
     with _handle_termination(), _one_line_warnings():
         try:
             code = command()
             sys.stdout.flush()
             return code if isinstance(code, int) else 0
         except click.Abort as error:
-            return (
-                _print_and_return(_INTERRUPTED, INTERRUPTED)
-                if not isinstance(error.__cause__, EOFError)
-                else _report_error(error.__cause__)
-            )
+            cause = error.__cause__
+            return _report_error(cause) if isinstance(cause, EOFError) else _print_and_return(_INTERRUPTED, INTERRUPTED)
         except KeyboardInterrupt:
             return _print_and_return(_INTERRUPTED, INTERRUPTED)
         except Terminated as error:
@@ -50,11 +45,11 @@ def run_command(command: Callable[[], Any]) -> int:
         except Exception as error:
             if signalled := _signal_exit_code(error):
                 return signalled
-            return _silence_stdout() if _is_broken_pipe(error) else _report_error(error)
+            return _silence_stdout() if isinstance(error, OSError) and error.errno == errno.EPIPE else _report_error(error)
 
 
 def _signal_exit_code(error: BaseException | None) -> int | None:
-    """Return the exit code of a signal that came while a package was imported: some of them turn it into an ImportError."""
+    """Return the exit code of a signal during an import, which some packages turn into an ImportError, or None."""
     while error is not None:
         if isinstance(error, Terminated):
             return _print_and_return(_TERMINATED, 128 + int(error.args[0]))
@@ -76,7 +71,7 @@ def _print_and_return(text: str, code: int) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """Return what is wrong in one line; of an error that no room meant to raise only its kind, since its text may quote a cell."""
+    """Return an error in one line; for an unexpected one only its type, because its text may quote a cell."""
     if isinstance(error, click.UsageError):
         where = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
         told = re.sub(r"\.?$|\?(?=\)?$)", "", _line(error.format_message()), count=1)  # click asks "Did you mean ...?"
@@ -94,22 +89,18 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _is_broken_pipe(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno == errno.EPIPE
-
-
 def _silence_stdout() -> int:
-    """Leave as other programs do when a pipe breaks, and let Python flush what is left into nothing."""
+    """Let Python flush the rest into nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE
 
 
 @contextmanager
 def _handle_termination() -> Iterator[None]:
-    """Let SIGTERM, and the end of a terminal, end the program as Ctrl-C does, so that files on the way are removed.
+    """Let SIGTERM and SIGHUP end the program as Ctrl-C does, so that temporary files are removed.
 
-    A package that is being imported, or an object that is being freed, may swallow what a signal raises: it is raised again until it gets
-    through, but not while files are removed because of it.
+    Imports and finalizers may swallow the exception of a signal handler, so the signal is sent again until it gets through, except while
+    files are being removed.
     """
     again: list[threading.Timer] = []
     over = False
@@ -152,7 +143,7 @@ def _send(number: int) -> None:
 
 
 def _is_ending(error: BaseException | None) -> bool:
-    """Whether a signal's exception is on its way out, or what came of it."""
+    """Whether the exception of a signal, or one raised while it is handled, is on its way out."""
     while error is not None and not isinstance(error, Terminated):
         error = error.__context__
     return error is not None
@@ -160,7 +151,7 @@ def _is_ending(error: BaseException | None) -> bool:
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Show warnings to a person who has no line of code to look at."""
+    """Print warnings without their line of code."""
 
     def show(message: Warning | str, *where: Any, **more: Any) -> None:
         click.echo(f"Warning: {_line(str(message))}", err=True)

@@ -1,4 +1,4 @@
-"""Files and pipes of a command: where it may write, and how nothing is ever half written."""
+"""Input and output files of commands."""
 
 import os
 import shutil
@@ -21,14 +21,9 @@ _PACKED = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}  # what such files begin
 
 
 class Outputs:
-    """The files that a command will write, checked before anything is read.
+    """Checks of the files that a command will write, before it reads anything.
 
-    Parameters
-    ----------
-    is_forced : bool
-        Whether files that exist may be replaced.
-    kept : sequence of str
-        Files that are read, and are never written over.
+    Files that exist are replaced only if `is_forced`; those in `kept`, which are read, never are.
     """
 
     def __init__(self, is_forced: bool, kept: Sequence[str] = ()) -> None:
@@ -36,7 +31,7 @@ class Outputs:
         self._taken = {os.path.realpath(path): "a file that is read here" for path in kept if path != STREAM}
 
     def check(self, option: str, path: str | None, suffixes: Sequence[str] = ()) -> None:
-        """Refuse a place that nothing can, or may, be written to."""
+        """Refuse a path that cannot or must not be written."""
         if path is None or path == STREAM:
             return
         if suffixes and not path.lower().endswith(tuple(suffixes)):
@@ -53,7 +48,6 @@ class Outputs:
         self._taken[str(place)] = f"that of {option} as well"
 
     def check_table(self, path: str, voice: Any) -> None:
-        """Refuse what no table can be written to."""
         self.check("-o", path, _TABLES)
         if path == STREAM and voice.is_json:
             raise Refusal("--json must not go with -o -, because both write to standard output; name a file, or leave --json out")
@@ -64,7 +58,6 @@ class Outputs:
 
 
 def write_text(path: str | None, text: str) -> None:
-    """Write a text to a file, or to standard output."""
     if path in (None, STREAM):
         click.echo(text, nl=not text.endswith("\n"))
         return
@@ -73,7 +66,7 @@ def write_text(path: str | None, text: str) -> None:
 
 
 def write_sample(model: Any, n_samples: int | None, path: str) -> None:
-    """Write synthetic rows to a file, or as CSV to standard output; a batch at a time, never all of them in memory."""
+    """Write synthetic rows to a file, or as CSV to standard output, in batches, so that they need not fit in memory."""
     if path != STREAM:
         model.sample(n_samples, out=path)
         return
@@ -87,9 +80,9 @@ def write_sample(model: Any, n_samples: int | None, path: str) -> None:
 
 @contextmanager
 def open_inputs(paths: Sequence[str]) -> Iterator[Any]:
-    """Yield what a fit takes for the tables of a command: their paths; of standard input a file, since a fit reads more than once.
+    """Yield the paths of tables; standard input is copied to a file, because a fit reads more than once.
 
-    That file is as private as the rows: only its owner may read it, in a folder that is removed in the end.
+    The copy is as secret as the rows: only its owner may read it, in a folder that is removed at the end.
     """
     if STREAM not in paths:
         yield paths[0] if len(paths) == 1 else list(paths)
@@ -111,7 +104,7 @@ def open_inputs(paths: Sequence[str]) -> Iterator[Any]:
 
 @contextmanager
 def _rename_in_errors(place: str, name: str) -> Iterator[None]:
-    """Let an error say what a person knows a temporary file as."""
+    """Replace the path of a temporary file by `name` in error messages."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -121,7 +114,7 @@ def _rename_in_errors(place: str, name: str) -> Iterator[None]:
 
 
 def _detect_suffix(start: bytes) -> str:
-    """Return the suffix of a table by how it begins; a CSV file whose header has tabs and no comma is a .tsv."""
+    """Detect the format of a table; a CSV file whose header has tabs and no comma is a .tsv."""
     for magic, suffix in _PACKED.items():
         if start.startswith(magic):
             return suffix

@@ -1,4 +1,4 @@
-"""What a saved model gives for free: more rows, and its card."""
+"""The commands `sample` and `card`."""
 
 import os
 import sys
@@ -46,7 +46,7 @@ def card(voice: Voice, path: str, page: str, force: bool) -> None:
 
 
 def open_model(path: str) -> Any:
-    """Return a saved model, of a file or of standard input; no code in it runs."""
+    """Load a model from a file or from standard input; no code in it runs."""
     from skdpsynth.persistence import from_bytes, load
 
     if path == STREAM:

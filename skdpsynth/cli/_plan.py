@@ -1,4 +1,4 @@
-"""What a budget would give, before any of it is spent."""
+"""The command `plan`."""
 
 import math
 from typing import Any
@@ -46,7 +46,6 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
 
 
 def _plan_record(expected: Any) -> dict[str, Any]:
-    """Return a plan as JSON has it."""
     names = [measure.name for measure in expected.measures]
     points = [
         {

@@ -1,8 +1,7 @@
-"""The promise of a run: its options, the ledger that is charged, and what a broken run was charged."""
+"""Privacy options, and the ledger that a run charges."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -10,21 +9,6 @@ import click
 from skdpsynth.cli._output import Voice
 
 RELATIONS = ("replace_one", "add_or_remove_one")
-
-
-@dataclass(frozen=True)
-class PrivacyOptions:
-    """What a release promises.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-    neighboring : str
-    """
-
-    epsilon: float
-    delta: float
-    neighboring: str
 
 
 _PRIVACY_OPTIONS = (  # as the help lists them, the last first
@@ -47,14 +31,13 @@ _PRIVACY_OPTIONS = (  # as the help lists them, the last first
 
 
 def add_privacy_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a promise."""
     for option in _PRIVACY_OPTIONS:
         command = option(command)
     return command
 
 
-def open_ledger(path: str | None, promise: PrivacyOptions, spends_delta: bool) -> Any:
-    """Return the accountant of a ledger that can pay for a run; refuse any other, before a row is read."""
+def open_ledger(path: str | None, epsilon: float, delta: float, neighboring: str) -> Any:
+    """Open a ledger that can pay for a run, and refuse any other before a row is read."""
     if path is None:
         return None
     from skdpsynth.exceptions import BudgetExceededError, LedgerError
@@ -64,16 +47,15 @@ def open_ledger(path: str | None, promise: PrivacyOptions, spends_delta: bool) -
         accountant = PrivacyAccountant.at(path)
     except LedgerError as error:
         raise LedgerError(str(error).replace("PrivacyAccountant(epsilon, ledger=...)", "skdpsynth budget init")) from None
-    if accountant.neighboring != promise.neighboring:
+    if accountant.neighboring != neighboring:
         raise ValueError(
-            f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {promise.neighboring!r}; use one relation."
+            f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {neighboring!r}; use one relation."
         )
-    # The fit decides by what it plans which of these it is charged as, and asks again before it draws.
-    delta = promise.delta if spends_delta else 0.0
+    # The plan of the fit decides which of these it is charged as, and the fit asks again before it draws.
     refused = []
     for rho in (None, "gaussian", "zcdp") if delta else (None,):
         try:
-            accountant.check_affordable(promise.epsilon, delta, name="synthesize", rho=rho)
+            accountant.check_affordable(epsilon, delta, name="synthesize", rho=rho)
             return accountant
         except (BudgetExceededError, ValueError) as error:
             refused.append(error)
@@ -82,7 +64,7 @@ def open_ledger(path: str | None, promise: PrivacyOptions, spends_delta: bool) -
 
 @contextmanager
 def report_charges(accountant: Any, path: str | None, voice: Voice) -> Iterator[None]:
-    """Say what a ledger was charged, if the run breaks: what was charged stays so, since noise may have been seen."""
+    """Print the charges of a run that breaks; they stay, because noise may have been seen."""
     from skdpsynth.exceptions import BudgetExceededError
 
     before: Any = accountant and accountant.spent

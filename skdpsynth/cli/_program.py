@@ -1,4 +1,4 @@
-"""The program: all commands, and the one way in which each ends."""
+"""The program `skdpsynth` with all its commands."""
 
 import sys
 from functools import partial
@@ -18,10 +18,10 @@ from skdpsynth.cli._synthesize import synthesize
 
 
 class Program(click.Group):
-    """A group of commands whose exit codes and errors are ours: one sentence, and no traceback."""
+    """A group of commands whose errors are one sentence without a traceback."""
 
     def main(self, args: Any = None, prog_name: Any = None, complete_var: Any = None, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run, and exit with a code; without `standalone_mode` return and raise, as click does."""
+        """Run and exit with a code; without `standalone_mode` return and raise, as click does."""
         run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
         return sys.exit(run_command(run)) if standalone_mode else run()
 

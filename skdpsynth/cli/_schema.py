@@ -1,4 +1,4 @@
-"""Schemas: a skeleton to fill in, and what of a table does not fit one."""
+"""The commands `schema ...`."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""From a table of people to synthetic rows."""
+"""The command `synthesize`."""
 
 import math
 import shlex
@@ -10,7 +10,7 @@ import click
 from skdpsynth.cli._choose_estimator import METHODS, choose_method, fit_input, make_estimator, modeled_schema, say_method
 from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_sample
 from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
-from skdpsynth.cli._privacy_options import PrivacyOptions, add_privacy_options, open_ledger, report_charges
+from skdpsynth.cli._privacy_options import add_privacy_options, open_ledger, report_charges
 
 
 @click.command(short_help="Learn a table, and write synthetic rows.")
@@ -34,10 +34,9 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any
     All of epsilon is spent by one run, on the whole table; more rows of the same --model are free. With --ledger the charge is on the
     disk before noise is drawn, and stays there whatever happens afterwards.
     """
-    promise = PrivacyOptions(given["epsilon"], given["delta"], given["neighboring"])
     _check_places(voice, sources, stated, given)
-    estimator, method, why = _estimator(stated, promise, given)
-    accountant = open_ledger(given["ledger"], promise, spends_delta=method != "pmm")
+    estimator, method, why = _estimator(stated, given)
+    accountant = open_ledger(given["ledger"], given["epsilon"], given["delta"] if method != "pmm" else 0.0, given["neighboring"])
     say_method(voice, given["method"], method, why)
     estimator.set_params(accountant=accountant)
     with report_charges(accountant, given["ledger"], voice):
@@ -52,7 +51,7 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any
 
 
 def _check_places(voice: Voice, sources: tuple[str, ...], stated: str, given: dict[str, Any]) -> None:
-    """Refuse what cannot be written, before anything is read."""
+    """Refuse unwritable outputs before anything is read."""
     if given["most"] is not None and given["unit"] is None:
         raise Refusal("--max-rows-per-unit must go with --unit, the column that says whose row it is; add it")
     places = Outputs(given["force"], [*sources, stated, *([given["ledger"]] if given["ledger"] else [])])
@@ -64,8 +63,8 @@ def _check_places(voice: Voice, sources: tuple[str, ...], stated: str, given: di
             raise Refusal(f"{option} must name a file, got '-'; the rows may go to standard output")
 
 
-def _estimator(stated: str, promise: PrivacyOptions, given: dict[str, Any]) -> tuple[Any, str, str]:
-    """Return an unfitted synthesizer, its method, and why it is this one."""
+def _estimator(stated: str, given: dict[str, Any]) -> tuple[Any, str, str]:
+    """Return an unfitted synthesizer, its method, and the reason for the choice."""
     from skdpsynth.domain import Schema
 
     schema = Schema.of(stated)
@@ -73,14 +72,13 @@ def _estimator(stated: str, promise: PrivacyOptions, given: dict[str, Any]) -> t
         _warn_of_unit(schema)
     columns = {str(name): name for name in schema}
     stratify = given["stratify"] if given["stratify"] is None else columns.get(given["stratify"], given["stratify"])
-    method, why = choose_method(given["method"], modeled_schema(schema, given["unit"]), stratify, promise.delta)
-    settings = {"epsilon": promise.epsilon, "delta": promise.delta, "neighboring": promise.neighboring}
-    settings |= {"max_rows_per_unit": given["most"] or 1}
+    method, why = choose_method(given["method"], modeled_schema(schema, given["unit"]), stratify, given["delta"])
+    settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")} | {"max_rows_per_unit": given["most"] or 1}
     return make_estimator(method, schema, given["unit"], stratify, **settings), method, why
 
 
 def _warn_of_unit(schema: Any) -> None:
-    """Say what a fit says of an identifier without a unit, in the words of the command line."""
+    """Warn of an identifier without a unit, as a fit does, in the words of the command line."""
     from skdpsynth.exceptions import BudgetWarning
     from skdpsynth.fitting import identifier_without_unit
 
@@ -97,7 +95,7 @@ def _warn_of_unit(schema: Any) -> None:
 
 
 def check_card(places: Outputs, page: str | None) -> None:
-    """Refuse a place where no card can be written, and a card that what makes it is not installed for."""
+    """Refuse an unwritable page, and raise ImportError if a package for cards is missing."""
     if page is None:
         return
     places.check("--card", page, (".html", ".htm"))
@@ -108,7 +106,6 @@ def check_card(places: Outputs, page: str | None) -> None:
 
 
 def write_card(model: Any, page: str) -> Any:
-    """Write the public card of a model, noisy and synthetic things alone, and return it."""
     from skdpsynth.report import card
 
     made = card(model, audience="public")

@@ -1,4 +1,4 @@
-"""For those who trust nobody: `check_synthesizer` runs the laws of private estimators, `check_evidence` derives a ledger again."""
+"""Checks for skeptics: `check_synthesizer` runs the laws of private estimators, `check_evidence` derives a ledger again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +70,6 @@ def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tu
 
 
 def _check_contract(estimator: Any) -> None:
-    """Refuse what the laws cannot ask anything of."""
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
         given = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
         raise TypeError(f"estimator must be an unfitted instance of a class derived from PrivateEstimator, got {given}.")

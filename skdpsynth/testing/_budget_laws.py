@@ -1,4 +1,4 @@
-"""Laws of the budget: what is charged, when, and that the noise covers it."""
+"""Laws of the budget: amount and time of charges, and noise that covers them."""
 
 import math
 import time
@@ -82,7 +82,7 @@ def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Any) -> 
 
 
 def _epsilon_as_rho(loss: PrivacyLoss, estimator: Any) -> PrivacyLoss:
-    """All of an epsilon of 0.4, in rho of the kind of a loss."""
+    """Return an epsilon of 0.4 in rho, of the same kind as a loss."""
     return PrivacyLoss(rho=rho_of_epsilon(0.4, estimator.delta, gaussian=loss.gaussian), gaussian=loss.gaussian)
 
 
@@ -205,15 +205,15 @@ def check_the_noise_of_every_entry_covers_its_loss(estimator: Any) -> None:
 
 
 def relation_delta_pairs(estimator: Any) -> list[tuple[str, Any]]:
-    """Return (relation, delta): each relation, without delta and with one, unless the estimator has its own."""
+    """Return each relation with and without delta, or with the estimator's own."""
     return [(relation, delta) for relation in relations(estimator) for delta in ([estimator.delta] if estimator.delta else [0.0, 1e-6])]
 
 
 def _check_noise_variance(draw: Draw) -> None:
-    """Refuse noise of a class from outside the package whose draws have not the variance of its kind and scale.
+    """Refuse noise of a foreign class whose draws do not have the variance of its kind and scale.
 
-    10^4 draws, from fixed bits: where the variance is right, its estimate deviates by 2 % (Laplace; 3 % at the least scale that is
-    asked), and up to a half is taken. A false alarm is further out than ten standard errors, and repeats.
+    Of 10^4 draws from fixed bits the estimated variance deviates by 2 % (Laplace; 3 % at the least scale that is asked), and up to a half
+    is accepted. A false alarm is beyond ten standard errors, and repeats.
     """
     noise, kind = draw.noise, kind_of(draw.noise)
     if type(noise) in _KINDS.values() or not draw.values.size:
@@ -256,7 +256,7 @@ def _check_coverage(entry: Any, relation: str) -> None:
 
 
 def noise_loss(kind: str, scales: tuple, sensitivity: Any) -> NoiseLoss:
-    """Return what noise with these scales (the smallest counts) loses that covers a change.
+    """Return the loss of noise with these scales, of which the smallest counts, for a sensitivity.
 
     Laplace: l1 / scale. Matrix Laplace: nuclear / scale. Sup-norm: sup / scale. Gaussian: by l2_squared.
     """
@@ -269,7 +269,6 @@ def noise_loss(kind: str, scales: tuple, sensitivity: Any) -> NoiseLoss:
 
 
 def is_covered(lost: NoiseLoss, charged: PrivacyLoss) -> bool:
-    """Whether what was lost is at most what was charged."""
     epsilon, rho = lost.epsilon, lost.rho
     if charged.gaussian:
         return charged.rho == math.inf or (not epsilon and lost.gaussian <= charged.rho)
@@ -283,7 +282,7 @@ def is_covered(lost: NoiseLoss, charged: PrivacyLoss) -> bool:
 
 
 def _total_epsilon(lost: NoiseLoss, delta: Any) -> float:
-    """Return the epsilon of pure and Gaussian losses together, the best of three ways."""
+    """Return the epsilon of pure and Gaussian losses together, the best of three bounds."""
     apart = float(lost.epsilon) + min(float(epsilon_of_rho(lost.rho, delta)), float(epsilon_of_rho(lost.gaussian, delta, gaussian=True)))
     return min(apart, float(epsilon_of_rho(lost.rho + Fraction(lost.epsilon) ** 2 / 2, delta)))
 
@@ -310,14 +309,14 @@ def check_neighbors_that_get_the_same_answers_lose_at_most_epsilon(estimator: An
 
 
 def refuse_unseen_releases(draws: list[Draw], accountant: PrivacyAccountant) -> None:
-    """Refuse releases that no law can look at: in another thread, or of an accountant of its own kind."""
+    """Refuse releases that no law can observe: in another thread, or through a foreign accountant."""
     told = sum(entry.n_values is not None for entry in entries_of(accountant))  # a standing release does not tell its number of values
     seen = sum(not draw.standing for draw in draws)
     require(told <= seen, f"the ledger tells of {told} releases, but only {seen} went through the door of the thread that fits")
 
 
 def worst_neighbors(relation: str, n_rows: int = 40) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return a table and its neighbors: a row goes from a corner of the box to others and to the middle, or goes altogether."""
+    """Return a table and its neighbors: the first row moves from a corner of the box to others and to the middle, or disappears."""
     table = rows(n_rows)
     table[0] = 0.0
     if relation == "add_or_remove_one":

@@ -1,10 +1,11 @@
-"""What a law is, and the tables and questions that laws share."""
+"""Laws, and the tables and questions that they share."""
 
 import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ LAWS: list[Callable[[Any], None]] = []
 
 
 def law(*, needs: Callable[[Any], bool] = lambda estimator: True) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Make a function a law: its docstring is the sentence, `needs` says which estimators it is for.
+    """Make a function a law with its docstring as the sentence, for the estimators that `needs` accepts.
 
-    Whatever goes wrong within becomes an AssertionError with the sentence and what was found.
+    Any exception becomes an AssertionError with the sentence and the finding.
     """
 
     def made(check: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -46,7 +47,7 @@ def law(*, needs: Callable[[Any], bool] = lambda estimator: True) -> Callable[[C
 
 
 def require(true: Any, found: str) -> None:
-    """Raise AssertionError with what was found, unless it is true (also under ``python -O``)."""
+    """Raise AssertionError with the finding unless `true` holds, also under ``python -O``."""
     if not true:
         raise AssertionError(found)
 
@@ -55,37 +56,31 @@ def require(true: Any, found: str) -> None:
 
 
 def can_sample(estimator: Any) -> bool:
-    """Whether it draws synthetic rows."""
     return hasattr(estimator, "sample")
 
 
 def is_stream(estimator: Any) -> bool:
-    """Whether rows come in order of time."""
     return hasattr(estimator, "partial_fit")
 
 
 def can_save(estimator: Any) -> bool:
-    """Whether it can write itself to a file."""
     return hasattr(estimator, "save")
 
 
 def ignores_row_order(estimator: Any) -> bool:
-    """Whether the order of rows means nothing."""
     return not is_stream(estimator)
 
 
 def takes_nan(estimator: Any) -> bool:
-    """Whether a missing value is a value."""
     return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
 
 
 def takes_sparse(estimator: Any) -> bool:
-    """Whether rows may be sparse."""
     return bool(estimator.__sklearn_tags__().input_tags.sparse)
 
 
 def relations(estimator: Any) -> list[str]:
-    """Return the neighboring relations that it supports, as its own `neighboring` and fit tell."""
+    """Return the supported neighboring relations, the estimator's own first."""
 
     def supported(relation: str) -> bool:
         try:
@@ -104,17 +99,23 @@ def relations(estimator: Any) -> list[str]:
 
 
 def rows(n_samples: int = 60, n_features: int = 3, seed: int = 0) -> np.ndarray:
-    """Return rows in the unit cube."""
     return np.random.default_rng(seed).beta(2, 4, size=(n_samples, n_features))
 
 
+def with_column_names(table: np.ndarray) -> Any:
+    """Return a data frame if pandas is there, else the rows as tuples."""
+    if not find_spec("pandas"):
+        return tuple(map(tuple, table))
+    import pandas as pd
+
+    return pd.DataFrame(table, columns=[f"column {i}" for i in range(table.shape[1])])
+
+
 def clone_with(estimator: Any, **parameters: Any) -> Any:
-    """Return an unfitted copy with these parameters."""
     return clone(estimator).set_params(**parameters)
 
 
 def clone_with_seed(estimator: Any, **parameters: Any) -> Any:
-    """Return an unfitted copy with a seed."""
     return clone_with(estimator, random_state=0, **parameters)
 
 
@@ -133,7 +134,7 @@ def entries_of(accountant: PrivacyAccountant) -> Iterator[Any]:
 
 
 def catch_refusal(call: Callable[[], Any], what: str) -> Exception:
-    """Return the error with which `call` refuses `what`; it must be a ValueError or a TypeError."""
+    """Return the ValueError or TypeError with which `call` refuses `what`."""
     try:
         call()
     except (ValueError, TypeError) as error:
@@ -144,26 +145,24 @@ def catch_refusal(call: Callable[[], Any], what: str) -> Exception:
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, its cause or context, and so on."""
+    """Yield an error and the chain of its causes or contexts."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def check_no_secret_in_error(error: BaseException, what: str) -> None:
-    """Raise unless no message of the chain of an error quotes a cell."""
     for one in chain(error):
         require(SECRET not in str(one), f"the message about {what} quotes a cell")
 
 
 def parameters_of(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters of a function, without self."""
     return [name for name, p in inspect.signature(function).parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
 @contextmanager
 def record_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Note all warnings, also those that were given before."""
+    """Record all warnings, also repeated ones."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", "invalid escape sequence")  # by Python, of a package that is compiled now

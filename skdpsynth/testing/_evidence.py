@@ -1,15 +1,15 @@
-"""Check the evidence of a ledger: every change, every loss, and their sum, derived again from what the document says."""
+"""Check of the evidence of a ledger: derive every sensitivity, every loss and their sum again from the document."""
 
 import json
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skdpsynth.testing._evidence_form import find_format_errors, is_loss, is_unit
 from skdpsynth.testing._evidence_kinds import RELATIONS, derive_sensitivity
 from skdpsynth.testing._evidence_losses import (
     CHOICES,
@@ -133,7 +133,6 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
 
 
 def _text_of(path: Any) -> bytes:
-    """Return what a file holds."""
     try:
         with open(path, "rb") as file:
             text = file.read(_LARGEST + 1)
@@ -159,7 +158,7 @@ def _read(evidence: Any) -> dict[str, Any]:
 
 
 def _check_numbers(document: dict[str, Any], check: EvidenceCheck) -> None:
-    """All lines are there, each once: those of an open stream that were folded into one line are not in the list of numbers."""
+    """Check that all lines are there, each once; lines that an open stream folded into one are not in the list of numbers."""
     there = [release["number"] for release in document["releases"]]
     for first, last in document["numbers"]:
         if last - first > len(there):
@@ -205,7 +204,7 @@ def _check_release(release: dict[str, Any], promise: dict[str, Any], check: Evid
 
 
 def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fraction | None:
-    """Return how far the rows of a unit move what was released, in the norm of its noise: derived, and compared with what is said."""
+    """Derive how far the rows of a unit move the release in the norm of its noise, and compare with the stated sensitivity."""
     line, norm, statistic = _line(release), NORM_OF.get(release["noise"]), release["statistic"]
     if norm is None:
         check.wrong.append(f"{line} has noise of a law that is not known here, {release['noise']!r}")
@@ -235,7 +234,7 @@ def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fractio
 
 
 def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
-    """Parts cost no more than what was charged for them; all charges add up to what is said to be spent, which is within the promise."""
+    """Check that parts cost no more than their charge, and that all charges add up to the spent amount, within the promise."""
     promise, spent = document["promise"], document["spent"]
     by_account: dict[Any, list[dict[str, Any]]] = {}
     for release in document["releases"]:
@@ -248,7 +247,8 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
             check.wrong += [f"{_line(part)} is part of release {account}, which is not here" for part in parts]
         elif problem := _excess_message(parts, lines[account]["loss"]):
             check.wrong.append(f"{_line(lines[account])} charged {_told_loss(lines[account]['loss'])}, {problem}")
-    check.unchecked += [f"{_line(one)} was charged, and nothing says for what" for one in lines.values() if _is_bare(one, by_account)]
+    bare = [one for one in lines.values() if "noise" not in one and one["number"] not in by_account]
+    check.unchecked += [f"{_line(one)} was charged, and nothing says for what" for one in bare]
     epsilon, delta = number(spent["epsilon"]), number(spent["delta"])
     total = add_charges(by_account.get(None, []))
     charged = {} if document["charged"] is None else dict(document["charged"])
@@ -267,7 +267,7 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
 
 
 def _excess_message(parts: list[dict[str, Any]], charge: dict[str, Any]) -> str | None:
-    """Say what is wrong with parts of one charge; None if they are within it."""
+    """Return a message if the parts of a charge exceed it, else None."""
     total = add_charges(parts)
     if "rho" in charge:
         within = total.all_in_rho(charge["gaussian"]).rho <= number(charge["rho"]) and not total.delta
@@ -280,18 +280,11 @@ def _excess_message(parts: list[dict[str, Any]], charge: dict[str, Any]) -> str 
     return None if plain and delta and optimal_holds(losses, epsilon, delta) else "and its parts need more"
 
 
-def _is_bare(release: dict[str, Any], by_account: dict[Any, list[dict[str, Any]]]) -> bool:
-    return "noise" not in release and release["number"] not in by_account
-
-
 def _format_cost(needed: Any) -> str:
-    return " and ".join(_words(("epsilon", "delta") if isinstance(needed, tuple) else ("rho",), needed))
-
-
-def _words(names: tuple[str, ...], numbers: Any) -> Iterator[str]:
-    for name, value in zip(names, numbers if isinstance(numbers, tuple) else (numbers,), strict=True):
-        if value or name != "delta":
-            yield f"{name} {_short(value)}"
+    if not isinstance(needed, tuple):
+        return f"rho {_short(needed)}"
+    epsilon, delta = needed
+    return f"epsilon {_short(epsilon)}" + (f" and delta {_short(delta)}" if delta else "")
 
 
 def _told_loss(loss: dict[str, Any]) -> str:
@@ -299,6 +292,73 @@ def _told_loss(loss: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a number as people read it: exactly, where that is short."""
+    """Format a number exactly if that is short."""
     exact = str(value)
     return exact if len(exact) <= 20 else "inf" if value == math.inf else f"{float(value):.12g}"
+
+
+_LOSSES = ({"epsilon", "delta"}, {"rho", "gaussian"})
+_WORDS, _SCALES = ("kind", "scoring"), ("segment_scale", "total_scale")
+_MAY_BE_ZERO = ("tables", "coordinate", "mean_weight", "pairs")
+_MOST = {"steps": 20_000, "bits": 62}  # else its column would fill the memory
+
+
+def find_format_errors(release: dict[str, Any], lines: dict[Any, dict[str, Any]]) -> Iterator[str]:
+    """Yield the faults in the form of a line, in words that follow its name; `lines` holds all lines by number."""
+    if not is_loss(release["loss"]):
+        yield "charges what is no loss: numbers of at least 0"
+    if not is_unit(release):
+        yield f"protects {release['unit'] or 'a row'}, which are not {release['rows_per_unit']!r} rows"
+    if _is_circular(release, lines):
+        yield "is part of itself, so nobody pays for it"
+    if "noise" not in release:
+        return
+    scales = [number(scale) for scale in release["scales"]]
+    if release["loss"].get("epsilon", release["loss"].get("rho")) != "inf" and not (scales and min(scales) > 0 and max(scales) < math.inf):
+        yield "has noise of scale 0, whose loss is infinite" if scales and min(scales) == 0 else "does not say the scale of its noise"
+    if release["randomness"] not in ("secure", "seeded"):
+        yield "does not say where its noise comes from"
+    for name, fact in (release["statistic"] or {}).items():
+        if not _is_fact(name, fact):
+            yield f"moves numbers whose {name} is {str(fact)[:40]!r}, which it cannot be"
+
+
+def is_loss(loss: dict[str, Any]) -> bool:
+    """Whether a loss is in epsilon and delta, or in rho, and nowhere negative."""
+    if set(loss) not in _LOSSES or not isinstance(loss.get("gaussian", True), bool):
+        return False
+    return all(number(amount) >= 0 for name, amount in loss.items() if name != "gaussian")
+
+
+def is_unit(protects: dict[str, Any]) -> bool:
+    """Whether the number of protected rows is the one at the end of the words of the unit."""
+    found = re.search(r", at most (\d+) rows?$", protects["unit"] or "")
+    return _is_whole(protects["rows_per_unit"], 1) and protects["rows_per_unit"] == (int(found[1]) if found else 1)
+
+
+def _is_circular(release: dict[str, Any], lines: dict[Any, dict[str, Any]]) -> bool:
+    """Whether following `part_of` leads into a loop."""
+    seen, above = {release["number"]}, release["part_of"]
+    while above in lines:
+        if above in seen:
+            return True
+        seen.add(above)
+        above = lines[above]["part_of"]
+    return False
+
+
+def _is_fact(name: str, fact: Any) -> bool:
+    """Whether a statistic can have a fact: whole numbers, nearly all of at least 1, or lists of them."""
+    if name in _WORDS:
+        return isinstance(fact, str)
+    if name in _SCALES:
+        return bool(0 < number(fact) < math.inf)
+    if name == "ranges":
+        return all(all(_is_whole(end, -math.inf) for end in (low, high)) and low <= high and _is_whole(n, 1) for low, high, n in fact)
+    if isinstance(fact, list | tuple):
+        return all(_is_fact(name, each) for each in fact)
+    return _is_whole(fact, name not in _MAY_BE_ZERO) and fact <= _MOST.get(name, math.inf)
+
+
+def _is_whole(value: Any, least: float) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -1,7 +1,7 @@
-"""What the statistics of an evidence are, in few lines each, and by how much rows move them: derived here, from no code of the mechanisms.
+"""Statistics of evidence in a few lines each, and their sensitivities, without code of the mechanisms.
 
-Each kind of statistic is written down twice: as what it counts, of tables so small that all neighbors can be tried, and as a formula
-for any size. `derive_sensitivity` uses the formula only after brute force has agreed with it, in every norm, under both relations, for units of one
+Each kind of statistic is written down twice: by its counts on tables so small that all neighbors can be tried, and as a formula for any
+size. `derive_sensitivity` uses the formula only after brute force has agreed with it, in every norm, under both relations, for units of one
 row and of two.
 """
 
@@ -27,34 +27,20 @@ _FIRST_STEPS = 3  # of a stream without end, which are tried
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of statistic.
+    """A kind of statistic."""
 
-    Attributes
-    ----------
-    formula : callable
-        ``formula(facts, relation)``: how far one row moves it, at most, by norm.
-    small : tuple of dict
-        Facts of which all neighbors are tried.
-    rows : callable
-        ``rows(facts)``: all rows that there can be.
-    values : callable
-        ``values(rows, facts, relation)``: yields the numbers of a table, once for each public world that it may be in.
-    exact : tuple of str
-        Norms in which the formula is attained by small tables; in others it is an upper bound.
-    """
-
-    formula: Callable[[Facts, str], Norms]
-    small: tuple[Facts, ...]
-    rows: Callable[[Facts], list]
-    values: Callable[[Sequence, Facts, str], Iterator[list[int]]]
-    exact: tuple[str, ...] = ("l1", "l2_squared", "sup")
+    formula: Callable[[Facts, str], Norms]  # (facts, relation) -> the sensitivity to one row, by norm
+    small: tuple[Facts, ...]  # facts small enough to try all neighbors
+    rows: Callable[[Facts], list]  # facts -> all possible rows
+    values: Callable[[Sequence, Facts, str], Iterator[list[int]]]  # (rows, facts, relation) -> the numbers, in each public world
+    exact: tuple[str, ...] = ("l1", "l2_squared", "sup")  # norms in which small tables attain the formula; in others it is an upper bound
 
 
 def derive_sensitivity(statistic: Facts, relation: str, norm: str, n_rows: int) -> Fraction | None:
-    """Return how far `n_rows` rows move a statistic in a norm; None of a kind that is not known.
+    """Return how far `n_rows` rows move a statistic in a norm, or None for an unknown kind.
 
-    The rows are replaced, come or go one after the other, and norms obey the triangle inequality: so norms grow by `n_rows`, and a
-    squared norm by its square.
+    The rows are replaced, come or go one after the other, so by the triangle inequality norms grow by `n_rows`, and squared norms by its
+    square.
     """
     kind = KINDS.get(statistic["kind"])
     if kind is None:
@@ -65,7 +51,6 @@ def derive_sensitivity(statistic: Facts, relation: str, norm: str, n_rows: int) 
 
 @lru_cache(maxsize=64)
 def _prove(name: str) -> None:
-    """Raise AssertionError unless brute force agrees with the formula of a kind."""
     kind = KINDS[name]
     for facts in kind.small:
         for relation in RELATIONS:
@@ -82,9 +67,9 @@ def _prove(name: str) -> None:
 
 
 def brute_force_sensitivity(name: str, facts: Facts, relation: str, n_rows: int) -> Norms:
-    """Return how far `n_rows` rows move a small statistic: all tables of these and one row more are tried, and all their neighbors.
+    """Return how far `n_rows` rows move a small statistic: try all tables of these rows and one more, with all their neighbors.
 
-    Rows that two neighbors share, and which matter to statistics that are no sums of rows, are one or none.
+    Neighbors share no row, or one, which matters to statistics that are no sums over rows.
     """
     kind = KINDS[name]
     rows = kind.rows(facts)
@@ -131,10 +116,6 @@ def _tables(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     yield [count for place in range(facts["tables"]) for count in _counts(rows, place, 2 if facts["tables"] > 1 else 3)]
 
 
-def _number_of_rows(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    yield [len(rows)]
-
-
 def _listed(pairs: Sequence) -> list[int]:
     return [number for number, count in pairs for _ in range(count)]
 
@@ -155,7 +136,7 @@ def _trees(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
 
 
 def _counted_levels(depth: int) -> list[int]:
-    """Return the levels of a tree that are counted: its cells, each third level above them, and each second one of the first six."""
+    """Return the counted levels of a tree: its cells, each third level above them, and each second one of the first six."""
     fine = [level for level in range(7, depth + 1) if (depth - level) % 3 == 0]
     coarse = min(fine, default=depth + 3) - 3
     return [*range(coarse, 0, -2), *fine]
@@ -173,7 +154,7 @@ def _distances_sensitivity(facts: Facts, relation: str) -> Norms:
 
 
 def _dependences(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """Of pairs of columns of three codes and two: the farthest split from the nearest table of a few rows of independent columns."""
+    """Yield, for pairs of columns of three codes and two, the distance of the farthest split from the nearest independent table."""
     shares = (Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(1))
     for n in (1, 2, 4):
         tables = [[round(n * x * y) for x in (p, 1 - p) for y in (q, 1 - q)] for p, q in product(shares, repeat=2)]
@@ -190,7 +171,7 @@ def _dependences_sensitivity(facts: Facts, relation: str) -> Norms:
 
 
 def _utilities(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """One candidate, beside points that it may have drawn."""
+    """Yield the utility of one candidate, for each set of points that it may have drawn."""
     if facts["scoring"] == "captured_variance":
         yield [sum(row[0] for row in rows)]
         return
@@ -245,12 +226,8 @@ def _packed_moments(rows: Sequence, facts: Facts, relation: str) -> Iterator[lis
     yield [weight * sum(row[i] for row in rows) for i in range(d)] + products
 
 
-def _rows_of_sums_within(facts: Facts) -> list:
-    return list(product(range(-facts["largest"], facts["largest"] + 1), repeat=facts["features"]))
-
-
 def _packed_moments_sensitivity(facts: Facts, relation: str) -> Norms:
-    """Replaced: with Q = sum of |y - y'| in [0, 2 K d] the sums move by w Q and the products by c (2 K d Q - Q^2), c = (d + 1) / 2d."""
+    """If replaced: with Q = sum of |y - y'| in [0, 2 K d] the sums move by w Q and the products by c (2 K d Q - Q^2), c = (d + 1) / 2d."""
     d, K, w = facts["features"], facts["largest"], facts["mean_weight"]
     n_products = d * (d + 1) // 2
     if relation != REPLACE_ONE:
@@ -275,7 +252,7 @@ def _rows_of_gram(facts: Facts) -> list:
 
 
 def _gram_sensitivity(facts: Facts, relation: str) -> Norms:
-    """Eigenvalues: z z' has |z|^2, at most T; z z' - y y' has two of different signs, neither beyond T."""
+    """Use eigenvalues: z z' has |z|^2, at most T; z z' - y y' has two of different signs, neither beyond T."""
     side, total = facts["features"] + bool(facts["coordinate"]), facts["squared_radius"] + facts["coordinate"] ** 2
     both = 2 if relation == REPLACE_ONE and side > 1 else 1
     l2_squared = both * total**2
@@ -284,7 +261,7 @@ def _gram_sensitivity(facts: Facts, relation: str) -> Norms:
 
 
 def _interactions(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """Return k (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
+    """Yield k (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
     sizes, factor, out = facts["sizes"], dict(map(tuple, facts["multipliers"])), []
     for i, j in facts["pairs"] or combinations(range(len(sizes)), 2):
         for group in range(facts["classes"]):
@@ -293,10 +270,6 @@ def _interactions(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[
                 cells = (((row[i] == a) * sizes[i] - 1) * ((row[j] == b) * sizes[j] - 1) for row in ours)
                 out.append(factor[sizes[i] * sizes[j]] * sum(cells))
     yield out
-
-
-def _rows_of_pairs(facts: Facts) -> list:
-    return _codes(*facts["sizes"], facts["classes"])
 
 
 def _pair(sizes: tuple[int, ...], classes: int = 1) -> Facts:
@@ -308,7 +281,7 @@ def _pair(sizes: tuple[int, ...], classes: int = 1) -> Facts:
 
 
 def _blocks(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """The blocks whose signed sums are the counts of all times, as digits of time spell them out; a row is the time of an event."""
+    """Yield the blocks whose signed sums are the counts of all times, by the digits of time; a row is the time of an event."""
     base, low = facts["base"], 0 if facts["base"] == 2 else -(facts["base"] // 2)
     used: set[tuple[int, int]] = set()
     for t in range(1, _last(facts) + 1):
@@ -335,7 +308,7 @@ def _blocks_sensitivity(facts: Facts, relation: str) -> Norms:
 
 
 def _column_of_root(facts: Facts) -> list[int]:
-    """The first column of the square root of the matrix of prefix sums, of entries C(2k, k) / 4^k, in fixed point."""
+    """Return the first column, with entries C(2k, k) / 4^k, of the square root of the matrix of prefix sums, in fixed point."""
     steps, more = facts["steps"], 256  # bits more than are kept are as good as fractions, which would grow
     entry, column = 1 << facts["bits"] + more, []
     for k in range(1, steps + 1):
@@ -345,7 +318,7 @@ def _column_of_root(facts: Facts) -> list[int]:
 
 
 def _gains_of_root(facts: Facts, column: list[int]) -> tuple[list[int], list[int]]:
-    """Whole numbers by which columns are made as long as the first one, or a bit less; and the squared lengths before."""
+    """Return whole numbers that scale columns to the length of the first one or slightly less, and their squared lengths before."""
     lengths = [sum(e * e for e in column)]
     for entry in reversed(column[1:]):
         lengths.append(lengths[-1] - entry * entry)
@@ -353,7 +326,7 @@ def _gains_of_root(facts: Facts, column: list[int]) -> tuple[list[int], list[int
 
 
 def _root_sensitivity(facts: Facts, relation: str) -> Norms:
-    """Column j holds the first entries of the first column, times its gain."""
+    """Use that column j holds the first entries of the first column, times its gain."""
     s, column = facts["sensitivity"], _column_of_root(facts)
     gains, lengths = _gains_of_root(facts, column)
     sums = [sum(column)]
@@ -365,7 +338,7 @@ def _root_sensitivity(facts: Facts, relation: str) -> Norms:
 
 
 def _root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """Rows are (time, step of each of two counters), of squared length within the sensitivity."""
+    """Yield the released sums; rows are (time, step of each of two counters), of squared length within the sensitivity."""
     steps = range(facts["steps"])
     column = [round(Fraction((1 << facts["bits"]) * math.comb(2 * k, k), 4**k)) for k in steps]
     lengths = [sum(column[t - j] ** 2 for t in steps if t >= j) for j in steps]
@@ -374,13 +347,13 @@ def _root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
 
 
 def _endless_root_sensitivity(facts: Facts, relation: str) -> Norms:
-    """Squares of each column of R sum to 1, however long the stream: whole numbers below 2^bits R have no larger sums."""
+    """Use that the squares of each column of R sum to 1, however long the stream: whole numbers below 2^bits R have no larger sums."""
     s, unit = facts["sensitivity"], 1 << facts["bits"]
     return {"l1": unit**2 * s, "l2_squared": unit**2 * s, "sup": unit * math.isqrt(s)}
 
 
 def _endless_root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    """The first steps: R[t, j]^2 is g(j) / ((t + 2)(1 + 3(t - j))), where psi(j + 2) - psi(1/3) is a harmonic number and constants."""
+    """Yield the first steps: R[t, j]^2 is g(j) / ((t + 2)(1 + 3(t - j))), and psi(j + 2) - psi(1/3) is a harmonic number and constants."""
     constant = math.pi / (2 * math.sqrt(3)) + 1.5 * math.log(3)
 
     def entry(t: int, j: int) -> int:
@@ -397,7 +370,7 @@ def _rows_of_root(facts: Facts) -> list:
 
 
 def _rows_of_sparse(facts: Facts) -> list:
-    """Changes of two cells at one time."""
+    """Return moves of two cells at one time."""
     return [d for d in product((-1, 0, 1), repeat=2) if sum(map(abs, d)) <= facts["sensitivity"]]
 
 
@@ -406,12 +379,11 @@ def _at_one_time(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[i
 
 
 def _sparse_sensitivity(facts: Facts, relation: str) -> Norms:
-    """What one comparison sees: `sensitivity` cells, each moved by one."""
+    """Count the cells that one comparison sees: `sensitivity` of them, each moved by one."""
     return {"l1": facts["sensitivity"], "l2_squared": facts["sensitivity"], "sup": 1}
 
 
 def _fact_grid(**facts: Any) -> tuple[Facts, ...]:
-    """All combinations of some facts."""
     return tuple(dict(zip(facts, chosen, strict=True)) for chosen in product(*facts.values()))
 
 
@@ -435,7 +407,7 @@ KINDS: dict[str, Kind] = {
         lambda f, relation: _units(0 if relation == REPLACE_ONE else 1, relation),
         ({},),
         lambda f: [(0,), (1,)],
-        _number_of_rows,
+        lambda rows, *_: iter([[len(rows)]]),
     ),
     "first_cell": Kind(
         lambda f, _: {"l1": 1, "l2_squared": 1, "sup": 1}, ({},), lambda f: _codes(3), lambda r, f, _: iter([[_counts(r, 0, 1)[0]]])
@@ -460,9 +432,17 @@ KINDS: dict[str, Kind] = {
     ),
     "utilities": Kind(_utilities_sensitivity, _UTILITIES, _rows_of_utilities, _utilities, ()),
     "sum": Kind(_sums_sensitivity, _fact_grid(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]), _rows_of_sums, _sums),
-    "packed_moments": Kind(_packed_moments_sensitivity, _PACKED, _rows_of_sums_within, _packed_moments, ("sup",)),
+    "packed_moments": Kind(
+        _packed_moments_sensitivity,
+        _PACKED,
+        lambda f: list(product(range(-f["largest"], f["largest"] + 1), repeat=f["features"])),
+        _packed_moments,
+        ("sup",),
+    ),
     "gram": Kind(_gram_sensitivity, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
-    "interactions": Kind(interaction_sensitivity, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
+    "interactions": Kind(
+        interaction_sensitivity, _PAIRS, lambda f: _codes(*f["sizes"], f["classes"]), _interactions, ("l2_squared", "sup")
+    ),
     "tree_over_time": Kind(_blocks_sensitivity, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
     "square_root_over_time": Kind(
         _root_sensitivity,

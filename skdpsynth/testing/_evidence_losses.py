@@ -1,4 +1,4 @@
-"""What noise loses, and what losses add up to: derived here in fractions and certified decimals, from no code of the mechanisms."""
+"""Losses of noise and their sums in fractions and certified decimals, without code of the mechanisms."""
 
 import math
 from collections.abc import Iterable
@@ -31,14 +31,14 @@ def number(text: Any) -> Any:
 
 
 def cost(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
-    """Return what a release costs by its noise, as (epsilon, delta) or as rho, from how far its statistic moves in the norm of the noise.
+    """Return the loss of a release, as (epsilon, delta) or as rho, from its sensitivity in the norm of its noise.
 
-    - Laplace, of values, of their largest or of a symmetric matrix: the exponent of the density moves by at most change / scale.
+    - Laplace, of values, of their largest or of a symmetric matrix: the exponent of the density moves by at most sensitivity / scale.
     - Permute and flip is the largest of utilities with exponential noise: the winner and the largest of the others both move.
-    - The exponential mechanism: the logarithm of the ratio of chances lies in a range of 2 change / scale, which is as Gaussian as a pure
-      loss of half of it.
-    - Gaussian: change^2 / (2 scale^2) of zCDP, and over the variance that is left after rounding, half the square of mu.
-    - Levels that enough rows have, and sparse counts: see `_shown` and `_sparse`.
+    - The exponential mechanism: the logarithm of the ratio of probabilities lies in a range of 2 sensitivity / scale, which is as Gaussian
+      as a pure loss of half of it.
+    - Gaussian: sensitivity^2 / (2 scale^2) of zCDP; half the square of mu is over the variance that is left after rounding.
+    - Levels that enough rows have, and sparse counts: see `_exposure_delta` and `_sparse`.
     """
     noise, kind, loss = release["noise"], (release["statistic"] or {}).get("kind"), release["loss"]
     if noise == "DiscreteGaussian":
@@ -54,9 +54,9 @@ def cost(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
 
 
 def _exposure_delta(release: dict[str, Any], scale: Fraction, less: int = 0) -> Fraction:
-    """The chance that a level shows which only the rows of one unit have: all k in one level, or one in each of k, whichever is more.
+    """Return the probability that a level of one unit alone is released: the larger of all k rows in one level and one in each of k.
 
-    A level of a rows shows with P(a + Z > t) = q^(t - a + 1) / (1 + q), q = exp(-1 / scale).
+    A level of a rows is released with P(a + Z > t) = q^(t - a + 1) / (1 + q), q = exp(-1 / scale).
     """
     k, threshold = release["rows_per_unit"], release["statistic"]["threshold"] - less
     if threshold < k:
@@ -69,14 +69,14 @@ def _exposure_delta(release: dict[str, Any], scale: Fraction, less: int = 0) -> 
 
 
 def _sparse(statistic: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
-    """All comparisons cost what one does, because an event is in one segment; then there are the counts of segments, and the total."""
+    """Charge one comparison, because an event is in one segment, then the counts of segments, and the total."""
     total = statistic.get("total_scale")
     segments = sensitivity * statistic["segment_levels"] / number(statistic["segment_scale"])
     return sensitivity / scale + segments + (sensitivity / number(total) if total is not None else 0)
 
 
 def is_least(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> bool:
-    """Whether a scale is no larger than the loss needs, but for the rounding of scales: else more was charged than is lost."""
+    """Whether a scale is no larger than the loss needs, up to the rounding of scales."""
     loss = release["loss"]
     if scale == _LEAST or not sensitivity:
         return True
@@ -91,7 +91,7 @@ def is_least(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> bool
 
 
 def is_charge_sufficient(loss: dict[str, Any], needed: Any) -> bool:
-    """Whether what was charged is at least what is needed: (epsilon, delta), or rho of the kind that is charged."""
+    """Whether the charge is at least `needed`: (epsilon, delta), or rho of the kind that is charged."""
     is_rho = not isinstance(needed, tuple)
     if "rho" in loss:
         of_pure = gaussian_of_pure if loss["gaussian"] else rho_of_pure
@@ -107,9 +107,9 @@ def is_charge_sufficient(loss: dict[str, Any], needed: Any) -> bool:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of losses: epsilon and delta of pure and approximate ones, rho of others, and whether all of those are of Gaussian noise."""
+    """Sums of losses; `gaussian` says whether all of rho is of Gaussian noise."""
 
-    epsilon: Any = Fraction(0)
+    epsilon: Any = Fraction(0)  # of pure and approximate losses, as delta
     delta: Fraction = Fraction(0)
     rho: Any = Fraction(0)
     gaussian: bool = True
@@ -118,7 +118,6 @@ class Sums:
 
     @classmethod
     def of(cls, losses: Iterable[dict[str, Any]]) -> "Sums":
-        """Add losses up."""
         listed = list(losses)
         pure, others = [x for x in listed if "rho" not in x], [x for x in listed if "rho" in x]
         epsilons = [number(x["epsilon"]) for x in pure]
@@ -128,7 +127,7 @@ class Sums:
 
     @classmethod
     def largest(cls, all_sums: Iterable["Sums"]) -> "Sums":
-        """Return what holds for each of some sums: of members of a group, whose rows are disjoint."""
+        """Return a bound for each of some sums: of members of a group, whose rows are disjoint."""
         listed = list(all_sums)
         most = {name: max(getattr(each, name) for each in listed) for name in _ADDED}
         return cls(**most, gaussian=all(each.gaussian for each in listed))
@@ -138,7 +137,7 @@ class Sums:
         return Sums(**both, gaussian=self.gaussian and other.gaussian)
 
     def all_in_rho(self, gaussian: bool) -> "Sums":
-        """Return the sums of an account that counts what is pure in rho: of Gaussian noise, or of zCDP."""
+        """Return the sums of an account that counts pure losses in rho, of Gaussian noise or of zCDP."""
         more = self.in_gaussian if gaussian else self.in_rho
         return Sums(delta=self.delta, rho=self.rho + more, gaussian=self.gaussian and gaussian)
 
@@ -147,7 +146,7 @@ _ADDED = ("epsilon", "delta", "rho", "in_rho", "in_gaussian")
 
 
 def add_charges(releases: Iterable[dict[str, Any]]) -> Sums:
-    """Add up the charges of one account; of a group, the largest member counts, where those of one name are one member."""
+    """Add the charges of one account; of a group only the largest member counts, and equal names are one member."""
     alone: list[dict[str, Any]] = []
     groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for release in releases:
@@ -162,7 +161,7 @@ def add_charges(releases: Iterable[dict[str, Any]]) -> Sums:
 
 
 def is_budget_kept(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) -> bool:
-    """Whether sums keep (epsilon, delta): what is pure adds up, and rho is converted at what is left of both."""
+    """Whether sums keep (epsilon, delta): pure losses add up, and rho is converted at the rest of both."""
     if epsilon == math.inf:
         return True
     if sums.epsilon == math.inf or sums.rho == math.inf or sums.epsilon > epsilon or sums.delta > delta:
@@ -174,14 +173,14 @@ def is_budget_kept(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) ->
 
 
 def is_tight(epsilon: Any, delta: Fraction, sums: Sums) -> bool:
-    """Whether sums keep no smaller epsilon, but for the rounding of conversions."""
+    """Whether sums keep no smaller epsilon, up to the rounding of conversions."""
     if not sums.rho or epsilon == math.inf:
         return bool(epsilon == sums.epsilon)
     return not is_budget_kept(epsilon - _SLACK * max(1, epsilon), delta, sums)
 
 
 def rho_of_pure(epsilon: Any) -> Any:
-    """Return epsilon tanh(epsilon / 2): the rho of randomized response, which is the worst of that epsilon."""
+    """Return epsilon tanh(epsilon / 2): the rho of randomized response, the worst mechanism of that epsilon."""
     if epsilon == math.inf or not epsilon:
         return epsilon
     with localcontext() as context:
@@ -191,9 +190,9 @@ def rho_of_pure(epsilon: Any) -> Any:
 
 
 def gaussian_of_pure(epsilon: Any) -> Any:
-    """Return the rho of Gaussian noise that is as bad as randomized response of an epsilon: mu / 2 has the upper tail 1 / (1 + e^epsilon).
+    """Return the rho of Gaussian noise as bad as randomized response of epsilon: mu / 2 has the upper tail 1 / (1 + e^epsilon).
 
-    Newton's method finds it: the tail is convex there, so that it comes from below, and its last step is rounded up.
+    Newton's method comes from below, because the tail is convex there, and its last step is rounded up.
     """
     if epsilon == math.inf or not epsilon:
         return epsilon
@@ -210,9 +209,9 @@ def gaussian_of_pure(epsilon: Any) -> Any:
 
 
 def _zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether some alpha shows it: ln delta >= (alpha - 1) (alpha rho - epsilon) + alpha ln(1 - 1/alpha) - ln(alpha - 1).
+    """Whether some alpha proves ln delta >= (alpha - 1) (alpha rho - epsilon) + alpha ln(1 - 1/alpha) - ln(alpha - 1).
 
-    The right side is convex in alpha: golden sections find its least value, and any value is a proof.
+    The right side is convex in alpha: golden sections find its minimum, and any value is a proof.
     """
     with localcontext() as context:
         context.prec = _DIGITS
@@ -230,7 +229,7 @@ def _zcdp_holds(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 
 
 def _gaussian_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
-    """The delta of mu-GDP, mu^2 = 2 rho: Q(a) - e^epsilon Q(a + mu), a = epsilon / mu - mu / 2, with what the rounding of noise costs."""
+    """Return the delta of mu-GDP, mu^2 = 2 rho, with the cost of rounding: Q(a) - e^epsilon Q(a + mu), a = epsilon / mu - mu / 2."""
     with localcontext() as context:
         context.prec = _DIGITS
         rounding = Decimal("2e-13")
@@ -240,7 +239,7 @@ def _gaussian_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
 
 
 def upper_tail(x: Decimal) -> Decimal:
-    """Return Q(x), the upper tail of the standard normal law, by the series of phi(t) x^(2k + 1) / (2k + 1)!! with digits to cancel."""
+    """Return the upper tail Q(x) of the standard normal law by the series of phi(t) x^(2k + 1) / (2k + 1)!!, with digits to cancel."""
     with localcontext() as context:
         context.prec = 2 * _DIGITS + int(abs(x)) ** 2
         half, term, total, odd = x * x / 2, abs(x), Decimal(0), 1
@@ -254,7 +253,7 @@ def upper_tail(x: Decimal) -> Decimal:
 
 
 def _pi() -> Decimal:
-    """Machin: pi = 16 arctan(1/5) - 4 arctan(1/239)."""
+    """Return pi = 16 arctan(1/5) - 4 arctan(1/239), by Machin."""
     with localcontext() as context:
         context.prec += 5
         total = Decimal(0)
@@ -267,7 +266,7 @@ def _pi() -> Decimal:
 
 
 def optimal_holds(parts: list[dict[str, Any]], epsilon: Fraction, delta: Fraction) -> bool | None:
-    """Whether losses in epsilon that are fixed in advance keep (epsilon, delta) by optimal composition; None if they are too many to tell.
+    """Whether fixed losses in epsilon keep (epsilon, delta) by optimal composition; None if there are too many to tell.
 
     Randomized response is the worst of each: the sum of +-epsilon_i, with weights e^epsilon_i and 1.
     """

@@ -1,4 +1,4 @@
-"""By how much rows move the interactions of pairs of columns, derived anew: ``k (m I - J) N (n I - J)`` of each table N of two columns."""
+"""Sensitivity of the interactions ``k (m I - J) N (n I - J)`` of pairs of columns with tables N, derived anew."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ Table = tuple[int, int, int]  # k, m, n
 def interaction_sensitivity(facts: dict[str, Any], relation: str) -> dict[str, Any]:
     """Return how far one row moves all tables, by norm.
 
-    Let v(x) be column x of m I - J: of squared length m^2 - m, and its product with another column is -m. A row adds k v(x) v(y)' to the
-    table of its class. So a table moves by the product of two squares if a row comes; if it is replaced within its class, by twice that
-    less the product of the two inner products, which are those of different columns where the rows differ.
+    Let v(x) be column x of m I - J: its squared length is m^2 - m, and its product with another column is -m. A row adds k v(x) v(y)' to
+    the table of its class. So if a row comes, a table moves by the product of two squares; if it is replaced within its class, by twice
+    that less the product of the two inner products, those of different columns where the rows differ.
     """
     sizes, factor = facts["sizes"], dict(map(tuple, facts["multipliers"]))
     pairs = [tuple(pair) for pair in facts["pairs"]] or list(combinations(range(len(sizes)), 2))
@@ -36,9 +36,9 @@ def interaction_sensitivity(facts: dict[str, Any], relation: str) -> dict[str, A
 
 
 def _squared(table: Table, first: Any, second: Any) -> int:
-    """Twice the squares, less twice the inner products of rows that differ in the first column, the second, both or none.
+    """Return twice the squares, less twice the inner products of rows that differ in the first column, the second, both or none.
 
-    Of "none" it is what two rows of different classes move: the inner products are 0.
+    "None" stands for rows of different classes, whose inner products are 0.
     """
     k, m, n = table
     own = (m * m - m) * (n * n - n)
@@ -48,7 +48,7 @@ def _squared(table: Table, first: Any, second: Any) -> int:
 
 
 def _l1(table: Table) -> int:
-    """The largest sum of absolute entries, over the three ways to differ, counted entry by entry."""
+    """Return the largest sum of absolute entries over the three ways to differ, counted entry by entry."""
     k, m, n = table
     found = []
     for first, second in ((1, 0), (0, 1), (1, 1)):
@@ -62,13 +62,13 @@ def _l1(table: Table) -> int:
 
 
 def _places(size: int, differs: int) -> list[tuple[int, int]]:
-    """Codes that matter, with how many are alike: that of the one row, that of the other, and one of all others."""
+    """Return codes with their multiplicity: that of the one row, that of the other, and one for all others."""
     places = [(code, 1) for code in range(1 + differs)]
     return places + [(2, size - len(places))] * (size > len(places))
 
 
 def _parts(pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
-    """Columns that share tables, also through others: what they do has no bearing on other parts."""
+    """Group columns that share tables, also through others: each group moves by itself."""
     parts: list[set[int]] = []
     for pair in pairs:
         meeting = [part for part in parts if part & set(pair)]
@@ -77,10 +77,10 @@ def _parts(pairs: Iterable[tuple[int, int]]) -> list[set[int]]:
 
 
 def _largest_part_sensitivity(sizes: Sequence[int], tables: dict[tuple[int, int], Table], part: set[int]) -> Any:
-    """The most that two rows of a class move the tables of a part: over all sets of columns in which they differ, if these can be tried.
+    """Return the most that two rows of a class move the tables of a part, over all sets of columns in which they differ.
 
-    Where all columns meet, columns of one size are alike, and only how many of them differ counts. Else: each table at its worst, or all
-    pairs at the largest factor, whichever is less.
+    If all columns meet, columns of one size are alike, and only how many of them differ counts. If there are too many sets to try: each
+    table at its worst, or all pairs at the largest factor, whichever is less.
     """
     own = {pair: table for pair, table in tables.items() if pair[0] in part}
     alike: dict[Any, list[int]] = {}
@@ -96,7 +96,7 @@ def _largest_part_sensitivity(sizes: Sequence[int], tables: dict[tuple[int, int]
 
 
 def _group_functions(own: dict[tuple[int, int], Table], groups: list[list[int]]) -> dict[tuple[int, int], Any]:
-    """Return, for each two groups (or one with itself), what their tables move as a function of how many columns of each differ."""
+    """Return, for each two groups (or one with itself), how far their tables move as a function of how many columns of each differ."""
     out: dict[tuple[int, int], Any] = {}
     for d, e in combinations_with_replacement(range(len(groups)), 2):
         first, second = groups[d][0], groups[e][-1]
@@ -117,7 +117,7 @@ def _group_functions(own: dict[tuple[int, int], Table], groups: list[list[int]])
 
 
 def _largest_pair_sum(a: list[Fraction]) -> Fraction:
-    """Of equal factors: the largest sum over pairs of 2 (a a' - b b'), b = a - 1 in the columns that differ, which are those of least a."""
+    """Return the largest sum over pairs of 2 (a a' - b b') at equal factors; b = a - 1 in the columns that differ, those of least a."""
     a, best = sorted(a), Fraction(0)
     pairs: Any = sum(a) ** 2 - sum(x * x for x in a)
     for n_differing in range(len(a) + 1):

@@ -1,4 +1,4 @@
-"""Laws of what leaves a fit: noisy answers and what follows from them, nothing else, and nothing of the fit before."""
+"""Laws of the results of a fit: they follow from noisy answers alone, and nothing of an earlier fit remains."""
 
 import pickle
 import tempfile
@@ -27,9 +27,10 @@ from skdpsynth.testing._check import (
     relations,
     require,
     rows,
+    with_column_names,
 )
 from skdpsynth.testing._spy import Spy, fixed_bits, watch_releases
-from skdpsynth.testing._state import as_rows, difference, full_state, ledger_line, released_state, serialized_bytes
+from skdpsynth.testing._state import as_rows, difference, full_state, ledger_line, released_state, require_equal, serialized_bytes
 
 _COLUMNS = 3  # of the usual tables
 _FITS = 30  # that would all be equal by chance once in 2**29 times
@@ -57,7 +58,7 @@ def check_seeded_fits_are_equal_and_say_so(estimator: Any) -> None:
         first = clone_with(estimator, random_state=7).fit(rows())
     require(any(w.category is InsecureRandomnessWarning for w in caught), "a seeded fit did not warn")
     second = clone_with(estimator, random_state=7).fit(rows())
-    _equal(released_state(first), released_state(second), "of two fits with one seed")
+    require_equal(released_state(first), released_state(second), "of two fits with one seed")
     shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
     clone_with(estimator, epsilon=1, random_state=7, accountant=shared).fit(rows())
     for ledger in (first.accountant_.ledger, shared.ledger):
@@ -118,12 +119,14 @@ def _check_same_outputs(unfitted: Any, table: np.ndarray, others: list[np.ndarra
             return  # so many columns are refused: by a parameter of its own
         door.replay(door.take())
         for other in others:
-            _equal(expected, _fit_outputs(unfitted, other, door, len(table)), f"although the answers were the same, of shape {table.shape}")
+            require_equal(
+                expected, _fit_outputs(unfitted, other, door, len(table)), f"although the answers were the same, of shape {table.shape}"
+            )
             require(len(door.take()) == len(door.answers or ()), "a table made fewer releases than another")
 
 
 def _fit_outputs(unfitted: Any, table: np.ndarray, door: Spy, size: int) -> dict[str, Any]:
-    """Return all that leaves a fit, also in samples of more sizes than one; a stream that holds open rows is not looked into."""
+    """Return all outputs of a fit, with samples of several sizes; a stream that holds open rows is not looked into."""
     with record_warnings() as caught, fixed_bits():
         fitted = clone_with(unfitted).fit(table)
         draws, shown = list(door.draws), released_state(fitted)  # a stream may draw while it samples
@@ -153,12 +156,12 @@ def _check_same_stream_outputs(unfitted: Any, whole: list[np.ndarray], others: l
         door.replay(door.take())
         for other in others:
             where = f"of streams that are neighbors under {unfitted.neighboring!r}, although the answers were the same"
-            _equal(expected, _stream_outputs(unfitted, other, door), where)
+            require_equal(expected, _stream_outputs(unfitted, other, door), where)
             require(len(door.take()) == len(door.answers or ()), "a stream made fewer releases than its neighbor")
 
 
 def _stream_outputs(unfitted: Any, tables: list[np.ndarray], door: Spy) -> dict[str, Any]:
-    """Return all that leaves a stream, after each table."""
+    """Return all outputs of a stream, after each table."""
     stream, left = clone_with(unfitted), dict[str, Any]()
     with fixed_bits():
         for place, table in enumerate(tables):
@@ -181,7 +184,7 @@ def check_a_pickle_holds_no_row_and_works(estimator: Any) -> None:
     require(not any(value.tobytes() in data for value in table.ravel()), "a number of the table stands in the pickle")
     again = pickle.loads(data)  # bytes that were made right here: no file and nobody else's
     require(again.accountant_.spent == fitted.accountant_.spent, f"the copy has spent {again.accountant_.spent}")
-    _equal(released_state(fitted), released_state(again), "of a fit and its pickle")
+    require_equal(released_state(fitted), released_state(again), "of a fit and its pickle")
 
 
 @law()
@@ -217,7 +220,7 @@ def check_a_saved_estimator_is_the_same_when_loaded(estimator: Any) -> None:
             return
         again = load(path)
     require(type(again) is type(fitted), f"a {type(again).__name__} was loaded")
-    _equal(released_state(fitted), released_state(again), "of a fit and its file")
+    require_equal(released_state(fitted), released_state(again), "of a fit and its file")
 
 
 @law()
@@ -228,28 +231,14 @@ def check_a_refit_leaves_nothing_of_the_fit_before(estimator: Any) -> None:
 
 
 def check_refit_is_fresh(before: Any, estimator: Any) -> None:
-    """Raise AssertionError unless a fit as `estimator`, after one as `before` of the same class, is as a fresh one.
-
-    Parameters
-    ----------
-    before, estimator : unfitted estimators of one class
-    """
+    """Raise AssertionError unless a fit as `estimator`, after one as `before` of the same class, equals a fresh one."""
     expected = clone_with_seed(estimator).fit(rows())
     refitted = clone_with_seed(before)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        refitted.fit(_add_column_names(rows(90, 2, seed=1)))
+        refitted.fit(with_column_names(rows(90, 2, seed=1)))  # names are what a refit could leave
         refitted.set_params(**expected.get_params(deep=False)).fit(rows())
-    _equal(full_state(expected), full_state(refitted), "of a fresh fit and a refit")
-
-
-def _add_column_names(table: np.ndarray) -> Any:
-    """Return a table with column names where pandas is there, so that names are what a refit could leave."""
-    try:
-        import pandas as pd
-    except ImportError:
-        return table
-    return pd.DataFrame(table, columns=[f"column {i}" for i in range(table.shape[1])])
+    require_equal(full_state(expected), full_state(refitted), "of a fresh fit and a refit")
 
 
 # Rows
@@ -264,7 +253,7 @@ def check_the_input_is_read_only_and_of_any_layout(estimator: Any) -> None:
     first = released_state(clone_with_seed(estimator).fit(table))
     require(np.array_equal(table, before), "fit has changed its table")
     for other in (np.asfortranarray(table), np.repeat(table, 2, axis=0)[::2], table.tolist()):
-        _equal(first, released_state(clone_with_seed(estimator).fit(other)), "between memory layouts of one table")
+        require_equal(first, released_state(clone_with_seed(estimator).fit(other)), "between memory layouts of one table")
 
 
 @law(needs=ignores_row_order)
@@ -272,9 +261,4 @@ def check_the_order_of_rows_means_nothing(estimator: Any) -> None:
     """Rows in another order release the same, unless they are a stream, where the order is time."""
     table = rows(200)
     first, second = (released_state(clone_with_seed(estimator).fit(z)) for z in (table, np.random.default_rng(5).permutation(table)))
-    _equal(first, second, "between orders of the rows")
-
-
-def _equal(first: dict[str, Any], second: dict[str, Any], where: str) -> None:
-    found = difference(first, second)
-    require(found is None, f"{found} {where}")
+    require_equal(first, second, "between orders of the rows")

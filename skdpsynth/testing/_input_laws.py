@@ -1,4 +1,4 @@
-"""Laws of bad input: one short sentence each, that names what is wrong and quotes no cell."""
+"""Laws of bad input: one short sentence each that names the fault and quotes no cell."""
 
 import inspect
 import warnings
@@ -27,6 +27,7 @@ from skdpsynth.testing._check import (
     rows,
     takes_nan,
     takes_sparse,
+    with_column_names,
 )
 from skdpsynth.testing._state import difference, released_state
 
@@ -51,14 +52,12 @@ BAD_PARAMETERS: dict[str, dict[str, tuple[Any, ...]]] = {
 
 
 class _Objects:
-    """An array-like of objects."""
-
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.array([[str(_CELL), "x"]], dtype=object)
 
 
 def bad_tables() -> dict[str, Any]:
-    """Return tables that no estimator takes, by name; each holds a secret cell."""
+    """Return tables that every estimator refuses, by name; each holds a secret cell."""
     tables: dict[str, Any] = {
         "one-dimensional array": np.array([_CELL, 0.2, 0.7]),
         "list of numbers": [_CELL, 0.2],
@@ -226,7 +225,7 @@ def _error_message(estimator: Any, table: np.ndarray) -> str | None:
 def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Any) -> None:
     """A table given for a parameter, of the class or of sample, is refused or taken, but no message or warning quotes a cell."""
     table = np.full((20, 3), _CELL)
-    for secret in (table, table.tolist(), _add_column_names(table)):
+    for secret in (table, table.tolist(), with_column_names(table)):
         _check_quotes_no_cell(partial(_fit_first, estimator, secret), "the first parameter")
         for name in estimator.get_params(deep=False):
             _check_quotes_no_cell(partial(_fit_with, estimator, **{name: secret}), name)
@@ -242,14 +241,6 @@ def _fit_with(estimator: Any, **parameters: Any) -> Any:
 
 def _fit_first(estimator: Any, value: Any) -> Any:
     return type(estimator)(value).fit(rows())
-
-
-def _add_column_names(table: np.ndarray) -> Any:
-    if not find_spec("pandas"):
-        return tuple(map(tuple, table))
-    import pandas as pd
-
-    return pd.DataFrame(table, columns=["a", "b", "c"])
 
 
 def _check_quotes_no_cell(call: Callable[[], Any], what: str) -> None:

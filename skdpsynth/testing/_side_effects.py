@@ -1,4 +1,4 @@
-"""Laws of the peace of the process around a fit: warnings, floating-point errors, threads."""
+"""Laws of side effects of a fit: warnings, floating-point errors, threads."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.testing._check import clone_with, clone_with_seed, is_stream, law, record_warnings, require, rows
-from skdpsynth.testing._state import difference, released_state
+from skdpsynth.testing._state import released_state, require_equal
 
 
 def _call(function: Callable[..., Any], *given: Any) -> Any:
@@ -63,8 +63,7 @@ def check_floating_point_errors_change_nothing(estimator: Any) -> None:
     """With all floating-point errors raised, a fit releases and samples the same."""
     expected = released_state(clone_with_seed(estimator).fit(rows()))
     with np.errstate(all="raise"):
-        found = difference(expected, released_state(clone_with_seed(estimator).fit(rows())))
-    require(found is None, f"{found} under np.seterr(all='raise')")
+        require_equal(expected, released_state(clone_with_seed(estimator).fit(rows())), "under np.seterr(all='raise')")
 
 
 @law()
@@ -109,7 +108,7 @@ def _draw(stream: Any) -> None:
 
 
 def _in_threads(works: Sequence[Callable[[], None]]) -> None:
-    """Run all at once, with many changes from thread to thread; an error in one of them is raised."""
+    """Run all at once with frequent switches between threads, and raise an error of any of them."""
     failures: list[Exception] = []
 
     def guarded(work: Callable[[], None]) -> None:

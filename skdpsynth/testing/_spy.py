@@ -1,4 +1,4 @@
-"""A tap at the door, for tests only: what went in, what came out, and the same answers again for other rows."""
+"""Observation of releases in tests: record inputs and outputs, or give the same answers for other rows."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,60 +15,25 @@ from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SecureBits
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One answer of the door.
-
-    Attributes
-    ----------
-    name : str or None
-    values : int64 ndarray
-        The exact values: private.
-    noise : object
-        A noise of `skdpsynth.privacy`.
-    loss : PrivacyLoss, number or None
-        What was charged for it; None: all that remained.
-    sensitivity : Sensitivity or None
-        What was stated of the values.
-    answer : int64 ndarray
-        What came out.
-    standing : bool
-        Whether it came from a standing release, which was charged before.
-    shared : bool
-        Whether its noise is, in part, that of other answers too.
-    nodes : tuple of (str, int)
-        Where it is: the names of the draws that its noise is the sum of, each with its sign.
-    """
+    """One released answer."""
 
     name: str | None
-    values: np.ndarray
+    values: np.ndarray  # exact, hence private, int64
     noise: Any
-    loss: Any
-    sensitivity: Any
-    answer: np.ndarray
-    standing: bool = False
-    shared: bool = False
-    nodes: tuple[tuple[str, int], ...] = ()
+    loss: Any  # charged; None: all that remained
+    sensitivity: Any  # stated
+    answer: np.ndarray  # released, int64
+    standing: bool = False  # whether it came from a standing release, which was charged before
+    shared: bool = False  # whether it shares noise with other answers
+    nodes: tuple[tuple[str, int], ...] = ()  # names of the draws whose signed sum its noise is
 
 
 class StopRun(BaseException):
-    """Ends a run at its last release; no `except Exception` on the way takes it for a fault."""
+    """Ends a run at its last release; `except Exception` does not catch it."""
 
 
 class Spy:
-    """What passes the door while it is watched.
-
-    Attributes
-    ----------
-    draws : list of Draw
-        In order.
-    answer : callable or None
-        Where given, ``answer(name, values, drawn)`` comes out instead of what was drawn.
-    answers : list of Draw or None
-        Where given, these come out again, one after the other.
-    until : int or None
-        Where given, `StopRun` is raised once so many have passed.
-    n_choices : int
-        How many choices and discoveries were released, which are no draws.
-    """
+    """Releases while they are watched."""
 
     def __init__(self, answers: list[Draw] | None = None, until: int | None = None) -> None:
         self.draws: list[Draw] = []
@@ -81,11 +46,11 @@ class Spy:
         return draws
 
     def replay(self, answers: list[Draw]) -> None:
-        """Let these answers come out from now on, and forget the draws so far."""
+        """Release these answers from now on, and forget the draws so far."""
         self.answers, self.draws = answers, []
 
     def observe(self, values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
-        """Note a draw and return what shall come out."""
+        """Record a draw and return the answer to release."""
         values, name = np.array(values), said.get("name")
         answer = self._again(name, drawn) if self.answer is None else self.answer(name, values, drawn)
         self.draws.append(Draw(name, values, noise, said.get("loss"), said.get("sensitivity"), answer.copy(), **how))
@@ -105,11 +70,9 @@ class Spy:
 
 @contextmanager
 def watch_releases(answers: list[Draw] | None = None, until: int | None = None) -> Iterator[Spy]:
-    """Watch the door of all accountants that this thread releases through; with `answers`, let these come out again.
+    """Watch all releases of this thread; with `answers`, release these again; with `until`, raise `StopRun` after so many.
 
-    With `until`, raise `StopRun` when so many answers have passed.
-
-    What other threads release is neither noted nor changed.
+    Releases of other threads are neither recorded nor changed.
     """
     door = Spy(answers, until)
     with _PATCH:
@@ -123,7 +86,7 @@ def watch_releases(answers: list[Draw] | None = None, until: int | None = None) 
 
 @contextmanager
 def fixed_bits(seed: int = 0) -> Iterator[None]:
-    """Let the secure bits of this thread follow a seed, without saying so: what a mechanism does for users is then repeatable."""
+    """Silently draw the secure bits of this thread from a seed, so that a mechanism repeats what it does for users."""
     with _PATCH:
         before = getattr(_MINE, "bits", None)
         _MINE.bits = np.random.default_rng(seed)
@@ -144,7 +107,7 @@ def _spies() -> list[Spy]:
 
 
 class _Patch:
-    """The methods of the door, replaced while any thread watches: the first to come replaces them, the last to go puts them back."""
+    """Patches of the release methods while any thread watches: the first to come applies them, the last to go removes them."""
 
     def __init__(self) -> None:
         self._lock, self._users, self._patches = threading.Lock(), 0, ExitStack()
@@ -167,7 +130,7 @@ _PATCH = _Patch()
 
 @contextmanager
 def _patch_releases() -> Iterator[None]:
-    """Lead what this process releases past the doors of the thread that releases it."""
+    """Lead the releases of this process past the spies of their threads."""
     standing = type(PrivacyAccountant(float("inf")).standing(DiscreteLaplace(0), SecureBits(), name="tap", loss=float("inf")))
     release, stand, nodes_of = PrivacyAccountant.release, standing.release, standing.release_nodes
     secure = SecureBits.bytes
@@ -211,29 +174,18 @@ def _notify_spies(values: Any, noise: Any, drawn: np.ndarray, said: dict[str, An
 
 @dataclass(frozen=True)
 class NoiseLoss:
-    """What noise lost between two tables.
+    """Loss of noise between two tables."""
 
-    Attributes
-    ----------
-    epsilon : Fraction or inf
-        Of noise with a pure loss.
-    rho : Fraction
-        Of Gaussian noise, in zCDP: the sum of change^2 over 2 scale^2.
-    gaussian : Fraction or inf
-        The same loss as that of the continuous Gaussian noise that was rounded, half of mu^2: over 2 (scale^2 - 5/3),
-        infinite for scales below 3.
-    """
-
-    epsilon: Any = Fraction(0)
-    rho: Any = Fraction(0)
-    gaussian: Any = Fraction(0)
+    epsilon: Any = Fraction(0)  # Fraction or inf, of noise with a pure loss
+    rho: Any = Fraction(0)  # of Gaussian noise, in zCDP: the sum of change^2 over 2 scale^2
+    gaussian: Any = Fraction(0)  # half of mu^2 of the continuous noise that was rounded: over 2 (scale^2 - 5/3); inf for scales below 3
 
     def __add__(self, other: "NoiseLoss") -> "NoiseLoss":
         return NoiseLoss(self.epsilon + other.epsilon, self.rho + other.rho, self.gaussian + other.gaussian)
 
 
 def pair_loss(draw: Draw, other: Draw) -> NoiseLoss:
-    """Return the exact loss of one answer between the tables that two draws come from.
+    """Return the exact loss of one answer between the tables of two draws.
 
     Laplace noise loses the sum of |change| over scale, sup-norm noise the largest of them, matrix Laplace noise the sum of the absolute
     eigenvalues of the change over scale, Gaussian noise sums of squares.
@@ -255,7 +207,7 @@ def pair_loss(draw: Draw, other: Draw) -> NoiseLoss:
 
 
 def _nuclear(moved: np.ndarray, scale: Fraction) -> Any:
-    """Nuclear norm over scale, in favor of the noise by the 1e-9 that floats may be wrong."""
+    """Return the nuclear norm over scale, less the 1e-9 that floats may be wrong."""
     norm = float(np.abs(np.linalg.eigvalsh(moved.astype(float))).sum())
     if not norm:
         return Fraction(0)
@@ -263,13 +215,13 @@ def _nuclear(moved: np.ndarray, scale: Fraction) -> Any:
 
 
 def gaussian_loss(squared: Fraction, scale: Fraction) -> NoiseLoss:
-    """Return what Gaussian noise of a scale loses where the square of the change is this."""
+    """Return the loss of Gaussian noise for a squared change."""
     continuous = scale**2 - Fraction(5, 3)
     return NoiseLoss(rho=squared / (2 * scale**2), gaussian=squared / (2 * continuous) if scale >= 3 else float("inf"))
 
 
 def loss_of_ratios(kind: str, ratios: list[Fraction]) -> NoiseLoss:
-    """Return what noise of a kind with a pure loss loses, from |change| over scale of each value."""
+    """Return the loss of noise of a pure kind, from |change| over scale of each value."""
     if "SupNorm" in kind:
         return NoiseLoss(max(ratios))
     if "Laplace" in kind:
@@ -278,5 +230,4 @@ def loss_of_ratios(kind: str, ratios: list[Fraction]) -> NoiseLoss:
 
 
 def kind_of(noise: Any) -> str:
-    """Return the name of a noise's kind."""
     return str(getattr(noise, "kind", type(noise).__name__))

@@ -1,4 +1,4 @@
-"""What a fitted estimator holds, as numbers and words that can be compared."""
+"""State of a fitted estimator as comparable numbers and words."""
 
 import enum
 import pickle
@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth.testing._check import require
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), Fraction, np.generic, np.dtype, enum.Enum)
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00|ledger-[0-9a-f]{32}")  # in a ledger, which has a random id
@@ -23,9 +24,9 @@ _PROBES = 50  # rows that are drawn or transformed to compare two estimators
 
 
 def released_state(fitted: Any) -> dict[str, Any]:
-    """Return all that a fitted estimator shows: its fitted attributes, a seeded sample, what it does to points.
+    """Return all public results: fitted attributes, a seeded sample, transformed points.
 
-    The accountant is left out: two fits that release the same may be charged at different times.
+    The accountant is left out, because two fits that release the same may be charged at different times.
     """
     shown = {path: leaf for name, value in fitted_attributes(fitted).items() for path, leaf in leaves(value, name)}
     if hasattr(fitted, "sample"):
@@ -37,21 +38,17 @@ def released_state(fitted: Any) -> dict[str, Any]:
 
 
 def fitted_attributes(fitted: Any) -> dict[str, Any]:
-    """Return the public fitted attributes by name, without the accountant."""
     public = {name: value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("_")}
     return {name: value for name, value in public.items() if name != "accountant_"}
 
 
 def full_state(fitted: Any) -> dict[str, Any]:
-    """Return all that an estimator holds, private attributes and the lines of its ledger included."""
+    """Return the whole state, private attributes and ledger lines included."""
     return dict(leaves(dict(vars(fitted)), type(fitted).__name__))
 
 
 def serialized_bytes(fitted: Any) -> dict[str, Any]:
-    """Return the bytes of a pickle of an estimator, and of each member of the file that `save` writes.
-
-    Times of charges, and the random ids of ledgers, are blanked.
-    """
+    """Return the bytes of a pickle, and of each member of a saved file, without times of charges and random ids of ledgers."""
     data = {"pickle": pickle.dumps(fitted)}
     if hasattr(fitted, "save"):
         with tempfile.TemporaryDirectory() as folder, suppress(TypeError):  # it is not savable
@@ -63,20 +60,24 @@ def serialized_bytes(fitted: Any) -> dict[str, Any]:
 
 
 def difference(first: dict[str, Any], second: dict[str, Any]) -> str | None:
-    """Return where two states differ, in words, or None."""
+    """Return the first difference of two states in words, or None."""
     missing = sorted(first.keys() ^ second.keys())
     if missing:
         return f"only one of the two has {missing[0]}"
     return next((f"{path} differs" for path, leaf in first.items() if leaf != second[path]), None)
 
 
+def require_equal(first: dict[str, Any], second: dict[str, Any], where: str) -> None:
+    found = difference(first, second)
+    require(found is None, f"{found} {where}")
+
+
 def as_rows(table: Any) -> np.ndarray:
-    """Return a table of any container as an array."""
     return np.asarray(table.to_numpy() if hasattr(table, "to_numpy") else table)
 
 
 def leaves(thing: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield (path, number or word) for all that is in an object."""
+    """Yield (path, number or word) for everything in an object."""
     if isinstance(thing, _PLAIN):
         yield path, (type(thing).__name__, repr(thing))
     elif isinstance(thing, np.ndarray) and thing.dtype.kind != "O":
@@ -94,13 +95,13 @@ def leaves(thing: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def ledger_line(entry: Any) -> tuple[str, ...]:
-    """Return what a line of a ledger says of a release, without its time and its number."""
+    """Return the facts of a ledger line, without its time and its number."""
     said = ("name", "loss", "noise", "scale", "sensitivity", "n_values", "randomness", "group")
     return (*(str(getattr(entry, name, None)) for name in said), str(getattr(getattr(entry, "sensitivity", None), "statistic", None)))
 
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:
-    """Return (name, part) for what an object is made of."""
+    """Return (name, part) for the parts of an object."""
     if isinstance(thing, np.ndarray):
         thing = thing.tolist()
     if isinstance(thing, Mapping):

@@ -1,4 +1,4 @@
-"""Laws of the unit of privacy: what a unit with many rows may do, and that the noise covers it."""
+"""Laws of the unit of privacy: a unit may bring many rows, and the noise covers it."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from skdpsynth.testing._budget_laws import check_answer_losses, refuse_unseen_releases, relation_delta_pairs
 from skdpsynth.testing._check import clone_with, clone_with_seed, entries_of, ignores_row_order, law, record_warnings, require, rows
-from skdpsynth.testing._fit_laws import difference, released_state
 from skdpsynth.testing._spy import fixed_bits, watch_releases
+from skdpsynth.testing._state import released_state, require_equal
 
 _MOST = 3
 _UNITS = 40
@@ -15,12 +15,11 @@ _ROWS = 180  # of these, more than count: a stream releases something of them
 
 
 def _has_units(estimator: Any) -> bool:
-    """Whether rows of one unit may be counted together."""
     return "max_rows_per_unit" in estimator.get_params(deep=False)
 
 
 def _max_rows_per_unit(estimator: Any, **parameters: Any) -> int:
-    """Return how many rows of a unit can be asked for: several, or one where it refuses more."""
+    """Return a supported number of rows of a unit: several, or one if the estimator refuses more."""
     try:
         clone_with(estimator, max_rows_per_unit=_MOST, **parameters).fit(rows(10), unit=np.arange(10))
     except ValueError as error:
@@ -30,7 +29,7 @@ def _max_rows_per_unit(estimator: Any, **parameters: Any) -> int:
 
 
 def _table_with_units() -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and labels: units of four rows or so, and first one of a hundred equal rows in a corner."""
+    """Return rows and labels: units of about four rows, after one of a hundred equal rows in a corner."""
     table = np.vstack([np.zeros((100, 3)), rows(_ROWS)])
     return table, np.append(np.full(100, _UNITS), np.arange(_ROWS) % _UNITS)
 
@@ -55,7 +54,7 @@ def check_units_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -
 
 
 def _neighbors(table: np.ndarray, labels: np.ndarray, relation: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return tables in which one unit has other rows, or is not there, or another has come."""
+    """Return tables in which one unit has other rows or none, or another unit has come."""
     other = labels != _UNITS
     if relation == "replace_one":
         return [(np.where(other[:, None], table, corner), labels) for corner in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.375] * 3)]
@@ -78,7 +77,7 @@ def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Any) -> N
         few = clone_with_seed(estimator, max_rows_per_unit=most).fit(table[first], unit=labels[first])
     words = [[str(w.message) for w in caught] for caught in (told, of_few)]
     require(words[0] == words[1], f"with rows beyond the most of their unit a fit warns with {words[0]}, else with {words[1]}")
-    _equal(whole, few, "with rows beyond the most of their unit")
+    require_equal(released_state(whole), released_state(few), "with rows beyond the most of their unit")
     require(not hasattr(whole, "n_samples_") or whole.n_samples_ == few.n_samples_, "they count in n_samples_")
 
 
@@ -89,7 +88,8 @@ def check_rows_of_other_units_decide_nothing(estimator: Any) -> None:
     table, labels = np.vstack([rows(100), rows(_ROWS)]), _table_with_units()[1]
     order = np.random.default_rng(1).permutation(len(labels))
     first = clone_with_seed(estimator, max_rows_per_unit=most).fit(table, unit=labels)
-    _equal(first, clone_with_seed(estimator, max_rows_per_unit=most).fit(table[order], unit=labels[order]), "between orders of rows")
+    second = clone_with_seed(estimator, max_rows_per_unit=most).fit(table[order], unit=labels[order])
+    require_equal(released_state(first), released_state(second), "between orders of rows")
 
 
 @law(needs=lambda estimator: _has_units(estimator) and not estimator.delta)
@@ -101,11 +101,8 @@ def check_noise_for_units_of_k_rows_is_k_fold(estimator: Any) -> None:
     alone = clone_with_seed(estimator, delta=0, epsilon=0.5).fit(table if most > 1 else table[:40])
     scales = [[entry.scale for entry in entries_of(fitted.accountant_)] for fitted in (units, alone)]
     require(scales[0] == scales[1], f"the scales are {scales[0]}, and those of rows {scales[1]}")
-    shown = [
-        {path: leaf for path, leaf in released_state(fitted).items() if "(" in path} for fitted in (units, alone)
-    ]  # samples, projections
-    differing = difference(*shown)
-    require(not differing, f"{differing} differs between units and rows")
+    of_units, of_rows = ({path: leaf for path, leaf in released_state(fitted).items() if "(" in path} for fitted in (units, alone))
+    require_equal(of_units, of_rows, "between units and rows")
 
 
 @law(needs=_has_units)
@@ -119,8 +116,3 @@ def check_the_ledger_says_the_unit(estimator: Any) -> None:
     require(said == {f"column 0, at most {most} row{'s' * (most > 1)}"}, f"the ledger says {said}")
     said = {entry.unit for entry in entries_of(clone_with(estimator).fit(table).accountant_)}
     require(said == {None}, f"the ledger of a fit to rows says {said}")
-
-
-def _equal(first: Any, second: Any, where: str) -> None:
-    differing = difference(released_state(first), released_state(second))
-    require(not differing, f"{differing} differs {where}")
