@@ -14,10 +14,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 import skdpsynth
 from skdpsynth.domain import Schema
 from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
+from skdpsynth.tables import start_table
 
 PACKAGE = Path(skdpsynth.__file__).parent
 BODIES = {"median": 6, "90th percentile": 16, "longest": 40}
@@ -132,17 +134,19 @@ def fits():
             yield f"{name}.sample", lambda estimator=estimator: estimator.sample(10)
 
 
+class Reader(BaseEstimator):
+    """An estimator that opens tables, and does nothing else."""
+
+    schema, bounds = Schema({"age": (0, 99), "sex": ["f", "m"]}), None
+
+
 def opening():
-    """Open a data frame by a schema: the walk from a table to its rows, without a release."""
+    """Open a data frame by a schema: the walk from a table to its rows."""
     import pandas as pd
 
-    from skdpsynth.domain import MixedTypeEncoder
-    from skdpsynth.tables import start_table
-
-    frame = pd.DataFrame({"age": np.arange(50) % 80, "sex": ["f", "m"] * 25})
-    encoder = MixedTypeEncoder(Schema({"age": (0, 99), "sex": ["f", "m"]}))
-    start_table(encoder, frame)
-    return lambda: start_table(encoder, frame)
+    frame, reader = pd.DataFrame({"age": np.arange(50) % 80, "sex": ["f", "m"] * 25}), Reader()
+    start_table(reader, frame)
+    return lambda: start_table(reader, frame)
 
 
 def table_of_rooms(files):

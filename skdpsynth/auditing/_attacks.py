@@ -107,7 +107,7 @@ def _scale_numbers(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
 def is_table(thing: Any) -> bool:
     """Tell rows from a model; data frames have a method `sample`, too."""
     is_held = isinstance(thing, list) or any(hasattr(thing, name) for name in ("shape", "columns", "__array__"))
-    return is_held or open_source(thing) is not None
+    return is_held or not open_source(thing).in_memory
 
 
 def secret_places(secret: Any, schema: Schema) -> list[int]:

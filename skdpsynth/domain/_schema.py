@@ -232,6 +232,8 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
+        if isinstance(names, tuple | list) and list(names) == list(self._columns):
+            return self
         listed_names = None if _is_column(names) else list_or_none(names)
         if listed_names is None or not all(map(is_name, listed_names)):
             raise ValueError(f"names must be a list of columns, got {short_repr(names)}; list their names.")
@@ -249,8 +251,6 @@ class Schema(Mapping):
                 + "; add what is missing, or leave the columns out (X[list(schema)]); a column that fit takes as unit is an "
                 "Identifier() or left out."
             )
-        if names == list(self._columns):
-            return self
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
         return Schema({name: self._columns[name] for name in names}, rules, self._read_as)
 

@@ -1,4 +1,4 @@
-"""How far synthetic rows are from real ones: functions of (X, X_synthetic) that read both unprotected."""
+"""Distances between real and synthetic rows: functions of (X, X_synthetic) that read both unprotected."""
 
 from skdpsynth.metrics._associations import association_matrix, correlation_error
 from skdpsynth.metrics._downstream import train_synthetic_test_real

@@ -1,4 +1,4 @@
-"""How well a synthetic table keeps the associations of the columns of a real one."""
+"""Associations of pairs of columns."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -92,25 +92,12 @@ def correlation_error(X: Any, Y: Any, schema: Any) -> float:
 
 
 def associations_of(rows: Rows, schema: Schema, pairs: Pairs) -> np.ndarray:
-    """Return the association of each of some pairs of columns, as `correlation_error` defines it."""
+    """Return the association of each pair of columns, as `correlation_error` defines it."""
     return np.array(list((_associations_in_memory if rows.source.in_memory else _associations_from_counts)(rows, schema, pairs)))
 
 
 def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
-    """Return the matrix of the associations of columns in memory, as `correlation_error` compares them.
-
-    Parameters
-    ----------
-    columns : list of ndarray
-        As `skdpsynth.domain.read` gives them, where every cell may be missing.
-    schema : Schema
-        Of these columns, in their order: numbers and levels alone.
-
-    Returns
-    -------
-    associations : ndarray of shape (n_columns, n_columns)
-        With 1 on the diagonal.
-    """
+    """Return the symmetric matrix of associations of columns in memory, read by a nullable schema, with 1 on the diagonal."""
     pairs = list(combinations(range(len(columns)), 2))
     matrix = np.eye(len(columns))
     for (i, j), value in zip(pairs, _associations_in_memory(Rows.held(columns), schema, pairs), strict=True):
@@ -119,7 +106,6 @@ def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
 
 
 def _associations_in_memory(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
-    """Yield the association of each pair of columns in memory."""
     nominal = [isinstance(kind, Nominal) for kind in schema.values()]
     levels = [_levels(column, kind) for column, kind in zip(rows.table, schema.values(), strict=True)]
     for i, j in pairs:
@@ -127,7 +113,6 @@ def _associations_in_memory(rows: Rows, schema: Schema, pairs: Pairs) -> Iterato
 
 
 def _associations_from_counts(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[float]:
-    """Yield the association of each pair of columns from the counts of their codes."""
     kinds = list(schema.values())
     nominal = [isinstance(kind, Nominal) for kind in kinds]
     some: Any = sample_rows(rows, _CUT_ROWS, _CUT_SEED)
@@ -141,7 +126,7 @@ def _associations_from_counts(rows: Rows, schema: Schema, pairs: Pairs) -> Itera
 
 
 def _cuts(column: np.ndarray) -> np.ndarray:
-    """Return where to cut a column of numbers: at each of few distinct ones, else so that parts hold about equally many."""
+    """Cut a column at each distinct number if these are few, else into parts of about equally many rows."""
     distinct = np.unique(column[~np.isnan(column)])
     return distinct if len(distinct) <= _PARTS else bin_edges(column, _PARTS)
 
@@ -154,7 +139,7 @@ def _levels(column: np.ndarray, kind: Any) -> np.ndarray:
 
 
 def _association(a: np.ndarray, b: np.ndarray, counts: Any, a_is_nominal: bool, b_is_nominal: bool) -> float:
-    """Return the association of codes, -1 where missing, that occur so often each; None: once."""
+    """Return the association of two columns of codes, -1 where missing; `counts` are frequencies (None: once each)."""
     known = (a >= 0) & (b >= 0)
     a, b, counts = a[known], b[known], None if counts is None else counts[known]
     if not len(a) or a.min() == a.max() or b.min() == b.max():
@@ -172,7 +157,7 @@ def _sum(values: np.ndarray, counts: Any) -> float:
 
 
 def _ranks(a: np.ndarray, counts: Any) -> np.ndarray:
-    """Ranks about their mean, (n + 1) / 2."""
+    """Return ranks about their mean, (n + 1) / 2."""
     each = np.bincount(a, counts)
     upto = np.cumsum(each)
     return (upto - each / 2)[a] - upto[-1] / 2
@@ -187,7 +172,7 @@ def _cramer(a: np.ndarray, b: np.ndarray, counts: Any) -> float:
 
 
 def _correlation_ratio(a: np.ndarray, ranks: np.ndarray, counts: Any) -> float:
-    """Root of the share of the variance of the ranks, which have mean zero, that lies between the levels of `a`."""
+    """Return the root of the share of the variance of the ranks, whose mean is 0, that lies between the levels of `a`."""
     each, sums = np.bincount(a, counts), np.bincount(a, ranks if counts is None else ranks * counts)
     between = (sums[each > 0] ** 2 / each[each > 0]).sum()
     return np.sqrt(between / _sum(ranks**2, counts))

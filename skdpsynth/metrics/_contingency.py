@@ -1,4 +1,4 @@
-"""How many rows have each combination of codes: in tables that may be far larger than the number of rows."""
+"""Counts of combinations of codes, of which there may be far more than rows."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,20 +17,9 @@ Sets = Sequence[tuple[int, ...]]
 
 
 def contingency_tables(tables: Sequence[Rows], sizes: Sequence[int], sets: Sets) -> Iterator[list[np.ndarray]]:
-    """Yield, for each set of columns, how many rows of each table have each combination of their codes.
+    """Yield, for each set of columns, the counts of each table, on the same combinations for all of them.
 
-    Parameters
-    ----------
-    tables : list of Rows
-        Chunks are lists of columns of codes.
-    sizes : list of int
-        Number of codes of each column.
-    sets : list of tuple of int
-
-    Yields
-    ------
-    counts : list of ndarray of int64
-        Of each table: of the same combinations in the same order, among which are all that occur in any table.
+    `sizes` are numbers of codes. All combinations that occur in any table are among them.
     """
     n_rows = sum(rows.n_samples or 0 for rows in tables)
     for group, is_dense in _groups(sizes, sets, min(_MOST_CELLS, 4 * n_rows)):
@@ -42,7 +31,7 @@ def contingency_tables(tables: Sequence[Rows], sizes: Sequence[int], sets: Sets)
 
 
 def combination_counts(rows: Rows, sizes: Sequence[int], sets: Sets) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield, for each set of columns, the combinations of their codes that occur, and how often: as numbers in mixed radix."""
+    """Yield, for each set of columns, the occurring combinations as numbers in mixed radix, and their counts."""
     for group, is_dense in _groups(sizes, sets, min(_MOST_CELLS, 4 * (rows.n_samples or 0))):
         if is_dense:
             for table in total(rows, Marginals.over(sizes, group)).tables():
@@ -53,7 +42,7 @@ def combination_counts(rows: Rows, sizes: Sequence[int], sets: Sets) -> Iterator
 
 
 def _groups(sizes: Sequence[int], sets: Sets, most: int) -> Iterator[tuple[list[tuple[int, ...]], bool]]:
-    """Yield sets in their order, (some, whether their tables are held whole): those of one reading together."""
+    """Yield sets in their order, those of one reading together, and whether their tables are held whole."""
     waiting: list[tuple[int, ...]] = []
     n_cells = 0
     for is_dense, group in groupby(sets, lambda columns: math.prod(sizes[column] for column in columns) <= most):
@@ -73,41 +62,26 @@ def _groups(sizes: Sequence[int], sets: Sets, most: int) -> Iterator[tuple[list[
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class CombinationCounts:
-    """How often each combination occurs, of those that do.
+    """Counts of the combinations that occur."""
 
-    Attributes
-    ----------
-    parts : list of (cells, counts)
-        Cells are sorted; each part holds less than half of what the part before it does, so that merging costs little.
-    """
-
-    parts: list[tuple[np.ndarray, np.ndarray]]
+    parts: list[tuple[np.ndarray, np.ndarray]]  # (sorted cells, counts), each less than half as long as the one before
 
     def __add__(self, other: "CombinationCounts") -> "CombinationCounts":
         return CombinationCounts([_merge([*self.parts, *other.parts])])
 
     @property
     def whole(self) -> tuple[np.ndarray, np.ndarray]:
-        """All (cells, counts) as one part."""
         return _merge(self.parts)
 
 
 @dataclass(frozen=True)
 class CountCombinations(Aggregator):
-    """Counts the combinations of codes of some columns that occur.
+    """Counts the combinations of codes of some columns that occur."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of codes of each column.
-    columns : tuple of int
-    """
-
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # numbers of codes of all columns
     columns: tuple[int, ...]
 
     def zero(self) -> CombinationCounts:
-        """Return the counts of no rows."""
         n_cells = math.prod(self.sizes[column] for column in self.columns)
         if n_cells > _MOST_CODED:
             raise ValueError(f"schema makes {n_cells:.1e} combinations of {len(self.columns)} columns, too many to count; lower `order`.")
@@ -126,7 +100,6 @@ class CountCombinations(Aggregator):
 
 
 def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return parts as one."""
     if len(parts) < 2:
         return parts[0] if parts else (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     cells, place = np.unique(np.concatenate([part for part, _ in parts]), return_inverse=True)
@@ -136,7 +109,7 @@ def _merge(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.n
 
 
 def _align(found: list[CombinationCounts]) -> list[np.ndarray]:
-    """Return the counts of tables on all combinations that occur in any."""
+    """Return the counts of all tables on the union of their combinations."""
     cells = np.unique(np.concatenate([each.whole[0] for each in found]))
     aligned = np.zeros((len(found), len(cells)), dtype=np.int64)
     for counts, each in zip(aligned, found, strict=True):

@@ -1,4 +1,4 @@
-"""What a model learned from synthetic rows is worth on real ones."""
+"""Scores on real rows of models that were trained on synthetic rows."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
 
 
 def score_of(estimator: Any, scoring: Any, train: Table, test: Table, kind: Any) -> float:
-    """Return the score of an estimator on some (X, y) after others; of one level only, that of predicting it always."""
+    """Return the score on `test` after a fit on `train`; with a single level in `train`, that of predicting it always."""
     from sklearn.metrics import check_scoring
 
     (X, y), scorer = train, check_scoring(estimator, scoring)
@@ -83,7 +83,7 @@ def score_of(estimator: Any, scoring: Any, train: Table, test: Table, kind: Any)
 
 
 def forest_for(kind: Any, seed: int) -> Any:
-    """Return a random forest that predicts numbers or levels: good at tables of any kind, without a setting to choose."""
+    """Return a random forest, which suits all tables without tuning."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     forest = RandomForestRegressor if isinstance(kind, Continuous) else RandomForestClassifier
@@ -91,7 +91,7 @@ def forest_for(kind: Any, seed: int) -> Any:
 
 
 def kind_of_target(schema: Schema, target: Any) -> Any:
-    """Return the target as numbers or levels; refuse what cannot be predicted."""
+    """Return the target as numbers or levels; refuse one that cannot be predicted."""
     if not is_name(target) or target not in schema:
         raise ValueError(f"target must be a column of schema, got {short_repr(target)}; add it there, or name another.")
     if len(schema) < 2:
@@ -119,7 +119,7 @@ def _resolve_scoring(estimator: Any, scoring: Any, target: Any, kind: Any) -> An
 
 
 def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
-    """Return the name of the score that suits a target, or refuse an estimator that cannot predict it."""
+    """Return the name of a suitable score, or refuse an estimator that cannot predict the target."""
     has_numbers = isinstance(kind, Continuous)
     if (is_classifier if has_numbers else is_regressor)(estimator):
         holds, is_a, way_out = ("numbers", "classifier", "regressor") if has_numbers else ("levels", "regressor", "classifier")
@@ -131,14 +131,13 @@ def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
 
 
 def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> Table:
-    """Return (encoded columns, target) of the rows that have one."""
     # Where schema allows none, a missing cell would count as the midpoint or the first level; as a target it has to stand out.
     schema_of_rows = Schema({**schema, target: as_nullable(schema[target])})
     return split_target(columns_in(X, schema_of_rows, name).collected(), target, schema_of_rows.coded, schema[target].coded, name)
 
 
 def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Table:
-    """Return (encoded columns, target) of the rows that have one, of columns read by a schema in which it may be missing."""
+    """Return (encoded columns, target) of the rows that have a target, from columns read by a schema in which it may be missing."""
     values = dict(zip(schema, columns, strict=True))
     y = values.pop(target)
     known = ~np.isnan(y) if isinstance(kind, Continuous) else y < len(kind.levels)
@@ -148,7 +147,7 @@ def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: A
 
 
 def _constant(level: int, n_levels: int, n_features: int) -> Any:
-    """Return a classifier that knows all levels, so that every scorer takes it, and always predicts one."""
+    """Return a classifier that always predicts one level but knows all, so that every scorer accepts it."""
     from sklearn.dummy import DummyClassifier
 
     return DummyClassifier(strategy="constant", constant=level).fit(np.zeros((n_levels, n_features)), np.arange(n_levels))

@@ -1,4 +1,4 @@
-"""How well a synthetic table keeps the marginals of a real one."""
+"""Total variation distances of marginals."""
 
 import math
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> flo
 
 
 def _sets(n_columns: int, order: int) -> list[tuple[int, ...]]:
-    """Return the sets of so many columns, or some drawn without replacement."""
+    """Return all sets of `order` columns, or some drawn without replacement."""
     n_sets = math.comb(n_columns, order)
     if n_sets <= _MOST_SETS:
         return list(combinations(range(n_columns), order))
@@ -98,7 +98,7 @@ def _sets(n_columns: int, order: int) -> list[tuple[int, ...]]:
 
 
 def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[int, ...]]) -> list[float]:
-    """Return the total variation distance of two tables, as `read_both` opens them, on each set of columns; the first says where to cut."""
+    """Return the total variation distance of two tables from `read_both` on each set of columns; the first decides where to cut."""
     parts = quantile_bins(tables[0], [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous)], _PARTS)
     sizes = [parts.size(place) if place in parts.cuts else kind.n_codes for place, kind in enumerate(schema.values())]
     coded, (n, m) = [rows.map(parts).kept() for rows in tables], [rows.n_samples or 0 for rows in tables]
@@ -107,7 +107,7 @@ def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[in
 
 
 def read_both(X: Any, Y: Any, schema: Any, names: tuple[str, str] = ("X", "Y")) -> tuple[Schema, list[Rows]]:
-    """Return (schema, rows of X and of Y), where every cell may be missing: a missing one is no midpoint and no first level."""
+    """Open both tables with a nullable schema, so that a missing cell is neither a midpoint nor a first level."""
     schema = Schema.of(schema)
     schema = Schema({name: as_nullable(kind) for name, kind in schema.items()})
     return schema.coded, [columns_in(table, schema, name) for table, name in zip((X, Y), names, strict=True)]

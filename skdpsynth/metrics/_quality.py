@@ -1,4 +1,4 @@
-"""How good synthetic rows are, in one call: marginals, pairs, numbers, associations, distance, use for a model, broken rules."""
+"""Quality report: marginals, pairs, numbers, associations, distance, use for a model, broken rules."""
 
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -37,7 +37,7 @@ _BROKEN = {  # what `Schema.check` finds of rows -> how the report names it
 
 @dataclass(frozen=True, repr=False)
 class QualityReport:
-    """How good synthetic rows are, from `quality_report`: printed, a table; as secret as the real rows.
+    """Quality of synthetic rows, from `quality_report`; prints as a table, and is as secret as the real rows.
 
     Attributes
     ----------
@@ -59,10 +59,10 @@ class QualityReport:
         Rule -> share of synthetic rows that break it, such as ``{"age: out of bounds": 0.01}``: outside the bounds, not among the levels,
         missing where that may not be, not whole. Only rules that some row breaks.
     halves : dict of str to float, or None
-        "marginals" and "pairs" (means), "correlation_error" and "wasserstein" between two random halves of the real rows: what perfect
-        synthetic rows would reach, for comparison. None of fewer than four rows.
+        "marginals" and "pairs" (means), "correlation_error" and "wasserstein" between two random halves of the real rows: the values of
+        perfect synthetic rows, for comparison. None for fewer than four rows.
     scoring : str or None
-        What `auc` holds: "roc_auc" for a target of two levels, "accuracy" for one of more, "r2" for one of numbers.
+        The score in `auc`: "roc_auc" for a target of two levels, "accuracy" for one of more, "r2" for one of numbers.
     target : column or None
     numbers : dict of column to Summary
         Of each column of numbers or times, and of each span between two columns that an `Inequality` orders (as ``"end - begin"``), in the
@@ -137,9 +137,9 @@ class QualityReport:
 def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any = None, random_state: int | None = 0) -> QualityReport:
     """Compare synthetic rows with real ones in one call; the result is **not private**.
 
-    Marginals, pairs of columns, means and quantiles of numbers, associations, the Wasserstein distance, rules of the schema that synthetic
-    rows break, and on demand what they are worth for training a model. Beside each distance stands that between two halves of the real
-    rows: no synthetic rows can be expected to be nearer.
+    The report holds marginals, pairs of columns, means and quantiles of numbers, associations, the Wasserstein distance, rules of the
+    schema that synthetic rows break, and on demand scores of models trained on them. Beside each distance stands the one between two
+    halves of the real rows: synthetic rows can hardly be nearer.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: all columns are numbers, within the range that
         they have in both tables, and there is no rule to break.
     target : column, default=None
-        What a model shall predict: a random forest is trained on synthetic rows and scored on real ones, and one on other real rows.
+        Column to predict: one random forest is trained on synthetic rows, another on real rows, and both are scored on other real rows.
     random_state : int or None, default=0
         Seed of the halves, of the rows that are drawn from large tables, and of the forest. None: other ones at each call.
 
@@ -195,7 +195,7 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
     stated = schema_of_ranges(dict(zip(names, (X, X_synthetic), strict=True))) if schema is None else Schema.of(schema)
     kind = None if target is None else kind_of_target(stated, target)
     coded, tables = read_both(X, X_synthetic, stated, names)
-    real, synthetic = (_some(rows, rng) for rows in tables)
+    real, synthetic = (Rows.held(_draw_columns(rows, _MOST_ROWS, rng)) for rows in tables)
     pairs = _pairs(len(coded), rng)
     # The distance of two samples depends on their sizes, so they are the same for halves.
     size = min(_TRANSPORT_ROWS, max(1, (real.n_samples or 0) // 2), synthetic.n_samples or 0)
@@ -220,15 +220,12 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
 
 @dataclass(frozen=True)
 class _Distances:
-    """The distances of two tables."""
-
     marginals: list[float]
     pairs: list[float]
     correlation_error: float | None
     wasserstein: float
 
     def means(self) -> dict[str, float]:
-        """Return one number of each kind."""
         found = {"marginals": float(np.mean(self.marginals)), "wasserstein": self.wasserstein}
         if self.correlation_error is not None:
             found |= {"pairs": float(np.mean(self.pairs)), "correlation_error": self.correlation_error}
@@ -247,7 +244,6 @@ def _compare(first: Rows, second: Rows, schema: Schema, pairs: Pairs, size: int,
 
 
 def _compare_halves(rows: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> dict[str, float] | None:
-    """Compare one half of the rows with the other, as the real rows were compared with the synthetic ones."""
     n_samples = rows.n_samples or 0
     if n_samples < 4:
         return None
@@ -257,7 +253,7 @@ def _compare_halves(rows: Rows, schema: Schema, pairs: Pairs, size: int, rng: np
 
 
 def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any, rng: np.random.Generator) -> tuple[dict[str, float], str]:
-    """Return the scores on one half of the real rows of forests trained on synthetic rows, and on the other half."""
+    """Score forests that were trained on synthetic rows, and on half of the real ones, on the other half."""
     forest = forest_for(kind, int(rng.integers(2**31)))
     X, y = split_target(_draw_columns(real, 2 * _MODEL_ROWS, rng), target, schema, kind, "X")
     if len(y) < 4:
@@ -272,7 +268,7 @@ def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any,
 
 
 def _broken_rule_shares(X: Any, schema: Schema) -> dict[str, float]:
-    """Return which rules of the schema rows break, and the share of rows that do."""
+    """Return the share of rows that break each rule of the schema, for rules that some row breaks."""
     shares: dict[str, float] = {}
     for each in schema.check(X):
         if each.problem in _BROKEN and each.share:
@@ -283,18 +279,13 @@ def _broken_rule_shares(X: Any, schema: Schema) -> dict[str, float]:
 
 
 def _pairs(n_columns: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Return all pairs of columns, or some where there are many."""
     pairs = list(combinations(range(n_columns), 2))
     if comb(n_columns, 2) <= _MOST_PAIRS:
         return pairs
     return [pairs[place] for place in np.sort(rng.choice(len(pairs), _MOST_PAIRS, replace=False))]
 
 
-def _some(rows: Rows, rng: np.random.Generator) -> Rows:
-    return Rows.held(_draw_columns(rows, _MOST_ROWS, rng))
-
-
 def _draw_columns(rows: Rows, size: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return at most so many rows, as a list of columns."""
+    """Return the columns of at most `size` rows."""
     n_samples = rows.n_samples or 0
     return rows.collected() if n_samples <= size else rows.taken(np.sort(rng.choice(n_samples, size, replace=False)))

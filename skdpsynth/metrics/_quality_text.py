@@ -1,4 +1,4 @@
-"""What a quality report says of itself: as text, and for notebooks."""
+"""Text and HTML of quality reports."""
 
 from html import escape
 from typing import Any
@@ -17,7 +17,6 @@ _WORDS = {
 
 
 def text_of(report: Any) -> str:
-    """Return a report as lines of text."""
     table = _table(report)
     width = max(len(words) for words, _, _ in table)
     lines = [_title(report), WARNING, "", f"{'0 is best':{width}}  synthetic  real halves"]
@@ -26,7 +25,7 @@ def text_of(report: Any) -> str:
 
 
 def numbers_table(report: Any, most: int = _MOST_NUMBERS) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the heads and the lines of a table of numbers: two of each column, those whose means are farthest off first."""
+    """Return heads and lines of a table of numbers, two for each column, those whose means are farthest off first."""
     heads = ("numbers", "rows", "mean", "deviation", "5 %", "median", "95 %", "zeros", "above the real 99.9 %")
 
     def off(each: Any) -> float:
@@ -52,7 +51,6 @@ def _numbers_in_text(report: Any) -> list[str]:
 
 
 def html_of(report: Any) -> str:
-    """Return a report as a table for notebooks."""
     rows = "".join(
         f"<tr><td style='text-align:left'>{escape(words)}</td><td>{_number(value)}</td><td>{_number(halves)}</td></tr>"
         for words, value, halves in _table(report)
@@ -74,7 +72,7 @@ def _title(report: Any) -> str:
 
 
 def _table(report: Any) -> list[tuple[str, float | None, float | None]]:
-    """Return (words, of the synthetic rows, between halves of the real ones) of each distance."""
+    """Return (words, value for the synthetic rows, value between halves of the real ones) of each distance."""
     halves = report.halves or {}
     found = {"marginals": _mean(report.marginals)}
     if report.pairs:

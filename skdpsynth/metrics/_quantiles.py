@@ -1,4 +1,4 @@
-"""Where to cut columns of numbers into parts of equal shares: by exact quantiles, however many rows there are."""
+"""Exact quantiles, and cuts of columns of numbers into parts of equal shares."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,15 @@ _CODES = 1 << _DIGIT
 
 @dataclass(frozen=True, eq=False)
 class QuantileBins:
-    """Columns of numbers become the numbers of their parts, the last for a missing one; columns of levels stay as they are.
+    """Turns columns of numbers into numbers of their parts, the last for missing cells; leaves columns of levels as they are."""
 
-    Attributes
-    ----------
-    cuts : dict of int to ndarray
-        By the place of a column: where it is cut. An upper end belongs to its part.
-    """
-
-    cuts: Mapping[int, np.ndarray]
+    cuts: Mapping[int, np.ndarray]  # by the place of a column; an upper end belongs to its part
 
     def __call__(self, chunk: Chunk) -> Chunk:
         return [_part(column, self.cuts[place]) if place in self.cuts else column for place, column in enumerate(chunk)]
 
     def size(self, place: int) -> int:
-        """Return how many codes a column of numbers gets."""
+        """Return the number of codes of a column."""
         return len(self.cuts[place]) + 2
 
 
@@ -37,15 +31,9 @@ def _part(x: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 
 
 def quantile_bins(rows: Rows, places: Sequence[int], n_parts: int) -> QuantileBins:
-    """Cut columns of numbers into at most `n_parts` parts of equal shares of the rows in which they are known.
+    """Cut columns of numbers into at most `n_parts` parts of equal shares of the known cells.
 
-    Parameters
-    ----------
-    rows : Rows
-        Chunks are lists of columns. In memory each column is sorted; others are read four times.
-    places : list of int
-        Of columns of numbers.
-    n_parts : int
+    A column in memory is sorted; rows elsewhere are read four times.
     """
     if rows.source.in_memory:
         return QuantileBins({place: bin_edges(rows.table[place], n_parts) for place in places})
@@ -53,7 +41,6 @@ def quantile_bins(rows: Rows, places: Sequence[int], n_parts: int) -> QuantileBi
 
 
 def bin_edges(x: np.ndarray, n_parts: int) -> np.ndarray:
-    """Return where to cut a column that is in memory."""
     x = x[~np.isnan(x)]
     return _cuts(np.sort(x)[_ranks(len(x), n_parts)] if len(x) else x)
 
@@ -70,7 +57,7 @@ def _cuts(quantiles: np.ndarray) -> np.ndarray:
 
 
 def _select_quantiles(rows: Rows, places: Sequence[int], n_parts: int) -> dict[int, np.ndarray]:
-    """Return the values that end the parts of each column, by their binary digits from the highest on, some at each reading."""
+    """Return the values that end the parts of each column, digit by digit from the highest on, one at each reading."""
     prefixes = {place: np.zeros(1, dtype=np.uint64) for place in places}
     wanted: dict[int, np.ndarray] = {}
     for shift in range(64 - _DIGIT, -1, -_DIGIT):
@@ -85,7 +72,7 @@ def _select_quantiles(rows: Rows, places: Sequence[int], n_parts: int) -> dict[i
 
 
 def _next_digit(counts: np.ndarray, prefixes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the prefixes of some values with a digit more, and which of the values with these prefixes they are."""
+    """Append a digit to the prefixes of the wanted values, and return the rank of each among values with its prefix."""
     upto = counts.cumsum(axis=1)[np.unique(prefixes, return_inverse=True)[1]]
     digit = (upto <= wanted[:, None]).sum(axis=1)
     before = np.where(digit > 0, np.take_along_axis(upto, np.maximum(digit - 1, 0)[:, None], axis=1)[:, 0], 0)
@@ -93,7 +80,7 @@ def _next_digit(counts: np.ndarray, prefixes: np.ndarray, wanted: np.ndarray) ->
 
 
 def _keys(x: np.ndarray) -> np.ndarray:
-    """Return floats as whole numbers in the same order: the sign turned, and all bits of negative ones."""
+    """Map floats to whole numbers in the same order: flip the sign bit, and all bits of negative ones."""
     bits = (x + 0.0).view(np.uint64)  # of two zeros one
     return np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(1 << 63))
 
@@ -104,15 +91,9 @@ def _values(keys: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Digits:
-    """How often each digit follows each prefix.
+    """Counts of the next digit after each prefix."""
 
-    Attributes
-    ----------
-    counts : dict of int to ndarray of shape (n_prefixes, 65536), int64
-        By the place of a column; prefixes are sorted.
-    """
-
-    counts: dict[int, np.ndarray]
+    counts: dict[int, np.ndarray]  # by the place of a column: (n_prefixes, 65536), for sorted prefixes
 
     def __add__(self, other: "Digits") -> "Digits":
         return Digits({place: counts + other.counts[place] for place, counts in self.counts.items()})
@@ -120,21 +101,12 @@ class Digits:
 
 @dataclass(frozen=True, eq=False)
 class CountDigits(Aggregator):
-    """Counts the next binary digits of the numbers that begin with some prefixes.
+    """Counts the next binary digits of the numbers that begin with given prefixes."""
 
-    Attributes
-    ----------
-    prefixes : dict of int to ndarray of uint64
-        By the place of a column.
-    shift : int
-        How many bits come after those digits.
-    """
-
-    prefixes: Mapping[int, np.ndarray]
-    shift: int
+    prefixes: Mapping[int, np.ndarray]  # by the place of a column, uint64
+    shift: int  # number of bits after those digits
 
     def zero(self) -> Digits:
-        """Return the counts of no rows."""
         sizes = {place: len(np.unique(prefixes)) for place, prefixes in self.prefixes.items()}
         return Digits({place: np.zeros((size, _CODES), dtype=np.int64) for place, size in sizes.items()})
 

@@ -1,4 +1,4 @@
-"""How many rows break the rules of a schema."""
+"""Shares of rows that break the rules of a schema."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from skdpsynth.tables import Violations, count_violations
 def rule_violations(X: Any, schema: Any) -> dict[str, Violations]:
     """Return how many rows of a table break each rule of a schema.
 
-    Of synthetic rows of `LatentFactorSynthesizer` none do. It reads `X` unprotected and adds no noise: of real rows the result is
-    **not private**.
+    Synthetic rows of `LatentFactorSynthesizer` break none. The function reads `X` unprotected and adds no noise: for real rows the result
+    is **not private**.
 
     Parameters
     ----------
@@ -22,8 +22,8 @@ def rule_violations(X: Any, schema: Any) -> dict[str, Violations]:
     Returns
     -------
     broken : dict of str to (rows, share)
-        By rule as it is printed, in the order of the schema, `Derived` columns last: ``rows``, how many rows break it, and ``share``, which
-        part of all rows that is. Of a key, rows count whose key a row before them has.
+        For each rule, as printed, in the order of the schema, `Derived` columns last: ``rows``, how many rows break it, and ``share``,
+        which part of all rows that is. For a key, rows count whose key an earlier row has.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Summary statistics of columns of numbers: mean, deviation, quantiles, zeros, and how much lies far out."""
+"""Summary statistics of columns of numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,32 +14,19 @@ _FAR = 0.999
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of one column of numbers in the real and in the synthetic rows, or of a span between two columns.
+    """Statistics of a column of numbers, or of a span between two, in the real and in the synthetic rows.
 
-    Attributes
-    ----------
-    real, synthetic : dict of str to float
-        "mean", "deviation", "5 %", "median", "95 %" (quantiles), "zeros" (share of zeros) and "far" (share above the 99.9 % quantile of the
-        real rows, of which about .001 is), of the cells that are there. Times are counted from their lower bound, in their resolution.
-    unit : str
-        Such as "days" or "hours" of times and spans of times; else empty.
-    origin : datetime64 or None
-        The lower bound of times, from which they are counted.
+    Statistics are "mean", "deviation", the quantiles "5 %", "median" and "95 %", the share "zeros", and "far", the share above the 99.9 %
+    quantile of the real rows. They are of known cells; times count from their lower bound, in their resolution.
     """
 
     real: dict[str, float]
     synthetic: dict[str, float]
-    unit: str
-    origin: np.datetime64 | None = None
+    unit: str  # "days" or "hours" of times and spans of times; else empty
+    origin: np.datetime64 | None = None  # lower bound of times
 
     def format(self, statistic: str, rows: str) -> str:
-        """Write a number as people read it: of times the moment, of shares percent.
-
-        Parameters
-        ----------
-        statistic : str
-        rows : {"real", "synthetic"}
-        """
+        """Format a statistic of the "real" or "synthetic" rows: times as moments, shares in percent."""
         value = getattr(self, rows)[statistic]
         if statistic in ("zeros", "far"):
             return f"{value:.2%}"
@@ -53,14 +40,7 @@ class Summary:
 def summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, stated: Schema) -> dict[Any, Summary]:
     """Summarize columns of numbers, and the spans of columns that an `Inequality` orders, as ``"end - begin"``.
 
-    Parameters
-    ----------
-    tables : (list of ndarray, list of ndarray)
-        Columns of the real and of the synthetic rows, as `skdpsynth.domain.read` gives them.
-    coded : Schema
-        Of these columns.
-    stated : Schema
-        With the kinds and rules of the caller.
+    `tables` are the columns of the real and of the synthetic rows by the schema `coded`; `stated` has the kinds and rules of the caller.
     """
     columns = [dict(zip(coded, table, strict=True)) for table in tables]
     found = {name: _summary([each[name] for each in columns], stated[name]) for name, kind in coded.items() if isinstance(kind, Continuous)}
@@ -72,7 +52,7 @@ def summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, sta
 
 
 def _span_summary(spans: Sequence[np.ndarray], kind: Any) -> Summary | None:
-    """Summarize spans; those of times, in microseconds, in the largest unit of which the mean of the real ones is at least two."""
+    """Summarize spans; for times, given in microseconds, in the largest unit in which the mean of the real ones is at least two."""
     if not isinstance(kind, Times):
         return _summary(spans, kind)
     known, units = spans[0][~np.isnan(spans[0])], [unit for unit, size in MICROSECONDS.items() if size >= MICROSECONDS[kind.resolution]]
@@ -100,5 +80,5 @@ def _statistics(x: np.ndarray) -> dict[str, float]:
 
 
 def _numbers(kind: Any, column: np.ndarray) -> np.ndarray:
-    """Return numbers that can be subtracted from those of another column: of times, microseconds since 1970."""
+    """Return numbers that can be subtracted from those of another column: for times, microseconds since 1970."""
     return (column + kind.first) * MICROSECONDS[kind.resolution] if isinstance(kind, Times) else column

@@ -1,4 +1,4 @@
-"""Tables as the metrics read them: in memory, or in chunks."""
+"""Tables as metrics read them: in memory or in chunks."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +18,7 @@ MOST_READ = 1 << 25  # cells of a table that is read into memory, 256 MiB; of mo
 
 @dataclass(frozen=True)
 class AsMatrix:
-    """Chunks of a table of numbers as arrays of finite floats."""
+    """Turns chunks of a table into arrays of finite floats."""
 
     name: str
     instead: str = NUMBERS
@@ -31,7 +31,7 @@ class AsMatrix:
 
 
 def open_numbers(X: Any, name: str, instead: str = NUMBERS) -> Rows:
-    """Open a table of finite numbers, whose rows are counted; `instead` is what an error says of other tables."""
+    """Open a table of finite numbers and count its rows; `instead` is the advice in errors about other tables."""
     source, read = open_source(X, name), AsMatrix(name, instead)
     if not source.in_memory:
         width = len(source.columns)
@@ -44,10 +44,7 @@ def open_numbers(X: Any, name: str, instead: str = NUMBERS) -> Rows:
 
 
 def columns_in(X: Any, schema: Schema, name: str) -> Rows:
-    """Open a table with a schema, whose rows are counted, at least one: lists of columns in the order of the schema.
-
-    A small table that is not in memory is read into it, so that it is read once.
-    """
+    """Open a non-empty table with a schema, as lists of columns, and count its rows; a small one is read into memory."""
     rows = _count_rows(open_columns(X, schema, name))
     if not rows.n_samples:
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
@@ -56,8 +53,8 @@ def columns_in(X: Any, schema: Schema, name: str) -> Rows:
 
 
 def schema_of_ranges(tables: dict[str, Any]) -> Schema:
-    """Return the schema of tables of numbers, by the range that each column has in all of them; the keys are what errors call them."""
-    ends = [_ends(open_numbers(table, name, _SCHEMA_INSTEAD)) for name, table in tables.items()]
+    """Return a schema of numbers by the range of each column in all tables; the keys are their names in errors."""
+    ends = [ends_of(open_numbers(table, name, _SCHEMA_INSTEAD)) for name, table in tables.items()]
     names, widths = _enumerated(tables), {each.shape[1] for each in ends}
     if len(widths) > 1:
         raise ValueError(f"{names} must have the same columns, got {_enumerated([each.shape[1] for each in ends])}.")
@@ -71,8 +68,8 @@ def schema_of_ranges(tables: dict[str, Any]) -> Schema:
     return Schema({column: Continuous(bottom, top) for column, bottom, top in ranges})
 
 
-def _ends(rows: Rows) -> np.ndarray:
-    """Return the least and the largest number of each column: of real rows a private fact, as all that a metric finds."""
+def ends_of(rows: Rows) -> np.ndarray:
+    """Return the minimum and maximum of each column, which are as private as all results of a metric."""
     ends = np.array([np.full(rows.n_features, np.inf), np.full(rows.n_features, -np.inf)])
     for chunk in rows.chunks():
         if n_rows_of(chunk):
@@ -90,14 +87,13 @@ def _count_rows(rows: Rows) -> Rows:
 
 
 def sample_rows(rows: Rows, max_samples: int, seed: Any) -> np.ndarray:
-    """Return rows as an array: all that are in memory, or so many of others, drawn without replacement."""
+    """Return all rows of a table in memory, or at most `max_samples` of others, drawn without replacement."""
     if rows.source.in_memory or rows.n_samples is None or rows.n_samples <= max_samples:
         return rows.collected()
     return rows.taken(np.sort(np.random.default_rng(seed).choice(rows.n_samples, max_samples, replace=False)))
 
 
 def check_subsample(max_samples: Any, random_state: Any) -> None:
-    """Refuse what is no number of rows, and what is no seed."""
     if not is_integer(max_samples, 1):
         raise ValueError(f"max_samples must be a positive integer, got {short_repr(max_samples)}; it bounds how many rows are compared.")
     if random_state is not None and not is_integer(random_state, 0):

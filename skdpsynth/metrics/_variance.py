@@ -1,4 +1,4 @@
-"""How much of the variance a set of directions keeps."""
+"""Captured variance of components."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,23 +6,8 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.frames import as_float_matrix
-from skdpsynth.metrics._tables import NUMBERS, open_numbers
+from skdpsynth.metrics._tables import NUMBERS, ends_of, open_numbers
 from skdpsynth.statistics import Aggregator, total
-
-
-@dataclass(frozen=True)
-class Largest:
-    """The largest absolute value.
-
-    Attributes
-    ----------
-    value : float
-    """
-
-    value: float
-
-    def __add__(self, other: "Largest") -> "Largest":
-        return Largest(max(self.value, other.value))
 
 
 def captured_variance_ratio(X: Any, components: Any) -> float:
@@ -58,12 +43,12 @@ def captured_variance_ratio(X: Any, components: Any) -> float:
         )
     if not np.isfinite(components).all():
         raise ValueError("components must be finite; leave out those that are not.")
-    scatter = total(rows, SumScatter(rows.n_features, _exponent_of(total(rows, FindLargest()).value)))
+    scatter = total(rows, SumScatter(rows.n_features, _exponent_of(np.abs(ends_of(rows)).max())))
     return _ratio(scatter.products, np.ldexp(components, -_exponent_of(np.abs(components).max(initial=0))))
 
 
 def _exponent_of(largest: Any) -> int:
-    """Return the power of two in which numbers are counted, so that neither sums nor squares overflow or vanish: ratios stay the same."""
+    """Return a power of two as the unit, so that neither sums nor squares overflow or vanish; ratios stay the same."""
     return int(np.frexp(largest)[1])
 
 
@@ -73,36 +58,16 @@ def _ratio(covariance: np.ndarray, components: np.ndarray) -> float:
     return float(np.clip(np.trace(basis.T @ covariance @ basis) / best, 0, 1)) if best > 0 else 1.0
 
 
-@dataclass(frozen=True)
-class FindLargest(Aggregator):
-    """Finds the largest absolute value."""
-
-    def zero(self) -> Largest:
-        """Return that of no rows."""
-        return Largest(0.0)
-
-    def add(self, statistic: Largest, chunk: np.ndarray) -> Largest:
-        """Return the larger of one and that of a chunk."""
-        return statistic + Largest(float(np.abs(chunk).max(initial=0)))
-
-
 @dataclass(frozen=True, eq=False, repr=False)  # its sums are private: no repr shows them
 class Scatter:
-    """Mean of rows, and the sum of their products about it.
-
-    Attributes
-    ----------
-    n_samples : int
-    mean : ndarray of shape (n_features,)
-    products : ndarray of shape (n_features, n_features)
-    """
+    """Mean of rows, and the sum of their products about it."""
 
     n_samples: int
     mean: np.ndarray
-    products: np.ndarray
+    products: np.ndarray  # (n_features, n_features)
 
     def __add__(self, other: "Scatter") -> "Scatter":
-        """Return that of the rows of both, by the formula of Chan, Golub and LeVeque (1979), which cancels no digits."""
+        """Combine by the formula of Chan, Golub and LeVeque (1979), which cancels no digits."""
         if not self.n_samples or not other.n_samples:
             return self if self.n_samples else other
         n, apart = self.n_samples + other.n_samples, other.mean - self.mean
@@ -112,23 +77,15 @@ class Scatter:
 
 @dataclass(frozen=True)
 class SumScatter(Aggregator):
-    """Sums products about the mean, in units of a power of two: the sums are floats, so they agree up to rounding however rows are cut.
-
-    Attributes
-    ----------
-    n_features : int
-    exponent : int
-    """
+    """Sums products about the mean, in units of a power of two; float sums agree up to rounding, however rows are cut."""
 
     n_features: int
     exponent: int
 
     def zero(self) -> Scatter:
-        """Return the scatter of no rows."""
         return Scatter(0, np.zeros(self.n_features), np.zeros((self.n_features, self.n_features)))
 
     def add(self, statistic: Scatter, chunk: np.ndarray) -> Scatter:
-        """Return the scatter with the rows of a chunk."""
         if not len(chunk):
             return statistic
         rows = np.ldexp(chunk, -self.exponent)

@@ -1,4 +1,4 @@
-"""Wasserstein-1 distances between two samples."""
+"""1-Wasserstein distances between two samples."""
 
 from typing import Any
 
@@ -133,7 +133,7 @@ def sliced_wasserstein_distance(
 
 
 def _one_dimension(x: np.ndarray, y: np.ndarray) -> float:
-    """Area between the two quantile functions."""
+    """Return the area between the two quantile functions."""
     if len(x) == len(y):
         return float(np.mean(np.abs(np.sort(x) - np.sort(y))))
     from scipy.stats import wasserstein_distance as closed_form
@@ -154,7 +154,7 @@ def _assignment(cost: np.ndarray) -> float:
 
 
 def _samples(X: Any, Y: Any, max_samples: int, seed: Any) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return two tables of numbers, and the unit they are in: more than 1 where cells are so large that sums would overflow."""
+    """Return two arrays of numbers and their unit, which exceeds 1 for numbers so large that sums would overflow."""
     X, Y = (sample_rows(open_numbers(table, name), max_samples, seed) for table, name in ((X, "X"), (Y, "Y")))
     if X.shape[1] != Y.shape[1] or not X.size or not Y.size:
         raise ValueError(f"X and Y must be non-empty tables with the same columns, got shapes {X.shape} and {Y.shape}.")

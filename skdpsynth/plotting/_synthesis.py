@@ -8,10 +8,10 @@ import numpy as np
 
 from skdpsynth._validation import check_choice, short_repr
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Schema, Text, Times
+from skdpsynth.frames import split_columns
 from skdpsynth.metrics import association_matrix
 from skdpsynth.plotting._columns import coded, draw_joint, draw_marginal, read_columns
 from skdpsynth.plotting._display import SIGNED, Display, headline, panels, shorten
-from skdpsynth.tables import read_table
 
 _PAIRED = 4  # columns of a picture of pairs
 _ASSOCIATION_ROWS = 20_000  # of which associations are computed, by a fixed public seed
@@ -216,8 +216,8 @@ def _strongest_places(associations: np.ndarray) -> list[int]:
 
 def infer_schema(X: Any) -> Schema:
     """Infer a schema from synthetic rows, which are public; columns without a kind, or with too many levels, are left out."""
-    table, raw = read_table(X)
-    if table.backend == "numpy":
+    table, raw = split_columns(X)
+    if table.library == "numpy":
         dtypes = dict(zip(table.columns, map(np.dtype, table.dtypes), strict=True))
         skeleton = {name: _kind_of_cells(raw[name]) if dtype.kind == "O" else None for name, dtype in dtypes.items()}
         known = Schema.skeleton(dtypes)
