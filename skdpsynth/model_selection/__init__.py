@@ -1,4 +1,4 @@
-"""Choices before and around a fit: what to expect of a budget, and a private choice among candidates."""
+"""Choices before and around a fit: plans of what a budget buys, and a private search."""
 
 from skdpsynth.model_selection._plan import plan
 from skdpsynth.model_selection._plan_result import SpendingPlan

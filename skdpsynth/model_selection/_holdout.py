@@ -1,4 +1,4 @@
-"""Rows in two disjoint parts, so that what is learned from one and what is asked of the other cost the larger, not the sum."""
+"""Disjoint training and held-out rows, so that using both costs the larger loss, not the sum."""
 
 from hashlib import blake2b
 from typing import Any
@@ -11,30 +11,19 @@ from skdpsynth.frames import Rows
 
 
 def n_held_out(n_samples: int, holdout: float) -> int:
-    """Return how many of a public number of rows are held out: at least one, and not all."""
+    """Return the number of held-out rows among a public number of rows: at least one, and not all."""
     return min(max(1, round(holdout * n_samples)), n_samples - 1)
 
 
 def held_out_mask(rows: Rows, n_samples: int | None, holdout: float, budget: Budget) -> np.ndarray:
-    """Return which rows are held out, as an array of bool.
+    """Return which rows of a table in memory are held out; `n_samples` is None where it is private.
 
-    Each part of neighboring tables is the same, or a neighbor, and only one of them differs:
+    For neighboring tables, one part is the same and the other is the same or a neighbor:
 
-    - "replace_one": by position. So many positions are drawn at random, without a look at the rows; the row that is replaced stands at one
-      position, in one part.
-    - "add_or_remove_one": positions would not do, because one row more shifts all that follow. A row goes where a keyed hash of its own
-      cells sends it, whatever other rows there are: one row more is one row more in one part. Equal rows go together.
-
-    Parameters
-    ----------
-    rows : Rows
-        In memory.
-    n_samples : int or None
-        Their number, where it is public.
-    holdout : float
-        The share that is held out.
-    budget : Budget
-        For its random bits.
+    - "replace_one": positions are drawn at random, without a look at the rows; the row that is replaced stands at one position, in one
+      part.
+    - "add_or_remove_one": one more row would shift all later positions. A keyed hash of its own cells sends each row to a part, whatever
+      other rows there are, so one more row is one more row in one part. Equal rows stay together.
     """
     rng = budget.rng.child("split")
     if n_samples is not None:
@@ -45,7 +34,7 @@ def held_out_mask(rows: Rows, n_samples: int | None, holdout: float, budget: Bud
 
 
 def _hashes(table: Any, key: bytes) -> np.ndarray:
-    """Return a keyed hash of 64 bits of each row: equal numbers have equal ones, whatever their dtype."""
+    """Return a keyed 64-bit hash of each row; equal numbers have equal hashes, whatever their dtype."""
     columns = table if isinstance(table, list) else list(np.asarray(table).T)
     numbers = np.column_stack([np.asarray(column, dtype=float) for column in columns]) + 0.0  # no minus zero
     numbers[np.isnan(numbers)] = np.nan  # one kind of NaN
@@ -54,5 +43,4 @@ def _hashes(table: Any, key: bytes) -> np.ndarray:
 
 
 def select_rows(X: Any, chosen: np.ndarray) -> Any:
-    """Return some rows of a table in memory, as the same kind of table."""
     return take_rows(X, np.flatnonzero(chosen))

@@ -1,4 +1,4 @@
-"""Planning before spending: what to expect of a budget, from public numbers alone."""
+"""Plans before spending: expected errors at several budgets, from public numbers alone."""
 
 import math
 import sys
@@ -48,17 +48,17 @@ def plan(
     n_jobs: int | None = None,
     random_state: Any = None,
 ) -> SpendingPlan:
-    """Simulate what an estimator would make of a table at several budgets, before any of them is spent.
+    """Simulate the errors of an estimator on a table at several budgets, before any of them is spent.
 
-    Copies of the estimator are fitted to simulated tables, of which all may be seen, and their errors are measured. No private row is
-    read, and no accountant is charged: that costs nothing but time.
+    Copies of the estimator are fitted to simulated tables, which are public, and their errors are measured. No private row is read, and no
+    accountant is charged: a plan costs nothing but time.
 
     Parameters
     ----------
     estimator : estimator object
         Of this package, or with the same parameters: a synthesizer, or principal components. It is cloned, without its accountant.
     n_samples : int
-        How many rows the private table has; a guess, where that is private.
+        Number of rows of the private table; a guess if that is private.
     bounds : tuple or dict, default=None
         Public bounds, as estimators take them. None: those of the estimator. Where it buys its bounds, or has defaults that do not fit,
         give a generous guess: simulated rows lie within it.
@@ -67,19 +67,18 @@ def plan(
     n_features : int, default=None
         Number of columns, where neither bounds nor `prior` tell.
     epsilons : sequence of float, default=(0.1, 0.3, 1, 3, 10)
-        What to try: with `deltas` and `unit_rows` at most 1000 combinations.
+        Values to try: with `deltas` and `unit_rows` at most 1000 combinations.
     deltas : float or sequence of float, default=None
         None: that of the estimator.
     unit_rows : int or sequence of int, default=None
-        How many rows a person, or whatever is to be protected, may have. The noise is as many times larger. None: `max_rows_per_unit` of
-        the estimator, or 1.
+        Number of rows that a person, or another unit of privacy, may have. The noise is as many times larger. None: `max_rows_per_unit`
+        of the estimator, or 1.
     prior : None, "uniform" or table, default=None
-        What is simulated. None: made-up rows, uneven and dependent, within the bounds or levels. "uniform": rows as even as can be, which
-        tell of noise alone. An array or data frame that is public, and like the private one, such as that of another year: rows are drawn
-        from it.
+        Source of the rows. None: made-up rows, uneven and dependent, within the bounds or levels. "uniform": even rows, which show the
+        error of noise alone. A public array or data frame similar to the private one, such as that of another year: rows are drawn from it.
     too_wide : float, default=1.0
-        How many times as wide as need be the bounds are: simulated numbers lie within the first part of them. 10 and 100 tell what a
-        generous guess costs, in this estimator and at these budgets. Not beside a table as `prior`.
+        Factor by which the bounds are wider than necessary: simulated numbers lie within the first part of them. 10 and 100 show the cost
+        of a generous guess for this estimator and these budgets. It must be 1 with a table as `prior`.
     n_repeats : int, default=5
         Tables that are simulated.
     max_rows : int, default=100000
@@ -117,9 +116,9 @@ def plan(
     share of the variance that is lost, and the error of the covariance. Streams: as synthesizers, at their end. Errors are against the
     simulated rows, beside those at ``epsilon=inf`` and those of a uniform guess.
 
-    *How far it may be off* is told, as measured, in the guide "Choosing epsilon, delta, relation and unit": errors depend on what rows look
-    like. Plans are best with a public table that is like the private one. **Never give the private table itself as** `prior`: the plan
-    then tells of its rows, unprotected.
+    *Accuracy.* The guide "Choosing epsilon, delta, relation and unit" shows measurements: errors depend on the rows. Plans are best with a
+    public table that is similar to the private one. **Never give the private table itself as** `prior`: the plan then tells of its rows,
+    unprotected.
 
     *Rows of a unit.* `n_samples` counts the rows that are learned, of each unit its first ones. Pure noise for k rows is that at
     epsilon / k; Gaussian noise is that at a mu of Gaussian differential privacy k times smaller, at the same delta.
@@ -173,7 +172,7 @@ class _Simulation:
         self.fitting: dict[int, Any] = {}  # the budget that each thread is at
 
     def jobs(self, n_repeats: int, time_limit: float) -> Iterator[Callable[[], Any]]:
-        """Yield the fits, table by table, so that what is left out for time is repeats and no budget."""
+        """Yield the fits table by table, so that a time limit omits repeats and no budget."""
         start = time.monotonic()
         for repeat in range(n_repeats):
             if repeat and time.monotonic() - start > time_limit:
@@ -185,7 +184,7 @@ class _Simulation:
                 yield partial(self.measure, budget, repeat, X, uniform, rng)
 
     def measure(self, budget: Any, repeat: int, X: Any, uniform: Any, rng: np.random.Generator) -> None:
-        """Fit at one budget, or at none (no noise; then a guess without data is measured too), and note the errors."""
+        """Note the errors of a fit at one budget, or, at None, of a fit without noise and of a guess without data."""
         self.fitting[get_ident()] = budget
         settings: dict[str, Any] = {"epsilon": math.inf} if budget is None else self._settings(budget)
         if "random_state" in self.setting.estimator.get_params(deep=False):
@@ -204,7 +203,6 @@ class _Simulation:
         self.errors.setdefault(what, {})[repeat] = errors
 
     def result(self, name: str, n_samples: int) -> SpendingPlan:
-        """Return the plan."""
         found = {what: np.array([by_repeat[repeat] for repeat in sorted(by_repeat)]) for what, by_repeat in self.errors.items()}
         points = [Point(each.epsilon, each.delta, each.unit_rows, found[each], each in self.small) for each in self.budgets]
         setting = self.setting
@@ -215,7 +213,7 @@ class _Simulation:
 
 @contextmanager
 def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
-    """Show no warning that protects rows, because these are public, and note at which budgets a fit says that rows are too few."""
+    """Hide warnings that protect rows, because these are public, and note the budgets at which a fit warns of few rows."""
     with warnings.catch_warnings():
         for category in (InsecureRandomnessWarning, BudgetWarning, BoundsWarning):
             warnings.simplefilter("ignore", category)
@@ -233,7 +231,7 @@ def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
 
 
 def _epsilon_for_noise(epsilon: float, delta: float, times: float) -> float:
-    """Return the epsilon at which noise is so many times smaller: pure noise falls as epsilon, Gaussian noise as the root of rho."""
+    """Return the epsilon at which noise is `times` times smaller: pure noise falls with epsilon, Gaussian noise with the root of rho."""
     if times == 1:
         return epsilon
     if not delta:
@@ -243,7 +241,7 @@ def _epsilon_for_noise(epsilon: float, delta: float, times: float) -> float:
 
 
 def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list[_BudgetAt]:
-    """Return all combinations, those of one line together."""
+    """Return all combinations, those of one curve together."""
     own = getattr(estimator, "delta", 0.0) if deltas is None else deltas
     checked_deltas = [float(check_delta(delta)) for delta in _as_list("deltas", own)]
     checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in _as_list("epsilons", epsilons)})
@@ -265,7 +263,7 @@ def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list
 
 
 def _as_list(name: str, values: Any) -> list[Any]:
-    """Return a number or several as a list; what holds anything else is refused, and none of it shown."""
+    """Return a number or several as a list; refuse everything else without printing it."""
     array = as_array(values, object)
     if array.ndim > 1 or not all(map(is_real, array.flat)):
         raise ValueError(f"{name} must be a number or a list of numbers, got {short_repr(values)}; see plan.")

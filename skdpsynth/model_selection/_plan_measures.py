@@ -1,4 +1,4 @@
-"""What is wrong with what an estimator learned of rows that may be seen: simulated ones."""
+"""Error measures of estimators against simulated rows."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,40 +21,23 @@ _MOST_COMPARED = 1000  # rows on each side of an exact transport: a fifth of a s
 
 @dataclass(frozen=True)
 class Measure:
-    """One number that tells how far off a result is; less is better.
-
-    Attributes
-    ----------
-    name : str
-    title : str
-        For an axis.
-    sentence : str
-        What it means, with ``{}`` for the number.
-    """
+    """A measure of error; less is better."""
 
     name: str
-    title: str
-    sentence: str
+    title: str  # of an axis
+    sentence: str  # its meaning, with ``{}`` for the number
 
 
 @dataclass(frozen=True, eq=False)
 class NumberErrors:
-    """Errors of synthetic rows of numbers.
+    """Errors of synthetic rows of numbers."""
 
-    Attributes
-    ----------
-    width : ndarray of shape (n_features,)
-        Of the bounds.
-    window : int or None
-        How many of the last rows a stream stands for.
-    """
-
-    width: np.ndarray
-    window: Any = None
+    width: np.ndarray  # of the bounds, (n_features,)
+    window: Any = None  # number of last rows that a stream stands for, or None
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The main one first."""
+        """Return the measures, the main one first."""
         exact = Measure("wasserstein", "W1 distance, in units of the data", "synthetic rows lie about {} from real ones (W1 distance)")
         columns = Measure("columns", "error of a column, share of its range", "a column is off by about {} of its range")
         if len(self.width) == 1:
@@ -65,13 +48,12 @@ class NumberErrors:
         return sliced, replace(exact, title="W1 distance of 1000 rows, in units of the data"), columns
 
     def of_model(self, model: Any, X: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of a fitted model against the rows it was fitted to."""
+        """Return the errors of a fitted model against its own rows."""
         X = as_array(X)[-self.window :] if self.window else as_array(X)
         Y = as_array(model.sample(len(X), random_state=_seed(rng)))
         return self._between(X, Y, as_array(model.sample(min(len(X), _MOST_COMPARED), random_state=_seed(rng))), rng)
 
     def baseline_errors(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of uniform rows."""
         return self._between(as_array(X), as_array(uniform), as_array(uniform)[:_MOST_COMPARED], rng)
 
     def _between(self, X: np.ndarray, Y: np.ndarray, few: np.ndarray, rng: np.random.Generator) -> tuple[float, ...]:
@@ -85,18 +67,13 @@ class NumberErrors:
 
 @dataclass(frozen=True, eq=False)
 class TableErrors:
-    """Errors of synthetic rows of a mixed table.
-
-    Attributes
-    ----------
-    schema : Schema
-    """
+    """Errors of synthetic rows of a mixed table."""
 
     schema: Schema
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The main one first."""
+        """Return the measures, the main one first."""
         several = (
             Measure(
                 "pairs",
@@ -116,11 +93,10 @@ class TableErrors:
         return [name for name, kind in self.schema.items() if isinstance(kind.coded, Continuous)]
 
     def of_model(self, model: Any, X: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of a fitted model against the rows it was fitted to."""
+        """Return the errors of a fitted model against its own rows."""
         return self._between(X, model.sample(len(X), random_state=_seed(rng)))
 
     def baseline_errors(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of uniform rows."""
         return self._between(X, uniform)
 
     def _between(self, X: Any, Y: Any) -> tuple[float, ...]:
@@ -144,14 +120,14 @@ class ComponentErrors:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The main one first."""
+        """Return the measures, the main one first."""
         return (
             Measure("variance", "share of the variance that is lost", "of the variance that as many components can hold, {} is lost"),
             Measure("covariance", "error of the covariance", "the covariance is off by {} of its largest eigenvalue"),
         )
 
     def of_model(self, model: Any, X: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of fitted components; of the first one where all of them are kept."""
+        """Return the errors of fitted components, or of the first one if all are kept."""
         X, components = as_array(X), np.atleast_2d(model.components_)
         kept = components if len(components) < X.shape[1] else components[:1]
         true = np.cov(X, rowvar=False, ddof=0).reshape(X.shape[1], X.shape[1])
@@ -160,7 +136,7 @@ class ComponentErrors:
         return 1 - captured_variance_ratio(X, kept), float(off)
 
     def baseline_errors(self, X: Any, uniform: Any, model: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of directions at random, and of no covariance at all."""
+        """Return the errors of random directions, and of no covariance at all."""
         X, n_components = as_array(X), len(np.atleast_2d(model.components_))
         n_components = n_components if n_components < X.shape[1] else 1
         from scipy.stats import uniform_direction
@@ -170,7 +146,6 @@ class ComponentErrors:
 
 
 def as_array(X: Any) -> np.ndarray:
-    """Return rows of numbers as an array."""
     return np.asarray(X, dtype=float)
 
 

@@ -1,4 +1,4 @@
-"""What a plan says: errors by epsilon, as a data frame, in words, and as a picture."""
+"""Plans as data frames, words and pictures."""
 
 import math
 import sys
@@ -21,31 +21,21 @@ _LIKE_PUBLISHING = 1.25  # times the error without privacy
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What was simulated at one budget.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-    unit_rows : int
-    errors : ndarray of shape (n_repeats, n_measures)
-    is_small : bool
-        Whether a fit warned that rows are too few.
-    """
+    """Simulated errors at one budget."""
 
     epsilon: float
     delta: float
     unit_rows: int
-    errors: np.ndarray
-    is_small: bool
+    errors: np.ndarray  # (n_repeats, n_measures)
+    is_small: bool  # whether a fit warned that rows are too few
 
     @property
     def mean(self) -> np.ndarray:
-        """Of the repeats, shape (n_measures,)."""
         return self.errors.mean(axis=0)
 
     @property
     def spread(self) -> np.ndarray:
-        """Standard deviation of the repeats, shape (n_measures,); NaN of one."""
+        """Return the standard deviation of the repeats, shape (n_measures,); NaN for a single one."""
         return self.errors.std(axis=0, ddof=1) if len(self.errors) > 1 else np.full(self.errors.shape[1], math.nan)
 
 
@@ -155,8 +145,8 @@ class SpendingPlan:
         reached = np.flatnonzero(errors <= error)
         if not len(reached):
             raise ValueError(
-                f"error must be at least {errors[-1]:.3g}, what epsilon={points[-1].epsilon:g} gives, got {short_repr(error)} (without privacy: "
-                f"{self.no_privacy[place]:.3g}); plan for larger epsilons, or more rows."
+                f"error must be at least {errors[-1]:.3g}, what epsilon={points[-1].epsilon:g} gives, got {short_repr(error)} "
+                f"(without privacy: {self.no_privacy[place]:.3g}); plan for larger epsilons, or more rows."
             )
         first = int(reached[0])
         if not first or errors[first] <= 0:
@@ -243,7 +233,6 @@ class SpendingPlan:
         return legend
 
     def _words(self) -> list[str]:
-        """Say what the main measure means."""
         words = []
         for name, points in self.lines():
             one = min(points, key=lambda point: abs(math.log(point.epsilon)))
@@ -258,7 +247,7 @@ class SpendingPlan:
 
 
 def _limits(points: list[Point], no_data: float, no_privacy: float) -> list[str]:
-    """Say from which epsilon on more buys little, and up to which nothing is learned; nothing where the references lie too close."""
+    """Say from which epsilon on more buys little, and up to which nothing is learned, unless the references lie too close."""
     if no_data < 2 * no_privacy:
         return []
     words, errors = [], _isotonic_means(points, 0)
@@ -274,7 +263,7 @@ def _limits(points: list[Point], no_data: float, no_privacy: float) -> list[str]
 def _isotonic_means(points: list[Point], place: int) -> np.ndarray:
     """Return the mean errors that fit best among those that fall with epsilon.
 
-    In expectation more epsilon is no worse. The running minimum would fall too, but it would keep a lucky dip for all epsilons after it.
+    In expectation more epsilon is no worse. A running minimum would fall too, but it would keep a lucky dip for all later epsilons.
     """
     return isotonic_regression([point.mean[place] for point in points], increasing=False)
 

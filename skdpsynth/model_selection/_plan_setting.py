@@ -1,4 +1,4 @@
-"""What a plan simulates, and what it measures: by the estimator, and by what is public about the table."""
+"""Simulated rows and error measures for an estimator and the public facts of a table."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,26 +14,15 @@ from skdpsynth.model_selection._simulate import RowSource, narrow_bounds
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What is fitted, to what, and how its errors are measured.
+    """The estimator, the rows it is fitted to, and the measures of its errors."""
 
-    Attributes
-    ----------
-    estimator : unfitted estimator
-        Without an accountant.
-    ground : Ground
-    errors : OfNumbers, OfTables or OfComponents
-    words : str
-        What is simulated, for people.
-    """
-
-    estimator: Any
+    estimator: Any  # unfitted, without an accountant
     ground: RowSource
-    errors: Any
-    words: str
+    errors: Any  # NumberErrors, TableErrors or ComponentErrors
+    words: str  # description of the rows
 
 
 def make_setting(estimator: Any, bounds: Any, schema: Any, n_features: Any, prior: Any, too_wide: Any = 1.0) -> Setting:
-    """Return what to simulate; refuse what cannot be."""
     _check_estimator(estimator)
     prior, words = _check_prior(prior)
     if not (is_real(too_wide) and 1 <= too_wide <= _WIDEST):
@@ -91,14 +80,14 @@ def _check_estimator(estimator: Any) -> None:
 
 
 def _schema_setting(fitted: Any, schema: Any, prior: Any, words: str) -> Setting:
-    """Return the setting of a mixed table."""
     own, given = (None if each is None else Schema.of(each) for each in (fitted.schema, schema))
     if own is not None and given is not None and set(own) != set(given):
         raise ValueError("schema must have the columns of the schema of the estimator; leave one of them out, or make them alike.")
     stated: Any = own if given is None else given
     if unknown := [name for name, kind in stated.items() if kind.unstated is not None]:
         raise ValueError(
-            f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give plan a schema with guesses."
+            f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give plan a schema with "
+            "guesses."
         )
     # What the estimator buys, it buys in the simulation too.
     buys = own is not None and any(kind.unstated is not None for kind in own.values())
@@ -111,12 +100,11 @@ def _schema_setting(fitted: Any, schema: Any, prior: Any, words: str) -> Setting
 
 
 def _names_of(schema: Schema) -> Any:
-    """Return names of columns; None where they are numbers of the columns of an array."""
+    """Return names of columns, or None for the columns of an array."""
     return None if list(schema) == list(range(len(schema))) else list(schema)
 
 
 def _bounds_setting(fitted: Any, bounds: Any, n_features: Any, prior: Any, words: str) -> Setting:
-    """Return the setting of rows of numbers."""
     params = fitted.get_params(deep=False)
     own = params.get("bounds")
     given = own if bounds is None else bounds
@@ -145,7 +133,6 @@ def _bounds_setting(fitted: Any, bounds: Any, n_features: Any, prior: Any, words
 
 
 def _checked_width(bounds: Any, n_features: Any, table: Any, or_schema: str) -> int:
-    """Return the number of columns."""
     if n_features is not None and not is_integer(n_features, 1):
         raise ValueError(f"n_features must be a positive integer, got {short_repr(n_features)}; it is the number of columns.")
     known = [] if table is None else [int(table.shape[1])]

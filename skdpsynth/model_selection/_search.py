@@ -1,4 +1,4 @@
-"""A search of hyper-parameters whose total cost is epsilon."""
+"""Private search of hyper-parameters."""
 
 import math
 import sys
@@ -53,7 +53,7 @@ def _grid(param_grid: Any) -> Any:
 
 
 def _has(name: str) -> Any:
-    """Return whether the estimator has a method: the chosen one, once there is one."""
+    """Return a test whether the chosen estimator, or before a fit the unfitted one, has a method."""
     return lambda search: hasattr(getattr(search, "best_estimator_", search.estimator), name)
 
 
@@ -62,7 +62,7 @@ class PrivateSearchCV(PrivateEstimator):
     """Choose hyper-parameters under differential privacy: all fits, the comparison and the final fit cost epsilon together.
 
     Used like scikit-learn's ``GridSearchCV``. Every candidate is fitted on a part of the rows, with a share of the budget; rows that were
-    held out tell privately which fits best; and the one that is chosen is fitted again on all rows with most of the budget.
+    held out tell privately which fits best, and the chosen one is fitted again on all rows with most of the budget.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class PrivateSearchCV(PrivateEstimator):
     delta : float, default=0.0
         Split as epsilon is, for candidates that spend one.
     scoring : {"auto", "sliced_wasserstein", "marginals", "captured_variance"}, default="auto"
-        What held-out rows are asked. "sliced_wasserstein": W1 along 64 directions; "marginals": total variation of pairs of columns;
+        Criterion for held-out rows. "sliced_wasserstein": W1 along 64 directions; "marginals": total variation of pairs of columns;
         "captured_variance": what ``components_`` keep, for estimators that do not sample, and only where all candidates have as many. Of
         mixed tables the columns are those of `MixedTypeEncoder`. "auto" is the first, or, for what does not sample, the last.
     refit : bool, default=True
@@ -134,9 +134,9 @@ class PrivateSearchCV(PrivateEstimator):
     two disjoint parts: training rows T and held-out rows H. Let the share of the search be s.
 
     1. Each of K candidates is fitted on T with s epsilon / K. They hold the same rows, so they cost s epsilon together.
-    2. Of H is asked, given these fits: a choice, by permute-and-flip on exact whole numbers of bounded change
-       (`PrivacyAccountant.release_choice`), with half of s epsilon; noisy scores, for people, with the other. (Under
-       "add_or_remove_one" also how many rows H has, with 1/20 before.) They cost s epsilon together.
+    2. Given these fits, H answers: a choice, by permute-and-flip on exact whole numbers of bounded sensitivity
+       (`PrivacyAccountant.release_choice`), with half of s epsilon; noisy scores, for people, with the other half. (Under
+       "add_or_remove_one" also the number of rows of H, with 1/20 before.) They cost s epsilon together.
     3. The chosen candidate is fitted on all rows with (1 - s) epsilon.
 
     Neighboring tables differ in one row. Either T differs, and H is the same: then the fits of step 1 lose s epsilon, and step 2 is the
@@ -270,7 +270,7 @@ class PrivateSearchCV(PrivateEstimator):
 
     def _release(self, rows: _Table, plan: SearchPlan, budget: Budget) -> None:
         is_out = held_out_mask(rows, plan.n_samples, self.holdout, budget)
-        # Whoever differs in one row differs in one of the two parts: see the class.
+        # Tables that differ in one row differ in one of the two parts: see the class.
         learning = budget.part(plan.learning, "training rows", "disjoint rows")
         asking = budget.part(plan.asking, "held-out rows", "disjoint rows")
         fitted = self._fitted(select_rows(rows.table, ~is_out), plan, learning)
@@ -284,7 +284,7 @@ class PrivateSearchCV(PrivateEstimator):
             self.n_samples_ = self.best_estimator_.n_samples_ + (self._n_held_out if plan.final is None else 0)
 
     def _fitted(self, table: Any, plan: SearchPlan, budget: Budget) -> list[Any]:
-        """Fit the candidates on the training rows, each with its share and its own noise: in any number of threads alike."""
+        """Fit the candidates on the training rows, each with its share and its own noise, equally in any number of threads."""
         hands = [budget.part(run.loss, f"candidate {run.place}: {describe_candidate(plan.params[run.place])}") for run in plan.runs]
         fitted: list[Any] = [None] * len(hands)
 
@@ -299,7 +299,7 @@ class PrivateSearchCV(PrivateEstimator):
         return fitted
 
     def _choose(self, points: np.ndarray, fitted: list[Any], plan: SearchPlan, budget: Budget) -> int:
-        """Ask the held-out rows which candidate fits best, and what scores may be shown; return the number of a run."""
+        """Choose a candidate and release scores by the held-out rows; return the number of a run."""
         n_held_out = self._n_held_out = len(points) if plan.count is None else _count(points, plan.count, budget)
         rngs = [budget.rng.child(f"points of {run.place}").generator() for run in plan.runs]
         exact = [plan.utility.of(points, model, rng) for model, rng in zip(fitted, rngs, strict=True)]
@@ -327,7 +327,7 @@ class PrivateSearchCV(PrivateEstimator):
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """What may be shown of all candidates."""
+        """Public results of all candidates, in the format of scikit-learn."""
         found: dict[str, Any] = {}
         for name in dict.fromkeys(name for params in self._params for name in params):
             column = np.ma.MaskedArray(np.empty(len(self._params), dtype=object), mask=True)

@@ -1,4 +1,4 @@
-"""What a search decides before anything is charged, from public facts alone."""
+"""Plan of a search, from public facts alone, before anything is charged."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,65 +25,30 @@ _COUNT = Fraction(1, 20)  # of it, before, for their number where that is privat
 
 @dataclass(frozen=True)
 class Run:
-    """A candidate that the estimator does not refuse.
+    """A candidate that the estimator does not refuse."""
 
-    Attributes
-    ----------
-    place : int
-        Among all candidates.
-    loss : PrivacyLoss
-        What its fit on the training rows costs.
-    told : list of (str, type)
-        What its refit warns of.
-    final_spends_delta : bool
-    """
-
-    place: int
-    loss: PrivacyLoss
-    told: Sequence[Any]
+    place: int  # among all candidates
+    loss: PrivacyLoss  # of its fit on the training rows
+    told: Sequence[Any]  # warnings of its refit, as (text, category)
     final_spends_delta: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan(Plan):
-    """The budget in parts.
+    """The budget of a search in parts."""
 
-    Attributes
-    ----------
-    n_samples : int or None
-        Number of rows, where it is public.
-    params : list of dict
-        All candidates.
-    runs : list of Run
-        Those that are fitted.
-    training : Facts
-        Of each of them; its bounds are those of the estimator.
-    final : Facts or None
-        Of the refit.
-    learning, asking : PrivacyLoss
-        Of all that is learned from the training rows, and asked of the others: in epsilon as much.
-    utility : Utility
-    schema : Schema or None
-        Of rows that are encoded to be compared.
-    choice : PrivacyLoss
-    noise : Mechanism
-        On the scores.
-    count : Mechanism or None
-        For the number of held-out rows, where it is private.
-    """
-
-    n_samples: int | None
-    params: list[dict[str, Any]]
-    runs: list[Run]
-    training: Facts
-    final: Facts | None
-    learning: PrivacyLoss
-    asking: PrivacyLoss
+    n_samples: int | None  # None where it is private
+    params: list[dict[str, Any]]  # of all candidates
+    runs: list[Run]  # the candidates that are fitted
+    training: Facts  # of each candidate; its bounds are those of the estimator
+    final: Facts | None  # of the refit
+    learning: PrivacyLoss  # from the training rows
+    asking: PrivacyLoss  # of the held-out rows, with the same epsilon
     utility: Utility
-    schema: Schema | None
+    schema: Schema | None  # of rows that are encoded to be compared
     choice: PrivacyLoss
-    noise: Mechanism
-    count: Mechanism | None
+    noise: Mechanism  # on the scores
+    count: Mechanism | None  # of the number of held-out rows, where it is private
 
 
 def plan_search(
@@ -95,21 +60,9 @@ def plan_search(
     holdout: float,
     raises: bool,
 ) -> SearchPlan:
-    """Plan a search.
+    """Plan a search of `params`, whose unfitted estimators `part_of` makes.
 
-    Parameters
-    ----------
-    part_of : callable
-        Makes the unfitted estimator of a candidate.
-    params : list of dict
-    facts : Facts
-        Of the whole.
-    scoring : str
-    share : float or None
-        Of the search in the budget. None: all of it, and no refit.
-    holdout : float
-    raises : bool
-        Whether a candidate that is refused ends the search.
+    `share` is the share of the search in the budget (None: all of it, and no refit). With `raises`, a refused candidate ends the search.
     """
     weights = [1] if share is None else [share, 1 - share]
     epsilons, deltas = split_exactly(facts.epsilon, weights), split_exactly(facts.delta, weights)
@@ -139,9 +92,9 @@ def plan_search(
 
 
 def _runs(part_of: Any, params: list[dict[str, Any]], facts: Facts, search: Facts, final: Facts | None, raises: bool) -> Any:
-    """Return the candidates that are not refused, and the facts of each fit: those that are refused get no share.
+    """Return the accepted candidates and the facts of each fit; refused ones get no share.
 
-    What is not refused is asked again once shares are larger, because others were refused.
+    Candidates are asked again once shares have grown, because others were refused.
     """
     places = list(range(len(params)))
     while places:
@@ -174,12 +127,11 @@ def _runs(part_of: Any, params: list[dict[str, Any]], facts: Facts, search: Fact
 
 
 def _restore_bounds(facts: Facts) -> Facts:
-    """Return facts of an estimator that reads its table itself, so its bounds stay as the caller wrote them."""
+    """Return facts for an estimator that reads its table itself, so its bounds stay as the caller wrote them."""
     return facts.part(box=None, schema=None)
 
 
 def _unit_box(schema: Schema) -> Box:
-    """Return the box of encoded rows."""
     width = encode([np.zeros(0, dtype=np.int64)] * len(schema.coded), schema).shape[1]
     return Box(np.zeros(width), np.ones(width))
 
@@ -190,5 +142,4 @@ def points_of(chunk: Any, plan: SearchPlan) -> np.ndarray:
 
 
 def describe_candidate(params: dict[str, Any]) -> str:
-    """Return a candidate in words."""
     return ", ".join(f"{name}={short_repr(value)}" for name, value in params.items()) or "the estimator as it is"

@@ -1,4 +1,4 @@
-"""Simulated tables: rows made from public facts alone, or drawn from a table that is public."""
+"""Simulated tables, made from public facts or drawn from a public table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,33 +21,22 @@ _NEEDS = "bounds or schema with names of columns need pandas, polars or pyarrow,
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """Where simulated rows come from.
+    """Source of simulated rows."""
 
-    Attributes
-    ----------
-    schema : Schema
-        The columns: numbers within bounds, and levels; all of it stated.
-    names : list or None
-        Of the columns of a data frame; None: an array.
-    prior : None, "uniform" or a table
-        None: made-up rows. "uniform": every value as likely as any other, and no column tells of another.
-    """
-
-    schema: Schema
-    names: Sequence[Any] | None
-    prior: Any
+    schema: Schema  # numbers within bounds, and levels; all of it stated
+    names: Sequence[Any] | None  # of the columns of a data frame; None: an array
+    prior: Any  # None: made-up rows; "uniform": even and independent columns; else a public table
 
     def rows(self, n_samples: int, rng: np.random.Generator) -> Any:
-        """Return a simulated table."""
         if self.prior is None or isinstance(self.prior, str):
             return self._table(simulate_columns(self.schema, n_samples, rng) if self.prior is None else self._even(n_samples, rng))
         # Rows are drawn with replacement only where there are too few of them.
         seed = int(rng.integers(_SEEDS))
-        is_short = n_samples > _length(self.prior)
+        is_short = n_samples > (int(self.prior.shape[0]) if hasattr(self.prior, "shape") else len(self.prior))
         return resample(self.prior, replace=is_short, n_samples=n_samples, random_state=seed)
 
     def uniform(self, n_samples: int, rng: np.random.Generator) -> Any:
-        """Return what is known without any data: every value within bounds, and every level, is as likely as any other."""
+        """Return rows that need no data: every value within bounds, and every level, is equally likely."""
         return self._table(self._even(n_samples, rng))
 
     def _even(self, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -67,7 +56,7 @@ class RowSource:
 
 
 def narrow_bounds(schema: Schema, too_wide: float) -> Schema:
-    """Return a schema of coded columns whose numbers lie within the first of so many parts of their bounds."""
+    """Shrink the ranges of numbers in a schema of coded columns to their first part, by a factor of `too_wide`."""
     kinds = dict(schema)
     for name, kind in schema.items():
         if isinstance(kind, Continuous):
@@ -77,10 +66,10 @@ def narrow_bounds(schema: Schema, too_wide: float) -> Schema:
 
 
 def simulate_columns(schema: Schema, n_samples: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return columns that look a little like data: uneven, and dependent through a few hidden factors.
+    """Return columns somewhat like data: uneven, and dependent through a few hidden factors.
 
-    Numbers have a hump at a third of their range and a tail to the right; the k-th level of a column is as frequent as 1/k says; a tenth of
-    the cells that may be missing are. Two columns have a correlation of about .2, of either sign. All of that is made up, from bounds and
+    Numbers have a hump at a third of their range and a tail to the right; the k-th level has a frequency in proportion to 1/k; a tenth of
+    the cells that may be missing are. Two columns have a correlation of about .2, of either sign. All of this follows from bounds and
     levels alone.
     """
     shares = np.array(_SHARES)
@@ -94,7 +83,7 @@ def simulate_columns(schema: Schema, n_samples: int, rng: np.random.Generator) -
 
 
 def _skewed_column(kind: Any, ranks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a column whose values stand in the order of `ranks`, in (0, 1)."""
+    """Return a column whose values follow the order of `ranks`, in (0, 1)."""
     if isinstance(kind, Continuous):
         a, b = _SHAPE
         # The quantiles of Kumaraswamy's law, which is close to a beta law and has a closed form.
@@ -115,7 +104,7 @@ def _even(kind: Any, uniform: np.ndarray) -> np.ndarray:
 
 
 def _between(kind: Continuous, shares: np.ndarray) -> np.ndarray:
-    """Return numbers at these shares of the range of a column; whole ones where it holds those."""
+    """Return numbers at these shares of the range of a column; whole ones if it holds those."""
     if not kind.integer:
         return kind.low + (kind.high - kind.low) * shares
     return np.minimum(kind.low + np.floor((kind.high - kind.low + 1) * shares), kind.high)
@@ -127,21 +116,14 @@ def _levels(kind: Any, codes: np.ndarray) -> np.ndarray:
 
 
 def _frame(names: Sequence[Any], kinds: Sequence[Any], columns: Sequence[np.ndarray]) -> Any:
-    """Return a data frame, of whichever package is installed."""
+    """Return a data frame of an installed library."""
+    both = list(zip(kinds, columns, strict=True))
     try:
         import pandas as pd
     except ImportError:
-        cells = [
-            column.tolist() if isinstance(kind, Continuous) else _levels(kind, column).tolist()
-            for kind, column in zip(kinds, columns, strict=True)
-        ]
+        cells = [(column if isinstance(kind, Continuous) else _levels(kind, column)).tolist() for kind, column in both]
         return make_frame(dict(zip(names, cells, strict=True)), _NEEDS)
     cells = [
-        column if isinstance(kind, Continuous) else pd.Categorical.from_codes(column, categories=list(kind.levels))
-        for kind, column in zip(kinds, columns, strict=True)
+        column if isinstance(kind, Continuous) else pd.Categorical.from_codes(column, categories=list(kind.levels)) for kind, column in both
     ]
     return pd.DataFrame(dict(zip(names, cells, strict=True)))
-
-
-def _length(table: Any) -> int:
-    return int(table.shape[0]) if hasattr(table, "shape") else len(table)

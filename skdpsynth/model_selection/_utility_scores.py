@@ -1,8 +1,8 @@
-"""How well a released model fits rows that are held out, in exact whole numbers: utilities, and how far one row moves them.
+"""Utilities of released models on held-out rows, in exact whole numbers, and their sensitivities.
 
-A utility is minus a distance between two lists of counts: those of m held-out rows, and those of N points that the model has drawn, each
-times the size of the other list, so that nothing is divided. The points are made from what was released, so only the counts of rows are
-private. What is counted follows from each row by itself, in whole numbers: other rows have no bearing on it, not even by rounding.
+A utility is minus a distance between two lists of counts: those of m held-out rows and those of N points that the model has drawn, each
+times the size of the other list, so that nothing is divided. The points are made from releases, so only the counts of rows are private.
+Each row is counted by itself, in whole numbers: other rows have no influence on it, not even by rounding.
 """
 
 from abc import ABC, abstractmethod
@@ -28,35 +28,20 @@ _SEED = 7  # of directions and pairs: they are public, and the same in all searc
 
 @dataclass(frozen=True)
 class Utility(ABC):
-    """What candidates are compared by.
-
-    Attributes
-    ----------
-    box : Box
-        Public bounds of the points.
-    """
+    """A criterion for comparing candidates, within a public box of points."""
 
     box: Box
 
     def query(self, utilities: list[int], relation: str) -> Query:
-        """Return the utilities of some candidates, with what a row moves all of them."""
         return Query(np.array(utilities, dtype=np.int64), self.sensitivity_of(len(utilities), relation))
 
     def sensitivity_of(self, n_candidates: int, relation: str) -> Sensitivity:
-        """Return what a row moves the utilities of so many candidates: each of them by `change` at most, under both relations."""
+        """Return the sensitivity of the utilities of candidates: under both relations, each moves by `sensitivity` at most."""
         told = statistic_facts("utilities", candidates=n_candidates, **self.told)
         return Sensitivity(relation, n_candidates * self.sensitivity, n_candidates * self.sensitivity**2, self.sensitivity, statistic=told)
 
     def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
-        """Return the utility of a fitted model for held-out rows.
-
-        Parameters
-        ----------
-        points : ndarray of shape (n_held_out, n_features)
-        model : fitted estimator
-        rng : numpy Generator
-            For its sample.
-        """
+        """Return the utility of a fitted model for held-out points, drawing a sample of the model by `rng`."""
         rows = self.counts(self.box.quantize(points))
         drawn = self.counts(self.box.quantize(model._sample_points(N_POINTS, rng)))
         return -int(np.abs(N_POINTS * rows - len(points) * drawn).sum())
@@ -64,12 +49,12 @@ class Utility(ABC):
     @property
     @abstractmethod
     def told(self) -> dict[str, Any]:
-        """What it is, in public numbers from which its change follows."""
+        """Return public numbers from which the sensitivity follows."""
 
     @property
     @abstractmethod
     def sensitivity(self) -> int:
-        """How far one row moves the utility of a model, added, removed or replaced: with a proof."""
+        """Return how far one row, added, removed or replaced, moves the utility of a model, with a proof."""
 
     @abstractmethod
     def counts(self, cells: np.ndarray) -> np.ndarray:
@@ -77,7 +62,7 @@ class Utility(ABC):
 
     @abstractmethod
     def score(self, utility: Any, n_rows: int) -> Any:
-        """Return a utility, perhaps with noise, for people: 0 is best."""
+        """Scale a utility, perhaps with noise, for people; 0 is best."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +85,7 @@ class SlicedDistance(Utility):
 
     @cached_property
     def directions(self) -> np.ndarray:
-        """Vectors of whole numbers, of shape (n_directions, n_features): random ones, from a public seed."""
+        """Return random vectors of whole numbers, (n_directions, n_features), from a public seed."""
         if self.box.n_features == 1:
             return np.array([[_STEPS]])
         drawn = np.random.default_rng(_SEED).integers(-_STEPS, _STEPS + 1, (_DIRECTIONS, self.box.n_features, _SUMMANDS)).sum(axis=2)
@@ -109,23 +94,21 @@ class SlicedDistance(Utility):
 
     @cached_property
     def _reach(self) -> np.ndarray:
-        """How far from the middle a row is cut off, in half steps of the grid: where the box ends, if that is nearer."""
+        """Return how far from the middle a row is clipped, in half steps of the grid: where the box ends, if that is nearer."""
         largest = (1 << self.box.bits) - 1
         lengths = np.sqrt((self.directions**2).sum(axis=1))
         return np.minimum(np.abs(self.directions).sum(axis=1) * largest, np.ceil(2 * _REACH * lengths * largest).astype(np.int64))
 
     @property
     def told(self) -> dict[str, Any]:
-        """Its numbers of directions, of cells along each, and of points."""
         return {"scoring": "sliced_wasserstein", "directions": len(self.directions), "cells": _GRID, "points": N_POINTS}
 
     @property
     def sensitivity(self) -> int:
-        """Of one row."""
         return len(self.directions) * (_GRID - 1) * N_POINTS
 
     def counts(self, cells: np.ndarray) -> np.ndarray:
-        """Return how many rows lie at most at each cell of each direction, of shape (n_directions, G)."""
+        """Return how many rows lie at most at each cell of each direction, shape (n_directions, G)."""
         centered = 2 * cells - ((1 << self.box.bits) - 1)
         out = np.empty((len(self.directions), _GRID), dtype=np.int64)
         for place, (direction, reach) in enumerate(zip(self.directions, self._reach, strict=True)):
@@ -155,7 +138,7 @@ class MarginalDistance(Utility):
 
     @cached_property
     def pairs(self) -> list[tuple[int, ...]]:
-        """Pairs of columns: all of them, or 300 that are drawn with a public seed; of one column, itself."""
+        """Return all pairs of columns, or 300 drawn with a public seed; a single column is a pair with itself."""
         every = list(combinations(range(self.box.n_features), min(2, self.box.n_features)))
         if len(every) <= _MOST_PAIRS:
             return every
@@ -163,28 +146,25 @@ class MarginalDistance(Utility):
 
     @property
     def told(self) -> dict[str, Any]:
-        """Its numbers of pairs of columns and of points."""
         return {"scoring": "marginals", "pairs": len(self.pairs), "points": N_POINTS}
 
     @property
     def sensitivity(self) -> int:
-        """Of one row."""
         return 2 * N_POINTS * len(self.pairs)
 
     def counts(self, cells: np.ndarray) -> np.ndarray:
-        """Return how many rows are in each cell of each pair, of shape (n_pairs, 64)."""
+        """Return how many rows are in each cell of each pair, shape (n_pairs, 64)."""
         parts = (cells * _PARTS) >> self.box.bits
         codes = (parts[:, pair[0]] * _PARTS + parts[:, pair[-1]] for pair in self.pairs)
         return np.array([np.bincount(code, minlength=_PARTS**2) for code in codes], dtype=np.int64)
 
     def score(self, utility: Any, n_rows: int) -> Any:
-        """Return minus the mean total variation."""
         return utility / (2 * max(n_rows, 1) * N_POINTS * len(self.pairs))
 
 
 @dataclass(frozen=True)
 class CapturedVariance(Utility):
-    """What the components of a model keep of the squared distance of rows from its mean.
+    """Share of the squared distance of rows from the mean that the components keep.
 
     The utility is the sum over rows of a whole number from 0 to S: S times the squared length of the row, less the mean, along the
     components, over a quarter of the squared diagonal of the box, rounded down and cut off at S.
@@ -194,20 +174,16 @@ class CapturedVariance(Utility):
 
     @property
     def told(self) -> dict[str, Any]:
-        """What a row adds at most."""
         return {"scoring": "captured_variance", "most": N_POINTS}
 
     @property
     def sensitivity(self) -> int:
-        """Of one row: S."""
         return N_POINTS
 
     def counts(self, cells: np.ndarray) -> np.ndarray:
-        """Count nothing: this utility needs the components."""
         raise AssertionError("a variance is no count")
 
     def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
-        """Return the utility of a fitted model for held-out rows."""
         unit, largest = self.box.step.max(), (1 << self.box.bits) - 1
         # Whole numbers below 2**53 until the square, so that a row counts the same beside any others.
         basis = np.rint(np.clip(model.components_, -1, 1) * (self.box.step / unit) * (1 << 10))
@@ -223,11 +199,6 @@ class CapturedVariance(Utility):
 
 
 def make_utility(scoring: str, box: Box) -> Utility:
-    """Return the utility that a name stands for."""
-    kinds: dict[str, Any] = {
-        "sliced_wasserstein": SlicedDistance,
-        "marginals": MarginalDistance,
-        "captured_variance": CapturedVariance,
-    }
+    kinds: dict[str, Any] = {"sliced_wasserstein": SlicedDistance, "marginals": MarginalDistance, "captured_variance": CapturedVariance}
     made: Utility = kinds[scoring](box)
     return made
