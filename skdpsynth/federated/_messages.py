@@ -1,4 +1,4 @@
-"""What travels between whoever fits and the sites: bytes that are read without running code."""
+"""Messages between the coordinator and the sites: bytes that are read without running code."""
 
 import hashlib
 from dataclasses import dataclass
@@ -18,19 +18,10 @@ _DEPTH = 8  # maps that a question may have, and more than any has
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class Round:
-    """One question to all sites.
+    """One question to all sites."""
 
-    Attributes
-    ----------
-    session : str
-        Random, of whoever asks.
-    number : int
-        Of the question in this session, from 1 up.
-    question : Question
-    """
-
-    session: str
-    number: int
+    session: str  # random, chosen by the coordinator
+    number: int  # of the question in this session, from 1 up
     question: Question
 
     def __repr__(self) -> str:
@@ -39,12 +30,11 @@ class Round:
         )
 
     def to_bytes(self) -> bytes:
-        """Return this as a message."""
         return to_bytes(self)
 
     @classmethod
     def from_bytes(cls, message: bytes) -> "Round":
-        """Read a message: no code in it runs, and only what questions are made of is taken."""
+        """Read a message; no code in it runs, and only parts of questions are accepted."""
         if not isinstance(message, bytes | bytearray | memoryview):
             raise TypeError(f"question must be bytes, as Sites sends them, got a {type(message).__name__}.")
         told = from_bytes(bytes(message), "question")
@@ -54,7 +44,7 @@ class Round:
 
 
 def _is_whole(told: Round) -> bool:
-    """Whether all that a question has is there, and of its kind: a file may leave out what it likes."""
+    """Whether all fields of a question are there and of their types, which a forged file may violate."""
     question = told.question
     return (
         isinstance(told.session, str)
@@ -70,7 +60,7 @@ def _is_whole(told: Round) -> bool:
 
 
 def without_error_details(work: Any) -> Any:
-    """Call `work`; of an error that only a question made by hand can cause, what Python says is not told: it could quote a cell."""
+    """Call `work`; hide the text of errors that only a forged question can cause, because it could quote a cell."""
     try:
         return work()
     except (MemoryError, OSError):
@@ -83,12 +73,12 @@ def without_error_details(work: Any) -> Any:
 
 
 def encode_answer(message: bytes, values: np.ndarray) -> bytes:
-    """Return uint64 numbers as the answer to a message, whose hash comes first."""
+    """Return uint64 numbers as an answer, after the hash of the message."""
     return hashlib.sha256(message).digest() + values.astype("<u8").tobytes()
 
 
 def decode_answer(answer: bytes, message: bytes, size: int) -> np.ndarray:
-    """Return the uint64 numbers of an answer; refuse what is none to this message."""
+    """Return the uint64 numbers of an answer, or refuse one to another message."""
     if not isinstance(answer, bytes | bytearray | memoryview):
         raise TypeError(f"an answer must be bytes, as Site.answer returns them, got a {type(answer).__name__}")
     answer = bytes(answer)

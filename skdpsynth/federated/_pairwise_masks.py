@@ -1,4 +1,4 @@
-"""Masks that hide what one site sends, and cancel in the sum of all."""
+"""Masks that hide the numbers of one site and cancel in the sum of all sites: secure aggregation."""
 
 import hashlib
 import json
@@ -16,16 +16,16 @@ _LABEL = b"skdpsynth mask 1"
 class Masks:
     """One-time masks of one site: every number that it sends has 64 random bits added, and the sum over all sites has none.
 
-    Each pair of sites shares a key. For each question the pair makes a pad of it, which the site whose name comes first adds, modulo
-    2**64, and the other one subtracts.
+    Each pair of sites shares a key. For each question both make a pad from it, which the site whose name comes first adds, modulo 2**64,
+    and the other one subtracts.
 
     Parameters
     ----------
     name : str
         Of this site.
     keys : dict of str to bytes
-        Of every other site by its name: 32 random bytes that this pair alone knows, such as ``secrets.token_bytes(32)``, agreed on
-        where whoever adds up cannot listen. All sites take part in every sum.
+        For every other site by its name: 32 random bytes that this pair alone knows, such as ``secrets.token_bytes(32)``, exchanged where
+        the coordinator cannot listen. All sites take part in every sum.
 
     Raises
     ------
@@ -39,19 +39,19 @@ class Masks:
 
     Notes
     -----
-    *What is hidden.* Let H be sites that keep to the rules and whose keys nobody else knows, at least two. Take their pads as random.
-    What they send is then uniform among all that has the same sum over H: who knows all other keys, and hears every message, learns the
-    sum over H and nothing else. Proof: subtract the pads that are known. The pads within H map linearly onto the lists of masks whose sum
+    *Secrecy.* Let H be at least two sites that follow the rules and whose keys nobody else knows, and take their pads as random. Their
+    messages are then uniform among all messages with the same sum over H: somebody who knows all other keys, and hears every message,
+    learns the sum over H and nothing else. Proof: subtract the known pads. The pads within H map linearly onto the lists of masks whose sum
     is 0, because the pads of one site with each of the others alone reach every such list; a linear map onto a finite group takes uniform
-    to uniform. For one site it says: if one of its keys is unknown, whatever it sends is as likely for every table.
+    to uniform. For one site: if one of its keys is unknown, its messages have the same distribution for every table.
 
-    *Pads* are SHAKE-256 of the key, the two names and the SHA-256 of the question, so random to who cannot break SHAKE-256. A question
-    has a number of its own in a session of its own, and a `Site` answers none twice. Use new keys when a site starts anew or its table
-    changes: two answers to one question under the same keys differ by what changed.
+    *Pads* are SHAKE-256 of the key, the two names and the SHA-256 of the question, hence random unless SHAKE-256 is broken. Each question
+    has its own number in its own session, and a `Site` answers none twice. Use new keys when a site starts anew or its table changes: two
+    answers to one question under the same keys differ by the change.
 
-    *What is not hidden.* The sum over all sites is exact, and comes to whoever adds up: see `Sites`. All other sites together with whoever
-    adds up learn the sum of the one that is left, as they would from any exact sum. There are no shares by which the masks of a site that
-    falls silent could be removed: then the sum is lost.
+    *Limits.* The sum over all sites is exact, and the coordinator learns it: see `Sites`. All other sites together with the coordinator
+    learn the sum of the remaining one, as they would from any exact sum. No shares allow the masks of a silent site to be removed: then
+    the sum is lost.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Masks:
 
     @classmethod
     def for_all(cls, names: Iterable[str]) -> dict[str, "Masks"]:
-        """Return masks for all sites, with fresh keys: for a rehearsal, or where somebody whom all trust hands keys out.
+        """Return masks for all sites, with fresh keys: for a rehearsal, or if somebody whom all trust hands keys out.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Masks:
         ----------
         values : uint64 ndarray of shape (n_values,)
         question : bytes
-            What names the question: masks of different ones have nothing to do with each other, and those of equal ones are equal.
+            Name of the question: masks of different ones are independent, and those of equal ones are equal.
 
         Returns
         -------
@@ -129,10 +129,10 @@ class Masks:
 
 
 def _pad(key: bytes, pair: list[str], question: bytes, size: int) -> np.ndarray:
-    """Return random numbers of 64 bits that follow from a key.
+    """Derive random 64-bit numbers from a key.
 
-    What is hashed has one length, so no two different inputs are one string of bytes. The names are among it, so a key that serves two
-    pairs against the rules still makes two pads, which do not cancel at one site.
+    The hashed bytes have a fixed length, so different inputs are different strings. They include the names, so a key that serves two pairs
+    against the rules still makes two pads, which do not cancel at one site.
     """
     about = hashlib.sha256(json.dumps(pair).encode()).digest() + hashlib.sha256(question).digest()
     stream = hashlib.shake_256(_LABEL + key + about).digest(8 * size)

@@ -24,7 +24,7 @@ _NUMBERS_OF_ROWS = (100, 10**6, 10**8)  # at which a question is tried, if it is
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class _Part:
-    """What a file of partial sums holds."""
+    """Content of a file of partial sums."""
 
     question: Question
     values: np.ndarray
@@ -35,26 +35,26 @@ class _Part:
 class PartialSums(RemoteTable):
     """Sums of chunks that come one after the other and are not kept, for `fit` in place of a table.
 
-    Chunks that can be read again need none of this: give `fit` their files, a list of them, or a function that starts anew. Where they pass
-    by once, this adds up what the model will ask of them. It serves models that ask for sums once: `SignedMeasureMechanism`, with
-    ``strategy="optimal"`` or ``"paper"`` `PrivateMeasureMechanism`, and `PrivatePCA` with ``noise="laplace"``, or with
-    ``center="public"`` and a `max_norm`. Others ask again about what they have released, and are refused.
+    If chunks can be read again, give `fit` their files, a list of them, or a function that starts anew instead. If they pass by once, this
+    class adds up the sums that the model will ask for. It serves models that ask for sums once: `SignedMeasureMechanism`,
+    `PrivateMeasureMechanism` with ``strategy="optimal"`` or ``"paper"``, and `PrivatePCA` with ``noise="laplace"``, or with
+    ``center="public"`` and a `max_norm`. Others ask again, depending on their releases, and are refused.
 
     Parameters
     ----------
     model : estimator
-        As it will be fitted. Of its parameters only those that decide what is asked must stay.
+        The model to fit. Only the parameters that decide its question must stay the same.
     head : array or data frame
         Columns and dtypes, which are public; see `RemoteRows`.
     n_samples : int, default=None
-        The number of rows that will have come in the end. It is needed where what is asked depends on it, as with sizes that are "auto".
+        The final number of rows. It is needed if the question depends on it, as with sizes that are "auto".
 
     Attributes
     ----------
     question : Question
-        What is summed.
+        The sums that the model asks for.
     n_rows : int
-        So many rows have been added: **private** under "add_or_remove_one".
+        Number of added rows: **private** under "add_or_remove_one".
 
     Raises
     ------
@@ -72,8 +72,8 @@ class PartialSums(RemoteTable):
     drawn, and the budget charged, in `fit` and nowhere else. To fit again to sums that have grown is a second release, which costs epsilon
     again; for a model at any time under one epsilon see `skdpsynth.OnlineSynthesizer`.
 
-    What a model asks is found by fits to no rows at all, whose noise is thrown away. They cost nothing. Under "add_or_remove_one" the
-    number of rows is bought first: should its noise change the question after all, `fit` refuses, and epsilon is spent.
+    The question of a model is found by fits to no rows at all, whose noise is thrown away. They cost nothing. Under "add_or_remove_one"
+    the number of rows is bought first: if its noise changes the question after all, `fit` refuses, and epsilon is spent.
 
     Examples
     --------
@@ -143,12 +143,12 @@ class PartialSums(RemoteTable):
             raise ValueError("Adding a chunk was interrupted, so some of its rows are in the sums and others are not; begin anew.")
 
     def _check_disjoint(self, marks: Iterable[str], what: str) -> None:
-        """Refuse sums of which some are here: their rows would count twice, and one row would move sums by twice what is charged."""
+        """Refuse sums that are here already: their rows would count twice, and one row would move sums twice as far as charged."""
         if not self._marks.isdisjoint(marks):
             raise ValueError(f"{what} must be sums of other rows, but some of them are in these sums already; add each once.")
 
     def __add__(self, other: "PartialSums") -> "PartialSums":
-        """Return the sums of both, which must answer the same question and have no rows in common."""
+        """Add sums that answer the same question and have no rows in common."""
         if not isinstance(other, PartialSums) or other._same != self._same:
             raise ValueError(f"PartialSums add up where they answer the same question, here {self.question.rule}, got {short_repr(other)}.")
         self._check_whole()
@@ -174,8 +174,8 @@ class PartialSums(RemoteTable):
     def add_saved(self, path: str | os.PathLike[str]) -> "PartialSums":
         """Add the sums of a file, which must answer the same question: sums of rows that were added elsewhere.
 
-        Sums that are in already are refused: the same file, a copy of it, or one that was written later from the sums that made it. They
-        are known by random marks, so sums of other rows are taken even if they are equal.
+        Sums that were added before are refused: the same file, a copy of it, or one that was written later from the same sums. They are
+        recognized by random marks, so equal sums of other rows are accepted.
 
         Parameters
         ----------
@@ -233,14 +233,14 @@ class PartialSums(RemoteTable):
 
 
 class _UnansweredQuestion(Exception):
-    """A question that a rehearsal does not answer."""
+    """Raised for a question that a rehearsal does not answer."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
 
 
 class _Rehearsal(RemoteTable):
-    """No rows, which say that they are so many; a few questions are answered, the next is raised."""
+    """An empty table that claims `n_samples` rows, answers a few questions, and raises the next."""
 
     def __init__(self, head: Any, n_samples: int, n_answers: int) -> None:
         super().__init__(head)
@@ -256,7 +256,7 @@ class _Rehearsal(RemoteTable):
 
 
 def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
-    """Return the one question that a model asks beside the number of rows; refuse one that depends on what is not known, or has a next."""
+    """Return the one question of a model beside the number of rows; refuse one that depends on unknown facts, or several."""
     question = _next_question(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 0))
     assert question is not None
     try:
@@ -278,7 +278,7 @@ def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
 
 
 def _next_question(model: Any, rows: _Rehearsal) -> Question | None:
-    """Return the question at which a fit of a copy of a model gets no answer; None if it needs no more."""
+    """Return the first unanswered question of a fit, or None."""
     again = type(model)(**{**model.get_params(deep=False), "accountant": None, "random_state": None})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

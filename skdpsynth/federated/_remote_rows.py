@@ -1,4 +1,4 @@
-"""Rows that somebody else sums."""
+"""Rows that are summed elsewhere."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -59,11 +59,11 @@ class RemoteTable(Source):
 
 
 class RemoteRows(RemoteTable):
-    """A table of which only sums can be had, for `fit` in place of a table.
+    """A table that gives only sums, for `fit` in place of a table.
 
-    A fit asks a few questions, one after the other, and `ask` answers each by the sums over all rows. Where the rows are, in the parts of
-    an engine such as Spark or Ray, in other processes or on other machines, is the caller's affair, and no row comes to where the fit
-    runs. The model is the same to the last bit as that of the rows in one table, since sums of whole numbers are.
+    A fit asks a few questions, one after the other, and `ask` answers each by the sums over all rows. The rows may lie in the parts of an
+    engine such as Spark or Ray, in other processes or on other machines, and none comes to the machine of the fit. The model is the same to
+    the last bit as with all rows in one table, since sums of whole numbers are.
 
     Parameters
     ----------
@@ -85,12 +85,11 @@ class RemoteRows(RemoteTable):
 
     Notes
     -----
-    *Privacy.* Answers are exact: whoever sees one sees what a row adds to it. The noise is drawn where the fit runs, once, after the rows
-    were summed, and the budget is charged when the first noise is drawn: so an answer that cannot be had at first costs nothing, and one
-    that fails later has cost all of epsilon. A question after the first may depend on what was released by then. It holds nothing that
-    is not released.
+    *Privacy.* Answers are exact, so they show the contribution of each row. The noise is drawn where the fit runs, once, after the rows
+    were summed, and the budget is charged when the first noise is drawn: an answer that fails before costs nothing, and one that fails
+    later costs all of epsilon. A question after the first may depend on earlier releases, and holds nothing else.
 
-    What needs rows themselves is refused: `score`, ``strategy="scores"``, and synthesizers that are not of this package within others.
+    Methods that need the rows themselves are refused: `score`, ``strategy="scores"``, and foreign synthesizers within others.
 
     Examples
     --------

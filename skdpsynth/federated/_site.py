@@ -1,4 +1,4 @@
-"""A site: it holds a table, and answers questions by sums."""
+"""Sites, which hold tables and answer questions by sums."""
 
 import threading
 from typing import Any
@@ -15,23 +15,24 @@ from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, check_dtypes
 
 
 class Site:
-    """Rows of one organization, of which no more than sums leave it.
+    """Rows of one organization, which only sums leave.
 
-    It answers the questions of a fit elsewhere (`Sites`), which come and go as bytes by whatever means there are. Questions are read
-    without running code.
+    It answers the questions of a fit elsewhere (`Sites`), which travel as bytes over a channel of your choice. Questions are read without
+    running code.
 
     Parameters
     ----------
     X : table
-        Whatever `fit` takes: an array, a data frame, files, a database, Dask. It stays where it is, and must not change between questions.
+        Any table that `fit` takes: an array, a data frame, files, a database, Dask. It stays where it is, and must not change between
+        questions.
     bounds : tuple or dict, default=None
         Bounds of all columns that were agreed on, as for estimators. A question that takes others is refused. None: they are not compared.
     schema : dict, Schema or path of a file, default=None
-        What was agreed on, where the fit has a schema; then `bounds` must be None. None: it is not compared.
+        The agreed schema, if the fit has one; then `bounds` must be None. None: it is not compared.
     masks : Masks, default=None
-        Hides what this site sends from all but the sum. None: sums are sent as they are.
+        Hide the sums of this site, but not the total. None: sums are sent unmasked.
     max_questions : int, default=20
-        How many questions are answered at most: a fit asks seven or fewer.
+        The most questions that are answered: a fit asks seven or fewer.
     max_values : int, default=67108864
         The most numbers that a question may ask for.
     n_jobs : int, default=None
@@ -40,7 +41,7 @@ class Site:
     Attributes
     ----------
     log : list of str
-        What was asked, in plain words, of each question that was answered.
+        Each answered question in plain words.
 
     Raises
     ------
@@ -55,15 +56,14 @@ class Site:
 
     Notes
     -----
-    *What leaves.* The answer to a question is one number of 64 bits for each sum that is asked for, and one more by which it is seen
-    whether all sites are in the sum. Its size does not depend on the rows. With `masks` it is noise to whoever lacks the keys, see
-    `Masks`; without them, and in the sum over all sites in any case, it is exact. **No noise of differential privacy is added here**: it is
-    drawn once, where the fit runs, so whoever runs it sees the exact sums, and has to be trusted not to keep them and to ask for no
-    others. Comparing bounds finds mistakes. It does not make a question harmless that was made to do harm: counts of cells tell of single
-    rows if cells are small.
+    *Data that leave the site.* The answer to a question is one 64-bit number for each sum, and one more that shows whether all sites are in
+    the total. Its size does not depend on the rows. With `masks` it is noise to everybody without the keys, see `Masks`; without them, and
+    in the total in any case, it is exact. **No noise of differential privacy is added here**: it is drawn once, where the fit runs, so the
+    coordinator sees the exact sums, and must be trusted not to keep them and to ask for no others. Comparing bounds finds mistakes; it does
+    not make a malicious question harmless: counts of cells tell of single rows if cells are small.
 
-    *Each question once.* A mask serves one time. Questions of a session must come in rising order, and one that failed is not answered
-    again: the fit begins anew, with a session of its own.
+    *Each question once.* A mask serves only once. Questions of a session must come in rising order, and a question that failed is not
+    answered again: the fit starts anew, with its own session.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class Site:
         return f"Site({len(self._columns)} columns, {len(self.log)} questions answered)"
 
     def read(self, message: bytes) -> Round:
-        """Return what is asked, to be looked at, or raise if `answer` would refuse it; no row is read.
+        """Return a question for inspection, or raise if `answer` would refuse it; no row is read.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Site:
         return (ReadNumbers(len(self._columns), is_text=True), ClipToBounds.within(self._box), *others)
 
     def _take(self, asked: Round) -> None:
-        """Note a question, before any mask is made for it; refuse one that came before."""
+        """Note a question before any mask is made for it, or refuse a repeated one."""
         with self._lock:
             if len(self.log) >= self._max_questions:
                 raise ValueError(
@@ -195,7 +195,7 @@ class Site:
             self.log.append(f"session {short_repr(asked.session[:8])}, {asked_for}")
 
     def _check_agreed(self, question: Question) -> None:
-        """Refuse a question about other bounds, or another schema, than were agreed on."""
+        """Refuse a question about bounds or a schema that were not agreed on."""
         reading, step = question.maps[0], [*question.maps[1:], question.rule][0]
         if isinstance(reading, ReadValues):
             check_dtypes(reading.schema, kind_under(self._source, reading.schema).dtypes)
@@ -210,7 +210,6 @@ class Site:
 
 
 def _agreed_domain(source: Any, columns: tuple, bounds: Any, schema: Schema | None) -> tuple[Box | None, Schema | None]:
-    """Return the bounds and the schema that were agreed on, for the columns of a table."""
     if bounds is not None and schema is not None:
         raise ValueError("bounds must be None where schema is given, which states them; give one of the two.")
     if schema is not None:
@@ -232,6 +231,6 @@ def _matches_box(step: Any, box: Box) -> bool:
 
 
 def _is_same_ball(ball: Ball, other: Ball) -> bool:
-    """Whether two balls have one grid and one part of it within bounds."""
+    """Whether two balls have the same grid and the same bounds within it."""
     pairs = [(ball.box.low, other.box.low), (ball.box.high, other.box.high), (ball.least, other.least), (ball.most, other.most)]
     return all(np.array_equal(here, there) for here, there in pairs) and not ball.takes_coordinates

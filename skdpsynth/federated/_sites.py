@@ -1,4 +1,4 @@
-"""All sites together, as a table that a fit takes."""
+"""All sites together as a table for a fit."""
 
 import secrets
 import threading
@@ -38,15 +38,15 @@ class Sites(RemoteTable):
 
     Notes
     -----
-    *Who learns what.* Whoever runs the fit (the coordinator) sees the **exact** sum over all sites for each question, and adds noise
-    once. What it then publishes, the model, is differentially private for every row of every site; of the coordinator itself nothing but
-    trust protects the sums. With `Masks` it learns these sums alone, and nothing of single sites, as long as it follows the rules or at
-    least two sites keep their keys from it. Noise that the sites draw together, which would protect from the coordinator too, is not
-    here. Whoever listens to the messages sees questions, which are public facts and released numbers, and masked answers.
+    *Who learns what.* The coordinator, which runs the fit, sees the **exact** sum over all sites for each question, and adds noise once.
+    The published model is differentially private for every row of every site; only trust protects the sums from the coordinator itself.
+    With `Masks` it learns these sums alone, and nothing about single sites, as long as it follows the rules or at least two sites keep
+    their keys from it. Noise that the sites draw together, which would protect from the coordinator, too, is not implemented. Listeners
+    see questions, which are public facts and released numbers, and masked answers.
 
-    *Failures.* One site that does not answer makes the fit fail, because masks cancel in the sum of all alone. If that is the
-    question before the first noise is drawn, no budget is spent; after it, all of epsilon is. A site that sends wrong numbers makes the
-    model wrong, and is not found out unless the masks do not cancel.
+    *Failures.* If one site does not answer, the fit fails, because masks cancel only in the sum of all. Before the first noise is drawn,
+    this costs no budget; afterwards it costs all of epsilon. A site that sends wrong numbers makes the model wrong, and is not detected
+    unless the masks do not cancel.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Sites(RemoteTable):
         Raises
         ------
         ConnectionError
-            If a site does not answer, or what it sends is no answer.
+            If a site does not answer, or sends something else.
         ValueError
             If the masks do not cancel.
         """
