@@ -44,7 +44,8 @@ class Tables:
         for name, rows in zip(_NAMES, read, strict=True):
             if (rows.n_samples or 0) < _LEAST:
                 raise ValueError(f"{name} must have at least {_LEAST} rows, got {rows.n_samples}; so few say nothing.")
-        return cls(kinds.coded, tuple(_sorted(rows.collected()) for rows in read))
+        tables = [rows.collected() for rows in read]
+        return cls(kinds.coded, tuple(take_rows(columns, np.lexsort(columns[::-1])) for columns in tables))
 
     def sizes(self) -> tuple[int, ...]:
         return tuple(len(columns[0]) for columns in self.columns)
@@ -138,10 +139,6 @@ def _draw_synthetic_rows(model: Any, train: Any, stated: Schema | None, seed: in
         )
     n_train = columns_in(train, schema_of_ranges({"train": train}) if stated is None else stated, "train").n_samples or 0
     return model.sample(min(n_train, _MOST_DRAWN), random_state=seed)
-
-
-def _sorted(columns: Columns) -> Columns:
-    return take_rows(columns, np.lexsort(columns[::-1]))
 
 
 FALSE_ALARM_RATE = 0.1  # what the membership attack allows itself

@@ -49,11 +49,11 @@ def audit_epsilon(
     Parameters
     ----------
     estimator : estimator, counter or callable
-        What is audited: any estimator with `fit`, of this package or of another; a counter of `skdpsynth.continual` that has counted
-        nothing, whose tables are events of shape (n_steps, n_counters); or a function that takes a table and returns numbers. It is
-        cloned, without its accountant, and draws fresh noise in each run.
+        Any estimator with `fit`, of this package or of another; a counter of `skdpsynth.continual` that has counted nothing, whose
+        tables are events of shape (n_steps, n_counters); or a function that takes a table and returns numbers. It is cloned, without
+        its accountant, and draws fresh noise in each run.
     X, X_neighbor : array-like or data frame
-        Neighbors under the relation of the estimator, in memory, with the same columns and dtypes. Where the estimator has no
+        Neighbors under the relation of the estimator, in memory, with the same columns and dtypes. If the estimator has no
         `neighboring`, you must see to it that they are neighbors.
     event : callable, "released" or "noise", default=None
         Maps a fitted estimator, or the result of the function, to a number or a boolean, by which the tables are guessed. None: releases,
@@ -95,16 +95,16 @@ def audit_epsilon(
 
     Notes
     -----
-    *Why the bound holds.* A fair coin picks the table of each counted run, and a rule guesses it from what came out, or passes. The rule is
+    *Why the bound holds.* A fair coin picks the table of each counted run, and a rule guesses it from the outputs, or passes. The rule is
     fixed by then: scores, thresholds and directions are all chosen on the other half of the runs. So there is one test, of guesses of both
     tables together, and nothing to correct for. Under epsilon-differential privacy each guess is right with probability at most
-    e^epsilon / (1 + e^epsilon), whatever came out before: the lower Clopper-Pearson limit of that probability, in log-odds, is
+    e^epsilon / (1 + e^epsilon), whatever the earlier outputs: the lower Clopper-Pearson limit of that probability, in log-odds, is
     `epsilon_lower`. With delta > 0 as many right guesses are struck out as delta may have given away. `mu_lower` comes from guesses at all
-    runs, which under mu-GDP are right with probability at most Phi(mu / 2). Of the chance to err, 1 - confidence, one of the bounds gets
-    nine tenths and the other one tenth, so both hold together: mu gets most where the ledger promises a mu, else epsilon.
+    runs, which under mu-GDP are right with probability at most Phi(mu / 2). The probability of an error, 1 -
+    confidence, is divided among the bounds, so both hold together: nine tenths go to mu if the ledger promises a mu, else to epsilon.
 
-    *What a lower bound is not.* It is no proof of privacy: another pair of tables, or another rule, may show more. For estimators of this
-    package the rule sees each released value and its exact likelihoods, so at the worst pair the bound comes near to what is true.
+    *Limits.* A lower bound is no proof of privacy: another pair of tables, or another rule, may show more. For estimators of this package
+    the rule sees each released value and its exact likelihoods, so at the worst pair the bound comes near to the truth.
 
     References
     ----------
@@ -129,12 +129,15 @@ def audit_epsilon(
     mechanism = clone_for_audit(estimator)
     check_neighbors(mechanism, X, X_neighbor)
     runs = _Runs(mechanism, X, X_neighbor, _make_observer(event, mechanism, X, X_neighbor))
-    mu = _mu(mechanism, X, delta)
+    if isinstance(mechanism, CountingMechanism):
+        mu = mechanism.mu
+    else:
+        mu = ledger_mu(run(mechanism, X)[0], delta) if delta and hasattr(mechanism, "fit") else None
     alpha = 1 - confidence
     for_epsilon = EPSILON_SHARE[mu is not None] * alpha
     coins = SecureBits().generator() if random_state is None else check_seed(random_state)
 
-    # Of a single score only the thresholds are chosen.
+    # A single score needs only thresholds.
     n_choosing = n_trials // 2 if len(runs.names) > 1 else min(n_trials // 5, _ENOUGH * max(1, runs.at_once // _AT_ONCE))
     choosing = np.arange(n_choosing) % 2 == 1
     bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
@@ -254,13 +257,6 @@ def clone_for_audit(estimator: Any) -> Any:
         raise ValueError(f"{seeded[0]} must be None for an audit, got a seed: all runs would have the same noise, which is not private.")
     copy = clone(estimator)
     return copy.set_params(accountant=None) if "accountant" in parameters else copy
-
-
-def _mu(mechanism: Any, X: Any, delta: float) -> float | None:
-    """Return the mu that the ledger of a run promises, or None if not all noise is Gaussian."""
-    if isinstance(mechanism, CountingMechanism):
-        return mechanism.mu
-    return ledger_mu(run(mechanism, X)[0], delta) if delta and hasattr(mechanism, "fit") else None
 
 
 def ledger_mu(outcome: Any, delta: float) -> float | None:

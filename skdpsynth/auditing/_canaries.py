@@ -73,10 +73,10 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
     Parameters
     ----------
     estimator : private estimator
-        Of this package, or derived from its bases; with public bounds and levels.
+        An estimator of this package, or derived from its bases, with public bounds and levels.
     n : int
-        How many, from 2 to 1,000,000. What can be shown grows with them. Counts on cells that are wider than those of the grid are moved
-        by several canaries, and show nothing: take as many as half of the cells that the estimator counts, or fewer.
+        Number of canaries, from 2 to 1,000,000; more of them can show more. Several canaries move the counts of cells that are wider
+        than those of the grid, which then show nothing: take at most half as many as the cells that the estimator counts.
     n_features : int, default=None
         As in `worst_case_neighbors`.
 

@@ -36,7 +36,7 @@ class PrivacyEvidence:
     by_column : dict of column to Gap
         The same for each column. Some of many columns differ by chance, so judge by `attributes`.
     confidence : float
-        Of each interval.
+        Confidence level of each interval.
     n_train, n_holdout, n_synthetic : int
         Rows of the tables.
     n_attacking : int
@@ -51,7 +51,7 @@ class PrivacyEvidence:
     See Also
     --------
     privacy_evidence : Makes it, and says what the numbers are.
-    Gap : What each of them holds.
+    Gap : One of these numbers with its interval.
     """
 
     exact_copies: Gap
@@ -226,10 +226,10 @@ def privacy_evidence(
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: the model's own ``schema_``; without one, all
         columns are numbers.
     secret : column or list of columns, default=None
-        What the attribute attack guesses. None: each column in turn.
+        Columns that the attribute attack guesses. None: each column in turn.
     confidence : float, default=0.99
-        Of each interval. If nothing leaks, each measure still raises an alarm with probability (1 - confidence) / 2: about 20 of 1000
-        honest models are suspected by one of the four.
+        Confidence level of each interval. If nothing leaks, each measure still raises an alarm with probability (1 - confidence) / 2: about
+        20 of 1000 honest models are suspected by one of the four.
     max_samples : int, default=5000
         At most so many rows of each table are attacked, drawn at random; exact copies are looked for among all. More show smaller leaks:
         the time grows with the square.
@@ -253,7 +253,7 @@ def privacy_evidence(
     --------
     audit_epsilon : A lower bound on epsilon, from made-up rows.
     skdpsynth.report.card : Shows it on the internal card, with ``holdout=``.
-    skdpsynth.PrivacyAccountant.risk : What the best attack there can be gains.
+    skdpsynth.PrivacyAccountant.risk : The gain of the best possible attack.
 
     Notes
     -----
@@ -266,7 +266,7 @@ def privacy_evidence(
     are apart by 1 in a column of levels that differ, and by 1 in one of numbers that are as far from each other as the ends of the middle
     nine tenths of its synthetic values; a missing number is 1 apart from any other.
 
-    *Exact copies.* All cells are equal. In small domains many rows are found by chance, whoever they are: as many as of held-out rows.
+    *Exact copies.* All cells are equal. In small domains many rows are found by chance: as large a share as of held-out rows.
 
     *Membership.* As DOMIAS [1]_: rows where synthetic rows are denser than the population are called members. Both densities are those of
     the nearest neighbor, that of the population in one half of the held-out rows. A tenth of that half sets the threshold, so about a

@@ -70,7 +70,7 @@ def gap_of_means(what: str, train: np.ndarray, holdout: np.ndarray, confidence: 
     n, m = len(train), len(holdout)
     x, y = float(train.mean()), float(holdout.mean())
     apart = math.sqrt(train.var(ddof=1) / n + holdout.var(ddof=1) / m)
-    # Of few rows all scores may be equal by luck, which would make an interval of no width. If both kinds are alike, the variance of all
+    # Scores of few rows may all be equal by luck, which would make an interval of no width. If both kinds are alike, the variance of all
     # rows together is that of each.
     together = math.sqrt(np.concatenate([train, holdout]).var(ddof=1) * (1 / n + 1 / m))
     reach = float(stdtrit(min(n, m) - 1, 0.5 + confidence / 2)) * max(apart, together)

@@ -30,7 +30,8 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     Parameters
     ----------
     estimator : private estimator or counter
-        Of this package, or derived from its bases; with public bounds and levels, and no seed. A counter that has counted nothing.
+        An estimator of this package, or derived from its bases, with public bounds and levels, and no seed. A counter that has counted
+        nothing.
     n : int
         Rows of the first table, or steps of the stream (at most its horizon); at least 2. Releases do not depend on it much; clipping of
         noisy counts at 0 plays no part if it is many times 1 / epsilon.

@@ -80,7 +80,7 @@ def audit_one_run(
     Notes
     -----
     *The coins.* n of them, fair and independent, say which canaries are in. Two tables that differ in one coin are neighbors: a row
-    comes or goes, or is replaced. What comes out is guessed from: for each coin a guess, or none.
+    comes or goes, or is replaced. Each coin is guessed from the outputs, or not guessed.
 
     *Pure.* Given what came out and the coins before it, a coin has a posterior: by Bayes its odds are the ratio of the likelihoods on
     neighbors, averaged over the coins after it alike. So each guess is right with probability at most s = e^epsilon / (1 + e^epsilon),

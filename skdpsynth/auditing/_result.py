@@ -29,11 +29,11 @@ class AuditResult:
     n_trials : int
         Fits in all; half of them chose the rule.
     n_runs, n_guesses, n_right : int
-        Of the other half: all of them, those at which the rule guessed, and those where the guess was right.
+        Counted fits (the other half), those at which the rule guessed, and those at which the guess was right.
     n_right_of_all : int
         Right guesses where a guess had to be made, for `mu_lower`.
     n_asked : int
-        At how many a guess had to be made: at all runs, or at a number of canaries that was fixed before.
+        Number of forced guesses: all runs, or a number of canaries that was fixed in advance.
     is_one_run : bool
         Whether it comes from `audit_one_run`: then the "runs" of `n_runs` are canaries, each with its coin, of `n_trials` fits.
 

@@ -10,7 +10,10 @@ _MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; 
 
 def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple[str, str]:
     """Choose a method, with a reason, by the kinds and the number of the learned columns and by delta."""
-    odd = next((name for name, kind in kinds.items() if not is_plain_number(kind)), None)
+    from skdpsynth.domain import Continuous
+
+    plain = [name for name, kind in kinds.items() if isinstance(kind, Continuous) and kind.unstated is None and not kind.nullable]
+    odd = next((name for name in kinds if name not in plain), None)
     if method == "latent-factor":
         return method, "as asked"
     if method != "auto":
@@ -41,13 +44,6 @@ def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple
 def say_method(voice: Voice, asked: str, method: str, why: str) -> None:
     if asked == "auto":
         voice.note(f"Method {method}: {why}.")
-
-
-def is_plain_number(kind: Any) -> bool:
-    """Whether every row has a number within stated bounds."""
-    from skdpsynth.domain import Continuous
-
-    return isinstance(kind, Continuous) and kind.unstated is None and not kind.nullable
 
 
 def modeled_schema(schema: Any, unit: str | None) -> Any:

@@ -22,7 +22,7 @@ class Masks:
     Parameters
     ----------
     name : str
-        Of this site.
+        Name of this site.
     keys : dict of str to bytes
         For every other site by its name: 32 random bytes that this pair alone knows, such as ``secrets.token_bytes(32)``, exchanged where
         the coordinator cannot listen. All sites take part in every sum.

@@ -64,7 +64,7 @@ class PartialSums(RemoteTable):
     See Also
     --------
     RemoteRows : Sums from elsewhere, asked one after the other.
-    Question : What is asked of the chunks.
+    Question : A request for sums of the chunks.
 
     Notes
     -----

@@ -81,7 +81,7 @@ class RemoteRows(RemoteTable):
     --------
     Sites : Sums over several sites.
     PartialSums : Sums of chunks that pass by once.
-    Question : What is asked of the table.
+    Question : A request for sums of the table.
 
     Notes
     -----

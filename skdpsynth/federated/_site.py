@@ -52,7 +52,7 @@ class Site:
     --------
     Sites : Several of them, for `fit`.
     Masks : Hide what a site sends.
-    Question : What a site is asked.
+    Question : A request for sums of a site.
 
     Notes
     -----

@@ -31,7 +31,7 @@ def correlation_error(X: Any, Y: Any, schema: Any) -> float:
       ranks that lies between the levels.
 
     Equal values have the mean of their ranks. Rows in which one of the two cells is missing, or has a level that `schema` does not know,
-    are left out of the pair. Where a column is constant on the rows that remain, or none remain, the association is 0.
+    are left out of the pair. If a column is constant on the remaining rows, or none remain, the association is 0.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
         Tables with the columns of `schema`, the target among them; those that are not in memory are read into it. `X_real` is read
         unprotected, without noise: a score on private rows is not private. Take rows that the synthesizer has not seen.
     target : column of `schema`
-        What to predict: a name, or a number in an array.
+        The column to predict: a name, or a number in an array.
     schema : dict, Schema or path of a file
         ``{column: (low, high), [levels] or a kind}`` of all columns, see `skdpsynth.domain.Schema`.
     scoring : str or callable, default=None
@@ -38,7 +38,7 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     Returns
     -------
     score : float
-        Where the target has one level only in all synthetic rows, the score of predicting it always, whatever the estimator: 0.5 for
+        If all synthetic rows have the same level of the target, the score of always predicting it, whatever the estimator: 0.5 for
         "roc_auc".
 
     Raises

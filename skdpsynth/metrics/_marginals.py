@@ -33,8 +33,8 @@ def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> flo
     schema : dict, Schema or path of a file
         ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. Numbers are clipped to their bounds.
     order : {1, 2, 3}, default=2
-        How many columns a marginal has. Of more than 100,000 sets of columns, which 86 columns have at order 3, as many count, always the
-        same ones, drawn evenly; a warning says so.
+        Number of columns of a marginal. If there are more than 100,000 sets of columns, as for 86 columns at order 3, only 100,000 count,
+        always the same ones, drawn evenly; a warning says so.
 
     Returns
     -------

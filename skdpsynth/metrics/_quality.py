@@ -65,7 +65,7 @@ class QualityReport:
         The score in `auc`: "roc_auc" for a target of two levels, "accuracy" for one of more, "r2" for one of numbers.
     target : column or None
     numbers : dict of column to Summary
-        Of each column of numbers or times, and of each span between two columns that an `Inequality` orders (as ``"end - begin"``), in the
+        For each column of numbers or times, and each span between two columns that an `Inequality` orders (as ``"end - begin"``), in the
         real and in the synthetic rows: mean, deviation, quantiles, share of zeros, and share above the 99.9 % quantile of the real rows.
 
     See Also
@@ -102,7 +102,7 @@ class QualityReport:
         Returns
         -------
         frame : DataFrame
-            Of columns "measure" (such as "marginal", "pair", "broken"), "what" (column, pair, rule or rows) and "value".
+            Columns "measure" (such as "marginal", "pair", "broken"), "what" (column, pair, rule or rows) and "value".
         """
         import pandas as pd
 
@@ -170,11 +170,11 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
     --------
     marginal_total_variation : The mean over marginals of one, two or three columns, of all rows.
     train_synthetic_test_real : The same for any model and score.
-    skdpsynth.domain.Schema.check : What of a table does not fit its schema.
+    skdpsynth.domain.Schema.check : Finds cells that do not fit a schema.
 
     Notes
     -----
-    Of larger tables 50,000 rows of each are drawn (but all are held against the rules), for the Wasserstein distance 1000, for models
+    From larger tables 50,000 rows each are drawn (but all are held against the rules), for the Wasserstein distance 1000, for models
     10,000. Thirty columns take a few seconds.
 
     Examples

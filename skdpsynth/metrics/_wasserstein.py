@@ -92,7 +92,7 @@ def sliced_wasserstein_distance(
     Parameters
     ----------
     X, Y : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features) and (m_samples, n_features)
-        Read unprotected. Of arrays and frames in memory all rows count.
+        Read unprotected. All rows of arrays and frames in memory count.
     n_projections : int, default=100
         Number of directions, uniform on the sphere: 1 to 1,000,000. Above 100, the directions times the rows of both tables may be at
         most 2^28.

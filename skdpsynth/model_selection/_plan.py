@@ -56,14 +56,15 @@ def plan(
     Parameters
     ----------
     estimator : estimator object
-        Of this package, or with the same parameters: a synthesizer, or principal components. It is cloned, without its accountant.
+        An estimator of this package, or with the same parameters: a synthesizer, or principal components. It is cloned, without its
+        accountant.
     n_samples : int
         Number of rows of the private table; a guess if that is private.
     bounds : tuple or dict, default=None
-        Public bounds, as estimators take them. None: those of the estimator. Where it buys its bounds, or has defaults that do not fit,
+        Public bounds, as estimators take them. None: those of the estimator. If it buys its bounds, or has defaults that do not fit,
         give a generous guess: simulated rows lie within it.
     schema : Schema, dict or path of a file, default=None
-        Public facts about a mixed table. None: those of the estimator. Where it buys some, give guesses.
+        Public facts about a mixed table. None: those of the estimator. If it buys some, give guesses.
     n_features : int, default=None
         Number of columns, where neither bounds nor `prior` tell.
     epsilons : sequence of float, default=(0.1, 0.3, 1, 3, 10)
@@ -82,8 +83,8 @@ def plan(
     n_repeats : int, default=5
         Tables that are simulated.
     max_rows : int, default=100000
-        Rows that are simulated at most. Where `n_samples` is more, epsilon is larger in the simulation, so that noise has the same share
-        in the fewer rows; the errors are the same, but for what rounding and few rows do to the best ones.
+        The most rows that are simulated. If `n_samples` is more, epsilon is larger in the simulation, so that noise has the same share in
+        the fewer rows; the errors are the same up to rounding and the effect of few rows on the best ones.
     time_limit : float, default=60.0
         Seconds after which no further table is begun. The first is always finished.
     n_jobs : int, default=None
@@ -105,7 +106,7 @@ def plan(
 
     See Also
     --------
-    SpendingPlan : What it returns.
+    SpendingPlan : The result.
     PrivateSearchCV : Choose settings by the data, at a cost.
 
     Notes

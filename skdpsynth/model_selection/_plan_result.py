@@ -52,10 +52,10 @@ class SpendingPlan:
     n_simulated : int
         Rows that were simulated; where that is less, at an epsilon that is as much larger.
     rows : str
-        What was simulated.
+        Description of the simulated rows.
     neighboring : str
     measures : tuple of Measure
-        What was measured, the main one first; each has a `name`.
+        Measures of error, the main one first; each has a `name`.
     points : tuple of Point
         By delta, rows of a unit and epsilon.
     no_privacy, no_data : ndarray of shape (n_measures,)
@@ -173,7 +173,7 @@ class SpendingPlan:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where one measure is drawn. None: a new figure, with axes for each measure (or for `measure`).
+            Axes for one measure. None: a new figure, with axes for each measure (or for `measure`).
         measure : str, default=None
             One of the names in `measures`. None: all of them; the main one, where `ax` is given.
 

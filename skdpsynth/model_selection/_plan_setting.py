@@ -89,7 +89,7 @@ def _schema_setting(fitted: Any, schema: Any, prior: Any, words: str) -> Setting
             f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give plan a schema with "
             "guesses."
         )
-    # What the estimator buys, it buys in the simulation too.
+    # Facts that the estimator buys, it buys in the simulation, too.
     buys = own is not None and any(kind.unstated is not None for kind in own.values())
     learned: Any = own if buys else stated
     if words != _TABLE:

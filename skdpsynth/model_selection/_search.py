@@ -87,7 +87,7 @@ class PrivateSearchCV(PrivateEstimator):
     holdout : float, default=0.2
         Share of the rows that are held out.
     error_score : "raise" or float, default="raise"
-        What to do with candidates whose parameters the estimator refuses by public facts: raise, or, with a number such as nan, warn, leave
+        Treatment of candidates whose parameters the estimator refuses by public facts: raise, or, with a number such as nan, warn, leave
         them out before anything is charged, and show the number as their score.
     accountant : PrivacyAccountant, default=None
         A shared budget, charged the whole ``epsilon`` before the first draw. None: one of its own for each `fit`.
@@ -102,14 +102,14 @@ class PrivateSearchCV(PrivateEstimator):
         Fitted on all rows (with ``refit=False``: on the training rows). `sample`, `transform`, `score` and others are its own.
     best_params_ : dict
     best_index_ : int
-        Of the candidate that was chosen, in `cv_results_`.
+        Index of the chosen candidate in `cv_results_`.
     best_score_ : float
         Its noisy score.
     cv_results_ : dict
         As scikit-learn's: "params", "param_...", "mean_test_score" (noisy), "std_test_score" (the deviation of the **noise** on it) and
         "rank_test_score" (1 for what was chosen, then by noisy scores).
     accountant_ : PrivacyAccountant
-        What was spent, as a record: a line for each candidate, the choice, the scores and the refit.
+        Record of the expenses: a line for each candidate, the choice, the scores and the refit.
     n_samples_ : int
         Number of rows; a noisy count under "add_or_remove_one".
     n_features_in_ : int
@@ -152,8 +152,8 @@ class PrivateSearchCV(PrivateEstimator):
     and no score but the best may be shown. In what a candidate is fitted with, s epsilon / 3 instead of s epsilon / K, it begins to win
     at four candidates, and it fits each of them many times to be likely to meet the best one. So keep grids small.
 
-    *What is compared.* Candidates are fitted with less than the refit gets, K times less of the search's share. Where the best choice
-    depends on how much there is to spend, the search leans to the simpler one.
+    *What is compared.* Candidates are fitted with less than the refit gets, K times less of the search's share. If the best choice
+    depends on the budget, the search prefers the simpler one.
 
     References
     ----------
@@ -278,8 +278,11 @@ class PrivateSearchCV(PrivateEstimator):
         for each in (learning, asking):
             each.accountant.close()
         self.best_index_, self._params = plan.runs[best].place, plan.params
-        told = plan.runs[best].told
-        self.best_estimator_ = fitted[best] if plan.final is None else self._refit_best(rows.table, plan.final, told, budget)
+        if plan.final is None:
+            self.best_estimator_ = fitted[best]
+        else:
+            budget.told.extend(plan.runs[best].told)
+            self.best_estimator_ = fit_part(self._part(self.best_params_), rows.table, budget, plan.final, name="refit")
         if plan.n_samples is None:
             self.n_samples_ = self.best_estimator_.n_samples_ + (self._n_held_out if plan.final is None else 0)
 
@@ -310,10 +313,6 @@ class PrivateSearchCV(PrivateEstimator):
         self._scores[[run.place for run in plan.runs]] = plan.utility.score(noisy, n_held_out)
         self._deviation = abs(float(plan.utility.score(plan.noise.deviation, n_held_out)))
         return best
-
-    def _refit_best(self, table: Any, final: Facts, told: Any, budget: Budget) -> Any:
-        budget.told.extend(told)
-        return fit_part(self._part(self.best_params_), table, budget, final, name="refit")
 
     @property
     def best_params_(self) -> dict[str, Any]:
@@ -356,7 +355,7 @@ class PrivateSearchCV(PrivateEstimator):
         out : str or path-like, default=None
             A file to write them to, ".parquet" or ".csv".
         conditions : dict, default=None
-            What some cells of each row must be, where the chosen estimator takes that: see `LatentFactorSynthesizer.sample`.
+            Required values of some cells of each row, if the chosen estimator supports it: see `LatentFactorSynthesizer.sample`.
         """
         check_is_fitted(self)
         best = self.best_estimator_

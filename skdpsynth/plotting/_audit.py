@@ -11,7 +11,7 @@ from skdpsynth.plotting._display import QUIET, SYNTHETIC, WARNING, Display, head
 class AuditDisplay(Display):
     """Lower bounds of audits, each as a share of what is promised: a line that reaches beyond 1 refutes its promise.
 
-    Make it by `from_results`, or call `plot` of a result. Where the ledger promises a mu, the bound on mu is drawn, else that on epsilon. A
+    Make it by `from_results`, or call `plot` of a result. If the ledger promises a mu, the bound on mu is drawn, else the one on epsilon. A
     short stroke marks the most that so many runs could have shown, where that is below the promise.
 
     Parameters
@@ -64,7 +64,7 @@ class AuditDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where. None: a new figure.
+            Place to draw. None: a new figure.
         title : str, default=None
 
         Returns

@@ -21,9 +21,9 @@ class BudgetDisplay(Display):
     Parameters
     ----------
     names : tuple of str
-        What was released, in the order of the charges; equal names are one line, and so are many parts of a group.
+        Names of the releases, in the order of the charges; equal names are one line, and so are many parts of a group.
     epsilons : tuple of float
-        What each added to what was spent.
+        Increase of the spent epsilon by each.
     noises : tuple of str or None
         The noise, in words.
     epsilon, delta : float
@@ -99,10 +99,10 @@ class BudgetDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where. None: a new figure.
+            Place to draw. None: a new figure.
         title : str, default=None
         **options : dict
-            What ``Axes.barh`` takes, of the bars of what was spent.
+            Passed to ``Axes.barh``, for the bars of the expenses.
 
         Returns
         -------

@@ -45,7 +45,7 @@ class Display(ABC):
         Parameters
         ----------
         **options : dict
-            What `plot` takes, but for `ax`.
+            Passed to `plot`, which also takes `ax`.
 
         Returns
         -------

@@ -17,15 +17,15 @@ _MOST_COLUMNS = 12
 
 @dataclass(eq=False, repr=False)
 class EvidenceDisplay(Display):
-    """What attacks found out about training rows and about held-out rows: **not private**, as it was made from real rows.
+    """Results of attacks on training rows and on held-out rows: **not private**, because made from real rows.
 
-    Make it by `from_evidence`, or call `plot` of the evidence. Where nothing leaks the two points of a line lie on each other, but for
+    Make it by `from_evidence`, or call `plot` of the evidence. If nothing leaks, the two points of a line differ only by
     chance; the bar is the interval that chance explains around the held-out point.
 
     Parameters
     ----------
     gaps : dict of str to Gap
-        By name of the measure.
+        The gap of each measure, by name.
     by_column : dict of column to Gap
     confidence : float
 
@@ -80,7 +80,7 @@ class EvidenceDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where; an Axes is divided into a panel of shares and one of distances. None: a new figure.
+            Place; an Axes is divided into a panel of shares and one of distances. None: a new figure.
         title : str, default=None
 
         Returns

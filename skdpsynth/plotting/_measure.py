@@ -33,7 +33,7 @@ class MeasureDisplay(Display):
     ends : ndarray of shape (1 or 2, 2)
         The public bounds of these axes.
     names : tuple of str
-        Of the axes.
+        Names of the axes.
     signed : ndarray of shape (n_cells,), default=None
         The weights before the nearest probability measure was sought.
     whole : bool, default=False
@@ -77,7 +77,7 @@ class MeasureDisplay(Display):
         Parameters
         ----------
         estimator : PrivateMeasureMechanism, SignedMeasureMechanism, or an estimator with one as ``synthesizer_``
-            Fitted. Of a `LowDimSynthesizer` the axes are components.
+            Fitted. For a `LowDimSynthesizer` the axes are components.
         features : sequence of one or two, str or int, default=None
             Columns to draw, by name or place; the measure of more columns is summed over the others. None: the first two, or the only one.
 
@@ -116,13 +116,13 @@ class MeasureDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where; an Axes is divided where there are two panels. None: a new figure.
+            Place; an Axes is divided if there are two panels. None: a new figure.
         kind : {"auto", "measure", "both"}, default="auto"
             "measure": the probability measure. "both": the signed measure beside it, at one scale. "auto": both, where there are both.
         title : str, default=None
         **options : dict
-            What the drawing function of matplotlib takes: ``stairs`` on one axis; on two ``pcolormesh`` for a grid, ``PolyCollection`` for
-            cells, ``scatter`` for atoms.
+            Passed to the drawing function of matplotlib: ``stairs`` on one axis; on two axes ``pcolormesh`` for a grid, ``PolyCollection``
+            for cells, ``scatter`` for atoms.
 
         Returns
         -------

@@ -42,13 +42,13 @@ class PrivatePCADisplay(Display):
     noise_edge : float, default=0.0
         The largest eigenvalue that noise alone is likely to show.
     epsilons : ndarray of shape (n_fits,), default=None
-        Of a path.
+        Epsilons of a path of fits.
     loadings : ndarray of shape (n_fits, n_components, n_features), default=None
         Components, each with the sign nearer to the fits of largest epsilon.
     captured : ndarray of shape (n_fits,), default=None
         Variance that they capture of the rows that were given, over that of as many components of PCA.
     names : tuple of str, default=()
-        Of the columns.
+        Names of the columns.
 
     Attributes
     ----------
@@ -155,13 +155,13 @@ class PrivatePCADisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where; an Axes is divided where there are several panels. None: a new figure.
+            Place; an Axes is divided if there are several panels. None: a new figure.
         kind : {"auto", "scree", "captured", "loadings"}, default="auto"
             "scree": eigenvalues beside the noise edge. "captured": the captured variance over epsilon, the mean and range of the fits at
             each. "loadings": the components, of one fit as shades, of a path over epsilon. "auto": the first of these that there is.
         title : str, default=None
         **options : dict
-            What ``Axes.plot`` takes, of the line of "scree" and "captured".
+            Passed to ``Axes.plot``, for the line of "scree" and "captured".
 
         Returns
         -------
@@ -171,7 +171,7 @@ class PrivatePCADisplay(Display):
         Raises
         ------
         ValueError
-            If what `kind` draws was not computed.
+            If the numbers that `kind` draws were not computed.
         """
         check_choice("kind", kind, ("auto", "scree", "captured", "loadings"))
         if kind == "auto":

@@ -23,7 +23,7 @@ class PlanDisplay(Display):
     measures : dict of str to str
         Title of each measure of error, by its name; the main one first.
     curves : dict of str to (ndarray, ndarray)
-        By the words that tell them apart: epsilons, shape (n_runs,), and errors, shape (n_runs, n_measures); several runs at each epsilon.
+        Label of each curve to its epsilons, shape (n_runs,), and errors, shape (n_runs, n_measures); several runs at each epsilon.
     no_data, no_privacy : ndarray of shape (n_measures,)
         Errors of a uniform guess, and at ``epsilon=inf``.
     heading : str, default=""
@@ -37,7 +37,7 @@ class PlanDisplay(Display):
 
     See Also
     --------
-    skdpsynth.model_selection.plan : What makes a plan.
+    skdpsynth.model_selection.plan : Makes a plan.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class PlanDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where; on an Axes one measure is drawn. None: a new figure, with a panel for each measure (or for `measure`).
+            Place; on an Axes one measure is drawn. None: a new figure, with a panel for each measure (or for `measure`).
         measure : str, default=None
             One of the names in `measures`. None: all of them; the main one, where `ax` is an Axes.
         title : str, default=None

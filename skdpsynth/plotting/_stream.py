@@ -23,16 +23,16 @@ class StreamDisplay(Display):
     Parameters
     ----------
     times : ndarray of shape (n_blocks + 1,) or (n_times,)
-        Where blocks begin and end; or the times of the curves.
+        Ends of the blocks, or times of the curves.
     quantiles : ndarray of shape (n_features, n_blocks, 3), default=None
         10, 50 and 90 % of the synthetic rows of each block.
     curves : dict of str to ndarray of shape (n_runs, n_times), default=None
     names : tuple of str, default=()
-        Of the columns.
+        Names of the columns.
     now : int, default=None
-        How far the stream has come: what lies after the last block waits, and nothing of it is released.
+        Current time of the stream: rows after the last block wait, and nothing of them is released.
     unit : str, default="rows"
-        In which time is counted.
+        Unit of time.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class StreamDisplay(Display):
         estimator : OnlineSynthesizer
             With ``strategy="blocks"``, of columns of numbers, after at least one block.
         random_state : int, RandomState or None, default=None
-            Of the synthetic rows; it may be seeded freely.
+            Seed of the synthetic rows; it may be chosen freely.
 
         Returns
         -------
@@ -111,7 +111,7 @@ class StreamDisplay(Display):
         curves : dict of str to array-like of shape (n_times,) or (n_runs, n_times)
             By their names. They are drawn as they are: curves that were computed from real rows are not private.
         unit : str, default="rows"
-            In which time is counted.
+            Unit of time.
 
         Returns
         -------
@@ -140,14 +140,14 @@ class StreamDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where; an Axes is divided where there are several columns. None: a new figure.
+            Place; an Axes is divided if there are several columns. None: a new figure.
         scale : {"linear", "log"}, default="linear"
             "log": both axes of curves are logarithmic.
         ylabel : str, default=None
-            What curves show.
+            Label of the values of curves.
         title : str, default=None
         **options : dict
-            What ``Axes.plot`` takes, of curves.
+            Passed to ``Axes.plot``, for curves.
 
         Returns
         -------

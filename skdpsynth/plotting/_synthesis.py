@@ -30,7 +30,7 @@ class SynthesisDisplay(Display):
     Parameters
     ----------
     columns : tuple of Column
-        What is drawn of each column: `name`, `edges` or `levels`, and the `shares` and `missing` of each table.
+        Drawn facts of each column: `name`, `edges` or `levels`, and the `shares` and `missing` of each table.
     pairs : dict of (int, int) to ndarray of shape (n_tables, n_parts, n_parts)
         Shares of the rows, by the places of two columns.
     associations : ndarray of shape (n_tables, n_columns, n_columns)
@@ -105,7 +105,7 @@ class SynthesisDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, Figure or SubFigure, default=None
-            Where; an Axes is divided. None: a new figure.
+            Place; an Axes is divided. None: a new figure.
         kind : {"marginals", "pairs", "correlations"}, default="marginals"
             "marginals": each column, with the share of missing cells. "pairs": the four columns that depend most on each other in the
             synthetic rows, each with each. "correlations": the associations of all pairs, as `skdpsynth.metrics.correlation_error`

@@ -30,7 +30,7 @@ class Card(Page):
     title : str
     html : str
     facts : CardFacts
-        What it says, as data.
+        Its content as data.
     audience : {"public", "internal"}
 
     See Also
@@ -58,14 +58,14 @@ class Card(Page):
         Parameters
         ----------
         **known : str, or list of str
-            What no code can know, by the registry's own names: ``name``, ``data_curators`` (list), ``description``, ``intended_use``,
-            ``data_product_region``, ``data_product_sector``, ``publication_date``, ``sources``, ``registry_authors`` (list). What is left
-            out says "not covered".
+            Facts that no code can know, by the registry's own names: ``name``, ``data_curators`` (list), ``description``, ``intended_use``,
+            ``data_product_region``, ``data_product_sector``, ``publication_date``, ``sources``, ``registry_authors`` (list). Fields
+            that are left out say "not covered".
 
         Returns
         -------
         record : dict
-            Of texts, numbers, lists and dicts alone. Where the noise was seeded or epsilon is infinite, it names no variant and no
+            Only texts, numbers, lists and dicts. If the noise was seeded or epsilon is infinite, it names no variant and no
             parameters, because there is no promise. Its notes hold the `checklist`.
         """
         return registry_record(self.facts, known)
@@ -82,7 +82,7 @@ def card(
     Parameters
     ----------
     model : fitted private estimator, or PrivacyAccountant
-        Of an accountant: a card of its whole ledger.
+        An accountant gives a card of its whole ledger.
     audience : {"public", "internal"}, default="public"
         "internal": the page also compares `real` with synthetic rows, is **not private**, and says so on every section.
     real : array-like or data frame, default=None
@@ -93,7 +93,7 @@ def card(
     title : str, default=None
         None: what made the release.
     accountant : PrivacyAccountant, default=None
-        Whose ledger to show: that of the whole budget, where several models share one. None: what this model was charged.
+        Account whose ledger to show: that of the whole budget, if several models share one. None: the charges of this model.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def card(
 
     See Also
     --------
-    skdpsynth.PrivacyAccountant.risk : What an attacker gains, as numbers.
+    skdpsynth.PrivacyAccountant.risk : The gain of an attacker in numbers.
     skdpsynth.metrics.quality_report : Real against synthetic rows, for internal use.
     skdpsynth.auditing.privacy_evidence : Attacks on training and on held-out rows, for internal use.
 

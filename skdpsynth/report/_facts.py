@@ -115,7 +115,7 @@ def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None
         return CardFacts(title or "What was spent of a privacy budget", _today(), None, words, promise, versions=_versions(promise))
     check_model(model)
     is_stream = hasattr(model, "n_samples_seen_")
-    # What a stream of its own account spent so far is not all that it may; a shared one was charged all of it at the start.
+    # A stream with its own account may spend more later; a shared account was charged all of it at the start.
     in_full = is_stream and (accountant is None or model.accountant_._account is None)
     promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
     winner = getattr(model, "best_estimator_", model)  # of a private search, whose own account holds all that it cost
@@ -193,12 +193,9 @@ def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
         low, high = keys["bounds"] if not isinstance(keys["bounds"], str) else (keys["bounds"], keys["bounds"])
         kind = "whole number" if keys.get("integer") else "number" if kind == "continuous" else kind
         return ColumnFact(name, kind, f"{low} to {high}", nullable, origin)
-    return ColumnFact(name, kind, _format_levels(keys["levels"]), nullable, origin)
-
-
-def _format_levels(levels: Any) -> str:
-    first = ", ".join(map(str, levels[:_MOST_LEVELS]))
-    return first + (f" and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else "")
+    levels = keys["levels"]
+    more = f" and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
+    return ColumnFact(name, kind, ", ".join(map(str, levels[:_MOST_LEVELS])) + more, nullable, origin)
 
 
 def _name(name: Any) -> str:

@@ -39,7 +39,7 @@ class Page:
         Parameters
         ----------
         path : str or path-like
-            It ends in ".html", as a rule. A file that is there is replaced. Of a page that is not private, only its owner may read it.
+            It ends in ".html", as a rule. An existing file is replaced. Only the owner may read a page that is not private.
         """
         with atomic_write(output_path(path), is_private=not self._is_public) as file:
             file.write(self.html.encode())

@@ -6,29 +6,33 @@ covered", for the curator to fill in.
 
 import math
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from skdpsynth._validation import short_repr
-from skdpsynth.report._checklist import NOT_COVERED, Check, checklist_of
+from skdpsynth.report._checklist import NOT_COVERED, checklist_of
 from skdpsynth.report._facts import CardFacts
 from skdpsynth.report._promise import Promise
 from skdpsynth.report._wording import describe_composition, describe_guarantee, describe_mechanisms, describe_relation, describe_unit
 
 CURATOR = ("name", "data_curators", "description", "intended_use", "data_product_region", "data_product_sector", "publication_date")
 ADMINISTRATIVE = ("sources", "registry_authors")
+_NOTES = "Checklist by the topics of NIST SP 800-226, filled from code:"  # the registry shows the lines after it as a list
 _LISTS = ("data_curators", "registry_authors")
 
 
 def registry_record(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
     """Return the record; `known` holds the fields that the curator gives."""
     _check(known)
+    product = "Synthetic data" if facts.sample is not None else "Summary statistics" if facts.what is None else "Machine learning model"
+    sampled = " and synthetic rows are drawn from the result" if facts.sample is not None else ""
+    post_processing = f"Noisy results are made consistent{sampled}; none of it reads the rows again."
+    notes = [f"- {check.topic}: {check.status}. {check.answer}" for check in checklist_of(facts)]
     basic: dict[str, Any] = {
         "name": facts.title,
         "data_curators": [NOT_COVERED],
         "description": f"{facts.what_words} {describe_guarantee(facts.promise)}",
         "intended_use": NOT_COVERED,
-        "data_product_type": _product_of(facts),
+        "data_product_type": product,
         "data_product_region": NOT_COVERED,
         "publication_date": facts.made,
     }
@@ -43,9 +47,9 @@ def registry_record(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
             "dp_variant": _variant(facts),
             "privacy_loss": _loss(facts.promise),
             "deployment_model": _model(facts),
-            "accounting": {"post_processing": _post_processing(facts), "composition": describe_composition(facts.promise)},
+            "accounting": {"post_processing": post_processing, "composition": describe_composition(facts.promise)},
             "implementation": _implementation(facts),
-            "administrative": {"notes": notes_of(checklist_of(facts))} | administrative,
+            "administrative": {"notes": "\n".join([_NOTES, "", *notes])} | administrative,
         },
     }
 
@@ -59,18 +63,6 @@ def _check(known: dict[str, Any]) -> None:
         is_list = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
         if not (is_list if name in _LISTS else isinstance(value, str)):
             raise TypeError(f"{name} must be {'a list of texts' if name in _LISTS else 'a text'}, got {short_repr(value)}.")
-
-
-def notes_of(checks: Iterable[Check]) -> str:
-    """Return the checklist as text, which the registry shows as a list."""
-    head = "Checklist by the topics of NIST SP 800-226, filled from code:"
-    return "\n".join([head, "", *(f"- {check.topic}: {check.status}. {check.answer}" for check in checks)])
-
-
-def _product_of(facts: CardFacts) -> str:
-    if facts.sample is not None:
-        return "Synthetic data"
-    return "Summary statistics" if facts.what is None else "Machine learning model"
 
 
 def _variant(facts: CardFacts) -> dict[str, Any]:
@@ -98,7 +90,9 @@ def _loss(promise: Promise) -> dict[str, Any]:
 
 def _model(facts: CardFacts) -> dict[str, Any]:
     once = "The model is released once; samples of it are free."
-    many = f"Releases come as the stream goes on, and all of them together cost at most epsilon {_limit(facts.promise)}."
+    budget = facts.promise.budget_epsilon
+    limit = "that is infinite" if budget == math.inf else f"{budget:g}"
+    many = f"Releases come as the stream goes on, and all of them together cost at most epsilon {limit}."
     return {
         "model_name": "Central",
         "model_name_details": "Whoever runs the fit sees the rows; noise is added before anything leaves.",
@@ -108,15 +102,6 @@ def _model(facts: CardFacts) -> dict[str, Any]:
         "data_source_type": "Dynamic" if facts.is_stream else "Static",
         "access_type": "Non-interactive",
     }
-
-
-def _limit(promise: Promise) -> str:
-    return "that is infinite" if promise.budget_epsilon == math.inf else f"{promise.budget_epsilon:g}"
-
-
-def _post_processing(facts: CardFacts) -> str:
-    sampled = " and synthetic rows are drawn from the result" if facts.sample is not None else ""
-    return f"Noisy results are made consistent{sampled}; none of it reads the rows again."
 
 
 def _implementation(facts: CardFacts) -> dict[str, str]:

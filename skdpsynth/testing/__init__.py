@@ -17,6 +17,8 @@ from skdpsynth.testing._spy import watch_releases as watch_releases
 
 __all__ = ["EvidenceCheck", "check_evidence", "check_synthesizer"]
 
+_SHARED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
+
 
 def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tuple[Any, Callable[[Any], None]]] | None:
     """Check that a private estimator keeps the laws that those of this package keep.
@@ -44,13 +46,13 @@ def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tu
 
     See Also
     --------
-    PrivateSynthesizer : What a new synthesizer is derived from.
-    sklearn.utils.estimator_checks.check_estimator : What scikit-learn asks of estimators.
+    PrivateSynthesizer : Base class of new synthesizers.
+    sklearn.utils.estimator_checks.check_estimator : Requirements of scikit-learn on estimators.
 
     Notes
     -----
-    Laws are tests, not a proof: they compare worst-case rows, and what the ledger states. Prove by how much one row moves each
-    statistic, and test that by brute force. scikit-learn's ``check_estimator`` should pass too.
+    Laws are tests, not a proof: they compare worst-case rows, and what the ledger states. Prove the sensitivity of each
+    statistic, and test it by brute force. scikit-learn's ``check_estimator`` should pass too.
 
     Examples
     --------
@@ -60,22 +62,15 @@ def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tu
     >>> checks["check_the_ledger_sums_to_epsilon"](PrivateMeasureMechanism())
     """
     check_bool("generate_only", generate_only)
-    _check_contract(estimator)
-    checks = [(estimator, check) for check in LAWS if check.needs(estimator)]  # type: ignore[attr-defined]
-    if generate_only:
-        return checks
-    for _, check in checks:
-        check(estimator)
-    return None
-
-
-def _check_contract(estimator: Any) -> None:
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
         given = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
         raise TypeError(f"estimator must be an unfitted instance of a class derived from PrivateEstimator, got {given}.")
     lacking = [name for name in _SHARED if name not in estimator.get_params()]
     if lacking:
         raise TypeError(f"{type(estimator).__name__}.__init__ must have the parameters of every private estimator, but lacks {lacking}.")
-
-
-_SHARED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
+    checks = [(estimator, check) for check in LAWS if check.needs(estimator)]  # type: ignore[attr-defined]
+    if generate_only:
+        return checks
+    for _, check in checks:
+        check(estimator)
+    return None

@@ -212,7 +212,7 @@ def relation_delta_pairs(estimator: Any) -> list[tuple[str, Any]]:
 def _check_noise_variance(draw: Draw) -> None:
     """Refuse noise of a foreign class whose draws do not have the variance of its kind and scale.
 
-    Of 10^4 draws from fixed bits the estimated variance deviates by 2 % (Laplace; 3 % at the least scale that is asked), and up to a half
+    The estimated variance of 10^4 draws from fixed bits deviates by 2 % (Laplace; 3 % at the least scale that is asked), and up to a half
     is accepted. A false alarm is beyond ten standard errors, and repeats.
     """
     noise, kind = draw.noise, kind_of(draw.noise)

@@ -29,20 +29,20 @@ _LARGEST = 1 << 26  # bytes of a file
 
 @dataclass
 class EvidenceCheck:
-    """What a check of evidence found, in sentences that each name a line.
+    """Findings of a check of evidence, in sentences that each name a line.
 
     Attributes
     ----------
     wrong : list of str
-        What is not as it should be: the promise is not shown.
+        Faults: the promise is not shown.
     loose : list of str
-        What is safe, but not the figure that follows: more noise, or more charged, than is needed.
+        Safe lines whose figure is not the derived one: more noise, or a larger charge, than necessary.
     unchecked : list of str
-        What says too little to be derived: the caller answers for it.
+        Lines that say too little to be derived: the caller answers for them.
     n_releases : int
         How many lines were read.
     told : str
-        What they are said to cost together, under which relation, and for whom.
+        Their stated total cost, relation and unit of privacy.
 
     See Also
     --------
@@ -57,7 +57,7 @@ class EvidenceCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong. What is not checked may be."""
+        """Whether nothing is wrong, unless in an unchecked line."""
         return not self.wrong
 
     @property
@@ -76,9 +76,9 @@ class EvidenceCheck:
 def check_evidence(evidence: Any) -> EvidenceCheck:
     """Derive everything in the evidence of a ledger again, and compare.
 
-    By how much rows move each statistic follows from its kind and its sizes: a definition of a few lines, brute force over all
-    neighbors of small tables, and a formula that brute force agrees with. What the noise loses follows from that and from its scales,
-    and what all releases lose together from a composition of its own. It shares no code with the mechanisms, the noise or the accountant.
+    The sensitivity of each statistic follows from its kind and its sizes: a definition of a few lines, brute force over all neighbors of
+    small tables, and a formula that brute force agrees with. The loss follows from the sensitivity and the scales of the noise, and the
+    total loss from a separate implementation of composition. No code is shared with the mechanisms, the noise or the accountant.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
 
     Notes
     -----
-    It shows that what the ledger says of the releases adds up to the promise. That the program released what the ledger says, and nothing
-    else, it cannot show: the laws of `check_synthesizer` and audits are for that.
+    The check shows that the releases in the ledger add up to the promise. It cannot show that the program released these and nothing else:
+    the laws of `check_synthesizer` and audits are for that.
 
     Examples
     --------

@@ -210,10 +210,6 @@ def _sums(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     yield [sum(row[i] for row in rows) for i in range(sum(count for *_, count in facts["ranges"]))]
 
 
-def _rows_of_sums(facts: Facts) -> list:
-    return list(product(*(range(low, high + 1) for low, high, count in facts["ranges"] for _ in range(count))))
-
-
 def _sums_sensitivity(facts: Facts, relation: str) -> Norms:
     sides = [((high - low) if relation == REPLACE_ONE else max(abs(low), abs(high)), count) for low, high, count in facts["ranges"]]
     l1, l2_squared = sum(side * count for side, count in sides), sum(side**2 * count for side, count in sides)
@@ -431,7 +427,12 @@ KINDS: dict[str, Kind] = {
         ("sup",),
     ),
     "utilities": Kind(_utilities_sensitivity, _UTILITIES, _rows_of_utilities, _utilities, ()),
-    "sum": Kind(_sums_sensitivity, _fact_grid(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]), _rows_of_sums, _sums),
+    "sum": Kind(
+        _sums_sensitivity,
+        _fact_grid(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]),
+        lambda f: list(product(*(range(low, high + 1) for low, high, count in f["ranges"] for _ in range(count)))),
+        _sums,
+    ),
     "packed_moments": Kind(
         _packed_moments_sensitivity,
         _PACKED,

@@ -102,7 +102,7 @@ def is_charge_sufficient(loss: dict[str, Any], needed: Any) -> bool:
     return bool(epsilon >= needed[0] and delta >= needed[1])
 
 
-# What losses add up to
+# Sums of losses
 
 
 @dataclass(frozen=True)

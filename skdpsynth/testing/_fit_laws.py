@@ -66,7 +66,7 @@ def check_seeded_fits_are_equal_and_say_so(estimator: Any) -> None:
         require(sources == {"seeded"}, f"the ledger says {sources or 'nothing'}")
 
 
-# What leaves
+# Outputs
 
 
 _SHAPES = ((9, 1), (600, 3), (9, 6))  # of more tables

@@ -177,15 +177,12 @@ def check_tiny_tables_fit(estimator: Any) -> None:
         try:
             fitted = clone_with(estimator, epsilon=1, accountant=shared).fit(np.full(shape, 0.25))
         except ValueError as error:
-            changed = [name for name, value in estimator.get_params(deep=False).items() if value is not _default(estimator, name)]
+            defaults = inspect.signature(type(estimator)).parameters
+            changed = [name for name, value in estimator.get_params(deep=False).items() if value is not defaults[name].default]
             require(any(name in str(error) for name in changed), f"a table of shape {shape} was refused with {error}")
             require(shared.spent == 0, f"a table of shape {shape} was refused, but spent {float(shared.spent):g}")
         else:
             require(fitted.n_features_in_ == shape[1], f"n_features_in_ is {fitted.n_features_in_} for {shape[1]} columns")
-
-
-def _default(estimator: Any, name: str) -> Any:
-    return inspect.signature(type(estimator)).parameters[name].default
 
 
 @law()

@@ -72,7 +72,7 @@ def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
     def mean_score(epsilon: float, n_fits: int) -> float:
         return float(np.mean([clone_with(estimator, epsilon=epsilon).fit(table).score(table) for _ in range(n_fits)]))
 
-    # Of two cells noise takes the right one every other time: 14 times out of 14 once in 16,000 runs of this law.
+    # Among two cells noise picks the right one every other time: 14 times out of 14 once in 16,000 runs of this law.
     weak, strong = mean_score(0.0005, 14), mean_score(50, 4)
     require(strong > weak, f"the mean score was {weak:.4g} at epsilon 0.0005 and {strong:.4g} at 50")
 

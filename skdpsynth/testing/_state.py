@@ -112,7 +112,7 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
         return [(f"[{i}]", value) for i, value in enumerate(thing)]
     if type(thing).__module__.split(".")[0] == "numpy":
         return []  # a generator: where it stands is no result
-    # What an object would give to a pickle: room that it keeps for later rows is not part of it.
+    # The state for a pickle, which has no room that an object keeps for later rows.
     state = vars(thing) if isinstance(thing, BaseEstimator) else thing.__getstate__()
     states = state if isinstance(state, tuple) else (state,)
     return [(f".{name}", value) for part in states if isinstance(part, Mapping) for name, value in part.items()]
