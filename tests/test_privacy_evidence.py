@@ -206,10 +206,10 @@ def test_copies_are_those_of_a_set_of_rows():
     read = Tables.read(tables[SYNTHETIC], tables[TRAIN], tables[HOLDOUT], {0: (0, 9), 1: Continuous(0, 9, nullable=True), 2: (0, 9)}, 0)
     as_words = [[str(row.tolist()) for row in table] for table in tables]
     copies = find_copies(read, 0.99)
-    assert copies.n_found == sum(row in as_words[SYNTHETIC] for row in as_words[TRAIN])
-    assert copies.gap.holdout == np.mean([row in as_words[SYNTHETIC] for row in as_words[HOLDOUT]])
-    assert copies.n_overlapping == sum(row in as_words[TRAIN] for row in as_words[HOLDOUT])
-    assert not copies.is_overlap
+    assert copies["n_copies"] == sum(row in as_words[SYNTHETIC] for row in as_words[TRAIN])
+    assert copies["exact_copies"].holdout == np.mean([row in as_words[SYNTHETIC] for row in as_words[HOLDOUT]])
+    assert copies["n_overlapping"] == sum(row in as_words[TRAIN] for row in as_words[HOLDOUT])
+    assert not copies["is_overlap"]
 
 
 @pytest.mark.parametrize("max_samples", [5000, 60])

@@ -146,25 +146,19 @@ _NEAR = 0.05  # a guess of a number is right so near to the truth, in units of `
 _TINY = 1e-9  # so that of rows with a copy those come first that are far from all others
 
 
-@dataclass(frozen=True)
-class Copies:
-    """Exact copies, and held-out rows that may be training rows."""
+def find_copies(tables: Tables, confidence: float) -> dict[str, Any]:
+    """Look up every real row among the synthetic ones, and held-out rows among training rows; return fields of `PrivacyEvidence`.
 
-    gap: Gap
-    n_found: int  # training rows among the synthetic ones
-    n_overlapping: int  # held-out rows that equal a training row
-    is_overlap: bool  # whether they are more than chance explains, judging by duplicates among training rows
-
-
-def find_copies(tables: Tables, confidence: float) -> Copies:
-    """Look up every real row among the synthetic ones; copies of held-out rows show how many to expect by chance."""
+    Copies of held-out rows show how many copies to expect by chance, and duplicates of training rows how many overlaps.
+    """
     train, holdout, synthetic = tables.numbered()
     found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
     gap = gap_of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
     _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
     overlapping = np.isin(holdout, train)
     beyond_chance = gap_of_shares("", overlapping, counts[places] > 1, confidence)
-    return Copies(gap, int(found.sum()), int(overlapping.sum()), beyond_chance.is_found)
+    numbers = {"n_copies": int(found.sum()), "n_overlapping": int(overlapping.sum())}
+    return {"exact_copies": gap, **numbers, "is_overlap": beyond_chance.is_found}
 
 
 def closest_record(space: Space, confidence: float) -> Gap:

@@ -309,7 +309,7 @@ def privacy_evidence(
     together, alone = attributes(few, space, places, confidence)
     n_train, n_holdout, n_synthetic = every.sizes()
     return PrivacyEvidence(
-        exact_copies=copies.gap,
+        **copies,
         closest_record=closest_record(space, confidence),
         membership=membership(space, confidence, rng),
         attributes=together,
@@ -319,7 +319,4 @@ def privacy_evidence(
         n_holdout=n_holdout,
         n_synthetic=n_synthetic,
         n_attacking=few.sizes()[SYNTHETIC],
-        n_copies=copies.n_found,
-        n_overlapping=copies.n_overlapping,
-        is_overlap=copies.is_overlap,
     )

@@ -138,7 +138,7 @@ def _levels(column: np.ndarray, kind: Any) -> np.ndarray:
     return np.where(np.isnan(column), -1, np.unique(column, return_inverse=True)[1])
 
 
-def _association(a: np.ndarray, b: np.ndarray, counts: Any, a_is_nominal: bool, b_is_nominal: bool) -> float:
+def _association(a: np.ndarray, b: np.ndarray, counts: np.ndarray | None, a_is_nominal: bool, b_is_nominal: bool) -> float:
     """Return the association of two columns of codes, -1 where missing; `counts` are frequencies (None: once each)."""
     known = (a >= 0) & (b >= 0)
     a, b, counts = a[known], b[known], None if counts is None else counts[known]
@@ -152,18 +152,18 @@ def _association(a: np.ndarray, b: np.ndarray, counts: Any, a_is_nominal: bool, 
     return _sum(u * v, counts) / np.sqrt(_sum(u**2, counts) * _sum(v**2, counts))
 
 
-def _sum(values: np.ndarray, counts: Any) -> float:
+def _sum(values: np.ndarray, counts: np.ndarray | None) -> float:
     return float((values if counts is None else values * counts).sum())
 
 
-def _ranks(a: np.ndarray, counts: Any) -> np.ndarray:
+def _ranks(a: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
     """Return ranks about their mean, (n + 1) / 2."""
     each = np.bincount(a, counts)
     upto = np.cumsum(each)
     return (upto - each / 2)[a] - upto[-1] / 2
 
 
-def _cramer(a: np.ndarray, b: np.ndarray, counts: Any) -> float:
+def _cramer(a: np.ndarray, b: np.ndarray, counts: np.ndarray | None) -> float:
     rows, columns = np.bincount(a, counts), np.bincount(b, counts)
     cells, each = np.unique(a * len(columns) + b, return_counts=True) if counts is None else (a * len(columns) + b, counts)
     # chi^2 / n = sum of n_ij^2 / (n_i n_j), less 1: only cells that hold rows count.
@@ -171,7 +171,7 @@ def _cramer(a: np.ndarray, b: np.ndarray, counts: Any) -> float:
     return np.sqrt(max(shares - 1, 0) / (min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1))
 
 
-def _correlation_ratio(a: np.ndarray, ranks: np.ndarray, counts: Any) -> float:
+def _correlation_ratio(a: np.ndarray, ranks: np.ndarray, counts: np.ndarray | None) -> float:
     """Return the root of the share of the variance of the ranks, whose mean is 0, that lies between the levels of `a`."""
     each, sums = np.bincount(a, counts), np.bincount(a, ranks if counts is None else ranks * counts)
     between = (sums[each > 0] ** 2 / each[each > 0]).sum()

@@ -97,13 +97,7 @@ class QualityReport:
         return html_of(self)
 
     def to_frame(self) -> Any:
-        """Return all numbers as a data frame of pandas.
-
-        Returns
-        -------
-        frame : DataFrame
-            Columns "measure" (such as "marginal", "pair", "broken"), "what" (column, pair, rule or rows) and "value".
-        """
+        """Return a pandas frame: "measure" (such as "marginal", "pair", "broken"), "what" (column, pair, rule or rows), "value"."""
         import pandas as pd
 
         lines = self.to_records()
@@ -113,13 +107,7 @@ class QualityReport:
         return frame
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return all numbers as a list of dicts with the keys "measure", "what" and "value": the lines of `to_frame`, without pandas.
-
-        Returns
-        -------
-        records : list of dict
-            A value is None where there is none, such as the error of correlations of one column.
-        """
+        """Return the rows of `to_frame` as a list of dicts, without pandas; a missing value, as of correlations of one column, is None."""
         lines: list[tuple[str, Any, float | None]] = [("rows", "real", self.n_real), ("rows", "synthetic", self.n_synthetic)]
         lines += [("marginal", column, value) for column, value in self.marginals.items()]
         lines += [("pair", pair, value) for pair, value in self.pairs.items()]

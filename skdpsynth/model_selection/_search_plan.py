@@ -91,7 +91,9 @@ def plan_search(
     )
 
 
-def _runs(part_of: Any, params: list[dict[str, Any]], facts: Facts, search: Facts, final: Facts | None, raises: bool) -> Any:
+def _runs(
+    part_of: Callable[[dict[str, Any]], Any], params: list[dict[str, Any]], facts: Facts, search: Facts, final: Facts | None, raises: bool
+) -> tuple[list[Run], Facts]:
     """Return the accepted candidates and the facts of each fit; refused ones get no share.
 
     Candidates are asked again once shares have grown, because others were refused.

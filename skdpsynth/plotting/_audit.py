@@ -42,17 +42,7 @@ class AuditDisplay(Display):
 
     @classmethod
     def from_results(cls, results: Any) -> Self:
-        """Take the results of audits.
-
-        Parameters
-        ----------
-        results : AuditResult or dict of str to AuditResult
-            A line each, under its name.
-
-        Returns
-        -------
-        display : AuditDisplay
-        """
+        """Return the display of an `AuditResult`, or of a dict of them by name: one line each."""
         results = dict(results) if isinstance(results, dict) else {"": results}
         if not results or not all(hasattr(result, "epsilon_most") for result in results.values()):
             raise ValueError(f"results must be an AuditResult, or a dict of them by name, got {short_repr(results)}; see audit_epsilon.")

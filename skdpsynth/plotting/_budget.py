@@ -65,17 +65,7 @@ class BudgetDisplay(Display):
 
     @classmethod
     def from_accountant(cls, accountant: Any) -> Self:
-        """Read a ledger.
-
-        Parameters
-        ----------
-        accountant : PrivacyAccountant
-            Open or a record: the ``accountant_`` of a fitted model too.
-
-        Returns
-        -------
-        display : BudgetDisplay
-        """
+        """Return the display of a `PrivacyAccountant`, open or a record, such as ``accountant_`` of a fitted model."""
         check_attributes(
             "accountant", accountant, ("charges", "noise_of", "spent_delta"), "a PrivacyAccountant, such as accountant_ of a fit"
         )

@@ -58,17 +58,7 @@ class EvidenceDisplay(Display):
 
     @classmethod
     def from_evidence(cls, evidence: Any) -> Self:
-        """Read what attacks found.
-
-        Parameters
-        ----------
-        evidence : PrivacyEvidence
-            From `skdpsynth.auditing.privacy_evidence`.
-
-        Returns
-        -------
-        display : EvidenceDisplay
-        """
+        """Return the display of a `PrivacyEvidence` from `skdpsynth.auditing.privacy_evidence`."""
         check_attributes(
             "evidence", evidence, ("gaps", "by_column", "confidence"), "a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence"
         )

@@ -59,17 +59,7 @@ class PlanDisplay(Display):
 
     @classmethod
     def from_plan(cls, plan: Any) -> Self:
-        """Read a plan.
-
-        Parameters
-        ----------
-        plan : SpendingPlan
-            From `skdpsynth.model_selection.plan`.
-
-        Returns
-        -------
-        display : PlanDisplay
-        """
+        """Return the display of a `SpendingPlan` from `skdpsynth.model_selection.plan`."""
         check_attributes("plan", plan, ("lines", "measures", "no_privacy"), "a SpendingPlan, as skdpsynth.model_selection.plan returns it")
         curves = {}
         for words, points in plan.lines():

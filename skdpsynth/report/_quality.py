@@ -1,5 +1,6 @@
 """Quality reports as pages."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -95,7 +96,7 @@ def quality_tables(quality: QualityReport) -> tuple[QualityTable, ...]:
     return tuple(table for table in tables if table.rows)
 
 
-def _summary(quality: QualityReport) -> Any:
+def _summary(quality: QualityReport) -> Iterator[tuple[str, ...]]:
     halves = quality.halves or {}
     yield "Marginals, mean total variation", _mean(quality.marginals), _number(halves.get("marginals"))
     if quality.pairs:
@@ -104,7 +105,7 @@ def _summary(quality: QualityReport) -> Any:
     yield "Wasserstein distance, in shares of the bounds", _number(quality.wasserstein), _number(halves.get("wasserstein"))
 
 
-def _scores(quality: QualityReport) -> Any:
+def _scores(quality: QualityReport) -> Iterator[tuple[str, ...]]:
     for rows, value in (quality.auc or {}).items():
         yield f"{quality.scoring}, after training on {rows} rows", _number(value)
 
@@ -119,7 +120,7 @@ def _describe_worst(words: str, found: list, most: int) -> str:
     return f"{words}, the worst first." if len(found) <= most else f"{words}: the worst {most} of {len(found)}."
 
 
-def _mean(distances: Any) -> str:
+def _mean(distances: Mapping[Any, float]) -> str:
     return _number(float(np.mean(list(distances.values()))))
 
 
