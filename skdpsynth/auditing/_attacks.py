@@ -141,9 +141,9 @@ def _draw_synthetic_rows(model: Any, train: Any, stated: Schema | None, seed: in
     return model.sample(min(n_train, _MOST_DRAWN), random_state=seed)
 
 
-FALSE_ALARM_RATE = 0.1  # what the membership attack allows itself
-_NEAR = 0.05  # a guess of a number is right so near to the truth, in units of `Space`
-_TINY = 1e-9  # so that of rows with a copy those come first that are far from all others
+FALSE_ALARM_RATE = 0.1  # of the membership attack
+_NEAR = 0.05  # largest error of a right guess of a number, in units of `Space`
+_TINY = 1e-9  # so that, among rows with a copy, those far from all others score highest
 
 
 def find_copies(tables: Tables, confidence: float) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import watch_releases
 
 _MOST_TRIALS = 10**7
-_AT_ONCE = 50  # runs between two signs of life
-_ENOUGH = 5000  # runs to choose the thresholds of a single score
+_AT_ONCE = 50  # runs between two steps of the progress bar
+_ENOUGH = 5000  # most runs to choose the thresholds of a single score
 
 
 def audit_epsilon(
@@ -182,7 +182,7 @@ class _Runs:
     def rows(self, bits: np.ndarray) -> np.ndarray:
         if isinstance(self.seen, NoiseAudit):
             return self.seen.rows(bits)
-        with watch_releases():  # once for all of them: each run watches too, and the first to come and the last to go do the work
+        with watch_releases():  # watch once for all runs, because the outermost watch does the patching
             return np.array([self._row(self.X_neighbor if bit else self.X) for bit in bits])
 
     def _row(self, X: Any) -> np.ndarray:
@@ -215,7 +215,7 @@ def _check_numbers(n_trials: Any, confidence: Any) -> int:
     if not is_integer(n_trials, 20, _MOST_TRIALS):
         raise ValueError(f"n_trials must be an integer from 20 to {_MOST_TRIALS}, got {short_repr(n_trials)}; 1000 is the default.")
     check_confidence(confidence)
-    return int(n_trials)  # no number of numpy's, which may overflow
+    return int(n_trials)  # a numpy integer may overflow
 
 
 def check_confidence(confidence: Any) -> None:

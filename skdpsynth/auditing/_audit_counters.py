@@ -14,8 +14,8 @@ from skdpsynth.privacy import epsilon_of_rho
 
 _GAUSSIAN = (SquareRootCounter, UnboundedCounter)
 _COUNTERS = (BinaryCounter, KaryCounter, SparseCounter, *_GAUSSIAN)
-_TIMES = 4  # at which an event is moved, to see when it tells most
-_DELTA = Fraction(1, 10**6)  # at which a cost in rho is stated in epsilon too, as counters do
+_TIMES = 4  # first times at which an event is moved, to find the largest loss
+_DELTA = Fraction(1, 10**6)  # for converting a cost in rho to epsilon, as counters do
 
 
 @dataclass(frozen=True, eq=False)

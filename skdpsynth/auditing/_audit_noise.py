@@ -11,7 +11,7 @@ from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import Draw, kind_of, watch_releases
 
 _AT_ONCE = 1 << 14  # values
-_MORE = 15  # runs, beside those that are tried in full
+_MORE = 15  # further runs that only compare values
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class NoiseAudit:
                 for expected, unlike, found, table in ((first, other, runs, X_neighbor), (other, first, other_runs, X))
                 for draws in found
             )
-        is_seen = len(visible_draws(first)) == len(first)  # what is kept secret may decide what is released
+        is_seen = len(visible_draws(first)) == len(first)  # secret values may decide later releases
         if not first or not fixed or not is_seen or door.n_choices or any(draw.shared for draw in first):
             raise ValueError(
                 "event must be None, 'released' or a function where what is released hangs on what was released before, shares noise or "
@@ -79,6 +79,6 @@ def _is_same_release(draws: list[Draw], others: list[Draw], of_other_rows: bool 
 
 def _draw_noise(noise: Any, shape: tuple[int, ...], rng: Any) -> np.ndarray:
     """Draw independent noise for a stack of values, each of shape ``shape[1:]``."""
-    if "SupNorm" in kind_of(noise):  # values that are drawn together are one draw
+    if "SupNorm" in kind_of(noise):  # values drawn together share one radius
         return np.array([noise.sample(shape[1:], rng) for _ in range(shape[0])])
     return noise.sample(shape, rng)

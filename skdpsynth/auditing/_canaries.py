@@ -13,7 +13,7 @@ from skdpsynth.frames import column_names, make_frame
 
 _MOST = 10**6
 _GRID = 16  # places of a column of numbers beside columns of levels
-_PATIENCE = 50  # rows that are tried for each that is wanted
+_PATIENCE = 50  # tries for each row
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
         rows = domain.spread(_separated_rows(domain.sizes(_GRID), n_rows), _GRID)
     else:
         rows = [domain.row(place) for place in _grid(domain.n_features, n_rows)]
-    # Side by side: a canary and what takes its place are as near as may be, and coarse counts do not see which of them is there.
+    # Side by side: a canary and its replacement are as near as possible, so coarse counts do not tell them apart.
     return (domain.table(rows), None) if drops else (domain.table(rows[::2]), domain.table(rows[1::2]))
 
 

@@ -11,13 +11,13 @@ from scipy.special import expit
 from skdpsynth.auditing._bounds import lower_epsilon
 from skdpsynth.auditing._likelihood import RATIO
 
-_CUTS = 24  # thresholds that are tried: of more, rare events win by chance
-_RARE = 200  # runs, as far out as others are tried where there are many
-_STRICTER = 0.01  # alpha by which they are compared, over that of the bound, for the same reason
-_SINGLE = 8  # numbers of a run that are tried by themselves
+_CUTS = 24  # thresholds to try: with more of them, rare events win by chance
+_RARE = 200  # runs beyond the outermost threshold
+_STRICTER = 0.01  # factor on alpha when thresholds are compared, for the same reason
+_SINGLE = 8  # numbers of a run to try as scores by themselves
 _CLEAR = 4.0  # standard errors by which the mean of a number must differ
 _ODD = 4.0  # standard errors, and guesses, by which likelihood ratios may be off
-_MARGIN = 1.1  # by which a later score must promise more
+_MARGIN = 1.1  # factor by which a later score must promise more
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Score:
     weights: np.ndarray  # (n_places,)
 
     def of(self, vectors: np.ndarray) -> np.ndarray:
-        X = np.clip(vectors[:, self.places], -_FAR, _FAR)  # -inf stands for what is missing
+        X = np.clip(vectors[:, self.places], -_FAR, _FAR)  # -inf stands for a missing number
         if self.centers is not None:
             X = np.abs(X - self.centers[0]) - np.abs(X - self.centers[1])
         return X @ self.weights
@@ -71,7 +71,7 @@ def learn_rule(vectors: np.ndarray, bits: np.ndarray, names: list[str], n_runs: 
     for score in _scores(vectors[learning], bits[learning], names):
         chosen = np.ones(len(bits), dtype=bool) if len(score.places) == 1 else ~learning  # a single number has nothing to learn
         epsilon, thresholds, share, middle = _best_thresholds(score, vectors[chosen], bits[chosen], n_runs, delta, alpha)
-        # The first score is the best there is, if the law of the noise is what the ledger says; by chance others often seem a bit better.
+        # The first score is optimal if the noise is as in the ledger; by chance others often seem slightly better.
         if by_epsilon[1] is None or epsilon > _MARGIN * by_epsilon[0]:
             by_epsilon = epsilon, (score, *thresholds)
         if by_share[1] is None or share - 0.5 > _MARGIN * (by_share[0] - 0.5):
@@ -109,7 +109,7 @@ def _best_thresholds(
     scores = score.of(vectors)
     cuts = np.unique(np.quantile(scores, _threshold_quantiles(len(scores)), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
-    right = expit(scores)  # how likely a guess is right, nearer than counts tell it and for any number of runs, if this is such a ratio
+    right = expit(scores)  # probability that a guess is right: if the score is the ratio, more precise than counts, for any number of runs
     if score.words != RATIO or not _is_calibrated(right, bits, at_least, at_most):
         right, n_runs, alpha = bits.astype(float), len(bits), _STRICTER * alpha
     weight = n_runs / len(bits)

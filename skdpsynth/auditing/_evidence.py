@@ -12,6 +12,7 @@ from skdpsynth.auditing._attacks import SYNTHETIC, Space, Tables, attributes, cl
 from skdpsynth.auditing._audit import check_confidence
 from skdpsynth.auditing._gaps import Gap
 
+_NUMBERS = ("train", "holdout", "difference", "low", "high", "n_train", "n_holdout", "is_found")
 WARNING = "Not private: made from real rows, so keep it as secret as them."
 NO_PROOF = (
     "This proves nothing about privacy: other attacks may find more. What protects people from all attacks is epsilon, as a ledger "
@@ -146,21 +147,7 @@ class PrivacyEvidence:
         """Return all numbers as a list of dicts: the rows of `to_frame`, without pandas."""
         lines = [(name, None, gap) for name, gap in self.gaps.items()]
         lines += [("attributes", column, gap) for column, gap in self.by_column.items()]
-        return [
-            {
-                "measure": name,
-                "column": column,
-                "train": gap.train,
-                "holdout": gap.holdout,
-                "difference": gap.difference,
-                "low": gap.low,
-                "high": gap.high,
-                "n_train": gap.n_train,
-                "n_holdout": gap.n_holdout,
-                "is_found": gap.is_found,
-            }
-            for name, column, gap in lines
-        ]
+        return [{"measure": name, "column": column, **{key: getattr(gap, key) for key in _NUMBERS}} for name, column, gap in lines]
 
     def to_frame(self) -> Any:
         """Return all numbers as a data frame of pandas.

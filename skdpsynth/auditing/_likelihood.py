@@ -32,7 +32,7 @@ class Likelihood:
             if key in self.values and key in self.other_values:
                 first, other = (minus_log_likelihoods(draw.answer[None], each[key], draw) for each in (self.values, self.other_values))
                 ratio += float(first[0]) - float(other[0])
-        return round(ratio, 6)  # where it is as large as it can be, rounding must not tell runs apart
+        return round(ratio, 6)  # rounding errors must not tell runs with the largest ratio apart
 
 
 def _by_key(draws: list[Draw]) -> dict[tuple, Draw]:

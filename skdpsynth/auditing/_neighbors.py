@@ -17,7 +17,7 @@ from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import column_names, eager_frame
 from skdpsynth.testing import NoiseLoss, pair_loss
 
-_REPEATS = 3  # fits of a pair, where later releases depend on earlier noise
+_REPEATS = 3  # fits of a pair if later releases depend on earlier noise
 
 
 def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:

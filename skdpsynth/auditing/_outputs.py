@@ -17,9 +17,9 @@ from skdpsynth.testing import Draw, StopRun, watch_releases
 
 _MOST = 1024  # numbers of a run that a rule may look at
 _DEEPEST = 4
-_SOME_ROWS = 20  # of a sampler that must be told how many
-_TRIED = 5  # runs: what is released may depend on what was released before
-_IGNORED_ATTRIBUTES = {"accountant_", "accountant", "random_state"}  # what was spent is public, and big
+_SOME_ROWS = 20  # from a sampler that needs a number of rows
+_TRIED = 5  # runs, because releases may depend on earlier ones
+_IGNORED_ATTRIBUTES = {"accountant_", "accountant", "random_state"}  # expenses are public, and large
 
 
 def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | None = None) -> tuple[Any, list[Draw]]:
@@ -69,7 +69,7 @@ def _sample(outcome: Any) -> Any:
 
 
 def _visible_attributes(estimator: Any) -> dict[str, Any]:
-    is_stream = hasattr(estimator, "partial_fit")  # whose open block is as secret as the data
+    is_stream = hasattr(estimator, "partial_fit")  # its open block is as secret as the data
     return {
         name: value
         for name, value in vars(estimator).items()

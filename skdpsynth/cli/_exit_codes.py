@@ -19,7 +19,7 @@ _AGAIN = 1.0  # seconds
 _TERMINATION_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # SIGHUP: the terminal closes
 _INTERRUPTED = "Interrupted; no half-written file is left."
 _TERMINATED = "Terminated; no half-written file is left."
-_EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)  # what rooms raise in a sentence of their own
+_EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)  # types of errors whose text is written for users
 
 
 class Terminated(BaseException):
@@ -40,7 +40,7 @@ def run_command(command: Callable[[], Any]) -> int:
             return _print_and_return(_INTERRUPTED, INTERRUPTED)
         except Terminated as error:
             return _print_and_return(_TERMINATED, 128 + int(error.args[0]))
-        except SystemExit as error:  # click's, for a pipe that nobody reads any more; what it has told goes nowhere
+        except SystemExit as error:  # raised by click for a broken pipe; its output is lost
             return BROKEN_PIPE if error.code == 1 else int(error.code or 0)
         except Exception as error:
             if signalled := _signal_exit_code(error):
@@ -81,7 +81,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, MemoryError) and not str(error):
         return "There is not enough memory for this; give fewer columns, or a machine with more."
     if isinstance(error, _EXPECTED_ERRORS) and str(error):
-        return re.sub(r"^(X|frame)(?= )", "INPUT", _line(str(error)))  # what the functions call the table
+        return re.sub(r"^(X|frame)(?= )", "INPUT", _line(str(error)))  # names of the table in Python
     return f"Something unforeseen went wrong ({type(error).__name__}); set SKDPSYNTH_TRACEBACK=1 to see where, and report it."
 
 
@@ -116,7 +116,7 @@ def _handle_termination() -> Iterator[None]:
         if not _is_ending(sys.exc_info()[1]):
             raise Terminated(number)
 
-    if threading.current_thread() is not threading.main_thread():  # whoever runs it there sees to signals
+    if threading.current_thread() is not threading.main_thread():  # the caller handles signals
         yield
         return
     before = {number: signal.getsignal(number) for number in _TERMINATION_SIGNALS}
@@ -129,7 +129,7 @@ def _handle_termination() -> Iterator[None]:
         over = True
         for timer in again:
             timer.cancel()
-            timer.join()  # or what it sends would come when nobody looks out for it
+            timer.join()  # or its signal would come when no handler is set
         for number, handler in changed.items():
             signal.signal(number, handler)
 
@@ -157,6 +157,6 @@ def _one_line_warnings() -> Iterator[None]:
         click.echo(f"Warning: {_line(str(message))}", err=True)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning, append=True)  # whatever was said before in this process
+        warnings.simplefilter("always", UserWarning, append=True)  # repeated warnings, too
         warnings.showwarning = show
         yield

@@ -17,7 +17,7 @@ from skdpsynth.cli._output import Refusal
 
 STREAM = "-"
 _TABLES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
-_PACKED = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}  # what such files begin with
+_PACKED = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}  # first bytes of such files
 
 
 class Outputs:
@@ -54,7 +54,7 @@ class Outputs:
         if path != STREAM:
             from skdpsynth.frames import check_output_path
 
-            check_output_path(path, "-o")  # whether what writes it is installed
+            check_output_path(path, "-o")  # raises if its writer is not installed
 
 
 def write_text(path: str | None, text: str) -> None:

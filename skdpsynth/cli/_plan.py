@@ -48,21 +48,12 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
 def _plan_record(expected: Any) -> dict[str, Any]:
     names = [measure.name for measure in expected.measures]
     points = [
-        {
-            **{"epsilon": point.epsilon, "delta": point.delta, "unit_rows": point.unit_rows, "too_few_rows": point.is_small},
-            "error": _numbers(names, point.mean),
-            "spread": _numbers(names, point.spread),
-        }
+        {"epsilon": point.epsilon, "delta": point.delta, "unit_rows": point.unit_rows, "too_few_rows": point.is_small}
+        | {"error": _numbers(names, point.mean), "spread": _numbers(names, point.spread)}
         for point in expected.points
     ]
-    references = {"no_privacy": _numbers(names, expected.no_privacy), "no_data": _numbers(names, expected.no_data)}
-    return {
-        "estimator": expected.estimator,
-        "rows": expected.n_samples,
-        "neighboring": expected.neighboring,
-        "budgets": points,
-        **references,
-    }
+    record = {"estimator": expected.estimator, "rows": expected.n_samples, "neighboring": expected.neighboring, "budgets": points}
+    return record | {"no_privacy": _numbers(names, expected.no_privacy), "no_data": _numbers(names, expected.no_data)}
 
 
 def _numbers(names: list[str], values: Any) -> dict[str, float | None]:

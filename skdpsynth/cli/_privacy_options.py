@@ -71,7 +71,7 @@ def report_charges(accountant: Any, path: str | None, voice: Voice) -> Iterator[
     try:
         yield
     except BaseException as error:
-        # A run that was refused was charged nothing: what is gone went to another.
+        # A refused run was charged nothing: others spent the difference.
         if accountant is not None and accountant.spent > before and not isinstance(error, BudgetExceededError):
             click.echo(
                 f"The budget {path} was charged before the run broke, and stays so: spent epsilon {float(before):g} before, "

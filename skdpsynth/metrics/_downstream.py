@@ -131,7 +131,7 @@ def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
 
 
 def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> Table:
-    # Where schema allows none, a missing cell would count as the midpoint or the first level; as a target it has to stand out.
+    # If the schema allows no missing cells, one would count as the midpoint or the first level; as a target it must stand out.
     schema_of_rows = Schema({**schema, target: as_nullable(schema[target])})
     return split_target(columns_in(X, schema_of_rows, name).collected(), target, schema_of_rows.coded, schema[target].coded, name)
 

@@ -14,7 +14,7 @@ from skdpsynth.metrics._contingency import contingency_tables
 from skdpsynth.metrics._quantiles import quantile_bins
 from skdpsynth.metrics._tables import columns_in
 
-_MOST_SETS = 100_000  # of columns: their mean is that of all to within .2 % of how far they spread, at one standard error
+_MOST_SETS = 100_000  # of columns: the standard error of their mean is .2 % of their deviation
 _PARTS = 12  # of a column of numbers: as in the measurements of the documentation
 
 

@@ -23,7 +23,7 @@ _MOST_ROWS = 50_000  # of each table: a share is then within 0.005, and thirty c
 _MOST_PAIRS = 1000
 _TRANSPORT_ROWS = 1000
 _MODEL_ROWS = 10_000
-_BROKEN = {  # what `Schema.check` finds of rows -> how the report names it
+_BROKEN = {  # finding of `Schema.check` -> its name in the report
     "clipped": "out of bounds",
     "unknown levels": "unknown level",
     "near miss": "unknown level",

@@ -52,7 +52,7 @@ def _ranks(n: int, n_parts: int) -> np.ndarray:
 
 def _cuts(quantiles: np.ndarray) -> np.ndarray:
     cuts, times = np.unique(quantiles, return_counts=True)
-    # A value that is two quantiles, with about a part of the rows or more, is cut off from below too: no more cuts than before.
+    # A value that is two quantiles, hence about a part of the rows or more, gets a cut below, too: the number of cuts does not grow.
     return np.sort(np.concatenate([cuts, np.nextafter(cuts[times > 1], -np.inf)]))
 
 

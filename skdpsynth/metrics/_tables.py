@@ -13,7 +13,7 @@ from skdpsynth.tables import ReadNumbers, open_columns
 
 NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 _SCHEMA_INSTEAD = "give a schema, which says what its columns hold"
-MOST_READ = 1 << 25  # cells of a table that is read into memory, 256 MiB; of more, chunks are read again and again
+MOST_READ = 1 << 25  # cells of a table that is read into memory, 256 MiB; larger ones are read repeatedly in chunks
 
 
 @dataclass(frozen=True)

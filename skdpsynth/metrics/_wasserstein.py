@@ -76,7 +76,7 @@ def _transport(cost: np.ndarray) -> float:
         from ot import emd2
     except ImportError:
         return _assignment(cost)
-    # POT warns too where the log says that something went wrong: then this raises.
+    # POT also warns of an error in the log: then this raises.
     n, m = cost.shape
     value, log = emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=_ITERATIONS, log=True)
     if log["warning"]:

@@ -25,7 +25,7 @@ from skdpsynth.model_selection._plan_result import Point, SpendingPlan
 from skdpsynth.model_selection._plan_setting import Setting, make_setting
 from skdpsynth.privacy import check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
 
-_LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes follow from no more
+_LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes do not depend on larger ones
 _SEEDS = 2**32
 _MOST_BUDGETS = 1000  # one fit each, and one for each repeat: the first table is always finished
 

@@ -44,7 +44,7 @@ def _make_setting(estimator: Any, bounds: Any, schema: Any, n_features: Any, pri
     if "accountant" in params:
         fitted.set_params(accountant=None)
     if "max_rows_per_unit" in params:
-        # A simulated row is a unit of its own; what several rows of one cost is in the loss (`unit_rows`).
+        # A simulated row is a unit of its own; the cost of several rows is in the loss (`unit_rows`).
         fitted.set_params(max_rows_per_unit=1)
     if params.get("partition") is not None and words != _TABLE:
         raise ValueError("prior must be a public table for an estimator with a partition of its own, because its rows lie in no bounds.")

@@ -19,8 +19,8 @@ from skdpsynth.statistics import RowCount
 from skdpsynth.tables import encode
 
 SCORINGS = ("auto", "sliced_wasserstein", "marginals", "captured_variance")
-_CHOICE, _SCORES = 1, 1  # parts of what may be asked of held-out rows: for the choice, and for scores that are shown
-_COUNT = Fraction(1, 20)  # of it, before, for their number where that is private
+_CHOICE, _SCORES = 1, 1  # shares of the budget of held-out rows for the choice and for the shown scores
+_COUNT = Fraction(1, 20)  # share of it for their number, if that is private
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _runs(
                 facts.warn(f"{describe_candidate(params[place])} is refused, so the search goes on without it: {error}", FitFailedWarning)
                 continue
             loss = PrivacyLoss(training.epsilon, training.delta if plans[0].spends_delta else 0)
-            told = asked[-1].told if final and facts.n_samples is not None else ()  # else it would speak of a made-up number of rows
+            told = asked[-1].told if final and facts.n_samples is not None else ()  # otherwise it would mention a made-up number of rows
             runs.append(Run(place, loss, told, final is not None and plans[-1].spends_delta))
             doubts.append(any(category is SmallSampleWarning for _, category in asked[0].told))
         if len(runs) == len(places):

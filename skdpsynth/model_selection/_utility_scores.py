@@ -16,10 +16,10 @@ import numpy as np
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.domain import Box
 
-N_POINTS = 1 << 14  # that a model draws to be compared
+N_POINTS = 1 << 14  # points that a model draws for comparison
 _DIRECTIONS = 64
 _GRID = 1 << 10  # cells along a direction
-_REACH = 0.75  # of the length of a direction, on either side of the middle: a row beyond counts as if it were there
+_REACH = 0.75  # of the length of a direction, on either side of the middle: rows beyond are clipped
 _STEPS, _SUMMANDS = 16, 4  # sums of uniform numbers: nearly as uniform on the sphere as normal ones, and whole
 _PARTS = 8  # of a column, where pairs of columns are counted
 _MOST_PAIRS = 300

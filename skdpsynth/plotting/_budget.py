@@ -149,7 +149,7 @@ class BudgetDisplay(Display):
 
     def _draw_rest(self, ax: Any, place: int) -> None:
         rest = max(self.epsilon - self.spent, 0.0)
-        is_nothing = rest < 1e-5 * self.epsilon  # of which conversions to epsilon leave a little
+        is_nothing = rest < 1e-5 * self.epsilon  # conversions to epsilon leave a small rest
         if not is_nothing:
             ax.barh(place, rest, left=self.spent, height=0.6, color=PALE, edgecolor="0.6", linewidth=0.6)
         is_narrow = rest < 0.08 * self.epsilon

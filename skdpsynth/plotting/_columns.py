@@ -155,7 +155,7 @@ def _draw_levels(ax: Any, column: Column, with_real: bool) -> None:
 def draw_joint(ax: Any, across: Column, up: Column, joint: np.ndarray, names_x: bool, names_y: bool, is_real: bool) -> None:
     """Draw shares of pairs of parts as shades; `joint` is indexed by the parts of `across`, then of `up`."""
     ax.set_facecolor("white")
-    # Square roots, so that what is rare is seen beside what is frequent.
+    # Square roots make rare pairs visible beside frequent ones.
     x, y = _plain(_ends(across)), _plain(_ends(up))
     ax.pcolormesh(x, y, np.sqrt(joint.T), cmap="Greys" if is_real else POSITIVE, vmin=0, rasterized=True)
     for axis, column, is_named in (("x", across, names_x), ("y", up, names_y)):

@@ -19,7 +19,7 @@ REAL = "0.45"
 QUIET = "0.35"  # of references and remarks
 PALE = "0.9"
 WARNING = "#a4262c"
-SIGNED = "RdBu_r"  # of what may be negative: white at 0
+SIGNED = "RdBu_r"  # for values that may be negative: white at 0
 POSITIVE = "Blues"
 NOT_PRIVATE = "Not private: made from real rows"
 

@@ -10,10 +10,10 @@ from skdpsynth._validation import check_attributes, check_choice, short_repr
 from skdpsynth.measures import BinaryPartition, Lattice
 from skdpsynth.plotting._display import POSITIVE, SECOND, SIGNED, SYNTHETIC, Display, headline, panels, shorten, tidy
 
-_MOST_DRAWN = 1500  # cells that are drawn one by one; of more, a grid
+_MOST_DRAWN = 1500  # cells to draw one by one; more are drawn as a grid
 _MOST_EDGED = 400
 _MOST_WHOLE = 2000  # whole numbers that have a step each
-_MOST_VECTORS = 100  # shapes; more are pixels, or a file of SVG would grow with them
+_MOST_VECTORS = 100  # shapes; more become pixels, so that SVG files stay small
 _AT_ONCE = 1 << 14  # cells
 _LARGEST = 160.0  # area of an atom, in points squared
 
@@ -266,7 +266,7 @@ def _feature_places(features: Any, names: list[Any]) -> list[int]:
 
 def cell_corners(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """Return lower and upper corners, each (n_cells, n_features), of cells that are boxes; None for points."""
-    partition = getattr(partition, "partition", partition)  # a caller's own is guarded
+    partition = getattr(partition, "partition", partition)  # a partition of the caller's is wrapped
     if isinstance(partition, Lattice):
         low = partition.box.low + partition.coordinates[cells] * partition.sides
         return low, low + partition.sides

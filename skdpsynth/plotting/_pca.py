@@ -212,7 +212,7 @@ class PrivatePCADisplay(Display):
             place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "fontsize": 8}
             one.annotate(_REFERENCE, (0.99, 1), (0, 3), **place)
             one.set_ylim(0.999, 1)
-        # From 0, or, where all is near 1, closer: these are no bars.
+        # Start at 0, or closer if all values are near 1: these are no bars.
         low = 0.0 if self.captured.min() < 0.5 else 1 - 1.5 * (1 - self.captured.min()) - 1e-3
         low = min(low, one.get_ylim()[0])
         one.set(ylabel="captured variance / that of PCA\n(not private: of the rows given)", ylim=(low, 1 + 0.12 * (1 - low)))

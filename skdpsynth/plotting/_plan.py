@@ -126,7 +126,7 @@ class PlanDisplay(Display):
         no_data, no_privacy = self.no_data[place], self.no_privacy[place]
         is_beneath = 0 < no_privacy <= low
         told = f"no privacy: {format_number(no_privacy)}, below" if is_beneath else "no privacy"
-        # On a linear scale errors come near to it: its name stands below the line, where there is room.
+        # On a linear scale errors come near to it, so its name stands below the line if there is room.
         has_room = low == 0 and no_privacy > 0.05 * ax.get_ylim()[1]
         _reference(ax, no_data, "--", "no data: a uniform guess", (0.99, "right"), 3)
         _reference(ax, low if is_beneath else no_privacy, ":", told, (0.01, "left"), -3 if has_room else 3)

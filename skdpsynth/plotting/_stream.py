@@ -10,7 +10,7 @@ from skdpsynth._arrays import as_numeric_array
 from skdpsynth._validation import check_attributes, check_choice, short_repr
 from skdpsynth.plotting._display import COLORS, PALE, SYNTHETIC, Display, draw_mean_and_range, headline, panels, shorten, tidy
 
-_ROWS = 2000  # synthetic rows of a block, of which quantiles are taken
+_ROWS = 2000  # synthetic rows of a block for its quantiles
 _LEVELS = (0.1, 0.5, 0.9)
 
 

@@ -14,7 +14,7 @@ from skdpsynth.plotting._columns import coded, draw_joint, draw_marginal, read_c
 from skdpsynth.plotting._display import SIGNED, Display, headline, panels, shorten
 
 _PAIRED = 4  # columns of a picture of pairs
-_ASSOCIATION_ROWS = 20_000  # of which associations are computed, by a fixed public seed
+_ASSOCIATION_ROWS = 20_000  # rows for associations, drawn with a fixed public seed
 _SEED = 14
 _A_ROW = 4  # panels of marginals
 _MOST_LEVELS = 1000  # of a column whose schema is inferred

@@ -13,7 +13,7 @@ from skdpsynth.report._facts import CardFacts
 from skdpsynth.report._wording import describe_composition, describe_mechanisms, describe_relation, describe_unit, describe_unknown_charges
 
 COVERED, PARTLY, NOT_COVERED = "covered", "partly", "not covered"
-_LARGE = 20.0  # epsilons above promise little: the fit warns from there on
+_LARGE = 20.0  # larger epsilons promise little, and a fit warns of them
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from skdpsynth.report._promise import Promise
 SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
 _MOST_LEVELS = 12
 _MOST_COLUMNS = 200
-_SEED = 0  # of the sample, which is post-processing: the same card twice is the same pictures
+_SEED = 0  # of the sample, which is post-processing: equal cards have equal pictures
 _PRIVACY_PARAMETERS = {"epsilon", "delta", "neighboring", "max_rows_per_unit", "accountant", "bounds", "schema", "random_state"}
 _DISTANCE = (
     "Proved: on average over the noise, the data and as many synthetic rows are at most this far apart in the 1-Wasserstein distance. That "
@@ -118,7 +118,7 @@ def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None
     # A stream with its own account may spend more later; a shared account was charged all of it at the start.
     in_full = is_stream and (accountant is None or model.accountant_._account is None)
     promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
-    winner = getattr(model, "best_estimator_", model)  # of a private search, whose own account holds all that it cost
+    winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
     schema = getattr(winner, "schema_", None)
     columns = tuple(_columns(winner, schema))
     return CardFacts(

@@ -16,7 +16,7 @@ _ALLOWED_TAGS = {"svg", "g", "defs", "style", "path", "use", "text", "tspan", "i
 _ALLOWED_TAGS |= {"rect", "circle", "line", "polygon", "polyline"}
 _WHOLE = ("Pairs of columns", "Budget")
 _MOST_PICTURED = 20  # columns: each picture is some 10 kB
-_MOST_ASSOCIATED = 40  # of more columns the cells are too small to see
+_MOST_ASSOCIATED = 40  # with more columns the cells are too small to see
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def inline_svg(svg: str, number: int, label: str) -> str:
     root, prefix = ElementTree.fromstring(svg), f"p{number}-"  # comments are dropped
     for element in list(root.iter()):
         for child in list(element):
-            if child.tag.removeprefix(f"{{{_SVG}}}") not in _ALLOWED_TAGS:  # metadata; and no script, whatever draws
+            if child.tag.removeprefix(f"{{{_SVG}}}") not in _ALLOWED_TAGS:  # drop metadata and any script
                 element.remove(child)
         for name, value in element.attrib.items():
             element.set(name, _prefix_names(name, value, prefix))

@@ -74,7 +74,7 @@ class Promise:
     @classmethod
     def of(cls, accountant: PrivacyAccountant, *, in_full: bool = False) -> "Promise":
         """Read an account; `in_full` promises the whole budget of a stream that continues."""
-        record = accountant.record()  # of one moment, whoever charges meanwhile
+        record = accountant.record()  # a snapshot, in case of charges meanwhile
         entries = [entry for entry, _ in record.lines()]
         lines = tuple(islice(_lines(record), MOST_LINES))
         noisy = [entry for entry in entries if entry.noise is not None]
@@ -126,7 +126,7 @@ def _lines(record: PrivacyAccountant) -> Iterator[LedgerLine]:
             loss=str(entry.loss),
             epsilon=epsilon,
             delta=delta,
-            noise=entry.describe(),  # that of a part stands in its own line
+            noise=entry.describe(),  # noise of parts stands in their own lines
             sensitivity=None if entry.sensitivity is None else _describe_sensitivity(entry),
             n_values=entry.n_values,
             randomness=entry.randomness,

@@ -6,7 +6,7 @@ from fractions import Fraction
 from skdpsynth.privacy import LONE_ROW
 from skdpsynth.report._promise import Promise, round_up
 
-_LARGEST = 15.0  # beyond it e to the power of epsilon is no number that anybody can imagine
+_LARGEST = 15.0  # larger epsilons make e^epsilon unimaginable
 
 
 def describe_unit(promise: Promise) -> str:

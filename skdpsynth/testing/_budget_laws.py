@@ -168,10 +168,10 @@ def check_a_fit_does_not_fail_after_its_charge(estimator: Any) -> None:
 @law()
 def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
     """Epsilons from 1e4 to infinity take at most ten times a fit at 100 and half a second, or are refused before the charge."""
-    # Models are trained for longer where noise is small, so that epsilon=1 would be no measure.
+    # Training takes longer with little noise, so a fit at epsilon=1 is no yardstick.
     usual = min(_seconds(estimator, epsilon=100.0) for _ in range(2))
     for epsilon in (1e4, 1e8, 1e15, math.inf):
-        tries = (_seconds(estimator, epsilon=epsilon) for _ in range(3))  # other work beside takes time of the processor too
+        tries = (_seconds(estimator, epsilon=epsilon) for _ in range(3))  # other processes take processor time, too
         require(
             any(taken <= 10 * usual + 0.5 for taken in tries), f"epsilon={epsilon:g} took more than 10 * {usual:.3f} + 0.5 s three times"
         )
@@ -331,7 +331,7 @@ def check_answer_losses(answers: list[Draw], others: list[Draw], accountant: Pri
     for first, second in zip(answers, others, strict=True):
         lost = pair_loss(first, second)
         if first.shared:
-            # Answers that share noise lose less together than their sum; the ledger states the change of what they are made of.
+            # Answers that share noise lose less together than their sum; the ledger states the sensitivity of their parts.
             require(is_covered(lost, whole), f"{first.name!r} alone lost {_text(lost)} of a budget of {whole}")
             continue
         charged = first.loss if isinstance(first.loss, PrivacyLoss) or first.loss is None else PrivacyLoss(epsilon=first.loss)

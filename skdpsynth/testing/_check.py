@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from skdpsynth.privacy import PrivacyAccountant
 
-SECRET = "31415"  # stands in cells that no message may quote
+SECRET = "31415"  # in cells that no message may quote
 LONGEST = 400  # characters of a message
 LAWS: list[Callable[[Any], None]] = []
 
@@ -165,5 +165,5 @@ def record_warnings() -> Iterator[list[warnings.WarningMessage]]:
     """Record all warnings, also repeated ones."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", "invalid escape sequence")  # by Python, of a package that is compiled now
+        warnings.filterwarnings("ignore", "invalid escape sequence")  # raised by Python when it compiles another package
         yield caught

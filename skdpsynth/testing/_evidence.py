@@ -300,7 +300,7 @@ def _short(value: Any) -> str:
 _LOSSES = ({"epsilon", "delta"}, {"rho", "gaussian"})
 _WORDS, _SCALES = ("kind", "scoring"), ("segment_scale", "total_scale")
 _MAY_BE_ZERO = ("tables", "coordinate", "mean_weight", "pairs")
-_MOST = {"steps": 20_000, "bits": 62}  # else its column would fill the memory
+_MOST = {"steps": 20_000, "bits": 62}  # so that its column fits in memory
 
 
 def find_format_errors(release: dict[str, Any], lines: dict[Any, dict[str, Any]]) -> Iterator[str]:

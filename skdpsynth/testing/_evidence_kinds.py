@@ -78,7 +78,7 @@ def brute_force_sensitivity(name: str, facts: Facts, relation: str, n_rows: int)
     for shared in [(), *((row,) for row in rows if crowd < 20_000)]:
         tables = [tuple(kind.values((*shared, *own), facts, relation)) for own in product(rows, repeat=n_rows)]
         bare = tuple(kind.values(shared, facts, relation))
-        is_replaced = relation == REPLACE_ONE and not name.endswith("_over_time")  # of a stream, all that an event does is its change
+        is_replaced = relation == REPLACE_ONE and not name.endswith("_over_time")  # an event of a stream only comes or goes
         pairs = combinations(tables, 2) if is_replaced else ((bare, table) for table in tables)
         for first, second in pairs:
             for a, b in zip(first, second, strict=True):
@@ -96,7 +96,7 @@ def _update_largest(most: Norms, moved: list[int], is_matrix: bool) -> None:
         most[norm] = max(most[norm], value)
 
 
-# Kinds: first what they count, then how far a row moves that.
+# Kinds: first their values, then their sensitivities.
 
 
 def _units(n_tables: Any, relation: str) -> Norms:
@@ -273,7 +273,7 @@ def _pair(sizes: tuple[int, ...], classes: int = 1) -> Facts:
     return {"sizes": sizes, "pairs": (), "classes": classes, "multipliers": tuple(cells.items())}
 
 
-# Streams: an event is at one time, and what it changes is the column of that time. All its neighbors differ in one event.
+# Streams: an event is at one time and moves the column of that time. Neighbors differ in one event.
 
 
 def _blocks(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:

@@ -15,10 +15,10 @@ NORM_OF = {
     "PermuteAndFlip": "sup",
     "ExponentialMechanism": "sup",
 }
-CHOICES = dict.fromkeys(("PermuteAndFlip", "ExponentialMechanism"), ("utilities", "dependences"))  # and of what one may choose
+CHOICES = dict.fromkeys(("PermuteAndFlip", "ExponentialMechanism"), ("utilities", "dependences"))  # kinds to choose from
 ROUNDED = Fraction(5, 3)  # of the variance: discrete Gaussian noise is the rounding of continuous noise of so much less
 _DIGITS = 60
-_SLACK = Fraction(1, 10**12)  # of an epsilon that is converted, which is rounded up to 15 decimals and has 2e-13 for the rounding above
+_SLACK = Fraction(1, 10**12)  # of a converted epsilon, which is rounded up to 15 decimals, with 2e-13 for the rounding above
 _STEP = Fraction(1, 2**20)  # Gaussian scales are rounded up to it
 _LEAST = Fraction(1, 100)  # of all scales
 _MOST_SUMS = 20_000
@@ -113,7 +113,7 @@ class Sums:
     delta: Fraction = Fraction(0)
     rho: Any = Fraction(0)
     gaussian: bool = True
-    in_rho: Any = Fraction(0)  # what those in epsilon are in rho of zCDP
+    in_rho: Any = Fraction(0)  # rho of zCDP of the losses in epsilon
     in_gaussian: Any = Fraction(0)  # ... and of Gaussian noise
 
     @classmethod

@@ -70,7 +70,7 @@ def check_seeded_fits_are_equal_and_say_so(estimator: Any) -> None:
 
 
 _SHAPES = ((9, 1), (600, 3), (9, 6))  # of more tables
-_MANY = 5_000  # rows: what the few of other laws never reach, because it is clamped or left out, is told apart in so many
+_MANY = 5_000  # rows: with the few of other laws, some differences are clamped or omitted
 _TICKS = 4
 
 
@@ -116,7 +116,7 @@ def _check_same_outputs(unfitted: Any, table: np.ndarray, others: list[np.ndarra
         except ValueError:
             if table.shape[1] == _COLUMNS:
                 raise
-            return  # so many columns are refused: by a parameter of its own
+            return  # a parameter of the estimator refuses so many columns
         door.replay(door.take())
         for other in others:
             require_equal(

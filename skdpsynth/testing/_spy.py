@@ -96,7 +96,7 @@ def fixed_bits(seed: int = 0) -> Iterator[None]:
             _MINE.bits = before
 
 
-_MINE = threading.local()  # the doors of this thread, the last opened at the end, and the generator of its fixed bits
+_MINE = threading.local()  # the spies of this thread, the latest last, and the generator of its fixed bits
 
 
 def _spies() -> list[Spy]:
