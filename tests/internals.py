@@ -24,14 +24,10 @@ _doc_links: TOP_LEVEL_CLASSES API_URL doc_url public_name
 _locks: lock_of
 _version: __version__
 _atomic_write: PendingFile output_path atomic_write
-auditing._attacks: HOLDOUT SYNTHETIC Space TRAIN Tables
-auditing._attacks: attributes closest_record find_copies membership
-auditing._bounds: lower_epsilon lower_mu lower_share
-auditing._bounds: is_refuted lower_epsilon_of_one_run lower_mu_of_one_run
+auditing._attacks: HOLDOUT SYNTHETIC Space TRAIN Tables attributes closest_record find_copies membership gap_of_means gap_of_shares
+auditing._bounds: lower_epsilon lower_mu lower_share is_refuted lower_epsilon_of_one_run lower_mu_of_one_run
 auditing._audit_counters: CountingMechanism
-auditing._gaps: gap_of_means gap_of_shares
-auditing._likelihood: RATIO independent_draws
-auditing._likelihood: minus_log_density
+auditing._likelihood: RATIO independent_draws minus_log_density
 auditing._neighbors: check_neighbors
 auditing._outputs: Layout visible_numbers run
 auditing._audit_noise: NoiseAudit

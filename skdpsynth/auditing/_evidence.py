@@ -8,9 +8,8 @@ import numpy as np
 
 from skdpsynth._text import join_words
 from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.auditing._attacks import SYNTHETIC, Space, Tables, attributes, closest_record, find_copies, membership, secret_places
+from skdpsynth.auditing._attacks import SYNTHETIC, Gap, Space, Tables, attributes, closest_record, find_copies, membership, secret_places
 from skdpsynth.auditing._audit import check_confidence
-from skdpsynth.auditing._gaps import Gap
 
 _NUMBERS = ("train", "holdout", "difference", "low", "high", "n_train", "n_holdout", "is_found")
 WARNING = "Not private: made from real rows, so keep it as secret as them."
