@@ -200,7 +200,7 @@ EQUIVALENT: dict[str, str] = {
     "fitting/_facts.py::1024": "the largest epsilon that sizes follow",
     "fitting/_facts.py:Facts.usual_delta": "a delta that a warning proposes",
     "synthesis/_latent_planning.py:plan:facts.usual_delta": "a delta that a warning proposes",
-    "fitting/_fit.py:_made_up:facts.unlisted": "places of columns",
+    "fitting/_fit.py:_placeholder_facts:facts.unlisted": "places of columns",
     "statistics/_interactions.py:Interactions.over": "multipliers, of which any serve: the change is derived of those that are taken",
     "synthesis/_latent_differences.py:can_tell": "by public numbers, whether a step is bought; what is bought is planned anew",
     "synthesis/_latent_planning.py:least_rows": "as can_tell",

@@ -50,9 +50,8 @@ frames._open: open_source
 frames._files: read_ahead
 frames._contribution_bounding: _Choice
 federated._messages: Round
-fitting._private_bounds: noise_threshold buy_bounds occupied_cells
+fitting._private_facts: noise_threshold buy_bounds occupied_cells reserve_budget
 fitting._budget: COUNT_SHARE
-fitting._reserved_budget: reserve_budget
 measures._min_cost_flow: min_cost_flow
 measures._isotonic: _isotonic transport_on_a_line
 measures._placement: _kronecker_steps placement_Numbers=PointNumbers

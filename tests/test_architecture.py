@@ -246,7 +246,7 @@ READ_ROWS = {"total", "total_and_kept", "above"}  # calls that give an exact sta
 MAY_COUNT = {  # file and function that read an exact number of rows, or an exact statistic, and why
     ("fitting/_fit.py", "_open_rows"): "before the plan: the facts say the number only where the relation makes it public",
     ("fitting/_fit.py", "_run"): "asks the door for a noisy number",
-    ("fitting/_private_bounds.py", "buy_bounds"): "how many counts there are, not what they are",
+    ("fitting/_private_facts.py", "buy_bounds"): "how many counts there are, not what they are",
     ("decomposition/_second_moment.py", "summed"): "room in memory",
     ("decomposition/_second_moment.py", "_shrink_ball"): "room in memory",
     ("decomposition/_pca_api.py", "inverse_transform"): "not of the fit",

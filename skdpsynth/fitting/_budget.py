@@ -1,4 +1,4 @@
-"""One fit's hand on the door."""
+"""The budget of one fit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -16,14 +16,14 @@ COUNT_SHARE = Fraction(1, 20)  # of the budget, for the number of rows where it 
 
 
 class Budget:
-    """What a mechanism asks its queries of: every answer is charged, and covered by noise.
+    """The budget of a fit: charges each answer to a query and covers it with noise.
 
     Parameters
     ----------
     accountant : PrivacyAccountant
-        Of this fit.
+        The accountant of this fit.
     rng : RandomBits
-        Where its noise comes from.
+        Stream of random bits for the noise.
     told : list of (str, type), default=None
         Warnings for the caller, issued when the fit is done.
 
@@ -32,13 +32,13 @@ class Budget:
     relation : str
         Which tables are neighbors.
     is_broken : bool
-        Whether a release raised something after it was charged.
+        Whether a release raised an error after it was charged.
 
     See Also
     --------
-    PrivacyAccountant : What it charges.
-    Query : What it answers.
-    skdpsynth.privacy.mechanism : What it answers with.
+    PrivacyAccountant : Charges the losses.
+    Query : Exact values with their sensitivity.
+    skdpsynth.privacy.mechanism : Calibrates the noise.
     """
 
     is_broken = False
@@ -51,19 +51,7 @@ class Budget:
 
     @classmethod
     def opened_late(cls, account: Callable[[], PrivacyAccountant], relation: str, rng: RandomBits, told: list) -> "Budget":
-        """Return a budget whose account is opened, and a shared budget charged, when it is first asked for: at the first answer.
-
-        So rows that cannot be read cost nothing.
-
-        Parameters
-        ----------
-        account : callable
-            It opens the account.
-        relation : str
-            Which tables are neighbors.
-        rng : RandomBits
-        told : list of (str, type)
-        """
+        """Return a budget that opens its account, and charges a shared one, at the first answer: rows that cannot be read cost nothing."""
         budget = object.__new__(cls)
         budget._account, budget.relation, budget.rng, budget.told = account, relation, rng, told
         return budget
@@ -87,9 +75,9 @@ class Budget:
         ----------
         query : Query
         chosen : Mechanism
-            Made for the change of this query.
+            Calibrated to the sensitivity of this query.
         name : str
-            Of the release, for the ledger.
+            Name of the release in the ledger.
 
         Returns
         -------
@@ -104,48 +92,47 @@ class Budget:
             return self.accountant.release(query.values, chosen.noise, rng, name=name, loss=chosen.loss, sensitivity=query.sensitivity)
 
     def discover(self, tables: Sequence[Mapping[Any, int]], chosen: Discovery, name: str) -> list[list[Any]]:
-        """Charge the loss of a discovery, and return which levels enough rows have; their number alone is private before.
+        """Charge the loss of a partition selection, and return the levels that enough rows have.
 
         Parameters
         ----------
         tables : sequence of dict of level to int
-            Counts of the levels that occur.
+            Counts of the levels that occur; only the number of tables is public.
         chosen : Discovery
-            Made for so many tables.
+            Calibrated for this number of tables.
         name : str
-            Of the release, for the ledger.
+            Name of the release in the ledger.
         """
         return self.accountant.release_discovered(tables, chosen, self.rng.child(name), name=name)
 
     def choose(self, utilities: Query, share: PrivacyLoss, name: str) -> int:
-        """Charge a share, and return the number of a candidate that is chosen by exact utilities.
+        """Charge a share, and return the number of a candidate chosen by its exact utility.
 
         Parameters
         ----------
         utilities : Query
-            One of each candidate.
+            One value for each candidate.
         share : PrivacyLoss
         name : str
-            Of the choice, for the ledger.
+            Name of the choice in the ledger.
         """
         return self.accountant.release_choice(utilities.values, utilities.sensitivity, self.rng.child(name), name=name, loss=share)
 
     def part(self, share: PrivacyLoss, name: str, group: str | None = None) -> "Budget":
-        """Charge a share, and return it as a budget of its own, with its own noise.
+        """Charge a share in epsilon, and return it as a budget of its own, with its own noise.
 
         Parameters
         ----------
         share : PrivacyLoss
-            In epsilon.
         name : str
-            What it is for, or, within a group, whose rows it is for.
+            Purpose of the part or, within a group, whose rows it is for.
         group : str, default=None
             Parts of one group hold disjoint rows: together they cost the largest of them.
         """
         return Budget(self.accountant.child(share.epsilon, share.delta, name=name, group=group), self.rng.child(name), self.told)
 
     def number_of_rows(self, count: RowCount, share: PrivacyLoss) -> tuple[int, float]:
-        """Release the private number of rows at a share of the budget; return it (at least 1), and its expected error at most."""
+        """Release the number of rows at a share of the budget; return it (at least 1) and a bound on its expected error."""
         query = count.query(self.relation)
         chosen = mechanism(query.sensitivity, share)
         noisy = self.answer(query, chosen, "number of rows")

@@ -1,7 +1,7 @@
-"""Callbacks of scikit-learn, where it has them: 1.9 and later.
+"""Callbacks of scikit-learn 1.9 and later.
 
-They learn which tasks there are, releases, steps, candidates, whose names and numbers are public; never rows, and no estimator that is half
-fitted. A callback that asks to stop is not heard: what was charged would buy less than was planned.
+They see tasks by public names and numbers (releases, steps, candidates), never rows or a half-fitted estimator. A callback that asks to
+stop is not heard: the budget that was charged would buy less than was planned.
 """
 
 import threading
@@ -23,17 +23,14 @@ def _has_callbacks(estimator: Any) -> bool:
 
 
 class CallbackMixin:
-    """Base of estimators that take callbacks of scikit-learn.
-
-    It is not scikit-learn's own, which would cost the time to import rich wherever that is installed.
-    """
+    """Base of estimators that take callbacks; scikit-learn's own mixin imports rich wherever that is installed."""
 
     @available_if(_has_callbacks)
     def set_callbacks(self, *callbacks: Any) -> Any:
-        """Set callbacks of scikit-learn (1.9 or later) for the fits to come, such as ``sklearn.callback.ProgressBar()``; none: no more.
+        """Set callbacks of scikit-learn (1.9 or later) for later fits, such as ``sklearn.callback.ProgressBar()``; none removes them.
 
-        They are told of tasks by public names and numbers: never of rows, nor of an estimator that is half fitted; and they cannot stop a
-        fit. Files written by `save` do not hold them.
+        They see tasks by public names and numbers, never rows or a half-fitted estimator, and cannot stop a fit. Files written by `save` do
+        not hold them.
 
         Returns
         -------
@@ -45,7 +42,7 @@ class CallbackMixin:
 
 
 def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
-    """Return what `run`, the fit of an estimator, returns; its callbacks, if it has any, watch."""
+    """Run the fit of an estimator while its callbacks, if it has any, watch."""
     if _CALLBACKS not in vars(estimator) and _ROOT not in vars(estimator):
         return run()
     from sklearn.callback import CallbackSupportMixin
@@ -63,7 +60,7 @@ def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
 
 
 def run_with_outer_callbacks(part: Any, name: str, run: Callable[[], Any]) -> Any:
-    """Return what `run`, the fit of a part, returns; callbacks of the whole that want to watch parts do. A part has none of its own."""
+    """Run the fit of an inner estimator, which has no callbacks of its own, under those of the outer one."""
     vars(part).pop(_CALLBACKS, None)
     watcher = current_watcher()
     if watcher is None:
@@ -73,24 +70,13 @@ def run_with_outer_callbacks(part: Any, name: str, run: Callable[[], Any]) -> An
 
 
 class _TaskNotifier:
-    """Tells callbacks of the tasks within a task.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose fit it is.
-    context : sklearn.callback.CallbackContext
-        Of the task.
-    lock : threading.Lock
-        Of the fit: threads may have tasks of their own.
-    """
+    """Notifies callbacks of the tasks within a task; the lock is that of the fit, whose threads may have tasks of their own."""
 
     def __init__(self, estimator: Any, context: Any, lock: Any) -> None:
         self.context, self._estimator, self._lock = context, estimator, lock
 
     @contextmanager
     def task(self, name: str, total: int | None) -> Iterator["_TaskNotifier"]:
-        """Tell of a task while the block runs."""
         with self._lock:
             context = self.context.subcontext(task_name=name, max_subtasks=total)
         context.call_on_fit_task_begin(estimator=self._estimator)
@@ -98,6 +84,5 @@ class _TaskNotifier:
         context.call_on_fit_task_end(estimator=self._estimator)
 
     def step(self) -> None:
-        """Tell of a part of the task that is done."""
         with self.task("step", 0):
             pass

@@ -19,11 +19,23 @@ from skdpsynth.domain import NO_BOUNDS, Schema, has_private, with_placeholder_bo
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting._budget import COUNT_SHARE, Budget
 from skdpsynth.fitting._callbacks import CallbackMixin, run_with_callbacks
-from skdpsynth.fitting._facts import Facts, Plan, check_useful_epsilon
-from skdpsynth.fitting._private_bounds import BOUNDS_SHARE, buy_bounds, warn_of_unseen
-from skdpsynth.fitting._private_levels import without_levels_share
-from skdpsynth.fitting._reserved_budget import loss_kind_of_fit, reserve_budget
-from skdpsynth.fitting._unit import check_rows_per_unit, check_y_is_ignored, identifier_without_unit, privacy_unit
+from skdpsynth.fitting._facts import (
+    Facts,
+    Plan,
+    check_rows_per_unit,
+    check_useful_epsilon,
+    check_y_is_ignored,
+    identifier_without_unit,
+    privacy_unit,
+)
+from skdpsynth.fitting._private_facts import (
+    BOUNDS_SHARE,
+    buy_bounds,
+    loss_kind_of_fit,
+    reserve_budget,
+    warn_of_unseen,
+    without_levels_share,
+)
 from skdpsynth.frames import KEY_OF_CHOICE, Rows, TableKind, bound_contributions, split_units
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
@@ -47,7 +59,7 @@ _CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other f
 
 @dataclass(frozen=True)
 class NestedContext:
-    """What a containing estimator hands to its part: where to charge, noise, and the number of rows where that was bought already."""
+    """Where an inner estimator charges, its noise, and the number of rows if the outer one has bought it."""
 
     budget: Budget
     rng: RandomBits
@@ -58,23 +70,23 @@ class NestedContext:
     rows_per_unit: int = 1
 
     def told(self, facts: Facts) -> Facts:
-        """Return facts of the part with what it is handed."""
+        """Return the facts of the inner estimator with those that the outer one knows."""
         facts = replace(facts, rows_per_unit=self.rows_per_unit)
         return facts if facts.n_samples is not None else replace(facts, n_samples=self.n_samples, count_error=self.count_error)
 
 
 class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
-    """Base of the private estimators: `fit` is written here once, a mechanism fills in `_plan` and `_release_facts`.
+    """Base of the private estimators: `fit` is written here once, a mechanism fills in `_plan` and `_release`.
 
-    The order of a fit: parameters and rows are checked; `_plan` decides by public facts alone, and refuses; warnings that are known by
-    then are issued; `_release_facts` asks its queries of the budget, which is charged when the first is answered, and sets the fitted
-    attributes. It happens on a blank copy of the estimator, whose state replaces that of the estimator in one step at the end: a fit that
-    fails changes nothing, and a refit leaves nothing of the fit before.
+    The order of a fit: parameters and rows are checked; `_plan` decides, or refuses, by public facts alone; warnings known by then are
+    issued; `_release` asks its queries of the budget, which is charged when the first is answered, and sets the fitted attributes. It
+    happens on a blank copy of the estimator, whose state replaces that of the estimator in one step at the end: a fit that fails changes
+    nothing, and a refit leaves nothing of the fit before.
 
     See Also
     --------
     PrivateSynthesizer : Base of those that sample.
-    Budget : What `_release_facts` asks its queries of.
+    Budget : Answers the queries of `_release`.
     skdpsynth.testing.check_synthesizer : The laws that hold for it.
     """
 
@@ -103,10 +115,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
 
     @abstractmethod
     def _release(self, rows: Any, plan: Any, budget: Budget) -> None:
-        """Release what the mechanism releases of the rows, and set the fitted attributes.
+        """Release noisy answers about the rows, and set the fitted attributes.
 
-        How much is spent in epsilon, and how much in rho, must follow from the plan and not from what came out: so the account of a fit
-        takes both by turns.
+        How much is spent in epsilon and how much in rho must follow from the plan, not from earlier answers: so the account of a fit takes
+        both by turns.
         """
 
     @final
@@ -116,16 +128,16 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, data frame or any other table, of shape (n_samples, n_features)
-            Finite numbers, or what a schema says. Values outside `bounds` are clipped. A table that is not in memory is read in chunks, as
-            often as the method needs: the path, or paths, of Parquet or CSV files; a data set or stream of pyarrow; a lazy frame of
-            polars; a relation of DuckDB or table of Ibis; an array or data frame of Dask; a list of chunks, or a function that returns
+            Finite numbers, or cells that a schema describes. Values outside `bounds` are clipped. A table that is not in memory is read in
+            chunks, as often as the method needs: the path, or paths, of Parquet or CSV files; a data set or stream of pyarrow; a lazy frame
+            of polars; a relation of DuckDB or table of Ibis; an array or data frame of Dask; a list of chunks, or a function that returns
             an iterator of them.
         y : None
             Ignored.
         unit : str, int or array-like of shape (n_samples,), default=None
-            Whom the budget protects: the name of the column of `X` that says whose row it is (in an array its number), which is left out
-            of all that is learned; or such labels. As many rows of each label as `max_rows_per_unit` count, chosen at random (of a stream
-            the first ones), and rows without one do not. None: each row is protected by itself.
+            Whom the budget protects: the name (in an array the number) of the column of `X` that says whose row it is, which the model
+            leaves out; or such labels. At most `max_rows_per_unit` rows of each label count, chosen at random (of a stream the first ones),
+            and rows without a label do not. None: each row is protected by itself.
 
         Returns
         -------
@@ -138,13 +150,13 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return self
 
     def __sklearn_clone__(self) -> Any:
-        """Tell a clone that it is one: whoever makes clones may fit many, of which none knows what the others spend."""
+        """Mark a clone: whoever makes clones may fit many, none of which knows what the others spend."""
         made = super().__sklearn_clone__()
         vars(made)[_CLONE] = True
         return made
 
     def _fit(self, X: Any, hand: NestedContext | None = None, unit: Any = None) -> list:
-        """Fit, or leave the object as it was; return the warnings that are not issued yet (of a part: all of them)."""
+        """Fit, or leave the object as it was; return the warnings that are not issued yet (all of them for an inner estimator)."""
         check_neighboring(self.neighboring)
         blank = self._unfitted_copy()
         if hand is not None:  # a part is charged to the whole, whoever made it
@@ -175,7 +187,9 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         # Where a public fact is yet to be bought, a plan by made-up ones, at what will be left of epsilon, refuses what parameters forbid
         # before anything is charged.
         plan = self._plan(_placeholder_facts(facts, is_private) if is_private or facts.lacks_facts else facts)
-        _check_plan(plan, type(self).__name__)
+        if not isinstance(plan, Plan):
+            name = type(self).__name__
+            raise TypeError(f"{name}._plan must return a Plan, got a {type(plan).__name__}; derive yours from skdpsynth.fitting.Plan.")
         in_rho = loss_kind_of_fit(facts, [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None), plan.rho)
         if hand is None:
             if labels is None:
@@ -183,9 +197,9 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             self._warn_before_charge(facts, rng.seeded, plan, shared, in_rho)
         budget = Budget.opened_late(partial(self._open_account, plan, hand, shared, unit, in_rho), self.neighboring, rng, facts.told)
         if is_private:
-            aside = reserve_budget(facts, COUNT_SHARE, plan.rho)
-            n_samples, error = budget.number_of_rows(RowCount(rows.n_samples or 0), aside.loss)
-            facts = replace(aside.remaining_facts(facts), n_samples=n_samples, count_error=error)
+            share, facts = reserve_budget(facts, COUNT_SHARE, plan.rho)
+            n_samples, error = budget.number_of_rows(RowCount(rows.n_samples or 0), share)
+            facts = replace(facts, n_samples=n_samples, count_error=error)
             facts.warn_if_delta_is_large()
         if facts.lacks_facts:
             rows, facts = self._buy_missing_facts(rows, facts, plan, budget)
@@ -207,12 +221,13 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return facts.told
 
     def _warn_before_charge(self, facts: Facts, is_seeded: bool, plan: Plan, shared: PrivacyAccountant | None, in_rho: str | None) -> None:
-        """Warn of what is known by now, and refuse what a shared budget has not left."""
+        """Issue the warnings known by now, and refuse a fit for which a shared budget is too small."""
         self._note_public_warnings(facts, is_seeded)
         if shared is not None and not self._claims:
             delta = self.delta if plan.spends_delta else 0
             shared.check_affordable(self.epsilon, delta, name=type(self).__name__, rho=in_rho)
-        _issue_warnings(facts.told)
+        while facts.told:
+            warn(*facts.told.pop(0))
 
     def _note_public_warnings(self, facts: Facts, is_seeded: bool) -> None:
         if is_seeded:
@@ -234,7 +249,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         if schema is not None and (name := identifier_without_unit(schema)) is not None:
             facts.warn(
                 f"schema has the identifier {short_repr(name)}, but fit got no unit, so one row is protected, and not all rows of one "
-                f"{short_repr(name)}; give fit(X, unit={short_repr(name)}), or, if no two rows have the same, the rule Unique({short_repr(name)}).",
+                f"{short_repr(name)}; give fit(X, unit={short_repr(name)}), or, if no two rows have the same, the rule "
+                f"Unique({short_repr(name)}).",
                 BudgetWarning,
             )
 
@@ -248,7 +264,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return plan
 
     def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
-        """Open and count the rows, and tell what is public about them.
+        """Open and count the rows; return them with the public facts.
 
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
@@ -264,7 +280,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return rows.counted(n_samples), self._facts(n_samples, rows.n_features, **more)
 
     def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
-        """Return some rows of each unit; `labels` say whose each is, of a table in memory."""
+        """Keep the chosen rows of each unit; `labels` are those of a table in memory."""
         return bound_contributions(rows, labels, self._rows_per_unit, rng.child("rows of units").bytes(KEY_OF_CHOICE))
 
     @property
@@ -286,7 +302,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return int(getattr(self, "max_rows_per_unit", 1))
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
-        """Open a table of numbers; return its rows, and what else is public about it."""
+        """Open a table of numbers; return its rows and further public facts, as fields of `Facts`."""
         if isinstance(X, Rows):  # of a containing estimator, which has checked them
             self.n_features_in_ = X.n_features
             self._container, rows = TableFormat(TableKind("numpy", tuple(range(X.n_features)), (X.dtype.str,) * X.n_features)), X
@@ -304,10 +320,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return rows, {"box": box, "unknown": self._container.unknown(columns)}
 
     def _buy_missing_facts(self, rows: Rows, facts: Facts, plan: Plan, budget: Budget) -> tuple[Rows, Facts]:
-        """Buy the facts that nobody knows, here bounds; return the rows, and what is public by then."""
+        """Buy the facts that nobody knows, here bounds; return the rows and the facts."""
         unknown = facts.unknown
-        aside = reserve_budget(facts, BOUNDS_SHARE, plan.rho)
-        bought = buy_bounds(partial(total, rows), unknown, aside.loss, budget, facts.n_samples)
+        share, facts = reserve_budget(facts, BOUNDS_SHARE, plan.rho)
+        bought = buy_bounds(partial(total, rows), unknown, share, budget, facts.n_samples)
         low, high = facts.box.low.copy(), facts.box.high.copy()
         low[list(unknown.columns)], high[list(unknown.columns)] = bought.low, bought.high
         self.bounds_ = low, high
@@ -315,7 +331,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         warn_of_unseen([names[column] for column in np.array(unknown.columns)[~bought.is_seen]], budget)
         box = self._container.box((low, high))
         rows = rows.map(ClipToBounds.within(box)) if rows.source.is_text else rows
-        return rows, aside.remaining_facts(replace(facts, box=box, unknown=None))
+        return rows, replace(facts, box=box, unknown=None)
 
     def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
         public = n_samples if self.neighboring == "replace_one" else None
@@ -324,11 +340,11 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
 
     @property
     def _least_rows(self) -> int:
-        """Under add/remove an empty table is a neighbor of one row, so it fits, if it has columns: an empty list has none."""
+        """Under add/remove an empty table is a neighbor of one row, so it must fit; but an empty list has no columns."""
         return 1 if self.neighboring == "replace_one" else 0
 
     def _check_privacy_parameters(self) -> PrivacyAccountant | None:
-        """Check the parameters that every private estimator has, but for bounds; return the shared accountant."""
+        """Check the parameters of every private estimator except bounds; return the shared accountant."""
         epsilon = check_useful_epsilon(self.epsilon)
         check_delta(self.delta)
         check_neighboring(self.neighboring)
@@ -369,11 +385,11 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         save(self, path)
 
     def _charge_to(self, accountant: Any) -> None:
-        """Let a shared budget be charged from now on, of an estimator that was loaded."""
+        """Charge a shared budget from now on; for an estimator that was loaded."""
         self.accountant = resolve_accountant(accountant)
 
     def _check_loaded(self) -> None:
-        """Refuse what no fit leaves: all that it set is there, or nothing is."""
+        """Refuse a state that no fit leaves: either all that a fit sets is there, or nothing is."""
         state = vars(self)
         names = state.get("_names_of_fit", ())
         if names:  # of the others some are made when they are first asked for
@@ -396,13 +412,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return {**state, "accountant": (shared if is_shared else self.accountant_).record()}
 
 
-def _check_plan(plan: Any, name: str) -> None:
-    if not isinstance(plan, Plan):
-        raise TypeError(f"{name}._plan must return a Plan, got a {type(plan).__name__}; derive yours from skdpsynth.fitting.Plan.")
-
-
 def _placeholder_facts(facts: Facts, is_private: bool) -> Facts:
-    """Return facts of one row in a made-up box, with what is left of the budget once the true ones are bought."""
+    """Return facts of one row in a made-up box, with the budget that will be left once the true ones are bought."""
     facts = facts.part(unknown=facts.unknown, unlisted=facts.unlisted, **{"n_samples": 1} if is_private else {})
     for share in [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None):
         facts = replace(facts, epsilon=facts.epsilon * (1 - share))
@@ -411,8 +422,3 @@ def _placeholder_facts(facts: Facts, is_private: bool) -> Facts:
 
 def _is_clone(estimator: PrivateEstimator) -> bool:
     return _CLONE in vars(estimator)
-
-
-def _issue_warnings(told: list) -> None:
-    while told:
-        warn(*told.pop(0))

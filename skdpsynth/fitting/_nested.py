@@ -19,17 +19,9 @@ _REQUIRED_PARAMETERS = ("epsilon", "delta", "bounds", "neighboring", "accountant
 
 
 def clone_part(synthesizer: Any, owner: str, words: str = "", takes_tables: bool = False) -> Any:
-    """Return an unfitted copy of a caller's synthesizer, or raise.
+    """Return an unfitted copy of a caller's synthesizer, or refuse it.
 
-    Parameters
-    ----------
-    synthesizer : unfitted synthesizer
-    owner : str
-        Who asks, for messages.
-    words : str
-        Other values that the parameter takes.
-    takes_tables : bool, default=False
-        Whether it may have a schema: then it gets mixed rows.
+    Messages name the `owner` and, in `words`, other values of the parameter. With `takes_tables` the synthesizer may have a schema.
     """
     wanted = f"synthesizer must be {words}an unfitted synthesizer"
     if isinstance(synthesizer, type) or not hasattr(synthesizer, "get_params"):
@@ -48,21 +40,17 @@ def clone_part(synthesizer: Any, owner: str, words: str = "", takes_tables: bool
         # The rows of its open block would lie in what is fitted, and be published with it.
         raise ValueError(f"synthesizer must be no stream, because {owner} publishes it as it is; {type(synthesizer).__name__} keeps rows.")
     given = {name: short_repr(synthesizer.get_params()[name]) for name in ("epsilon", "delta", "neighboring")}
-    if unused := [name for name, value in given.items() if value != short_repr(_default_value(synthesizer, name))]:
+    usual = {name: each.default for name, each in signature(type(synthesizer)).parameters.items()}
+    if unused := [name for name, value in given.items() if value != short_repr(usual.get(name))]:
         values = ", ".join(f"{name}={given[name]}" for name in unused)
         warn(f"synthesizer spends the budget of {owner}, so its own {values} is not used; give that to {owner}.", BudgetWarning)
     return clone(synthesizer)
 
 
-def _default_value(synthesizer: Any, name: str) -> Any:
-    parameter = signature(type(synthesizer)).parameters.get(name)
-    return None if parameter is None else parameter.default
-
-
 def check_part(part: Any, facts: Facts) -> Any:
-    """Return the plan of a part, which refuses its parameters before any budget is spent.
+    """Return the plan of an inner estimator, which refuses its parameters before any budget is spent.
 
-    A synthesizer of a caller that cannot plan is fitted to made-up rows instead.
+    A caller's synthesizer that cannot plan is fitted to made-up rows instead.
     """
     part.set_params(**_part_parameters(part, facts))
     if facts.rows_per_unit > 1 and not isinstance(part, PrivateEstimator):
@@ -79,7 +67,7 @@ def check_part(part: Any, facts: Facts) -> Any:
 
 
 def read_with_part(part: PrivateEstimator, X: Any) -> tuple[Rows, dict[str, Any]]:
-    """Let a part read a table, and remember its columns; return its rows, and what else is public about them, as fields of `Facts`."""
+    """Let an inner estimator read a table and remember its columns; return the rows and further fields of `Facts`."""
     return part._read(X)
 
 
@@ -92,28 +80,16 @@ def _part_parameters(part: Any, facts: Facts) -> dict[str, Any]:
 
 
 def check_part_rows(part: Any, rows: Rows) -> None:
-    """Refuse a part that needs the rows themselves where they can only be summed: before any budget is spent."""
+    """Refuse, before any budget is spent, a synthesizer that needs the rows themselves where they can only be summed."""
     if not rows.source.is_readable and not isinstance(part, PrivateEstimator):
         rows.source.chunks()
 
 
 def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:
-    """Fit a part within the budget of the whole, and return it; what it warns of is left to the whole.
+    """Fit an inner estimator within the budget of the outer one, which issues all warnings; return it.
 
-    Parameters
-    ----------
-    part : unfitted estimator
-    rows : Rows, array or data frame
-        Its rows.
-    budget : Budget
-        Of the containing estimator.
-    facts : Facts
-        Its epsilon, delta, relation and box: they become parameters of the part. A private number of rows that was bought already, with
-        its error, is not bought again.
-    name : str, default=None
-        For the ledger, and for its noise. None: that of its class.
-    group : str, default=None
-        Parts of one group hold disjoint rows.
+    Its epsilon, delta, relation and box come from `facts`; a private number of rows bought already, with its error, is not bought again.
+    The `name` (None: that of its class) is for the ledger and the noise. Parts of one `group` hold disjoint rows.
     """
     part.set_params(**_part_parameters(part, facts))
     name = type(part).__name__ if name is None else name
@@ -123,13 +99,11 @@ def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | 
         run_with_outer_callbacks(part, f"fit {type(part).__name__}", partial(part._fit, rows, hand))
     else:
         child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
-        part.set_params(accountant=child, random_state=rng.random_state()).fit(_clip_rows(rows, facts) if isinstance(rows, Rows) else rows)
+        part.set_params(accountant=child, random_state=rng.random_state()).fit(
+            np.clip(rows.collected(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows
+        )
         child.close()
     return part.set_params(accountant=None, random_state=None)  # no derived seed stays behind
-
-
-def _clip_rows(rows: Rows, facts: Facts) -> np.ndarray:
-    return np.clip(rows.collected(), facts.box.low, facts.box.high)
 
 
 def random_state_from(rng: np.random.Generator) -> np.random.RandomState:

@@ -69,11 +69,10 @@ def buy_missing_facts(schema: Schema, dtypes: tuple[str, ...], rows: Rows, facts
         facts = without_levels_share(facts)
     if facts.unknown is not None:
         columns = [names[place] for place in facts.unknown.columns]
-        aside = reserve_budget(facts, BOUNDS_SHARE, rho)
-        box = buy_bounds(partial(total, rows), facts.unknown, aside.loss, budget, facts.n_samples)
+        share, facts = reserve_budget(facts, BOUNDS_SHARE, rho)
+        box = buy_bounds(partial(total, rows), facts.unknown, share, budget, facts.n_samples)
         warn_of_unseen([name for name, is_seen in zip(columns, box.is_seen, strict=True) if not is_seen], budget)
         bought |= {name: with_bounds(coded[name], low, high) for name, low, high in zip(columns, box.low, box.high, strict=True)}
-        facts = aside.remaining_facts(facts)
     closed = schema.with_kinds({**schema, **bought})
     closing = ApplyPrivateFacts({place: bought[name] for place, name in enumerate(names) if name in bought})
     return BoughtFacts(closed, rows.map(closing).kept(), replace(facts, schema=closed.coded, unknown=None, unlisted=()), closing)

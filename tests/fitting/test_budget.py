@@ -66,14 +66,14 @@ def test_an_answer_that_its_noise_or_its_budget_does_not_cover_is_refused_before
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), math.inf])
 def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilon):
     budget = budget_of(epsilon, "add_or_remove_one")
-    aside = reserve_budget(Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), COUNT_SHARE, None)
-    number, error = budget.number_of_rows(RowCount(100), aside.loss)
-    assert aside.epsilon == budget.accountant.remaining
+    share, rest = reserve_budget(Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), COUNT_SHARE, None)
+    number, error = budget.number_of_rows(RowCount(100), share)
+    assert rest.epsilon == budget.accountant.remaining
     if epsilon == math.inf:
-        assert (number, error, aside.epsilon) == (100, 0, math.inf)
+        assert (number, error, rest.epsilon) == (100, 0, math.inf)
         return
     assert budget.accountant.spent == epsilon / 20
-    assert aside.epsilon + epsilon / 20 == epsilon
+    assert rest.epsilon + epsilon / 20 == epsilon
     assert error == pytest.approx(float(20 / epsilon), rel=0.01)  # the mean absolute value of Laplace noise is its scale
     assert number != 100  # with this seed
 
@@ -86,12 +86,12 @@ def test_a_released_number_of_rows_is_at_least_one():
 def test_of_a_budget_in_rho_the_number_of_rows_has_gaussian_noise_and_less_of_it():
     """A twentieth of rho, and not of epsilon: the rest is larger, too."""
     facts = Facts(Fraction(1), Fraction(1, 10**6), "add_or_remove_one", None, 2)
-    aside = reserve_budget(facts, COUNT_SHARE, "gaussian")
+    share, rest = reserve_budget(facts, COUNT_SHARE, "gaussian")
     accountant = PrivacyAccountant(1, 1e-6, neighboring="add_or_remove_one")
-    _, error = Budget(accountant, SeededBits(0)).number_of_rows(RowCount(100), aside.loss)
+    _, error = Budget(accountant, SeededBits(0)).number_of_rows(RowCount(100), share)
     assert accountant.ledger[0].noise == "DiscreteGaussian"
     assert error == pytest.approx(float(accountant.ledger[0].scale[0]))
     assert error < 20.5  # Laplace noise of a twentieth of epsilon has a deviation of 28
-    assert aside.epsilon > Fraction(95, 100)
-    accountant.spend(PrivacyLoss(rho=rho_of_epsilon(aside.epsilon, 1e-6, gaussian=True), gaussian=True), name="the rest")
+    assert rest.epsilon > Fraction(95, 100)
+    accountant.spend(PrivacyLoss(rho=rho_of_epsilon(rest.epsilon, 1e-6, gaussian=True), gaussian=True), name="the rest")
     assert 1 - 1e-6 <= accountant.spent <= 1

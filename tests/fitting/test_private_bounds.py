@@ -124,20 +124,20 @@ def test_long_windows_see_what_short_ones_do_not():
 @pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
 def test_what_is_set_aside_in_rho_and_the_rest_fit_the_budget(kind, epsilon, delta):
     facts = Facts(epsilon, delta, "replace_one", 100, 3)
-    pure = reserve_budget(facts, Fraction(1, 10), None)  # a part of epsilon
-    assert (pure.loss, pure.epsilon, pure.rho) == (PrivacyLoss(epsilon=epsilon / 10), epsilon * Fraction(9, 10), None)
-    aside = reserve_budget(facts, Fraction(1, 10), kind)
-    if aside.loss.rho is None:  # a large delta beside a small epsilon
+    share, rest = reserve_budget(facts, Fraction(1, 10), None)  # a part of epsilon
+    assert (share, rest.epsilon, rest.rho) == (PrivacyLoss(epsilon=epsilon / 10), epsilon * Fraction(9, 10), None)
+    share, rest = reserve_budget(facts, Fraction(1, 10), kind)
+    if share.rho is None:  # a large delta beside a small epsilon
         assert epsilon < 10 * delta
-        assert aside.loss.epsilon + aside.epsilon == epsilon
-        assert aside.rho is None
+        assert share.epsilon + rest.epsilon == epsilon
+        assert rest.rho is None
         return
     is_gaussian = kind == "gaussian"
-    rho = aside.loss.rho + rho_of_epsilon(aside.epsilon, delta, gaussian=is_gaussian)
+    rho = share.rho + rho_of_epsilon(rest.epsilon, delta, gaussian=is_gaussian)
     spent = epsilon_of_rho(rho, delta, gaussian=is_gaussian)
     assert epsilon * (1 - Fraction(1, 10**12)) <= spent <= epsilon  # as near as the conversion of the whole
-    assert aside.loss.rho == pytest.approx(rho_of_epsilon(epsilon, delta, gaussian=is_gaussian) / 10)
-    assert aside.remaining_facts(facts).rho == kind
+    assert share.rho == pytest.approx(rho_of_epsilon(epsilon, delta, gaussian=is_gaussian) / 10)
+    assert rest.rho == kind
 
 
 @pytest.mark.parametrize("width", [1, 30, 1000])
@@ -148,7 +148,7 @@ def test_bounds_that_were_bought_do_not_decide_the_kind_of_the_noise_that_follow
     low = -np.array([width, 4, 2, 1, 1.0])
     facts = Facts(Fraction(str(epsilon)), Fraction(str(delta)), "replace_one", 2000, 5, box=Box(low, -low))
     for model, kind in ((PrivatePCA(), "gaussian"), (LatentFactorSynthesizer(), "gaussian"), (LatentFactorSynthesizer(), "zcdp")):
-        left = reserve_budget(facts, Fraction(1, 10), kind).remaining_facts(facts)
+        _, left = reserve_budget(facts, Fraction(1, 10), kind)
         assert model.set_params(bounds="private", epsilon=epsilon, delta=delta)._plan(left).rho == kind
 
 

@@ -1,8 +1,8 @@
-"""Bounds that nobody knows, bought with a part of the budget."""
+"""Buy bounds and levels that nobody knows with a part of the budget."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -10,10 +10,22 @@ import numpy as np
 
 from skdpsynth.domain import PLACEHOLDER, UnknownBounds, list_names
 from skdpsynth.fitting._budget import Budget
-from skdpsynth.privacy import DiscreteGaussian, Mechanism, PrivacyLoss, mechanism
-from skdpsynth.statistics import MAGNITUDES, EvenCells, Magnitudes
+from skdpsynth.fitting._facts import Facts
+from skdpsynth.privacy import (
+    DiscreteGaussian,
+    Mechanism,
+    PrivacyLoss,
+    discovery,
+    epsilon_of_rho,
+    mechanism,
+    rho_of_epsilon,
+    split_exactly,
+)
+from skdpsynth.statistics import MAGNITUDES, EvenCells, Magnitudes, Occurrences
 
 BOUNDS_SHARE = Fraction(1, 10)  # of the budget, for the bounds of columns where they are private
+LEVELS_SHARE = Fraction(1, 10)  # of epsilon and of delta, for the levels of columns where they are private
+_MIN_REMAINING_SHARE = Fraction(1, 4)
 _EVEN = 64  # cells of the second count
 _FALSE_ALARMS = 0.01  # chance that noise alone is taken for rows, in any window of any column
 _FARTHEST = 20  # powers of two from where most numbers are, beyond which those that are seen are clipped: nothing else could be told apart
@@ -26,35 +38,67 @@ _MOST_STRETCH = 3.0
 _SURE, _LIKELY = 2.0, 1.5  # deviations of a sum, up to which it is taken for noise
 
 
+def reserve_budget(facts: Facts, part: Fraction, rho: str | None) -> tuple[PrivacyLoss, Facts]:
+    """Return a part of the budget for noise that is charged as pure or, if the plan charges `rho`, as Gaussian; and the facts of the rest.
+
+    In rho the part is a share of rho, which is more than that share of epsilon. Gaussian noise of a rho is zCDP of that rho too, so it adds
+    up in rho with a rest of either kind. The kind of the rest must not follow from what was bought: a choice between two kinds, each of
+    which fits, by the first noise would lose up to twice delta.
+    """
+    first, rest = split_exactly(facts.epsilon, [part, 1 - part])
+    pure = facts.pure(first), replace(facts, epsilon=rest, rho=None)
+    if rho is None or facts.epsilon == math.inf:
+        return pure
+    is_gaussian = rho == "gaussian"
+    whole = rho_of_epsilon(facts.epsilon, facts.delta, gaussian=is_gaussian)
+    rest = epsilon_of_rho((1 - part) * whole, facts.delta, gaussian=is_gaussian)
+    if rest < _MIN_REMAINING_SHARE * facts.epsilon:
+        return pure  # a delta that is large beside epsilon pays for rho alone, so that no epsilon tells what is left
+    # What the rest will take of it, to the last digit, and what that leaves.
+    bought = whole - rho_of_epsilon(rest, facts.delta, gaussian=is_gaussian)
+    return PrivacyLoss(rho=bought, gaussian=True, rows=facts.rows_per_unit), replace(facts, epsilon=rest, rho=rho)
+
+
+def loss_kind_of_fit(facts: Facts, parts: Sequence[Fraction], rho: str | None) -> str | None:
+    """Return the kind of rho that all of a fit is charged in, or None; each of `parts` is a share of what the one before leaves."""
+    for part in parts:
+        _, facts = reserve_budget(facts, part, rho)
+        rho = facts.rho
+    return None if facts.unlisted else rho
+
+
+def without_levels_share(facts: Facts) -> Facts:
+    """Return the facts that are left after buying levels."""
+    return replace(facts, epsilon=facts.epsilon * (1 - LEVELS_SHARE), delta=facts.delta * (1 - LEVELS_SHARE))
+
+
+def buy_levels(total: Any, columns: Sequence[int], facts: Facts, budget: Budget) -> list[list[Any]]:
+    """Release the levels that enough rows have; ``total(rule)`` aggregates all rows, and `facts` are those of the whole budget."""
+    epsilon, _ = split_exactly(facts.epsilon, [LEVELS_SHARE, 1 - LEVELS_SHARE])
+    share = PrivacyLoss(epsilon, 0 if epsilon == math.inf else facts.delta * LEVELS_SHARE, rows=facts.rows_per_unit)
+    return budget.discover(total(Occurrences.over(columns)).tables, discovery(budget.relation, len(columns), share), "levels")
+
+
+def warn_of_few_levels(names: Sequence[Any], found: Sequence[Sequence[Any]], budget: Budget) -> None:
+    """Warn of columns with fewer than two released levels."""
+    if few := [name for name, levels in zip(names, found, strict=True) if len(levels) < 2]:
+        budget.warn(
+            f"Fewer than two levels of {list_names(few)} have enough rows to be shown, so made-up ones stand there; list the levels, use "
+            "more rows, a larger epsilon or delta."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class BoughtBounds:
-    """Bounds that were bought, public from now on.
-
-    Attributes
-    ----------
-    low, high : ndarray of shape (n_columns,)
-    is_seen : ndarray of bool of shape (n_columns,)
-        Where counts showed any rows; elsewhere the bounds are (-1, 1).
-    """
-
     low: np.ndarray
     high: np.ndarray
-    is_seen: np.ndarray
+    is_seen: np.ndarray  # where counts showed any rows; elsewhere the bounds are (-1, 1)
 
 
 def buy_bounds(total: Any, unknown: UnknownBounds, share: PrivacyLoss, budget: Budget, n_samples: int | None) -> BoughtBounds:
-    """Release counts of magnitudes and, where they can show something, of even cells between the bounds that these tell.
+    """Release counts of magnitudes and, where they can show something, of even cells between the bounds that these show.
 
-    Parameters
-    ----------
-    total : callable
-        Returns the statistic of all rows by a rule, one of those of `skdpsynth.statistics`.
-    unknown : Unknown
-    share : PrivacyLoss
-        Of both releases together.
-    budget : Budget
-    n_samples : int or None
-        Public, or noisy; None where it is neither yet.
+    ``total(rule)`` aggregates all rows; `share` pays for both releases; `n_samples` is public or noisy, None where it is neither yet.
     """
     columns, n_columns = unknown.columns, len(unknown.columns)
     first, second = share.split([1, 1])
@@ -82,7 +126,7 @@ def buy_bounds(total: Any, unknown: UnknownBounds, share: PrivacyLoss, budget: B
 
 
 def noise_threshold(noise: Mechanism, width: int, n_windows: int) -> float:
-    """Return what the noise of a sum of `width` counts exceeds in any of `n_windows` windows with a chance of at most 1 %.
+    """Return the value that the noise of a sum of `width` counts exceeds in any of `n_windows` windows with a chance of at most 1 %.
 
     By Chernoff's bound: the noise of a count has E exp(tZ) <= 1 / (1 - (t s)**2) (Laplace, below 1 / s) or exp((t s)**2 / 2) (Gaussian).
     """
@@ -97,8 +141,8 @@ def warn_of_unseen(names: Sequence[Any], budget: Budget) -> None:
     """Warn of columns in which noisy counts showed no rows."""
     if len(names):
         budget.warn(
-            f"The noisy counts show no rows of {list_names(names)}, so the bounds are {PLACEHOLDER} there, and what lies beyond is clipped; give "
-            "bounds, use more rows or a larger epsilon."
+            f"The noisy counts show no rows of {list_names(names)}, so the bounds are {PLACEHOLDER} there, and what lies beyond is "
+            "clipped; give bounds, use more rows or a larger epsilon."
         )
 
 
@@ -110,13 +154,7 @@ def occupied_cells(counts: np.ndarray, alarms: Sequence[tuple[int, float]]) -> n
     """Return the numbers of the cells in which rows are seen: post-processing of noisy counts.
 
     Windows that sum to more than noise explains are taken, the shortest first, and longer ones where nothing was seen yet: many small
-    counts show together what none of them shows.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_cells,)
-    alarms : list of (int, float)
-        Widths of windows, and the most that noise makes of them.
+    counts show together rows that none of them shows. `alarms` holds widths of windows, and the largest sum that noise makes of each.
     """
     is_seen = np.zeros(len(counts), dtype=bool)
     upto = np.concatenate([[0], np.cumsum(counts)])
@@ -132,9 +170,9 @@ def _bounds_from_magnitudes(
 ) -> tuple[float, float] | None:
     """Choose bounds from the noisy counts of magnitudes; None where nothing is seen.
 
-    Those of what is seen, and a power of two more on either side for what is not: clipping is dear, room to spare is cheap. Where no
-    second count takes back what is too much, none is given if all rows are seen, and two if a cell must hold many to be seen; and where
-    a quarter of the rows is not seen, the bounds are as far from 0 on either side.
+    They are those of the cells that are seen, and a power of two more on either side: clipping is costly, room to spare is cheap. Without a
+    second count to take back the excess, none is added if all rows are seen, and two powers if a cell must hold many rows to be seen; and
+    where a quarter of the rows is not seen, the bounds are equally far from 0 on either side.
     """
     counts = np.where((MAGNITUDES[1:] >= ends[0]) & (MAGNITUDES[:-1] <= ends[1]), counts, 0)  # what the dtype cannot hold is noise
     middle = len(counts) // 2  # the cell of 0
@@ -157,7 +195,7 @@ def _bounds_from_magnitudes(
 
 
 def _drop_outlying_cells(cells: np.ndarray, counts: np.ndarray, middle: int) -> np.ndarray:
-    """Return the cells that are not much farther from 0, or nearer to it, than where most numbers are that are not 0."""
+    """Drop cells much farther from 0, or much nearer to it, than the cell of most nonzero numbers."""
     others = cells[cells != middle]
     if not len(others):
         return cells
@@ -168,10 +206,10 @@ def _drop_outlying_cells(cells: np.ndarray, counts: np.ndarray, middle: int) -> 
 def _bounds_from_even_cells(
     counts: np.ndarray, low: float, high: float, alarms: Sequence[tuple[int, float]], deviation: float, n_samples: int
 ) -> tuple[float, float]:
-    """Cut bounds to where noisy counts of even cells show rows, and room for what they do not show; post-processing.
+    """Cut bounds to where noisy counts of even cells show rows, with room for rows that they do not show; post-processing.
 
-    A tail that falls off as that of an exponential distribution has its last of n rows log(n) of its lengths away, and the last of those
-    that are seen at log(n / alarm): so the range is stretched by the ratio. Where more may lie beyond than noise explains, nothing is cut.
+    An exponential tail has the last of n rows log(n) of its lengths away, and the last that is seen at log(n / alarm): so the range is
+    stretched by the ratio. Where more rows may lie beyond than noise explains, nothing is cut.
     """
     cells = occupied_cells(counts, alarms)
     if not len(cells) or (low, high) == PLACEHOLDER:
@@ -188,7 +226,7 @@ def _bounds_from_even_cells(
 
 
 def _round_to_dtypes(low: np.ndarray, high: np.ndarray, unknown: UnknownBounds) -> tuple[np.ndarray, np.ndarray]:
-    """Return bounds as their dtypes can hold them; those of whole numbers rounded outwards, and at least 1 apart."""
+    """Return bounds that their dtypes can hold; those of whole numbers are rounded outward, and at least 1 apart."""
     least, most = unknown.least, unknown.most
     low, high = np.clip(low, least, most), np.clip(high, least, most)
     low = np.where(unknown.whole, np.clip(np.floor(low), least, most - 1), low)
