@@ -1,4 +1,4 @@
-"""What all counters share: what may arrive, the lock, and the door that noise comes through."""
+"""The base of all counters: events, the lock, and access to noise."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -30,8 +30,8 @@ MAX_COUNT = 2**62  # of a count: twice that, or noise on it, still fits into 64 
 class ContinualCounter(ABC):
     """Base of the counters.
 
-    A counter has one lock, for whoever reads or writes it: counts of one time must never meet noise of another, since two sums with the
-    same noise tell the counts apart. All that an event changes is in ``_state``. It is computed first and assigned once, so an update
+    A counter has one lock, for readers and writers: counts of one time must never meet noise of another, since two sums with the same noise
+    reveal the difference of the counts. All that an event changes is in ``_state``. It is computed first and assigned once, so an update
     that is refused or interrupted has counted nothing, and may be repeated.
     """
 
@@ -62,7 +62,7 @@ class ContinualCounter(ABC):
     def _without_noise(
         cls, horizon: int, epsilon: Any, n_counters: int = 1, sensitivity: int = 1, name: str | None = None, **own: Any
     ) -> Self:
-        """Return a counter that has no noise yet: `resume` gives it a door."""
+        """Return a counter without noise, which `resume` gives it."""
         counter = cls.__new__(cls)
         vars(counter).update(own)
         counter._set_up(horizon, epsilon, n_counters, sensitivity, name)
@@ -80,16 +80,16 @@ class ContinualCounter(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Set what the noise depends on, and the empty state."""
+        """Set the constants of the noise, and the empty state."""
 
     # What it costs
 
     @abstractmethod
     def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
-        """Return how far one event moves what the noise of this counter is added to."""
+        """Return how far one event moves the values that the noise of this counter is added to."""
 
     def _share(self) -> PrivacyLoss:
-        """What of the loss the noise is made for."""
+        """Return the part of the loss that the noise is calibrated to."""
         return self._loss()
 
     def _loss(self) -> PrivacyLoss:
@@ -104,14 +104,14 @@ class ContinualCounter(ABC):
     # The door
 
     def resume(self, accountant: Any = None, random_state: Any = None) -> None:
-        """Go on after loading: charge the whole of epsilon to `accountant` (None: one of its own) and take noise from now on.
+        """Continue after loading: charge the whole of epsilon to `accountant` (None: one of its own) and take noise from now on.
 
-        Two counters that go on from one state are two releases of what follows.
+        Two counters that continue from one state are two releases of later events.
 
         Parameters
         ----------
         accountant : PrivacyAccountant, default=None
-            Or what its method ``inline_svg`` returned, if that was charged enough for this counter.
+            Or the result of its method ``standing``, if that was charged enough for this counter.
         random_state : int, RandomState or None, default=None
             None: secure noise.
         """
@@ -120,17 +120,17 @@ class ContinualCounter(ABC):
             vars(self).update(vars(ahead))
 
     def _going_on(self, accountant: Any, random_state: Any = None) -> Self:
-        """Return a counter that goes on from here, with a door of its own."""
+        """Return a counter that continues from here, with a release of its own."""
         ahead = self._ahead()
         ahead._attach(open_release(accountant, ahead._noise(), random_state, self.name, self._loss(), ahead._counter_sensitivity), self)
         return ahead
 
     def _ahead(self) -> Self:
-        """Return what goes on from here, as far as it is public: it says what noise is needed."""
+        """Return the public part of a counter that continues from here: it says which noise is needed."""
         return self._shallow_copy()
 
     def _attach(self, door: ContinualRelease, before: Self) -> None:
-        """Take noise from a door; `before` is this counter as it was until now."""
+        """Take noise from a release; `before` is this counter as it was until now."""
         self._attached = door
 
     def _shallow_copy(self) -> Self:
@@ -140,7 +140,6 @@ class ContinualCounter(ABC):
 
     @property
     def _door(self) -> ContinualRelease:
-        """Where noise comes from."""
         if self._attached is None:
             raise ValueError(f"{self!r} was loaded or copied, and has no noise; call resume() to go on.")
         return self._attached
@@ -148,7 +147,7 @@ class ContinualCounter(ABC):
     # Counting
 
     def update(self, x: Any) -> None:
-        """Count what arrives at one time.
+        """Count the events of one time.
 
         Parameters
         ----------
@@ -177,18 +176,18 @@ class ContinualCounter(ABC):
 
     @abstractmethod
     def _take(self, x: np.ndarray) -> None:
-        """Count what arrives at one time: checked, and with the lock held. The last statement assigns, or stores, the new state."""
+        """Count the checked events of one time, with the lock held; the last statement assigns, or stores, the new state."""
 
     @abstractmethod
     def _take_cells(self, cells: np.ndarray) -> None:
-        """The same of events of one cell each."""
+        """Count events of one cell each, likewise."""
 
     def _largest(self) -> int:
-        """What may arrive in a cell at one time: a public number, so that refusing more tells nothing of the sum."""
+        """Return the most events of a cell at one time: a public number, so a refusal does not depend on the sum."""
         return MAX_COUNT // self.horizon
 
     def _check(self, n_steps: int) -> None:
-        """Refuse what cannot be counted, before anything changes."""
+        """Refuse steps that cannot be counted, before anything changes."""
         self._door.check_open(self.name)
         if self.n_steps + n_steps > self.horizon:
             raise ValueError(
@@ -208,7 +207,7 @@ class ContinualCounter(ABC):
     # Files
 
     def _check_loaded(self) -> None:
-        """Refuse a state that no counter has; what noise depends on is derived anew, because a file could say less."""
+        """Refuse a state that no counter has; constants of the noise are derived anew, because a file could understate them."""
         require(all(isinstance(vars(self).get(name, 1.0), Fraction | float) for name in ("epsilon", "rho")))
         require(self._attached is None and is_integer(self.n_counters, 1) and is_integer(self.horizon, 1))
         self._check_counts()
@@ -219,7 +218,7 @@ class ContinualCounter(ABC):
 
     @abstractmethod
     def _check_counts(self) -> None:
-        """Raise unless what arrived, and what was released of it, has the shape that it must have."""
+        """Refuse counts, or released counts, of a shape that no counter has."""
 
     def _are_counts(self, *values: Any) -> bool:
         return all(is_array(each, "i", self.n_counters) and _are_small(each) for each in values)
@@ -232,7 +231,7 @@ class ContinualCounter(ABC):
             _ = self.value
 
     def _snapshot(self) -> dict[str, Any]:
-        """Return the attributes, so that no later update shows in them."""
+        """Return the attributes in a form that no later update changes."""
         return {**vars(self), "_attached": None}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -254,10 +253,10 @@ def _are_small(counts: np.ndarray) -> bool:
 
 
 def call_locked(owner: Any, take: Callable, *arguments: Any) -> None:
-    """Call what changes an object, while its lock is held.
+    """Change an object while its lock is held.
 
     `take` assigns the new state at its very end. All is on one line here, and the last of its callers: no line begins after the
-    assignment, so whatever breaks in where a line begins comes before it (and nothing is counted) or after the update.
+    assignment, so an interrupt, which comes where a line begins, is before it (and nothing is counted) or after the update.
     """
     with lock_of(owner): take(*arguments)  # fmt: skip  # noqa: E701
 
@@ -265,7 +264,7 @@ def call_locked(owner: Any, take: Callable, *arguments: Any) -> None:
 def open_release(
     accountant: Any, noise: Any, random_state: Any, name: str, loss: PrivacyLoss, sensitivity: Callable[[str], Sensitivity]
 ) -> ContinualRelease:
-    """Return a door for a mechanism: charged to an accountant, or part of one that was charged enough already."""
+    """Return a release for a mechanism: charged to an accountant, or part of one that was charged enough already."""
     if isinstance(accountant, ContinualRelease):
         return accountant.part(noise, loss, sensitivity(accountant.neighboring))
     check_accountant(accountant)
@@ -273,22 +272,22 @@ def open_release(
 
 
 def calibrate_noise(sensitivity: Sensitivity, share: PrivacyLoss) -> Any:
-    """Return the noise that covers a change at a share of the budget: the one place where counters make noise."""
+    """Return the noise that covers a sensitivity at a share of the budget: the one place where counters make noise."""
     return mechanism(sensitivity, share).noise
 
 
 def event_sensitivity(relation: str, l1: int, l2_squared: int, sup: int, kind: str, **facts: Any) -> Sensitivity:
-    """Return a change of whole numbers, and what they are, in public numbers."""
+    """Return a sensitivity of whole numbers, with public facts about the statistic."""
     return Sensitivity(relation, Fraction(l1), Fraction(l2_squared), Fraction(sup), statistic=statistic_facts(kind, **facts))
 
 
 def as_random_bits(random_state: Any) -> Any:
-    """Return a stream of bits, of a seed or given as such."""
+    """Return a stream of bits, from a seed or as given."""
     return random_state if hasattr(random_state, "seeded") else check_rng(random_state)
 
 
 def check_counter_memory(n_counters: int, n_numbers: int = _NUMBERS_PER_COUNTER) -> None:
-    """Raise ValueError if so many numbers of each counter do not fit into this machine's memory."""
+    """Refuse counters that do not fit into the memory of this machine, at so many numbers each."""
     size = 8 * int(n_counters) * n_numbers
     if size > available_memory():
         raise ValueError(
@@ -298,14 +297,14 @@ def check_counter_memory(n_counters: int, n_numbers: int = _NUMBERS_PER_COUNTER)
 
 
 def check_size(name: str, number: Any) -> int:
-    """Return a size, or raise ValueError unless it is a positive integer whose counts fit into 64 bits."""
+    """Return a size, or refuse one that is no positive integer whose counts fit into 64 bits."""
     if not is_integer(number, 1, MAX_COUNT):
         raise ValueError(f"{name} must be a positive integer (at most 2**62), got {short_repr(number)}.")
     return int(number)
 
 
 def as_counts(x: Any, n_counters: int, largest: int) -> np.ndarray:
-    """Return whole numbers as a fresh int64 array of shape (n_counters,), or raise."""
+    """Return whole numbers as a fresh int64 array of shape (n_counters,), or refuse them."""
     x = as_array(x)
     if x.dtype.kind not in "iub" or x.shape not in ((), (n_counters,)):
         raise ValueError(f"x must hold a whole number for each of {n_counters} counters, got {x.dtype} of shape {x.shape}.")
@@ -325,10 +324,3 @@ def as_cells(cells: Any, n_counters: int) -> np.ndarray:
     if lowest < 0 or highest >= n_counters:
         raise ValueError(f"cells must lie in [0, n_counters={n_counters}), but some do not; check what numbers them.")
     return cells.astype(np.int64, copy=False)
-
-
-def one_hot(cell: Any, n_counters: int) -> np.ndarray:
-    """Return the counts of one event."""
-    x = np.zeros(n_counters, dtype=np.int64)
-    x[cell] = 1
-    return x

@@ -33,33 +33,33 @@ _Level = tuple[np.ndarray, ContinualCounter | None, Any, ContinualRelease | None
 
 @savable
 class InhomogeneousCounter:
-    """Counts over levels of time, each with a budget of its own: the counts of the levels past, and a counter of the present one.
+    """Counts over levels of time, each with a budget of its own: the counts of past levels, and a counter of the present one.
 
     Parameters
     ----------
     counter : {"kary", "binary", "sparse"}, default="sparse"
-        What counts within a level. With "sparse", half of a level's epsilon is kept for its total, released when it ends; the
-        others end with their own.
+        The counter within a level. With "sparse", half of a level's epsilon is kept for its total, released when it ends; the others end
+        with their own.
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
+        The most that changing the events of one time changes the counts of the cells, in L1 norm: 2 where an event moves to another
         cell, 1 where one comes or goes.
     every : int, default=1
         For "sparse": see `SparseCounter`.
     history : array-like of shape (n_counters,), default=None
-        Released counts of what came before. None: zeros.
+        Released counts of earlier events. None: zeros.
     name : str, default="InhomogeneousCounter"
         For the ledger.
 
     See Also
     --------
     OnlineSynthesizer : Counts with it in its published form.
-    SparseCounter : What counts within a level by default.
+    SparseCounter : The counter within a level by default.
 
     Notes
     -----
-    *Privacy.* What arrives in a level is counted by that level's counter, at the level's epsilon, and nowhere else.
+    *Privacy.* Events of a level are counted by that level's counter, at the level's epsilon, and nowhere else.
 
     References
     ----------
@@ -132,7 +132,7 @@ class InhomogeneousCounter:
             self._level = self._ended(), None, None, None
 
     def _ended(self) -> np.ndarray:
-        """Return what is released of all levels, if the present one ends now."""
+        """Return the released counts of all levels, if the present one ends now."""
         past, present, epsilon, door = self._level
         if present is None or door is None:
             return past
@@ -143,7 +143,7 @@ class InhomogeneousCounter:
         return past + door.part(calibrate_noise(sensitivity, total), total, sensitivity).release(present._exact, f"{self.name}: total")
 
     def _level_sensitivity(self, present: ContinualCounter, epsilon: Any, relation: str) -> Sensitivity:
-        """Return the change of the counter of a level, which says of "sparse" what noise the total of the level will have."""
+        """Return the sensitivity of the counter of a level; of "sparse" it states the noise of the total, too."""
         sensitivity = present._counter_sensitivity(relation)
         if not isinstance(present, SparseCounter):
             return sensitivity
@@ -151,17 +151,17 @@ class InhomogeneousCounter:
         return replace(sensitivity, statistic=(*sensitivity.statistic, ("total_scale", total.scale)))
 
     def _total_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
-        """The counts of a level: an event changes those of one time, by `sensitivity` in L1 norm, and is in one level."""
+        """Return the sensitivity of a level's counts: an event is in one level, and moves those of one time by `sensitivity` in L1."""
         s = self.sensitivity
         return event_sensitivity(relation, s, s**2, s, "total_over_time", sensitivity=s)
 
     def resume(self, accountant: Any, rng: Any) -> None:
-        """Go on after loading: take noise from the stream `rng` from now on, under what `accountant` was charged already.
+        """Continue after loading: take noise from the stream `rng` from now on, under a charge that `accountant` has already.
 
         Parameters
         ----------
         accountant : PrivacyAccountant
-            Made by ``reopened`` from the record of that which was charged when the level started.
+            Made by ``reopened`` from the record of the one that was charged when the level started.
         rng : stream of random bits
         """
         check_accountant(accountant)
@@ -176,7 +176,7 @@ class InhomogeneousCounter:
                 self._level = past, present._going_on(door), epsilon, door
 
     def update(self, x: Any) -> None:
-        """Count what arrives at one time; see `KaryCounter.update`."""
+        """Count the events of one time; see `KaryCounter.update`."""
         call_locked(self, self._take, x)
 
     def update_cells(self, cells: Any) -> None:
@@ -213,7 +213,6 @@ class InhomogeneousCounter:
             return {**vars(self), "_level": (past, copy.copy(present), epsilon, None)}
 
     def _check_loaded(self) -> None:
-        """Refuse a state of a file that no counter has."""
         require(is_of_type(self._level, tuple[np.ndarray, ContinualCounter | None, Any, None]) and is_integer(self.n_counters, 1))
         past, present, epsilon, _ = self._level
         fresh = InhomogeneousCounter(
@@ -239,14 +238,9 @@ _KINDS: dict[str, type[ContinualCounter]] = {"kary": KaryCounter, "binary": Bina
 
 
 def _as_history(history: Any, n_counters: int) -> np.ndarray:
-    """Return released counts as a fresh int64 array of shape (n_counters,), or raise."""
     history = np.zeros(n_counters, dtype=np.int64) if history is None else as_array(history)
-    if (
-        history.dtype.kind not in "iu"
-        or history.shape != (n_counters,)
-        or int(history.max()) > MAX_COUNT
-        or int(history.min()) < -MAX_COUNT
-    ):
+    is_whole = history.dtype.kind in "iu" and history.shape == (n_counters,)
+    if not (is_whole and int(history.max()) <= MAX_COUNT and int(history.min()) >= -MAX_COUNT):
         raise ValueError(
             f"history must hold a whole number for each of {n_counters} counters, within 2**62 of 0, "
             f"got {history.dtype} of shape {history.shape}."

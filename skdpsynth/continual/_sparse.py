@@ -24,11 +24,11 @@ class SparseCounter(ContinualCounter):
     horizon : int
         Number of time steps.
     epsilon : float, default=1.0
-        Cost of the whole stream, under the change of what arrives at one time.
+        Cost of the whole stream, where the events of one time change.
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        How many cells' counts change, by one each, with what arrives at one time: 2 where an event moves to another cell, 1 where
+        How many cells' counts the events of one time change, by one each: 2 where an event moves to another cell, 1 where
         one comes or goes.
     every : int, default=1
         Thresholds are compared at multiples of this many steps only: a public choice, which the proof does not mind.
@@ -118,10 +118,10 @@ class SparseCounter(ContinualCounter):
         self.threshold = 0.0 if unit == math.inf else 9 * math.log(max(self.horizon, 2)) / float(unit)
 
     def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
-        """The counts of the cells at one comparison.
+        """Return the sensitivity of the counts of the cells at one comparison.
 
-        An event changes `sensitivity` of them, by one each. The proof above shows that the segments of a cell cost what one comparison
-        does, and not what all of them do: so this is all that their noise has to cover.
+        An event changes `sensitivity` of them, by one each. The proof above shows that the segments of a cell cost as much as one
+        comparison, and not as much as all of them: so this is all that their noise has to cover.
         """
         within, s = self._new_segments(0), self.sensitivity
         told = {"sensitivity": s, "segment_levels": within.n_levels, "segment_scale": within._noise().scale}
@@ -163,7 +163,7 @@ class SparseCounter(ContinualCounter):
             self._state = self._after(cells)
 
     def _after(self, cells: np.ndarray) -> tuple:
-        """Return the state after some events. What is drawn for events that are interrupted never leaves."""
+        """Return the state after some events; noise drawn for interrupted events never leaves."""
         state = self._state
         first = min(len(cells), self.every - self.n_steps % self.every)
         for part in (cells[:first], *(cells[i : i + self.every] for i in range(first, len(cells), self.every))):
@@ -182,16 +182,11 @@ class SparseCounter(ContinualCounter):
         if len(over):
             closed, limits = dict(closed), limits.copy()
             for cell in over.tolist():
-                closed[cell] = self._segments(closed.get(cell), cell).followed_by(open_counts[cell])
+                counter = closed.get(cell) or self._new_segments(cell)._going_on(self._door)
+                closed[cell] = counter.followed_by(open_counts[cell])
             open_counts[over] = 0
             limits[over] = self._fresh_limits(len(over), f"{name}, limits")
         return counts, limits, closed
-
-    def _segments(self, counter: KaryCounter | None, cell: int) -> KaryCounter:
-        """Return the counter of the closed segments of a cell, or one that begins."""
-        if counter is not None:
-            return counter
-        return self._new_segments(cell)._going_on(self._door)
 
     def _new_segments(self, cell: int) -> KaryCounter:
         own = self.epsilon / (2 * self.sensitivity)
@@ -212,7 +207,7 @@ class SparseCounter(ContinualCounter):
 
     @property
     def _exact(self) -> np.ndarray:
-        """What has arrived, in open and closed segments: private."""
+        """The exact counts, in open and closed segments: private."""
         out = self._state[0][:-1].copy()
         for cell, counter in self._state[2].items():
             out[cell] += counter._state[0]

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from skdpsynth._locks import lock_of
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._state_validation import is_array, is_of_type, require
 from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.continual._base import MAX_COUNT, ContinualCounter, check_counter_memory, check_size, event_sensitivity, one_hot
+from skdpsynth.continual._base import MAX_COUNT, ContinualCounter, check_counter_memory, check_size, event_sensitivity
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_epsilon, epsilon_of_rho
 
@@ -23,7 +24,7 @@ _NEAR, _EARLY = 80, 16  # a block of w steps is at least _NEAR * w steps old, an
 
 
 class _RootCounter(ContinualCounter):
-    """A counter whose noise is Gaussian, whose cost is stated in rho, and whose state is a tuple that nothing changes in place."""
+    """A counter with Gaussian noise and a cost in rho, whose state is an immutable tuple."""
 
     rho: Any
 
@@ -39,22 +40,15 @@ class _RootCounter(ContinualCounter):
 
     def _take(self, x: np.ndarray) -> None:
         self._check(1)
-        self._state = self._after([x])
+        self._state = self._next(self._state, x)
 
     def _take_cells(self, cells: np.ndarray) -> None:
         self._check(len(cells))
-        self._state = self._after([one_hot(cell, self.n_counters) for cell in cells])
-
-    def _after(self, steps: list[np.ndarray]) -> tuple:
-        """Return the state after some steps. What is drawn for steps that are interrupted never leaves."""
-        state = self._state
-        for x in steps:
-            state = self._next(state, x)
-        return state
+        # Noise drawn for steps that are interrupted never leaves.
+        self._state = reduce(self._next, (np.bincount([cell], minlength=self.n_counters) for cell in cells), self._state)
 
     @abstractmethod
-    def _next(self, state: tuple, x: np.ndarray) -> tuple:
-        """Return the state after one step."""
+    def _next(self, state: tuple, x: np.ndarray) -> tuple: ...
 
 
 @savable
@@ -66,12 +60,12 @@ class SquareRootCounter(_RootCounter):
     horizon : int
         Number of time steps, at most 20,000: the matrix is dense, and time grows with its square.
     rho : float, default=0.01
-        Cost of the whole stream in zero-concentrated differential privacy, under the change of what arrives at one time. As a loss of
+        Cost of the whole stream in zero-concentrated differential privacy, where the events of one time change. As a loss of
         Gaussian noise it converts to a smaller epsilon than by zCDP alone: see `skdpsynth.privacy.PrivacyLoss`.
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        By how much changing what arrives at one time may change the cells' counts, in *squared* L2 norm: 2 where an event moves to
+        The most that other events of one time change the counts of the cells, in *squared* L2 norm: 2 where an event moves to
         another cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged rho at once; it needs a delta. None: one of its own, with delta = 1e-6.
@@ -147,7 +141,7 @@ class SquareRootCounter(_RootCounter):
         self._state = np.zeros((0, self.n_counters), dtype=np.int64), np.zeros((0, self.n_counters))  # gain * x by step: exact, estimated
 
     def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
-        """The vector Q x, of every cell.
+        """Return the sensitivity of the vector Q x, of every cell.
 
         An event changes x at one time j, by whole numbers d over the cells with squared L2 norm `sensitivity` at most, and so with L1 norm
         `sensitivity` at most. Q x changes by column j of Q times d: the first entries of the row, times the gain of j. By the choice of
@@ -199,11 +193,11 @@ class UnboundedCounter(_RootCounter):
     Parameters
     ----------
     rho : float, default=0.01
-        Cost of the whole stream, however long, in zero-concentrated differential privacy, under the change of what arrives at one time.
+        Cost of the whole stream, however long, in zero-concentrated differential privacy, where the events of one time change.
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        By how much changing what arrives at one time may change the cells' counts, in *squared* L2 norm: 2 where an event moves to
+        The most that other events of one time change the counts of the cells, in *squared* L2 norm: 2 where an event moves to
         another cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged rho at once; it needs a delta. None: one of its own, with delta = 1e-6.
@@ -282,7 +276,7 @@ class UnboundedCounter(_RootCounter):
         self._state = 0, np.zeros(0, dtype=np.int64), nothing, nothing.astype(float)
 
     def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
-        """The vector Q x, of every cell, for as long as the stream may go on.
+        """Return the sensitivity of the vector Q x, of every cell, for as long as the stream lasts.
 
         An event changes x at one time, by whole numbers d over the cells with squared L2 norm `sensitivity` at most. Q x changes by a
         column of Q times d, whose squares sum to 2**60 * sensitivity at most (see the notes of the class). Whole numbers are at most
@@ -332,17 +326,13 @@ class UnboundedCounter(_RootCounter):
 
 
 def closed_block_starts(t: int) -> list[int]:
-    """Return the starts of the blocks that end as such after `t` steps: each becomes the later half of a block of w steps.
+    """Return the starts of the blocks that end after `t` steps: each becomes the later half of a block of w steps.
 
     A block of w steps begins at a multiple of w and is made when _NEAR * w steps have come since, unless too near to the beginning. Its
     halves were made before, and blocks of different lengths that are made at one time lie apart.
     """
-    return [t - _NEAR * w - w // 2 for w in _dividing_powers(t) if t >= (_NEAR + 1 + _EARLY) * w]
-
-
-def _dividing_powers(t: int) -> list[int]:
-    """Return the powers of 2, from 2 on, that divide `t`."""
-    return [2**i for i in range(1, (t & -t).bit_length())]
+    dividing_powers = (2**i for i in range(1, (t & -t).bit_length()))
+    return [t - _NEAR * w - w // 2 for w in dividing_powers if t >= (_NEAR + 1 + _EARLY) * w]
 
 
 def coefficients(starts: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ class TreeCounter(ContinualCounter):
     """The exact count plus the noise of the nodes of a tree over time that make up the time so far.
 
     Noise of a node is drawn when it is first used and kept as long as it can be used again: a fresh draw for each use would let it
-    be averaged away. All is whole numbers.
+    be averaged away. All numbers are whole.
 
     The state is one array: counts, and last the number of steps. So one store moves both, and an event and its time are counted
     together or not at all.
@@ -47,10 +47,10 @@ class TreeCounter(ContinualCounter):
         """Yield (level, index, sign): the nodes whose signed sums of events are the count up to `t`."""
 
     def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
-        """The vector of all nodes, of every cell.
+        """Return the sensitivity of the vector of all nodes, of every cell.
 
-        A time step is in one node of each level. So one event changes n_levels nodes of a cell, each by as much as it changes the counts
-        of its time: by `sensitivity` in L1 norm over the cells, and by no more in one of them.
+        A time step is in one node of each level. So one event changes n_levels nodes of a cell, each by as much as the counts of its time:
+        by `sensitivity` in L1 norm over the cells, and by no more in one of them.
         """
         s, h = self.sensitivity, self.n_levels
         return event_sensitivity(relation, h * s, h * s * s, s, "tree_over_time", base=self.base, levels=h, sensitivity=s)
@@ -99,7 +99,7 @@ class TreeCounter(ContinualCounter):
         require(is_integer(start, 0, self.n_steps) and (self._are_counts(exact, released) if start else self._past == (0, 0, 0)))
         require((self.base, self.n_levels) == self._shape(max(1, self.horizon - start)))
         require(all(0 <= level < self.n_levels and 0 <= index <= self.horizon for level, index in self._kept))
-        # What comes from now on gets noise that no file knows: whoever goes on takes along that of nodes which are over, and no other.
+        # Later events get noise that no file knows: a counter that continues keeps the noise of nodes that are over, and no other.
         require(all(self._ends(*node) <= self.n_steps - start for node in self._ahead()._kept))
 
     def _snapshot(self) -> dict[str, Any]:
@@ -115,11 +115,11 @@ class BinaryCounter(TreeCounter):
     horizon : int
         Number of time steps.
     epsilon : float, default=1.0
-        Cost of the whole stream, under the change of what arrives at one time.
+        Cost of the whole stream, where the events of one time change.
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
+        The most that other events of one time change the counts of the cells, in L1 norm: 2 where an event moves to another
         cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged epsilon at once. None: one of its own.
@@ -137,14 +137,14 @@ class BinaryCounter(TreeCounter):
 
     See Also
     --------
-    KaryCounter : Less error for pure budgets.
+    KaryCounter : Has less error for pure budgets.
 
     Notes
     -----
     *Privacy.* Pure epsilon, also when the stream reacts to what was released. A step is in one block of each of L =
-    floor(log2(horizon)) + 1 levels, so noise of scale L / epsilon on every block will do.
+    floor(log2(horizon)) + 1 levels, so noise of scale L / epsilon on every block suffices.
 
-    *Copies.* A block is used only when it is over. So two copies that go on with different events share the noise of blocks that hold
+    *Copies.* A block is used only when it is over. So two copies that continue with different events share the noise of blocks that hold
     the same events, and no other.
 
     References
@@ -181,11 +181,11 @@ class KaryCounter(TreeCounter):
     horizon : int
         Number of time steps.
     epsilon : float, default=1.0
-        Cost of the whole stream, under the change of what arrives at one time.
+        Cost of the whole stream, where the events of one time change.
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        By how much changing what arrives at one time may change the cells' counts, in L1 norm: 2 where an event moves to another
+        The most that other events of one time change the counts of the cells, in L1 norm: 2 where an event moves to another
         cell, 1 where one comes or goes.
     accountant : PrivacyAccountant, default=None
         Charged epsilon at once. None: one of its own.
@@ -203,9 +203,9 @@ class KaryCounter(TreeCounter):
 
     See Also
     --------
-    BinaryCounter : Goes on from a copy without a new tree.
+    BinaryCounter : Continues from a copy without a new tree.
     SquareRootCounter : The least error where delta is above 0.
-    UnboundedCounter : Where nobody knows how long the stream will be.
+    UnboundedCounter : For streams of unknown length.
     SparseCounter : For streams in which little happens.
 
     Notes
@@ -262,7 +262,6 @@ class KaryCounter(TreeCounter):
             start += digit * side
 
     def followed_by(self, count: Any) -> Self:
-        """Return a copy, with the same door and nodes, that has counted one step more; this counter stays as it is."""
         counts = as_counts(count, self.n_counters, MAX_COUNT)
         twin = self._shallow_copy()
         twin._state = self._state + np.append(counts, 1)
@@ -289,7 +288,7 @@ def add_one(counts: np.ndarray, cell: int) -> None:
 
 
 def sum_cells(cells: np.ndarray, n_counters: int) -> np.ndarray:
-    """Return what events of one cell each add to an array of counts whose last entry is the number of steps."""
+    """Return the counts of events of one cell each, and their number as the last entry."""
     counts = np.bincount(cells, minlength=n_counters + 1)
     counts[-1] = len(cells)
     return counts

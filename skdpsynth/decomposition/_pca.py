@@ -8,8 +8,7 @@ import numpy as np
 from skdpsynth._state_validation import is_array, is_of_type, require
 from skdpsynth._validation import check_choice, is_inside, is_integer, is_real, short_repr
 from skdpsynth.decomposition._pca_api import PrincipalComponents, result_dtype
-from skdpsynth.decomposition._second_moment import SecondMomentPlan, plan_second_moment
-from skdpsynth.decomposition._shrunken_mean import shrink_mean
+from skdpsynth.decomposition._second_moment import SecondMomentPlan, plan_second_moment, shrink_mean
 from skdpsynth.domain import BITS, Ball, Box, has_private
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator
 from skdpsynth.frames import Rows, drop_unit
@@ -223,14 +222,15 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         options = [steps for kind in kinds if (steps := plan_second_moment(kind, facts, point, self.max_norm, has_mean)) is not None]
         if not options:
             raise ValueError(
-                f"epsilon is too small for {facts.n_features} features, got {short_repr(self.epsilon)}; use a larger epsilon or fewer features."
+                f"epsilon is too small for {facts.n_features} features, got {short_repr(self.epsilon)}; use a larger epsilon or fewer "
+                "features."
             )
         plan = min(options, key=lambda steps: steps.relative_edge)
         self._warn_of_noise(plan, facts, point)
         return plan
 
     def _warn_of_noise(self, plan: SecondMomentPlan, facts: Facts, point: np.ndarray | None) -> None:
-        """Warn, from public numbers, if noise alone exceeds the largest variance that rows can have, or where a delta would help."""
+        """Warn, by public numbers, if noise exceeds the largest variance that rows can have, or where a delta would help."""
         n_samples = facts.n_samples or 1
         if plan.relative_edge > n_samples:
             facts.warn(
@@ -274,7 +274,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         return self.fit(X, y).transform(X) if unit is None else self.fit(X, y, unit=unit).transform(drop_unit(X, unit))
 
     def _check_parameters(self, box: Box) -> np.ndarray | None:
-        """Return the public center, or None where that is the midpoint; raise for what cannot be."""
+        """Return the public center, None for the midpoint; refuse parameters that are out of their domain."""
         check_choice("noise", self.noise, ("auto", "matrix_laplace", "laplace", "gaussian"))
         if self.noise == "gaussian" and not self.delta:
             raise ValueError('noise="gaussian" needs delta > 0, got delta=0; give a delta such as 1e-6, or use noise="auto".')
@@ -300,7 +300,6 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         return _public_center(self.center, box)
 
     def _check_max_norm(self, box: Box) -> None:
-        """Refuse a public radius that is none."""
         if self.max_norm is None:
             return
         if not (is_real(self.max_norm) and 0 < self.max_norm < math.inf):
@@ -312,7 +311,8 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         least = 64 * float(box.width.max()) / 2**BITS
         if self.max_norm < least:
             raise ValueError(
-                f"max_norm must be at least {least:g}, a thousandth of the widest column, got {short_repr(self.max_norm)}; narrow the bounds."
+                f"max_norm must be at least {least:g}, a thousandth of the widest column, got {short_repr(self.max_norm)}; narrow the "
+                "bounds."
             )
 
     def _centered(self, total: np.ndarray | None, second: np.ndarray, ball: Ball, deviation: float) -> tuple[np.ndarray, np.ndarray]:
@@ -329,7 +329,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
 
 
 def _public_center(center: Any, box: Box) -> np.ndarray | None:
-    """Return a public center that is a point within bounds; None for "private" and "public"; raise otherwise."""
+    """Return a public center that is a point within bounds, or None for "private" and "public"."""
     if isinstance(center, str) or center is None:
         check_choice("center", center, ("private", "public"), " or a public point")
         return None

@@ -1,4 +1,4 @@
-"""What users do with fitted principal components. All of it follows from what was released."""
+"""The API of scikit-learn's ``PCA`` after `fit`, as post-processing."""
 
 import math
 import numbers
@@ -20,7 +20,7 @@ _NARROWEST, _WIDEST = 1e-12, 1e15  # sides whose squares, and one over those of 
 
 
 class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """The habits of scikit-learn's ``PCA`` after `fit`, from a released mean and covariance.
+    """The API of scikit-learn's ``PCA`` after `fit`, from a released mean and covariance.
 
     A subclass has the parameters ``n_components`` and ``whiten``, sets ``n_samples_`` and calls `_set_components` at the end of its fit.
     """
@@ -30,19 +30,9 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     n_samples_: int
 
     def _set_components(self, covariance: np.ndarray, mean: np.ndarray, edge: float, dtype: Any, step: float) -> None:
-        """Set the fitted attributes.
+        """Set the fitted attributes from a released mean and covariance, which may have negative eigenvalues.
 
-        Parameters
-        ----------
-        covariance : ndarray of shape (n_features, n_features)
-            As released: noisy, maybe with negative eigenvalues.
-        mean : ndarray of shape (n_features,)
-        edge : float
-            The largest eigenvalue that noise alone is likely to show; a public number, or one that was released.
-        dtype : dtype
-            From `result_dtype`. The covariance stays as it was released.
-        step : float
-            The smallest side of a step of the grid on which rows were put.
+        `edge` is the largest eigenvalue that noise alone is likely to show, `step` the smallest side of a step of the grid of the rows.
         """
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[::-1], vectors[:, ::-1].T
@@ -65,7 +55,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         self.noise_variance_ = max(float(values[k:].sum()) / rest, 0.0) if rest > 0 else 0.0
 
     def _choose(self, values: np.ndarray, shares: np.ndarray) -> int:
-        """Number of components, from noisy eigenvalues."""
+        """Return the number of components, by noisy eigenvalues."""
         if self.n_components is None:
             return len(values)
         if isinstance(self.n_components, str):
@@ -215,14 +205,14 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return tags
 
     def _axes(self, power: int) -> np.ndarray:
-        """Components, times their deviations to a power if whitened: what is divided by is multiplied by on the way back."""
+        """Components, times a power of their deviations if whitened: `inverse_transform` multiplies by the divisors of `transform`."""
         axes = self.components_.astype(float)
         if not self.whiten:
             return axes
         return axes * np.sqrt(np.maximum(self.explained_variance_, self._least(1)))[:, None] ** power
 
     def _least(self, n_directions: int) -> float:
-        """Return the smallest mean variance of so many directions that is told from 0, a function of released numbers.
+        """Return the smallest mean variance of this many directions that can be told from 0, a function of released numbers.
 
         Independent noise of deviation s on the entries shows eigenvalues up to 2 s sqrt(d), and moves the mean variance of m orthogonal
         directions by about s / sqrt(m): no less is known. Without noise it is the variance that the grid makes.
@@ -231,14 +221,13 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return max(noise, self._rounding, float(np.finfo(float).tiny))
 
     def _variances(self) -> tuple[np.ndarray, float]:
-        """Variances of the probabilistic model: along each component, and along all that is orthogonal to them."""
+        """Variances of the probabilistic model: along each component, and along every direction orthogonal to them."""
         along = np.maximum(self.explained_variance_.astype(float), max(self.noise_variance_, self._least(1)))
         others = len(self.mean_) - self.n_components_
         # With all components there is nothing beside them, and any number will do.
         return along, max(self.noise_variance_, self._least(others)) if others else float(along[-1])
 
     def _matrix_from_eigenvalues(self, along: np.ndarray, beside: float) -> np.ndarray:
-        """Return the matrix with these eigenvalues along the components and beside them."""
         axes = self.components_.astype(float)
         matrix = (axes.T * (along - beside)) @ axes
         matrix[np.diag_indices(len(matrix))] += beside
@@ -256,15 +245,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
 
 def keep_first(fitted: PrincipalComponents, n_components: int) -> None:
-    """Keep the first components alone, as if so many had been asked for.
-
-    Parameters
-    ----------
-    fitted : PrincipalComponents
-        Changed in place. What is dropped counts as variance beside the components.
-    n_components : int
-        At most as many as it has.
-    """
+    """Keep the first components alone, in place; the variance of the others counts as variance beside the components."""
     dropped = float(fitted.explained_variance_[n_components:].sum())
     rest = min(fitted.n_samples_, len(fitted.mean_)) - fitted.n_components_
     fitted.noise_variance_ = (fitted.noise_variance_ * max(rest, 0) + dropped) / max(rest + fitted.n_components_ - n_components, 1)
@@ -276,10 +257,10 @@ def keep_first(fitted: PrincipalComponents, n_components: int) -> None:
 def fix_signs(vectors: np.ndarray) -> np.ndarray:
     """Return rows, each with the sign that makes its first large entry positive: the first of at least 0.4 of the largest.
 
-    No rule is stable at every vector: a continuous odd function has a zero on every path from v to -v. The largest entry and the sum are
-    at their zeros on just the vectors that data have: contrasts, waves, patterns of images, where equal entries of both signs flip every
-    other fit. Of the rules that were tried (sums with generic, falling and oscillating weights, powers, largest and first entries) on
-    cosines, patches, contrasts and random vectors with noise, this one flips least.
+    No rule is stable at every vector: a continuous odd function has a zero on every path from v to -v. The largest entry and the sum have
+    theirs at the vectors of real data: contrasts, waves, patterns of images, where equal entries of both signs flip every other fit. Of the
+    rules that were tried (sums with generic, falling and oscillating weights, powers, largest and first entries) on cosines, patches,
+    contrasts and random vectors with noise, this one flips least.
     """
     size = np.abs(vectors)
     first = np.argmax(size >= _LEADING * size.max(axis=1, keepdims=True), axis=1)
@@ -287,7 +268,7 @@ def fix_signs(vectors: np.ndarray) -> np.ndarray:
 
 
 def result_dtype(X: Any, width: np.ndarray) -> Any:
-    """Return the dtype of what is fitted to `X`: floats of 32 bits stay, where public bounds of this width let all results be such."""
+    """Return the dtype of a model fitted to `X`: 32 bits stay, where public bounds of this width let all results be such floats."""
     return _float_dtype(X) if width.min() >= _NARROWEST and width.max() <= _WIDEST else np.dtype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""The steps before the components: a center, a radius, the moments."""
+"""Private center, radius and second moments of rows."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,7 +8,6 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._sensitivity import count_sensitivity
-from skdpsynth.decomposition._shrunken_mean import candidate_radii, choose_radius, shrunken_center
 from skdpsynth.domain import Ball
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
@@ -20,48 +19,35 @@ _RADIUS_SHARES = (0.02, 0.2)  # a tenth at 1000 for rows times epsilon; few rows
 _BORDER = 10  # the squared radius is so many times the square of the coordinate that carries the mean
 _LARGEST_SCALE = 2**57
 _LARGEST_SUM = 2**62
+_MOST_RADII = 60
+_CERTAIN = 3  # deviations of the noise, beyond which a count is seen
+_MOST_STRETCH = 4
+_SPREAD = 1 / 128  # what shrinking takes, against noise: it turns no direction, and its sum is given back
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecondMomentPlan(Plan):
-    """How the moments are released, by public numbers alone.
+    """How the moments are released, by public numbers alone."""
 
-    Attributes
-    ----------
-    ball : Ball
-        All rows within the bounds, or a public radius, about the public center.
-    kind : str
-        Of the noise on the moments.
-    has_mean : bool
-        Whether the mean is released with the moments.
-    center, radius : Mechanism or None
-        Noise for the sum of the rows, and for the counts of their lengths; None: that step is left out.
-    moments : PrivacyLoss
-        What the moments may cost.
-    relation : str
-    """
-
-    ball: Ball
-    kind: str
-    has_mean: bool
-    center: Mechanism | None
-    radius: Mechanism | None
-    moments: PrivacyLoss
+    ball: Ball  # all rows within the bounds, or a public radius, about the public center
+    kind: str  # of the noise on the moments
+    has_mean: bool  # whether the mean is released with the moments
+    center: Mechanism | None  # noise for the sum of the rows; None leaves the step out
+    radius: Mechanism | None  # noise for the counts of their lengths; None leaves the step out
+    moments: PrivacyLoss  # the most that the moments may cost
     relation: str
 
     def layout(self, ball: Ball) -> Packing | Gram:
-        """Return how moments of rows in a ball are laid out."""
         d = ball.box.n_features
         if self.kind == "laplace":
             return Packing.of(d, int(ball.largest.max()), self.has_mean)
         return Gram(d, ball.reach, max(1, math.isqrt(ball.reach // _BORDER)) if self.has_mean else 0)
 
     def noise(self, layout: Packing | Gram) -> Mechanism:
-        """Return the noise for moments in a layout."""
         return mechanism(layout.sensitivity(self.relation), self.moments, (self.kind,), layout.n_values)
 
     def edge(self, ball: Ball) -> float:
-        """Largest eigenvalue that noise alone is likely to show in a sum of rows in a ball, in its units: 99 of 100 draws show less.
+        """Return the largest eigenvalue that noise is likely to show in a sum of rows in a ball, in its units: 99 of 100 draws show less.
 
         Gaussian noise on all m^2 entries, averaged with their mirrors, makes a symmetric matrix with entries of half the variance, whose
         eigenvalues end at 2 sqrt(m / 2) deviations; of Laplace noise on one triangle they end at 2 sqrt(m). Beyond that end reach
@@ -77,7 +63,7 @@ class SecondMomentPlan(Plan):
         return 2 * chosen.deviation * math.sqrt(m / half) * (1 + 1.01 * m ** (-2 / 3))
 
     def mean_deviation(self, ball: Ball) -> float:
-        """Deviation of the noise on a sum of rows in a ball: that of an entry of its border, or of its weighted list."""
+        """Return the deviation of the noise on a sum of rows in a ball: on an entry of its border, or of its weighted list."""
         layout = self.layout(ball)
         if self.moments.is_infinite:
             return 0.0
@@ -86,7 +72,7 @@ class SecondMomentPlan(Plan):
 
     @property
     def relative_edge(self) -> float:
-        """The edge over the squared reach of the rows: what noise shows in a sum, in parts of the most that one row can add."""
+        """The edge over the squared reach of the rows: noise of a sum in units of the most that one row can add."""
         return self.edge(self.ball) / self.ball.reach
 
     def fits(self, n_samples: int) -> bool:
@@ -102,9 +88,10 @@ class SecondMomentPlan(Plan):
         return self.ball if self.center is None else replace(self.ball, squared_radius=None)
 
     def summed(self, rows: Rows) -> tuple[Moments, Rows, "SecondMomentPlan"]:
-        """Return the exact moments of rows in the first ball, and rows and steps to go on with.
+        """Return the exact moments of rows in the first ball, and the rows and the plan for the steps that follow.
 
-        If the rows are read again, from elsewhere, and take little as grid coordinates, they stay in memory as such, from the same reading.
+        Rows that would be read again from a slow source, and take little memory as grid coordinates, are kept as such from the same
+        reading.
         """
         read_once = self.center is None and self.radius is None
         if read_once or _is_plain_array(rows) or issparse(rows.table) or not rows.may_be_kept(2 * rows.n_features):
@@ -115,7 +102,7 @@ class SecondMomentPlan(Plan):
     def located(self, exact: Moments, rows: Rows, n_samples: int, budget: Budget) -> tuple[Ball, float, Moments]:
         """Return the ball where the rows lie, about a private center and with a private radius as far as these are bought.
 
-        With it come the factor by which shrinking rows to the ball takes from their squares, and the exact moments in the ball.
+        With it come the factor by which shrinking rows to the ball reduces their squares, and the exact moments in the ball.
         """
         ball = self.ball
         if self.center is not None:
@@ -130,7 +117,7 @@ class SecondMomentPlan(Plan):
     def _shrink_ball(
         self, exact: Moments, rows: Rows, n_samples: int, ball: Ball, noise: Mechanism, budget: Budget
     ) -> tuple[Ball, float, Moments]:
-        """Return the ball with the radius beyond which rows cost more in noise than they tell, and the rest, as `located` does."""
+        """Return what `located` does, with the radius beyond which rows add more noise than information."""
         radii = candidate_radii(ball.reach)
         rule, n_beyond = CountLengths(ball, radii), None
         keeps_cells = ball.takes_coordinates or _is_plain_array(rows)
@@ -153,25 +140,17 @@ class SecondMomentPlan(Plan):
 
 
 def _is_plain_array(rows: Rows) -> bool:
-    """Whether the rows are an array, read again faster than they are put into new memory."""
+    """Whether the rows are an array, read again faster than copied to new memory."""
     return rows.source.in_memory and not rows.maps and not issparse(rows.table) and isinstance(rows.table, np.ndarray)
 
 
 def plan_second_moment(
     kind: str, facts: Facts, point: np.ndarray | None, max_norm: float | None, has_mean: bool
 ) -> SecondMomentPlan | None:
-    """Return the steps with a kind of noise on the finest grid that serves; None where there is no such grid.
+    """Return the plan for a kind of noise on the finest grid that fits; None if no grid does.
 
-    Parameters
-    ----------
-    kind : {"matrix_laplace", "gaussian", "laplace"}
-    facts : Facts
-    point : ndarray of shape (n_features,), default=None
-        A public center; None: the midpoint of the bounds.
-    max_norm : float, default=None
-        A public radius, in the units of the data; None: a private one.
-    has_mean : bool
-        Whether the mean is private.
+    `point` is a public center (None: the midpoint of the bounds), and `max_norm` a public radius in the units of the data (None: a private
+    one). `has_mean` says whether the mean is private.
     """
     share = loss_of_kind(kind, facts.share)
     assert share is not None
@@ -184,7 +163,7 @@ def plan_second_moment(
 
 
 def _public_ball(kind: str, facts: Facts, bits: int, point: np.ndarray | None, max_norm: float | None) -> Ball:
-    """All rows within the bounds. Lengths in the units of the data need equal units; what has no noise keeps the finest grid."""
+    """Return a ball of all rows within bounds. A radius in units of the data needs equal units; without noise the finest grid stays."""
     equal_units = max_norm is not None or (kind != "laplace" and facts.epsilon != math.inf)
     ball = Ball.of(facts.box, bits, equal_units)
     if point is not None:
@@ -215,3 +194,49 @@ def _share_budget(kind: str, facts: Facts, ball: Ball, share: PrivacyLoss, has_m
     bought = [_CENTER_SHARE] * has_center + [radius_share] * has_radius
     *_, moments = share.split([*bought, 1 - sum(bought)])
     return replace(bare, center=center if has_center else None, radius=radius if has_radius else None, moments=moments)
+
+
+def shrunken_center(mean: np.ndarray, deviation: float) -> np.ndarray:
+    """Return a noisy mean shrunk toward 0, rounded; 0 where half of its square may be noise, as a noisy center makes rows longer."""
+    return np.rint(shrink_mean(mean, deviation)) if float(mean @ mean) > 2 * len(mean) * deviation**2 else np.zeros(len(mean))
+
+
+def shrink_mean(mean: np.ndarray, deviation: float) -> np.ndarray:
+    """Return a noisy mean shrunk toward 0 by the share of its square that is noise (James, Stein)."""
+    noise, square = len(mean) * deviation**2, float(mean @ mean)
+    return mean * max(0.0, 1 - noise / square) if square else mean
+
+
+def candidate_radii(squared: int) -> np.ndarray:
+    """Return squared radii from the largest down by factors of sqrt(2), whole numbers as floats."""
+    radii = [squared >> j // 2 if j % 2 == 0 else math.isqrt(squared**2 >> j) for j in range(_MOST_RADII)]
+    return np.array(sorted({float(radius) for radius in radii if radius}, reverse=True))
+
+
+def choose_radius(counts: np.ndarray, radii: np.ndarray, deviation: float, noise_rate: float, n_samples: int) -> tuple[int, float]:
+    """Choose the radius that balances noise with the bias of shrinking; return its place, and squared lengths over those after shrinking.
+
+    `counts` are noisy numbers of rows between one of the squared, falling `radii` and the next, with noise of this `deviation`;
+    `noise_rate` is the spectral norm of the noise of a squared radius, over that. The ratio is at most 4, beyond which it is mostly noise.
+    """
+    places = np.arange(len(counts))
+    doubt = _CERTAIN * deviation * np.sqrt(1 + places)  # of the number of rows beyond the next radius
+    outside = np.cumsum(counts)
+    # The largest radius where rows are seen, or the least of which it is known that half of the rows are within.
+    found = (outside > doubt) | (doubt > n_samples / 2)
+    first = int(np.argmax(found)) if found.any() else len(counts) - 1
+    if doubt[first] > n_samples / 2:
+        return max(first - 1, 0), 1.0
+    rows = np.where(places >= first, counts, 0)
+    squares = rows * np.sqrt(radii * np.append(radii[1:], 0))  # of rows between one radius and the next, about
+    beyond = np.cumsum(rows) - rows  # rows outside each radius
+    taken = np.maximum(np.cumsum(squares) - squares - radii * beyond, 0)
+    # Within the radius of half of the rows, less noise is less of what they tell in proportion.
+    serves = (places >= first) & (np.maximum.accumulate(beyond) + doubt / _CERTAIN <= n_samples / 2)
+    serves[first] = True
+    place = int(np.argmin(np.where(serves, noise_rate * radii + _SPREAD * taken, math.inf)))
+    # What lies farther than is seen for sure counts too: without it the squares would come out too small wherever rows are shrunk.
+    far = float(np.clip(outside[first - 1], 0, doubt[first - 1])) if first else 0.0
+    whole = float(squares.sum()) + far * float(radii[first])
+    lost = float(taken[place]) + far * float(radii[first] - radii[place])
+    return place, whole / max(whole - lost, whole / _MOST_STRETCH) if whole > 0 else 1.0
