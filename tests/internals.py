@@ -112,7 +112,6 @@ statistics._dependences: sensitivity_of_distances distances
 frames._packed_sums: Packed
 duckdb._sql: codes_of_cells
 statistics._trees: levels_of
-synthesis._dimension: n_directions needs_distance
 synthesis._sampling: default_n_samples
 synthesis._intervals: _bias_corrected_interval
 synthesis._latent_pair_selection: PairSelection column_splits
@@ -120,9 +119,9 @@ synthesis._latent_differences: independent_share
 synthesis._latent_pairs: PairRelease
 synthesis._latent_planning: MAX_CODES MarginalsPlan
 synthesis._latent_three_way: has_triples plan_triples
-synthesis._low_dim: _is_signed_at_least_as_good
+synthesis._low_dim: _is_signed_at_least_as_good n_directions needs_distance
 synthesis._measure_plans: _stages_by_levels _stages_by_rows
-synthesis._online_lengths: length_until_horizon grown_length
+synthesis._online_blocks: length_until_horizon grown_length
 synthesis._online_tree: GrowingTree depth_shares
 synthesis._noisy_ranges: count_axis_cells range_edges choose_interval range_noise axis_scales default_ranges
 synthesis._signed_measure: default_n_cells lattice_shape

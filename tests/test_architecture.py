@@ -258,7 +258,7 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("synthesis/_private_measure.py", "_try_partition"): "made-up rows",
     ("synthesis/_sampling.py", "_filled"): "synthetic rows",
     ("synthesis/_subspace.py", "lift"): "synthetic rows",
-    ("synthesis/_projection.py", "__call__"): "one row at a time: it makes room for a chunk",
+    ("synthesis/_subspace.py", "__call__"): "one row at a time: it makes room for a chunk",
     ("synthesis/_online.py", "_bound_contributions"): "as many labels as rows, or an error before the plan",
     ("synthesis/_online_running.py", "_take"): "rows are time: of a tick it has returned before",
     ("synthesis/_online_running.py", "_take_unit_rows"): "rows are time, or as many labels as rows",

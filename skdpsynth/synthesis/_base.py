@@ -1,4 +1,4 @@
-"""What all synthesizers share: sampling and its container, and the score."""
+"""The base of all synthesizers: sampling, its container, and the score."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -26,23 +26,22 @@ class PrivateSynthesizer(PrivateEstimator):
 
     See Also
     --------
-    PrivateEstimator : Where `fit` is.
+    PrivateEstimator : Defines `fit`.
     skdpsynth.testing.check_synthesizer : The laws that hold for it.
     """
 
     @abstractmethod
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
-        """Return an (n_samples, n_features) array of floats in the box; `rng` is a numpy Generator."""
+        """Return an (n_samples, n_features) array of floats in the box."""
 
     def _for_projected_rows(self, lattice_of: Callable[[int], Any], facts: Facts) -> Any:
-        """Return this, unfitted, for rows that were projected; ``lattice_of(n_cells)`` gives cells that cover just their image."""
+        """Return this, unfitted, for projected rows; ``lattice_of(n_cells)`` gives cells that cover just their image."""
         return self
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
-        """Return an iterator of the rows of a sample in parts, each small enough for memory.
+        """Iterate over the rows of a sample in parts, each small enough for memory.
 
-        Each part is a sample by itself. A mechanism that can decides for all of them together, and its parts are the rows of
-        `_sample_rows`.
+        Each part is a sample by itself; a mechanism that can draws them jointly, so that together they are the rows of `_sample_rows`.
         """
         for start in range(0, n_samples, BATCH):
             yield self._sample_rows(min(BATCH, n_samples - start), rng)
@@ -73,23 +72,23 @@ class PrivateSynthesizer(PrivateEstimator):
     def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None) -> Iterator[Any]:
         """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
 
-        The batches together are the rows of ``sample(n_samples, random_state)``, in the same order, whatever `batch_size` is. So they
-        are as accurate together as one sample, and not as many independent ones. (Of a synthesizer that defines no more than
-        `_sample_rows`, or is built on one: up to 65,536 rows; beyond, batches are independent of each other.)
+        The batches together are the rows of ``sample(n_samples, random_state)``, in the same order, for any `batch_size`. So they are as
+        accurate together as one sample, not as many independent ones. (A synthesizer that defines only `_sample_rows`, or is built on one,
+        draws up to 65,536 rows so; beyond, batches are independent of each other.)
 
         Parameters
         ----------
         n_samples : int, default=None
-            Of all batches together. None: as in `sample`.
+            Rows of all batches together. None: as in `sample`.
         batch_size : int, default=65536
-            Rows of a batch; the last has what is left.
+            Rows of a batch; the last one has the rest.
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of `fit`.
 
         Returns
         -------
         batches : iterator of arrays or data frames
-            In the kind of table that `fit` got, with its columns and dtypes. It goes on as it began if the estimator is fitted again.
+            In the kind of table that `fit` got, with its columns and dtypes. It is unchanged if the estimator is fitted again.
         """
         check_is_fitted(self)
         return self._drawing(n_samples, random_state).batches(batch_size)
@@ -134,17 +133,18 @@ class PrivateSynthesizer(PrivateEstimator):
         """Compare synthetic rows of this estimator with real ones in one call; the result is **not private**.
 
         It draws as many synthetic rows as the data had (at most 100,000), free of charge, and gives them to
-        `skdpsynth.metrics.quality_report` with what is public about the columns. That reads `X` unprotected, without noise: the report is
-        for whoever may see `X`. If you choose parameters by it, they tell of `X` too (`skdpsynth.model_selection` chooses privately).
+        `skdpsynth.metrics.quality_report` with the public facts about the columns. That reads `X` unprotected, without noise: show the
+        report only to people who may see `X`. If you choose parameters by it, they reveal something of `X` too (`skdpsynth.model_selection`
+        chooses privately).
 
         Parameters
         ----------
         X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
             Real rows, with the columns of `fit`: best some that `fit` has not seen.
         target : column, default=None
-            What a model shall predict: a random forest is trained on synthetic rows and scored on `X`.
+            The column to predict: a random forest is trained on synthetic rows and scored on `X`.
         random_state : int or None, default=0
-            Of the sample and of the report. None: other rows at each call.
+            Seed of the sample and of the report. None: other rows at each call.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class PrivateSynthesizer(PrivateEstimator):
         return quality_report(X, synthetic, self._public_schema(), target=target, random_state=random_state)
 
     def _public_schema(self) -> Schema | None:
-        """Return what is public about the columns; None where bounds do not say it."""
+        """Return the public facts about the columns; None where bounds do not state them."""
         if getattr(self, "partition", None) is not None:  # it has bounds of its own
             return None
         bounds = getattr(self, "bounds_", self.bounds)

@@ -1,4 +1,4 @@
-"""Rows on conditions, for synthesizers whose models can be conditioned."""
+"""Rows on conditions, and imputation, for synthesizers whose models can be conditioned."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from functools import partial
@@ -15,18 +15,13 @@ from skdpsynth.tables import IncompleteRows, allowed_cells
 
 
 class ConditionalSynthesizer(PrivateSynthesizer):
-    """Base of synthesizers that draw rows on conditions, and fill missing cells.
-
-    See Also
-    --------
-    PrivateSynthesizer : What all synthesizers share.
-    """
+    """Base of synthesizers that draw rows on conditions and impute missing cells."""
 
     _model: Any
 
     @property
     def _spans(self) -> Spans:
-        """What the model has in place of columns that rules order."""
+        """The columns of spans that the model has in place of ordered columns."""
         schema = self._container.schema
         return spans_of(schema, dict(zip(schema, self._container.dtypes, strict=True)))
 
@@ -43,12 +38,12 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         out : str or path-like, default=None
             A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
             written there, a batch at a time, so memory does not grow with their number. Columns of an array are named x0, x1, ... The file
-            is complete or not there: after an error or an interrupt the one that was there before stays.
+            is complete or not there: after an error or an interrupt an earlier file stays.
         conditions : dict, default=None
-            Of some columns, what each cell must be: a value; a list of values (levels, whole numbers or dates; None among them is a
-            missing cell); a tuple ``(low, high)`` for a range of numbers, dates or ordinal levels, of which both ends belong to it and
-            None leaves an end open; or None for a missing cell. Dates may be text in ISO format. All must hold, in each row. Rows have the
-            law of the model given that, as if rows that fail had been thrown away, but none is, however rare the condition. Strategy
+            For some columns, the cells that are allowed: a value; a list of values (levels, whole numbers or dates; None among them is a
+            missing cell); a tuple ``(low, high)`` for a range of numbers, dates or ordinal levels, both ends included, where None leaves an
+            end open; or None for a missing cell. Dates may be text in ISO format. All must hold, in each row. Rows have the law of the
+            model given the conditions, as if rows that fail had been thrown away, but none is, however rare the condition. Strategy
             "marginals" only.
 
         Returns
@@ -59,8 +54,8 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         Raises
         ------
         ValueError
-            If no row can meet `conditions`: a column or level that is not there, a range that is empty or outside the bounds, or
-            conditions that have probability 0 in the model. Nothing is drawn then.
+            If no row can meet `conditions`: an unknown column or level, a range that is empty or outside the bounds, or conditions that
+            have probability 0 in the model. Nothing is drawn then.
         """
         check_is_fitted(self)
         return PrivateSynthesizer.sample(self._condition_on(conditions), n_samples, random_state, out=out)
@@ -70,33 +65,33 @@ class ConditionalSynthesizer(PrivateSynthesizer):
     ) -> Iterator[Any]:
         """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
 
-        The batches together are the rows of `sample` with the same `n_samples`, `random_state` and `conditions`, in the same order,
-        whatever `batch_size` is. So they are as accurate together as one sample, and not as many independent ones.
+        The batches together are the rows of `sample` with the same `n_samples`, `random_state` and `conditions`, in the same order, for any
+        `batch_size`. So they are as accurate together as one sample, not as many independent ones.
 
         Parameters
         ----------
         n_samples : int, default=None
-            Of all batches together. None: as in `sample`.
+            Rows of all batches together. None: as in `sample`.
         batch_size : int, default=65536
-            Rows of a batch; the last has what is left.
+            Rows of a batch; the last one has the rest.
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of `fit`.
         conditions : dict, default=None
-            What some cells of each row must be, as in `sample`.
+            Allowed cells of some columns, as in `sample`.
 
         Returns
         -------
         batches : iterator of arrays or data frames
-            In the kind of table that `fit` got, with its columns and dtypes. It goes on as it began if the estimator is fitted again.
+            In the kind of table that `fit` got, with its columns and dtypes. It is unchanged if the estimator is fitted again.
         """
         check_is_fitted(self)
         return PrivateSynthesizer.sample_batches(self._condition_on(conditions), n_samples, batch_size, random_state)
 
     def impute(self, X: Any, random_state: Any = None) -> Any:
-        """Fill the missing cells of rows of your own by draws from the model, given the cells that are there; it costs no privacy.
+        """Impute the missing cells of your own rows by draws from the model, given the other cells; it costs no privacy.
 
-        What `fit` learned is public, and `X` is yours: so this is post-processing of the model, and the result is **as private as the rows
-        that you give**. It is no synthetic data: show it to those who may see `X`, and to nobody else. Strategy "marginals" only.
+        The fitted model is public, and `X` is yours: so this is post-processing of the model, and the result is **as private as your
+        rows**. It is no synthetic data: show it only to people who may see `X`. Strategy "marginals" only.
 
         Parameters
         ----------
@@ -108,21 +103,21 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         Returns
         -------
         X_filled : array or data frame of shape (n_rows, n_features)
-            A copy with the columns, their order and dtypes as given (a column without any cell comes in the dtype of `fit`). Cells that
-            were there are never changed, and none of a column that the model knows is missing any more: also where the schema says that
-            cells may be, a missing one is taken as not known, and a value is drawn; but where rules leave it none.
+            A copy with the columns, their order and dtypes as given (a column without any cell comes in the dtype of `fit`). Known cells
+            never change, and no cell of a column of the model stays missing, unless rules leave it no value: where the schema allows
+            missing cells, a missing one counts as unknown, and a value is drawn.
 
         Notes
         -----
-        The cells of a row are drawn together from P(missing cells | those that are there), exactly, by Bayes' rule: weights of strata and
-        of nodes given the known cells, then codes given the node, then values within their bins. A number that is known counts through
-        its bin. Cells out of the domain count as in `fit`: numbers beyond the bounds as the bounds, an unknown level as a missing cell
-        (where the column is not nullable: as the first level); they stay as they are. To draw several completions, as multiple imputation
-        does, call it with several seeds.
+        The cells of a row are drawn together from P(missing cells | known cells), exactly, by Bayes' rule: weights of strata and of nodes
+        given the known cells, then codes given the node, then values within their bins. A known number counts through its bin. Cells out of
+        the domain count as in `fit`: numbers beyond the bounds as the bounds, an unknown level as a missing cell (where the column is not
+        nullable: as the first level); they stay as they are. To draw several completions, as multiple imputation does, call it with several
+        seeds.
 
-        Rules of the schema hold wherever the cells that are there allow it; cells that break a rule stay. Computed columns are computed
-        where they are missing. Where they are there, a value of `Determines` restricts the levels that it follows from, and a total gives
-        the part that is missing; a `Derived` column tells nothing.
+        Rules of the schema hold wherever the known cells allow it; cells that break a rule stay. Computed columns are computed where they
+        are missing. Where they are known, a value of `Determines` restricts the levels that it follows from, and a total gives the missing
+        part; a `Derived` column gives no information.
         """
         check_is_fitted(self)
         law = self._law("impute", "fill the cells by another tool")
@@ -159,7 +154,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
 
 
 def _impossible_conditions_error(law: Any, wanted: Mapping[Hashable, AllowedCells]) -> ValueError:
-    """Return an error that says which conditions the model gives no probability: one alone, or several together."""
+    """Return an error that names the conditions to which the model gives no probability: one alone, or several together."""
     alone = [name for name, want in wanted.items() if not law.given({name: want})[1]]
     what = f"that on {list_names(alone[:1])} has" if alone else f"those on {list_names(list(wanted))} together have"
     return ValueError(f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out.")

@@ -1,4 +1,4 @@
-"""Confidence intervals of any statistic from one fitted model, by running its mechanism again on rows of its own."""
+"""Confidence intervals of any statistic from one fitted model, by a parametric bootstrap of its mechanism."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,16 +26,16 @@ _POWER, _MARGIN = 3, 1.15  # see `_bias_corrected_interval`
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """An estimate and its confidence interval: what `LatentFactorSynthesizer.choose_interval` returns.
+    """An estimate with its confidence interval.
 
     Attributes
     ----------
     estimate : float or ndarray
-        Of the statistic, corrected for what the mechanism does to it.
+        Estimate of the statistic, corrected for the bias of the mechanism.
     low, high : float or ndarray
         The ends: each number is covered with probability `level`, not all of an array at once.
     error : float or ndarray
-        The standard error: of the data being a sample, of noise, and of the estimate of the correction.
+        The standard error: from sampling, from noise, and from estimating the correction.
     level : float
 
     See Also
@@ -58,22 +58,16 @@ class Interval:
 
 
 class IntervalSynthesizer(ConditionalSynthesizer):
-    """Base of synthesizers whose mechanism can be run again on rows of their own model.
-
-    See Also
-    --------
-    ConditionalSynthesizer : What else they can do.
-    """
+    """Base of synthesizers whose mechanism can be run again on rows of their own model."""
 
     def interval(
         self, statistic: Any, level: Any = 0.95, *, n_refits: Any = 40, n_samples: Any = None, random_state: Any = None
     ) -> Interval:
         """Estimate a statistic of the population, with a confidence interval; it costs no privacy.
 
-        An interval that a textbook computes from synthetic rows covers the truth far too seldom: it knows nothing of the noise, nor of
-        what the model leaves out. Here the whole mechanism is run again and again on rows drawn from the model, with fresh noise. How far
-        the results lie from that model tells the error and the bias. The guide on intervals says when they are valid. Strategy
-        "marginals" only.
+        A textbook interval from synthetic rows covers the truth far too seldom: it ignores the noise, and everything that the model leaves
+        out. Here the whole mechanism is run again and again on rows drawn from the model, with fresh noise. The distance of the results
+        from that model shows the error and the bias. The guide on intervals says when they are valid. Strategy "marginals" only.
 
         Parameters
         ----------
@@ -83,7 +77,7 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         level : float, default=0.95
             The probability that the interval holds the truth, between 0 and 1.
         n_refits : int, default=40
-            How often the mechanism is run again, 8 to 10,000. More make the ends steadier.
+            Number of re-fits, 8 to 10,000. More make the ends steadier.
         n_samples : int, default=None
             Rows of the tables that `statistic` gets. None: 20 times as many as the data had, at most 50,000, at least as many as the data.
         random_state : int, RandomState or None, default=None
@@ -97,7 +91,7 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         Raises
         ------
         ValueError
-            If a parameter is out of its domain, or `statistic` raises or gives what is no finite number.
+            If a parameter is out of its domain, or `statistic` raises or gives no finite number.
 
         See Also
         --------
@@ -106,7 +100,7 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         Notes
         -----
         The estimate is not the statistic of `sample`: the model behind `sample` shrinks dependences, to be closer to the data on the whole.
-        For intervals a model is fitted to the released tables that hardly shrinks, and what bias is left in the re-fits is taken off. The
+        For intervals a model that hardly shrinks is fitted to the released tables, and the remaining bias of the re-fits is subtracted. The
         ends are ``estimate ± t * error``, with the quantile t of Student's distribution.
 
         Examples
@@ -129,16 +123,16 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         return _bias_corrected_interval(truth, found, without, level)
 
     def bootstrap_tables(self, B: Any, n_samples: Any = None, random_state: Any = None) -> Iterator[Any]:
-        """Draw synthetic tables, each from a model of its own, whose differences show how sure a result is; it costs no privacy.
+        """Draw synthetic tables, each from a model of its own, whose differences show the uncertainty of a result; it costs no privacy.
 
-        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as `choose_interval` does. Compute a result on every
+        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as in `interval`. Compute a result on every
         table: its standard deviation over tables is its standard error, if `n_samples` is several times the number of rows of the data;
         else the error of a sample of that size is added. Strategy "marginals" only.
 
         Parameters
         ----------
         B : int
-            How many tables.
+            Number of tables.
         n_samples : int, default=None
             Rows of each. None: as many as the data had.
         random_state : int, RandomState or None, default=None
@@ -147,11 +141,11 @@ class IntervalSynthesizer(ConditionalSynthesizer):
         Returns
         -------
         tables : iterator of arrays or data frames
-            In the kind of table that `fit` got, made one after the other. It goes on as it began if the estimator is fitted again.
+            In the kind of table that `fit` got, made one after the other. It is unchanged if the estimator is fitted again.
 
         See Also
         --------
-        interval : One statistic, with its bias taken off.
+        interval : One statistic, with its bias subtracted.
         """
         if not is_integer(B, 1):
             raise ValueError(f"B must be a positive integer, got {short_repr(B)}; 20 is a usual number.")
@@ -184,18 +178,7 @@ class IntervalSynthesizer(ConditionalSynthesizer):
 
 
 class _BootstrapWorld:
-    """The model in the place of the population, and what the mechanism makes of samples of it.
-
-    Parameters
-    ----------
-    replay : Replay
-    container : TableFormat
-    spans : Spans
-        What the model has in place of columns that rules order.
-    n_pool, n_samples : int
-        Rows that stand for the population, and rows of each table that is made.
-    rng : numpy.random.Generator
-    """
+    """The model in place of the population, with `n_pool` rows, and tables of `n_samples` rows from re-fits to samples of it."""
 
     def __init__(
         self, replay: ParametricBootstrap, container: Any, spans: Spans, n_pool: int, n_samples: int, rng: np.random.Generator
@@ -207,19 +190,17 @@ class _BootstrapWorld:
     def population(self) -> Any:
         """Return the rows that stand for the population, as many as each table has.
 
-        The re-fits are of samples of these very rows, so what chance put into them is in both sides of the bias, and cancels.
+        The re-fits use samples of these very rows, so their randomness is in both sides of the bias, and cancels.
         """
         if self.n_samples > len(self.rows[0]):
             return self.table(self.replay.model)
         return self.container.fill(self.spans.decode([column[: self.n_samples] for column in self.rows]))
 
     def table(self, model: MarginalModel) -> Any:
-        """Return rows of a model."""
         with np.errstate(all="ignore"):
             return self.container.fill(self.spans.decode(model.sample(self.n_samples, self.rng)))
 
     def tables(self, number: int) -> Iterator[Any]:
-        """Yield rows of so many re-fits."""
         # Post-processing of what was released (proof: `ParametricBootstrap`): these bits make noise for synthetic rows, which protects nobody and costs
         # nothing, so they need not be secure.
         bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
@@ -244,7 +225,7 @@ def _check_arguments(statistic: Any, level: Any, n_refits: Any) -> tuple[float, 
 
 
 def _evaluate_statistic(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Return a statistic of a synthetic table, or refuse it: nothing that an error says here is private."""
+    """Return a statistic of a synthetic table, or refuse it; an error here quotes nothing private."""
     try:
         answer = statistic(table)
         value = np.asarray(answer, dtype=float)
@@ -278,13 +259,13 @@ def _evaluate_or_nan(statistic: Callable[[Any], Any], table: Any, shape: tuple[i
 def _bias_corrected_interval(truth: np.ndarray, found: np.ndarray, without: np.ndarray, level: float) -> Interval:
     """Return the interval of a statistic that is `truth` in the model, `without` if columns are independent, and `found` in re-fits.
 
-    The bias of the re-fits is taken off. It is mostly that dependences shrink: they lose a share s of the distance from `without`, and the
-    more so the stronger they are, as about its third power (on Census rows, by regressing what was taken off on what was found). What
-    the data lost was lost from further off than what the re-fits lose, so about 1 + 3 s times their bias, and the derivative of this
-    correction stretches the error by as much. Of the bias only what the error of its mean does not explain tells of s.
+    The bias of the re-fits is subtracted. It mostly comes from shrunken dependences: they lose a share s of the distance from `without`,
+    which grows about as the third power of that distance (on Census rows, by regressing the subtracted bias on the estimate). The data lost
+    it at a larger distance than the re-fits, so about 1 + 3 s times their bias, and the derivative of this correction stretches the error
+    by as much. Only the part of the bias beyond the error of its mean is evidence for s.
 
-    The model is smoother than what it stands for, so neither is known well: the true bias is taken to be uniform between none and twice
-    this one, hence a third of its square; and estimates spread up to 1.2 times as much as re-fits (`benchmarks/intervals.py`).
+    The model is smoother than the population, so neither is known well: the true bias is taken to be uniform between none and twice this
+    one, hence a third of its square; and estimates spread up to 1.2 times as much as re-fits (`benchmarks/intervals.py`).
     """
     n_refits = len(found)
     bias = found.mean(axis=0) - truth

@@ -1,4 +1,4 @@
-"""Columns of numbers near each other: found by noisy counts of coarse differences, and told by noisy trees of fine ones."""
+"""Columns of numbers near each other: found by noisy counts of coarse differences, and modeled by noisy trees of fine ones."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -34,21 +34,7 @@ Pair = tuple[Hashable, Hashable]
 def find_near_columns(
     rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, n_rows: float
 ) -> tuple[tuple[DifferenceLaw, ...], MarginalsPlan]:
-    """Return which columns are near each other, with the laws of their differences, and the plan with what that leaves for pairs.
-
-    Parameters
-    ----------
-    rows : Rows
-        Numbers, as they are read.
-    codes : Codes
-        With the links of the columns.
-    plan : MarginalsPlan
-    budget : Budget
-    n_rows : float
-        As far as is known.
-    """
-    assert plan.schema is not None
-    assert plan.shares is not None
+    """Return the laws of differences of columns near each other, and the plan with the rest of the share of pairs."""
     schema = plan.schema
     pairs = candidate_pairs(plan)
     look = next(
@@ -72,24 +58,15 @@ def find_near_columns(
 
 def candidate_pairs(plan: MarginalsPlan) -> list[Pair]:
     """Return the pairs of columns that may be near each other, by public facts: on one scale, and named by no rule."""
-    assert plan.schema is not None
     schema = plan.schema
-    if plan.shares is None or "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+    if not plan.counts_all_pairs:
         return []
     ruled = {name for tie in plan.ties for name in tie.columns} | {name for names in keys_of(schema.rules, schema.whole) for name in names}
     return comparable(schema, ruled)
 
 
 def describe_unordered_times(schema: Schema, near: Sequence[DifferenceLaw]) -> str | None:
-    """Return what a caller should know of dates or times on one scale that nothing keeps in order, by public facts and what was released.
-
-    Parameters
-    ----------
-    schema : Schema
-        Of the caller's columns.
-    near : sequence of Near
-        Columns whose differences were released.
-    """
+    """Return a warning about dates or times on one scale that no rule or released difference keeps in order, or None."""
     told = {frozenset((each.first, each.second)) for each in near}
     ruled = {name for rule in schema.rules for name in rule.columns_named}
     for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)}):
@@ -104,7 +81,7 @@ def describe_unordered_times(schema: Schema, near: Sequence[DifferenceLaw]) -> s
 
 
 def describe_loose_orders(schema: Schema, spans: Spans) -> str | None:
-    """Return what a caller should know of an `Inequality` that is kept, but not as start and span; by public facts alone."""
+    """Return a warning about an `Inequality` that is kept, but not as start and span, by public facts; or None."""
     for rule in schema.rules:
         if isinstance(rule, Inequality) and rule not in spans.rules:
             low, high = (short_repr(name) for name in (rule.low, rule.high))
@@ -117,7 +94,7 @@ def describe_loose_orders(schema: Schema, spans: Spans) -> str | None:
 
 
 def can_detect_near_columns(n_pairs: int, look: float, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
-    """Whether the noise lets differences tell of columns that are near, by public numbers (or noisy ones, where none is public)."""
+    """Whether noise lets differences show columns near each other, by public or noisy numbers."""
     to_look, rest = share.split([look, 1 - look])
     to_tell = rest.split([_RELEASE_SHARE, 1 - _RELEASE_SHARE])[0]
     window = mechanism(Marginals.sensitivity(relation, n_pairs), to_look).deviation * math.sqrt(_CELLS * _WITHIN)
@@ -128,7 +105,7 @@ def can_detect_near_columns(n_pairs: int, look: float, share: PrivacyLoss, relat
 def _find_near_pairs(
     rows: Rows, pairs: Sequence[Pair], links: Mapping, schema: Schema, share: PrivacyLoss, budget: Budget, n_rows: float
 ) -> list[Pair]:
-    """Count coarse differences, between quantiles of what independent columns have; return the pairs with most of them in few cells."""
+    """Count coarse differences, between quantiles of independent columns; return the pairs with most of them in few cells."""
     places, grids = {name: place for place, name in enumerate(schema)}, grids_of(schema)
     apart = [_independent_differences(*((links[name], grids[name]) for name in pair)) for pair in pairs]
     edges = [_quantile_edges(each) for each in apart]
@@ -148,14 +125,7 @@ def _find_near_pairs(
 def independent_share(noisy: np.ndarray, expected: np.ndarray, deviation: float) -> float:
     """Return the least share that independent columns would have in neighboring cells which hold most rows, beyond their noise.
 
-    Parameters
-    ----------
-    noisy : ndarray of shape (n_cells,)
-        Noisy counts.
-    expected : ndarray of shape (n_cells,)
-        The share of each cell if the columns were independent.
-    deviation : float
-        Of the noise of a count.
+    `expected` holds the share of each cell if the columns were independent; `deviation` is that of the noise of a count.
     """
     upto, share = (np.concatenate([[0.0], np.cumsum(each)]) for each in (noisy, expected))
     first, last = np.array(list(combinations(range(len(upto)), 2))).T
@@ -165,7 +135,6 @@ def independent_share(noisy: np.ndarray, expected: np.ndarray, deviation: float)
 
 
 def _independent_differences(first: tuple[Link, Grid], second: tuple[Link, Grid]) -> np.ndarray:
-    """Return differences that stand for those of independent columns."""
     own, other = (_quantile_points(*each) for each in (first, second))
     return np.sort((other[:, None] - own).ravel())
 
@@ -184,7 +153,7 @@ def _quantile_edges(apart: np.ndarray) -> np.ndarray:
 
 
 def _disjoint_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    """Return pairs without a column in common, the nearest first."""
+    """Return pairs without a column in common, the first ones first."""
     taken: set[Hashable] = set()
     out: list[Pair] = []
     for pair in pairs:
@@ -197,8 +166,7 @@ def _disjoint_pairs(pairs: Sequence[Pair]) -> list[Pair]:
 def _release_differences(
     rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan, share: PrivacyLoss, budget: Budget, n_rows: float
 ) -> tuple[DifferenceLaw, ...]:
-    """Count fine differences, in a tree for each pair; return their laws."""
-    assert plan.schema is not None
+    """Release fine differences, in a tree for each pair; return their laws."""
     schema, places = plan.schema, {name: place for place, name in enumerate(plan.schema)}
     edges = [edges_of_differences(schema[a], schema[b]) for a, b in pairs]
     depths = [(len(own) - 1).bit_length() - 1 for own in edges]

@@ -1,4 +1,4 @@
-"""Synthetic data of mixed tables."""
+"""The synthesizer of mixed tables."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -342,7 +342,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             self._prior = open_prior(self.prior, schema, buys=True)
 
     def _check_purchases(self, buys: bool, schema: Schema, unlisted: tuple[int, ...]) -> None:
-        """Refuse what cannot be bought, or not be used."""
+        """Refuse to buy facts that the strategy or `stratify` needs to be public, or levels without delta."""
         if buys and self.strategy == "scores":
             raise ValueError("schema and bounds must be public for strategy='scores', got 'private'; use strategy='marginals'.")
         names = [name for place, name in enumerate(schema) if place in unlisted]
@@ -537,6 +537,6 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
 
 def _schema_from_box(box: Box | None) -> Schema:
-    """The schema of numbers in a box, as far as a plan within another estimator needs it."""
+    """Return the schema of numbers in a box, as a plan within another estimator needs it."""
     assert box is not None
     return Schema({i: Continuous(low, high) for i, (low, high) in enumerate(zip(box.low.tolist(), box.high.tolist(), strict=True))})

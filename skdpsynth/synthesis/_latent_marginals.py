@@ -1,4 +1,4 @@
-"""Strategy "marginals" of mixed tables: what asks for noisy counts of cells, columns and pairs."""
+"""Strategy "marginals" of mixed tables: releases of noisy counts of cells, columns and pairs."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -51,7 +51,7 @@ from skdpsynth.synthesis._latent_three_way import TripleRound, has_triples, plan
 
 @dataclass(frozen=True, eq=False)
 class _CodedRows:
-    """The rows as codes of columns without the stratum, and at last that of the stratum: private."""
+    """The rows as codes of columns without the stratum, and last that of the stratum: private."""
 
     rows: Rows
     sizes: list[int]
@@ -60,7 +60,6 @@ class _CodedRows:
 def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
     """Release the tree counts of continuous columns, the counts of columns and of pairs; return the fitted attributes."""
     schema, stratum = plan.schema, plan.stratum
-    assert schema is not None
     grids, names = grids_of(schema), [name for name in schema if name != stratum]
     places = {name: place for place, name in enumerate(schema)}
     located = _locate_cells(rows, places, grids)
@@ -98,7 +97,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
 def _choose_codes(
     rows: Rows, located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
 ) -> tuple[Codes, MarginalsPlan]:
-    """Return the codes of columns, those that were chosen before or new ones, and the plan with what that leaves."""
+    """Return the codes of columns, earlier or new ones, and the plan with the rest of the budget."""
     known = None if plan.block is None else plan.block.codes
     if known is not None and plan.block is not None and not plan.block.chooses:
         return known, plan
@@ -108,7 +107,7 @@ def _choose_codes(
 
 
 def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:
-    """Return the attributes that hold the model, and the tables of three columns, which it asks for where there is a second round."""
+    """Return the attributes that hold the model, and the tables of three columns if there is a second round."""
     if plan.block is not None:
         return {"_counted": counted}, []
     fitted, triples = fitted_model_attributes(counted, plan.n_factors), []
@@ -130,8 +129,7 @@ def _count_prior(
     plan: MarginalsPlan,
     codes: Codes,
 ) -> PublicPrior:
-    """Count a public table in the codes that were released: exactly, as nothing private is in it."""
-    assert plan.schema is not None
+    """Count a public table in the released codes: exactly, as nothing private is in it."""
     coded = _encode_rows(located, places, plan.schema, plan.stratum, codes.links)
     columns = [(i,) for i in range(len(coded.sizes) - 1)]
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(columns), *place) for place in [*columns, *pairs]]))
@@ -146,7 +144,6 @@ def _count_prior(
 
 
 def fitted_model_attributes(counted: Measurements, n_factors: int) -> dict[str, Any]:
-    """Return the fitted attributes that a model of what was counted makes."""
     return _model_attributes(counted.model(n_factors))
 
 
@@ -155,15 +152,13 @@ def _model_attributes(model: MarginalModel) -> dict[str, Any]:
 
 
 def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
-    """Return how many rows there are, as far as is known."""
+    """Return the number of rows, public or estimated."""
     return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
 def _release_codes(
     located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
 ) -> Codes:
-    """Release what chooses the codes of columns."""
-    assert plan.schema is not None
     known = {} if plan.block is None or plan.block.codes is None else plan.block.codes.pools
     links, cells, pools = _release_links(located, places, grids, plan, budget, known)
     groups, levels, pools_of_levels = _release_level_groups(located, places, plan.schema, plan, budget, known)
@@ -182,8 +177,8 @@ def _release_links(
     budget: Budget,
     known: Mapping[Hashable, Pool],
 ) -> _ReleasedLinks:
-    """Release the trees of all continuous columns at once; return (links, counts by column, those counts with the ones known before)."""
-    if not grids or plan.shares is None:
+    """Release the trees of all continuous columns at once; return (links, counts by column, those counts pooled with the `known` ones)."""
+    if not grids:
         return {}, {}, {}
     trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids]))
     query = trees.query(budget.relation)
@@ -194,7 +189,6 @@ def _release_links(
         for name, counts, levels in zip(grids, trees.columns(noisy), trees.levels(noisy), strict=True)
     }
     links: dict[Hashable, Link | LevelGroups] = {}
-    assert plan.schema is not None
     cuts, joined = constraint_cuts(plan.schema, grids), trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
     n_rows = _pooled_n_rows(pools)
     few = PairSelection.of(plan, budget.relation, plan.n_samples or n_rows)
@@ -206,17 +200,16 @@ def _release_links(
 
 
 def _pooled_n_rows(pools: Mapping[Hashable, Pool], before: Codes | None = None) -> float:
-    """Return the number of rows that were counted for codes, as far as is known; with the codes before, of this block alone."""
+    """Return the estimated number of rows counted for codes; with the codes before, of this block alone."""
     rows = [pool.n_rows - (before.pools[name].n_rows if before and name in before.pools else 0.0) for name, pool in pools.items()]
     return max(1.0, float(np.mean(rows))) if rows else 1.0
 
 
 def _grade_outer_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes:
-    """Return codes with bins of which those that are far out are narrow enough to tell where rows end, if noise lets them tell it.
+    """Return codes whose outer bins are narrow enough to show where rows end, if noise allows it.
 
-    Columns near each other, and those that rules compare, whose bins may be no more, stay as they are.
+    Columns near each other, and those that rules compare, whose bins may not become more, stay as they are.
     """
-    assert plan.schema is not None
     growth = bin_growth(plan, relation, _pooled_n_rows(codes.pools))
     if growth is None:
         return codes
@@ -231,7 +224,6 @@ def _rows_for_pair_selection(
 ) -> tuple[Rows, list[int], list[np.ndarray]]:
     """Return the rows as codes in which pairs are chosen, the number of these codes, and the splits of each column."""
     schema = plan.schema
-    assert schema is not None
     finer = refine_links(links)
     coded = _encode_rows(located, places, schema, None, {**links, **finer})
     masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
@@ -240,16 +232,15 @@ def _rows_for_pair_selection(
 
 
 def _total_count(counts: np.ndarray) -> float:
-    """How many rows noisy counts hold: at least 1."""
     return max(1.0, float(counts.sum()))
 
 
 def _release_level_groups(
     rows: Rows, places: Mapping[Hashable, int], schema: Schema, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]
 ) -> _ReleasedLinks:
-    """Release the counts of all levels of the columns of very many, a table each; return what `_release_links` does."""
+    """Release the counts of all levels of the columns with many levels, a table each; return what `_release_links` does."""
     names = many_level_columns(schema)
-    if not names or plan.shares is None:
+    if not names:
         return {}, {}, {}
     sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()]
     exact = total(rows, Marginals.over(sizes, [(places[name],) for name in names]))
@@ -266,7 +257,6 @@ def _release_level_groups(
 
 def _release_tables(coded: _CodedRows, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
     """Release a table for each tuple of columns, in each class."""
-    assert plan.shares is not None
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(coded.sizes) - 1, *place) for place in places]))
     query = exact.query(budget.relation)
     noise = mechanism(query.sensitivity, plan.shares[name], n_values=len(query.values))
@@ -277,9 +267,9 @@ def _release_tables(coded: _CodedRows, places: Sequence[tuple[int, ...]], name: 
 def _release_blocks(
     coded: _CodedRows, one_way: NoisyTables, is_nominal: Sequence[bool], plan: MarginalsPlan, budget: Budget, names: Sequence[Hashable]
 ) -> dict[str, Any]:
-    """Return the blocks of columns: all in one; or of many columns, what all have in common, and those that depend on each other beyond it.
+    """Return the blocks of columns: all in one; or, of many columns, the common factors, and blocks that depend on each other beyond them.
 
-    That is told by noisy tables of all pairs with merged codes.
+    These follow from noisy tables of all pairs with merged codes.
     """
     n_columns = len(is_nominal)
     if n_columns <= ONE_BLOCK:
@@ -309,7 +299,6 @@ def _release_pairs(
     coded: _CodedRows, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget, kind: str = ""
 ) -> NoisyTables | NoisyInteractions:
     """Release the pairs of columns, as tables or as interactions."""
-    assert plan.shares is not None
     if not pairs:
         return NoisyTables({}, one_way.variance)
     share = plan.shares[f"counts of pairs{kind}"]
@@ -320,7 +309,6 @@ def _release_pairs(
 def _table_attributes(
     released: Sequence[NoisyTables | NoisyInteractions], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
 ) -> dict[str, object]:
-    """Return the attributes that show the tables of columns and of pairs."""
     counts = {place: table for each in released if isinstance(each, NoisyTables) for place, table in each.tables.items()}
     tables = {place: np.rint(table).astype(np.int64) for place, table in estimates.tables.items()} | counts
     interactions: dict[tuple[int, ...], np.ndarray] = {}

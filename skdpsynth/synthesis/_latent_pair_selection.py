@@ -1,4 +1,4 @@
-"""Few pairs of columns instead of all: where noise would drown most of them, those that say most are chosen, and they alone are counted."""
+"""Private selection of few pairs of columns, where noise would drown most of all pairs."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -33,38 +33,25 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class PairSelection:
-    """How many pairs are chosen, and at which shares of the budget.
-
-    Attributes
-    ----------
-    n_pairs : int
-    shares : dict of str to PrivacyLoss
-        A look at how wide dependence spreads, where that is worth it, the choices, and the counts.
-    n_rows : int
-        As far as is known.
-    n_bins : int
-        Of a column of numbers.
-    """
+    """The number of pairs to choose, and their shares of the budget."""
 
     n_pairs: int
-    shares: Mapping[str, PrivacyLoss]
-    n_rows: int
-    n_bins: int
+    shares: Mapping[str, PrivacyLoss]  # of a look at the spread of dependence, where that is worth it, of the choices, and of the counts
+    n_rows: int  # public or estimated
+    n_bins: int  # of a column of numbers
 
     @classmethod
     def of(cls, plan: MarginalsPlan, relation: str, n_rows: float) -> "PairSelection | None":
-        """Return what pays better than to count all pairs, by public numbers and the noisy number of rows; None where nothing does.
+        """Return the selection that pays better than counting all pairs, by public numbers and the noisy number of rows; None if none does.
 
-        A choice costs more, the more pairs there are and the weaker those are that are sought. If there were one for each pair of a strong
-        dependence that the share pays for, t, there were many for tables of many rows, and noise on all their counts: so there are the
-        root of t, and weaker pairs are found, too. They pay where each is counted at `_LARGER` times the share that each of all pairs would
-        have: of Gaussian noise, with the root of so many times less noise.
+        A choice costs more, the more pairs there are and the weaker the dependences it looks for. One choice for each of the t pairs of
+        strong dependence that the share pays for would be many for tables of many rows, with noise on all their counts: so there are the
+        root of t, which finds weaker pairs, too. They pay where each is counted at `_LARGER` times the share of each of all pairs: with
+        Gaussian noise, the noise is smaller by the root of that.
         """
-        assert plan.shares is not None
-        assert plan.schema is not None
-        share, n_columns, n_rows = plan.shares.get(PAIRS), len(plan.schema), max(1, round(n_rows))
-        if share is None or plan.block is not None or plan.stratum is not None or "counts of pairs, merged" in plan.shares:
+        if not plan.counts_all_pairs or plan.block is not None or plan.stratum is not None:
             return None
+        share, n_columns, n_rows = plan.shares[PAIRS], len(plan.schema), max(1, round(n_rows))
         if share.is_infinite or n_columns < 3:
             return None
         n_all, of_all = math.comb(n_columns, 2), mechanism(Marginals.sensitivity(relation, math.comb(n_columns, 2)), share).deviation
@@ -87,21 +74,10 @@ class PairSelection:
     def choose(
         self, rows: Rows, sizes: Sequence[int], splits: Sequence[np.ndarray], plan: MarginalsPlan, budget: Budget
     ) -> tuple[list[Pair], MarginalsPlan]:
-        """Return the pairs that are counted, and the plan with what is left for them.
+        """Return the pairs to count, and the plan with the share that is left for them.
 
-        They are all where a look shows that most depend on each other. Else they are chosen one after the other, and none closes a circle
-        of those before: what it said would mostly follow from them.
-
-        Parameters
-        ----------
-        rows : Rows
-            Codes of columns.
-        sizes : sequence of int
-            Number of codes of each.
-        splits : sequence of bool ndarray
-            As `dependences` takes them.
-        plan : MarginalsPlan
-        budget : Budget
+        They are all pairs if a look shows that most depend on each other. Else they are chosen one after the other, and none closes a
+        circle of earlier ones: most of its information would follow from them. `rows` are codes, and `splits` those of `dependences`.
         """
         pairs = list(combinations(range(len(sizes)), 2))
         exact = total(rows, Marginals.over(list(sizes), pairs))
@@ -133,27 +109,20 @@ def _loss_ratio(loss: PrivacyLoss, other: PrivacyLoss) -> float:
 
 
 def _quartile_rank(n_pairs: int) -> int:
-    """The rank of the upper quartile."""
     return n_pairs // 4 + 1
 
 
 def _with_pair_share(plan: MarginalsPlan, share: PrivacyLoss) -> MarginalsPlan:
-    return replace(plan, shares={**(plan.shares or {}), PAIRS: share})
+    return replace(plan, shares={**plan.shares, PAIRS: share})
 
 
 def refine_links(links: Mapping[Hashable, object]) -> dict[Hashable, Link]:
-    """Return links of numbers in the bins whose edges are splits: more than those that are counted, as choices are of distances alone."""
+    """Return links of numbers in more bins than are counted, whose edges are splits: choices are of distances alone."""
     return {name: link.recut(_SPLITS + 1) for name, link in links.items() if isinstance(link, Link)}
 
 
 def column_splits(shares: np.ndarray, kind: object) -> np.ndarray:
-    """Return some splits of a column by what noisy counts or masses say of its codes: edges between codes, or one code and all others.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (size,)
-    kind : Continuous, Ordinal or Nominal
-    """
+    """Return splits of a column by its noisy counts or masses: edges between codes, or one code and all others."""
     mass, n_splits = np.maximum(shares, 0.0), min(_SPLITS, len(shares) - 1)
     codes = np.arange(len(mass))
     if isinstance(kind, Nominal):

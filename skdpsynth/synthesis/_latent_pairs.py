@@ -1,4 +1,4 @@
-"""How the pairs of columns are released: as tables, or as what tables say beyond their margins."""
+"""Release of pairs of columns, as tables or as interactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,43 +15,21 @@ _COARSER = range(9, -1, -1)  # bits of multipliers
 
 @dataclass(frozen=True, eq=False)
 class PairRelease:
-    """What is released of pairs of columns, and with which noise.
+    """The noise of a release of pairs of columns, as tables or as interactions."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of codes of each column, and at last of classes.
-    pairs : tuple of (int, int)
-    noise : Mechanism
-    over : Interactions or None
-        None: tables.
-    """
-
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # number of codes of each column, and last of classes
     pairs: tuple[Pair, ...]
     noise: Mechanism
-    over: Interactions | None = None
+    over: Interactions | None = None  # None: tables
 
     @classmethod
     def chosen(
         cls, sizes: Sequence[int], pairs: Sequence[Pair], of_columns: float, share: PrivacyLoss, relation: str, n_samples: int | None
     ) -> "PairRelease":
-        """Choose by public numbers what leaves the counts of pairs with less error, once all that is released is joined.
+        """Choose by public numbers the release that leaves the counts of pairs with less error, once all releases are joined.
 
-        Interactions take Gaussian noise: the l1 of their change is much larger than that of tables. Tables tell of the columns too, which
-        counts where those have much noise.
-
-        Parameters
-        ----------
-        sizes : sequence of int
-            Number of codes of each column, and at last of classes.
-        pairs : sequence of (int, int)
-        of_columns : float
-            Variance of the noise on the counts of columns.
-        share : PrivacyLoss
-        relation : str
-        n_samples : int or None
-            Where it is public.
+        Interactions take Gaussian noise: their L1 sensitivity is much larger than that of tables. Tables tell of the columns too, which
+        matters where those have much noise, of variance `of_columns`.
         """
         n_cells = sum(sizes[i] * sizes[j] for i, j in pairs) * sizes[-1]
         tables = cls(tuple(sizes), tuple(pairs), mechanism(Marginals.sensitivity(relation, len(pairs)), share, n_values=n_cells))
@@ -79,13 +57,13 @@ class PairRelease:
         return self.noise.deviation / min(self._scales.values(), default=1)
 
     def error(self, of_columns: float) -> float:
-        """Return how large errors of estimates will be, as `expected_error` measures it."""
+        """Return the expected error of estimates, as `expected_error` measures it."""
         variance, scales = self.noise.variance, self._scales
         own: dict[tuple[int, ...], float] = {pair: variance / scales.get(pair, 1) ** 2 for pair in self.pairs}
         return expected_error(self.sizes[:-1], own, of_columns, are_tables=self.over is None)
 
     def ask(self, rows: Rows, budget: Budget, name: str) -> NoisyTables | NoisyInteractions:
-        """Ask for the pairs of rows of codes, of which the last is the class."""
+        """Release the pairs of rows of codes, of which the last is the class."""
         places = self.pairs if self.over is None else self.over.pairs
         exact = total(rows, Marginals.over(self.sizes, [(len(self.sizes) - 1, *place) for place in places]))
         if self.over is None:

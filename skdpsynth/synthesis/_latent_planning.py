@@ -1,4 +1,4 @@
-"""How the budget of strategy "marginals" is shared among its steps, and what would take too long: all by public numbers."""
+"""The budget of each step of strategy "marginals", and limits on its time: all by public numbers."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -42,52 +42,40 @@ _MAX_COUNTS = 1 << 24  # of pairs of codes, in all classes: a model of so many t
 
 @dataclass(frozen=True, eq=False)
 class StreamBlock:
-    """How a block of a stream is counted; the model is that of all blocks.
+    """A block of a stream, which is counted only; the model is that of all blocks."""
 
-    Attributes
-    ----------
-    reader : unfitted synthesizer or None
-        Who has read the rows of a mixed table.
-    codes : Codes or None
-        What earlier blocks released of codes.
-    chooses : bool
-        Whether codes are chosen anew, of these counts and the earlier ones; else they stay, and what chooses them is not bought.
-    """
-
-    reader: Any
-    codes: Codes | None
-    chooses: bool
+    reader: Any  # unfitted synthesizer that has read the rows of a mixed table
+    codes: Codes | None  # released by earlier blocks
+    chooses: bool  # whether codes are chosen anew, by these counts and the earlier ones; else they stay, and their step costs nothing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MarginalsPlan(Plan):
-    """What is counted, and at which shares of the budget.
+    """The steps of counting, and their shares of the budget."""
 
-    Attributes
-    ----------
-    schema : Schema
-    stratum : column or None
-    n_factors : int
-    n_samples : int or None
-        Where it is public.
-    shares : dict of str to PrivacyLoss
-        Of each step, in their order, by the name of its release.
-    ties : tuple of Tie
-        What rules of the schema say of several columns together.
-    block : Block or None
-        Where the rows are a block of a stream.
-    prior : Rows or None
-        A public table of the same columns. It has no say in what is released.
-    """
-
-    schema: Schema | None = None
-    stratum: Hashable = None
+    schema: Schema
+    stratum: Hashable = None  # a column
     n_factors: int = 1
-    n_samples: int | None = None
-    shares: Mapping[str, PrivacyLoss] | None = None
-    ties: tuple[Tie, ...] = ()
-    block: "StreamBlock | None" = None
-    prior: Rows | None = None
+    n_samples: int | None = None  # where it is public
+    shares: Mapping[str, PrivacyLoss]  # of each step, in their order, by the name of its release
+    ties: tuple[Tie, ...] = ()  # constraints of the schema on several columns
+    block: StreamBlock | None = None
+    prior: Rows | None = None  # a public table of the same columns, on which no release depends
+
+    @property
+    def kinds(self) -> list[Any]:
+        """Kinds of the columns, without the stratum."""
+        return [kind for name, kind in self.schema.items() if name != self.stratum]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of levels of the stratum."""
+        return 1 if self.stratum is None else self.schema[self.stratum].n_codes
+
+    @property
+    def counts_all_pairs(self) -> bool:
+        """Whether the columns form one block, all of whose pairs may be counted."""
+        return "counts of pairs" in self.shares and "counts of pairs, merged" not in self.shares
 
 
 def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: StreamBlock | None = None) -> MarginalsPlan:
@@ -112,7 +100,8 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
     for budget in _budgets(facts):
         shares = dict(zip(weights, budget.split(list(weights.values())), strict=True))
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
-        options.append(MarginalsPlan(rho is not None, schema, stratum, n_factors, facts.n_samples, shares, ties, block, rho=rho))
+        columns = MarginalsPlan(rho is not None, rho=rho, schema=schema, stratum=stratum, n_factors=n_factors, shares=shares)
+        options.append(replace(columns, n_samples=facts.n_samples, ties=ties, block=block))
     made = min(options, key=lambda option: _noise_error(option, facts.neighboring)) if len(options) > 1 else options[0]
     if "counts of pairs" in weights and not has_blocks:
         made = _optimize_column_share(made, facts.neighboring)
@@ -120,26 +109,23 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
         warn_of_noise(facts, made, facts.neighboring, facts.n_samples)
     if not facts.delta and facts.epsilon != math.inf:
         with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, block)
-        facts.warn_if_delta_helps(*(_widest_deviation(each, facts.neighboring) for each in (made, with_delta)))
+        facts.warn_if_delta_helps(*(max(_deviations(each, facts.neighboring)) for each in (made, with_delta)))
     return made
 
 
 def least_rows(plan: MarginalsPlan, relation: str) -> int:
-    """Return how many rows the first block of a stream shall have: a public number.
+    """Return the least number of rows of the first block of a stream: a public number.
 
-    It is measured by the noise that the tables of all pairs of columns would have for the whole budget. So how steps share the budget
-    does not move it, and blocks end where they ended before.
+    It is measured by the noise that the tables of all pairs of columns would have for the whole budget. So the shares of the steps do not
+    move it.
     """
-    assert plan.schema is not None
-    assert plan.shares is not None
-    n_columns = len(plan.schema) - (plan.stratum is not None)
     first, *others = plan.shares.values()
-    sensitivity = Marginals.sensitivity(relation, max(1, math.comb(n_columns, 2)))
+    sensitivity = Marginals.sensitivity(relation, max(1, math.comb(len(plan.kinds), 2)))
     return math.ceil(_SURE_OF_FIRST * mechanism(sensitivity, sum(others, start=first)).deviation)
 
 
 def _budgets(facts: Facts) -> list[PrivacyLoss]:
-    """All of the budget, as what the noise of every step may cost: rho of either kind if there is a delta, or epsilon."""
+    """Return the whole budget in each kind of loss that the noise of every step may have: rho if there is a delta, or epsilon."""
     if not facts.delta or facts.share.is_infinite:
         return [facts.share.pure]
     pure = [] if facts.rho or facts.unlisted else [facts.share.pure]  # the levels that are still to be bought take delta
@@ -153,7 +139,7 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
 
 
 def _numeric_weight(schema: Schema, stratum: Hashable) -> float:
-    """Return how much a table is one of numbers: 0 where half of its columns are or fewer, 1 where all are; a public fact."""
+    """Return 0 where half of the columns or fewer are numbers, up to 1 where all are; a public fact."""
     kinds = [kind for name, kind in schema.items() if name != stratum]
     return max(0.0, 2 * sum(isinstance(kind, Continuous) for kind in kinds) / max(len(kinds), 1) - 1)
 
@@ -165,16 +151,14 @@ def _shares(schema: Schema, stratum: Hashable) -> dict[str, float]:
 
 
 def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
-    """Return how many bins a column of numbers shall have, by public and noisy numbers: more where the noise of pairs is small.
+    """Return the number of bins of a column of numbers, by public and noisy numbers: more where the noise of pairs is small.
 
     In a table of numbers there are fewer than usual where that noise is large. With K bins a column, the noise on a correlation is in
-    proportion to K - 1, as a row moves the table of a pair by as much however many cells it has, while few bins lose little of what is
-    smooth. (`RefinedBins` gives rows what is lost within them.) So there are as many as leave each cell of a pair, in the geometric mean
-    over the other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
+    proportion to K - 1, as a row moves the table of a pair by the same amount for any number of cells, while few bins lose little of a
+    smooth law (`RefinedBins` restores it within them). So there are as many as leave each cell of a pair, in the geometric mean over the
+    other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
     """
-    assert plan.schema is not None
-    assert plan.shares is not None
-    if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+    if not plan.counts_all_pairs:
         return _BINS
     noise = _plan_pairs(plan, plan.shares, _planned_sizes(plan), relation)[0].deviation
     if not noise:
@@ -186,32 +170,27 @@ def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
 
 
 def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | None:
-    """Return how many times as wide as all bins between a bin farther out may be, by public and noisy numbers; None where noise hides it.
+    """Return how many times as wide as all bins between an outer bin may be, by public and noisy numbers; None if noise hides it.
 
-    Where rows end is seen in narrow bins only. But the rows of one must stand out of the noise of all bins that it is cut into: so
-    bins double where a bin of the usual mass, cut in as many as there are levels of cells, has `_CLEAR` times their noise, and grow
-    faster where it has not.
+    Only narrow bins show where rows end. But the rows of one must stand out of the noise of all bins that it is cut into: so bins double
+    where a bin of the usual mass, cut in as many as there are levels of cells, has `_CLEAR` times their noise, and else grow faster.
     """
-    assert plan.schema is not None
-    assert plan.shares is not None
-    sizes, n_classes = _planned_sizes(plan), 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
+    sizes = _planned_sizes(plan)
     precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
-    if "counts of pairs" in plan.shares and "counts of pairs, merged" not in plan.shares:
+    if plan.counts_all_pairs:
         pairs = _plan_pairs(plan, plan.shares, sizes, relation)[0]
         if pairs.over is None:  # tables tell of columns, too
             precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
-    rows = n_rows * math.sqrt(precision / n_classes)
+    rows = n_rows * math.sqrt(precision / plan.n_classes)
     return None if rows < MIN_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
 
 
 def _n_bins_above_noise(plan: MarginalsPlan, noise: float, n_rows: float) -> float:
     """Return K so that a cell of a column of K bins with another has `_CLEAR` times the noise, in the geometric mean over those."""
-    assert plan.schema is not None
-    kinds = [kind for name, kind in plan.schema.items() if name != plan.stratum]
-    sizes = [size for size, kind in zip(_planned_sizes(plan), kinds, strict=True) if not isinstance(kind, Continuous)]
-    # Classes share what tables tell of factors, so their noise adds up.
-    n_classes, n_others = 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes, len(kinds) - 1
-    logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(n_classes))) - float(np.log(sizes).sum())
+    sizes = [size for size, kind in zip(_planned_sizes(plan), plan.kinds, strict=True) if not isinstance(kind, Continuous)]
+    n_others = len(plan.kinds) - 1
+    # Tables of all classes inform the same factors, so their noise adds up.
+    logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(plan.n_classes))) - float(np.log(sizes).sum())
     return math.exp(logarithm / (2 * n_others - len(sizes)))
 
 
@@ -221,45 +200,37 @@ def many_level_columns(schema: Schema) -> list[Hashable]:
 
 
 def _noise_error(plan: MarginalsPlan, relation: str) -> float:
-    """How large the noise of a plan is, to compare kinds of noise: the product of the errors of cells and of the last tables.
+    """Return the noise of a plan, to compare kinds of noise: the product of the errors of cells and of the last tables.
 
-    It depends on how many columns there are, but not on their levels, bounds or bins, which may have been bought: which kind of noise all
-    of a budget is spent on must not follow from what came out of a part of it.
+    It depends on the number of columns, but not on their levels, bounds or bins, which may have been bought: the kind of noise for all of
+    a budget must not follow from the release of a part of it.
     """
-    assert plan.schema is not None
-    assert plan.shares is not None
-    n_columns = len(plan.schema) - (plan.stratum is not None)
     n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
     trees = Trees.sensitivity(relation, [_USUAL_DEPTH] * n_trees)
     of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
-    if "counts of pairs" not in plan.shares or "counts of pairs, merged" in plan.shares:
+    if not plan.counts_all_pairs:
         return of_cells * math.prod(_deviations(plan, relation))
-    chosen, of_columns = _plan_pairs(plan, plan.shares, [_USUAL_SIZE] * n_columns, relation)
+    chosen, of_columns = _plan_pairs(plan, plan.shares, [_USUAL_SIZE] * len(plan.kinds), relation)
     return of_cells * chosen.error(of_columns)
 
 
 def _plan_pairs(plan: MarginalsPlan, shares: Mapping[str, PrivacyLoss], sizes: Sequence[int], relation: str) -> tuple[PairRelease, float]:
-    """Return how all pairs of columns of these sizes would be released, and the variance of the noise on the columns."""
-    assert plan.schema is not None
-    n_classes = 1 if plan.stratum is None else plan.schema[plan.stratum].n_codes
+    """Return the release of all pairs of columns of these sizes, and the variance of the noise on the columns."""
     of_columns = mechanism(Marginals.sensitivity(relation, len(sizes)), shares["counts of columns"]).variance
     pairs = list(combinations(range(len(sizes)), 2))
-    return PairRelease.chosen([*sizes, n_classes], pairs, of_columns, shares["counts of pairs"], relation, plan.n_samples), of_columns
+    return PairRelease.chosen([*sizes, plan.n_classes], pairs, of_columns, shares["counts of pairs"], relation, plan.n_samples), of_columns
 
 
 def _planned_sizes(plan: MarginalsPlan) -> list[int]:
-    """Return how many codes the columns that have tables will have, roughly."""
-    assert plan.schema is not None
-    kinds = [kind for name, kind in plan.schema.items() if name != plan.stratum]
-    return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in kinds]
+    """Return the approximate number of codes of the columns that have tables."""
+    return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in plan.kinds]
 
 
 def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
-    """Give the columns more of what columns and pairs have together, where that makes the counts of pairs more exact.
+    """Give the columns more of the joint share of columns and pairs, where that makes the counts of pairs more exact.
 
-    Interactions say nothing of the margins, so where columns have few levels, such as two, it is the columns that pairs lack.
+    Interactions contain no margins, so where columns have few levels, such as two, the counts of columns limit those of pairs.
     """
-    assert plan.shares is not None
     first, second = plan.shares["counts of columns"], plan.shares["counts of pairs"]
     if first.rho is None:
         return plan
@@ -276,26 +247,23 @@ def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
     return replace(plan, shares=min(options, key=error))
 
 
-def _widest_deviation(plan: MarginalsPlan, relation: str) -> float:
-    """Deviation of the noise on the tables that have the most, as far as their number is public."""
-    return max(_deviations(plan, relation))
-
-
 def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
-    """Deviations of the noise on the steps whose number of tables is public."""
-    assert plan.schema is not None
-    assert plan.shares is not None
-    sizes = _planned_sizes(plan)
-    if "counts of pairs" in plan.shares and "counts of pairs, merged" not in plan.shares:
-        pairs, of_columns = _plan_pairs(plan, plan.shares, sizes, relation)
+    """Return the deviations of the noise on the steps whose number of tables is public."""
+    if plan.counts_all_pairs:
+        pairs, of_columns = _plan_pairs(plan, plan.shares, _planned_sizes(plan), relation)
         return [math.sqrt(of_columns), pairs.deviation]
-    n_tables = {"counts of columns": len(sizes), "counts of pairs, merged": math.comb(len(sizes), 2)}
-    changes = {name: Marginals.sensitivity(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
-    return [mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in changes.items()]
+    return _table_deviations(plan, relation)
+
+
+def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
+    """Return the deviations of the noise on tables of columns and of merged pairs."""
+    n_tables = {"counts of columns": len(plan.kinds), "counts of pairs, merged": math.comb(len(plan.kinds), 2)}
+    sensitivities = {name: Marginals.sensitivity(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
+    return [mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in sensitivities.items()]
 
 
 def warn_of_noise(told: Any, plan: MarginalsPlan, relation: str, n: float) -> None:
-    """Let facts or a budget warn, by public or noisy numbers, of what noise does to tables of n rows."""
+    """Let facts or a budget warn, by public or noisy numbers, of the effect of noise on tables of n rows."""
     if message := level_noise_warning(plan, relation, n):
         told.warn(message)
     elif message := range_noise_warning(plan, relation, n):
@@ -303,13 +271,8 @@ def warn_of_noise(told: Any, plan: MarginalsPlan, relation: str, n: float) -> No
 
 
 def level_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
-    """What to warn of, from public or noisy numbers, if the count of a level can hardly be told from its noise."""
-    assert plan.schema is not None
-    assert plan.shares is not None
-    n_columns = len(plan.schema) - (plan.stratum is not None)
-    n_tables = {"counts of columns": n_columns, "counts of pairs, merged": math.comb(n_columns, 2)}
-    changes = {name: Marginals.sensitivity(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
-    deviation = max(mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in changes.items())
+    """Return a warning if the count of a level can hardly be told from its noise, by public or noisy numbers; or None."""
+    deviation = max(_table_deviations(plan, relation))
     if deviation <= n / _SURE:
         return None
     return (
@@ -319,8 +282,7 @@ def level_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | N
 
 
 def range_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
-    """What to warn of, from public or noisy numbers, if noise hides where numbers end within their bounds."""
-    assert plan.schema is not None
+    """Return a warning if noise hides where numbers end within their bounds, by public or noisy numbers; or None."""
     numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
     if not numbers or bin_growth(plan, relation, n) is not None:
         return None
@@ -332,14 +294,14 @@ def range_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | N
 
 
 def _max_codes(kind: Any) -> int:
-    """The most codes that a column may have in tables of pairs."""
+    """Return the most codes that a column may have in tables of pairs."""
     if isinstance(kind, Continuous):
         return 2 * _MOST_BINS + kind.nullable
     return min(kind.n_codes, MAX_CODES + kind.nullable) if isinstance(kind, Nominal) else kind.n_codes
 
 
 def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
-    """Refuse rules of which the model would have too many tuples, or none that it could tell, by public facts."""
+    """Refuse rules with too many combinations for the model, or on merged levels, by public facts."""
     many = many_level_columns(schema)
     cuts = cuts_of(schema.whole, schema.rules)
     for tie in ties:
@@ -358,7 +320,7 @@ def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
 
 
 def _check_size(schema: Schema, stratum: Hashable) -> None:
-    """Refuse what would take too long or too much memory, by public numbers."""
+    """Refuse a schema that would take too long or too much memory, by public numbers."""
     sizes = [_max_codes(kind) for name, kind in schema.items() if name != stratum]
     if math.comb(len(sizes), 2) > _MAX_TABLES:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The public table that a mixed synthesizer may be given beside the private one."""
+"""The public table that a mixed synthesizer may use as a prior."""
 
 import os
 from collections.abc import Sequence
@@ -12,23 +12,10 @@ from skdpsynth.tables import open_columns, schema_of_box
 
 
 def open_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
-    """Open a public table by what is public about the columns of the private one, or refuse it in a sentence.
+    """Open a public table by the public facts about the columns of the private one, or refuse it.
 
-    All of it is read once, so that nothing is wrong with it after budget was spent.
-
-    Parameters
-    ----------
-    prior : array-like, data frame or any table that `open_source` knows
-        Its columns are in any order, by their names; columns of an array by their numbers.
-    schema : Schema
-        Of all columns.
-    buys : bool, default=False
-        Whether bounds and levels of the schema may be private.
-
-    Returns
-    -------
-    rows : Rows
-        Chunks are lists of columns, as `read` gives them, in the order of the schema.
+    Its columns are in any order by their names, or those of an array by their numbers. With `buys`, bounds and levels of the schema may be
+    private. All of it is read once, so that no fault shows after budget was spent.
     """
     _check_table(prior)
     rows = open_columns(prior, schema, "prior", buys)
@@ -50,7 +37,7 @@ def check_prior_of_numbers(prior: Any, box: Box) -> None:
 
 
 def check_prior_is_another(prior: Any, X: Any) -> None:
-    """Refuse the table that is to be protected as the public one, where that can be seen without a look at its rows."""
+    """Refuse the protected table as the public one, where that shows without reading rows."""
     is_one_file = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike) and _is_same_file(prior, X)
     if prior is not None and (prior is X or is_one_file):
         raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")

@@ -21,33 +21,20 @@ _MOST_LATENT = 1 << 11  # latent columns: moments of so many take about ten seco
 _MOST_VALUES = 1 << 29  # of latent rows: 4 GiB
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoresPlan(Plan):
-    """The noise of thresholds, and the part that learns the latent rows.
+    """The noise of thresholds, and the inner estimator that learns the latent rows."""
 
-    Attributes
-    ----------
-    schema : Schema
-    n_factors : int
-    n_samples : int or None
-        None: private, so the part releases it.
-    thresholds : Mechanism or None
-        None: no column has thresholds.
-    part : unfitted PrivatePCA or LowDimSynthesizer
-    part_facts : Facts
-        What it is fitted with.
-    """
-
-    schema: Schema | None = None
-    n_factors: int = 1
-    n_samples: int | None = None
-    thresholds: Mechanism | None = None
-    part: Any = None
-    part_facts: Any = None
+    schema: Schema
+    n_factors: int
+    n_samples: int | None  # None: private, so the part releases it
+    thresholds: Mechanism | None  # None: no column has thresholds
+    part: Any  # unfitted PrivatePCA or LowDimSynthesizer
+    part_facts: Facts
 
 
 def plan(facts: Facts, schema: Schema, synthesizer: str | None, n_factors: int) -> ScoresPlan:
-    """Share epsilon between thresholds and moments; refuse what the part refuses, and what would take too long."""
+    """Share epsilon between thresholds and moments; refuse what the inner estimator refuses, and what would take too long."""
     sizes = _threshold_columns(schema)
     n_latent = sum(LatentLinks(schema, dict.fromkeys(sizes, np.zeros(0))).widths)
     _check_size(n_latent, facts.n_samples or 1)
@@ -61,18 +48,19 @@ def plan(facts: Facts, schema: Schema, synthesizer: str | None, n_factors: int) 
     spends_delta = check_part(part, part_facts).spends_delta
     if facts.n_samples is not None:
         facts.told.extend(part_facts.told)
-    return ScoresPlan(spends_delta, schema, n_factors, facts.n_samples, noise, part, part_facts)
+    return ScoresPlan(
+        spends_delta, schema=schema, n_factors=n_factors, n_samples=facts.n_samples, thresholds=noise, part=part, part_facts=part_facts
+    )
 
 
 def fitted_attributes(rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
-    """Algorithms 1 to 3 with what they release made private; return the fitted attributes.
+    """Run Algorithms 1 to 3 with private releases; return the fitted attributes.
 
     In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw
-    hangs on no other row. So for each outcome of the draws the latent tables of neighbors are neighbors (where a row is added, up to
-    the order of rows, which sums do not see); what is released of them has the loss of the part, whatever the draws are, and so has their
-    mixture.
+    depends on no other row. So for each outcome of the draws the latent tables of neighbors are neighbors (where a row is added, up to
+    the order of rows, which does not change sums); what is released of them has the loss of the inner estimator, whatever the draws are,
+    and so has their mixture.
     """
-    assert plan.schema is not None
     values = rows.collected()  # each gets a latent row at random, once
     counts = _release_counts(values, plan, budget)
     links = LatentLinks.of(plan.schema, counts, plan.n_samples)
@@ -84,26 +72,18 @@ def fitted_attributes(rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str,
 
 
 class _Uniforms:
-    """Uniform numbers made of the bits that noise is made of.
-
-    Where the number of rows is private, the draws of rows must be independent: then it means nothing which row got which.
-
-    Parameters
-    ----------
-    bits : RandomBits
-    """
+    """Uniform numbers from the bits of the noise: draws of rows must be independent where the number of rows is private."""
 
     def __init__(self, bits: RandomBits) -> None:
         self.bits = bits
 
     def random(self, shape: tuple[int, int]) -> np.ndarray:
-        """Return an array of them."""
         whole = np.frombuffer(self.bits.bytes(8 * shape[0] * shape[1]), dtype=np.uint64)
         return np.ldexp((whole >> np.uint64(11)).astype(float), -53).reshape(shape)
 
 
 def _warn_from_n_samples(n_samples: int, plan: ScoresPlan, budget: Budget) -> None:
-    """Warn of what the part would, as soon as the number of rows is known."""
+    """Issue the warnings of the inner estimator, as soon as the number of rows is known."""
     facts = plan.part_facts.part(n_samples=n_samples)
     check_part(clone(plan.part), facts)
     budget.told.extend(facts.told)
@@ -111,7 +91,7 @@ def _warn_from_n_samples(n_samples: int, plan: ScoresPlan, budget: Budget) -> No
 
 def _release_counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> Mapping[Hashable, np.ndarray]:
     """Release the counts of levels of ordinal columns."""
-    if plan.thresholds is None or plan.schema is None:
+    if plan.thresholds is None:
         return {}
     sizes = _threshold_columns(plan.schema)
     columns = [column for name, column in zip(plan.schema, values, strict=True) if name in sizes]
@@ -121,7 +101,7 @@ def _release_counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budg
 
 
 def _threshold_columns(schema: Schema) -> dict[Hashable, int]:
-    """The columns that have thresholds, and their numbers of levels."""
+    """Return the columns that have thresholds, with their numbers of levels."""
     return {name: len(kind.levels) for name, kind in schema.items() if isinstance(kind, Ordinal) and not kind.nullable}
 
 
@@ -132,7 +112,7 @@ def _build_model(links: LatentLinks, part: Any, n_factors: int) -> ScoreModel:
 
 
 def _check_size(n_latent: int, n_samples: int) -> None:
-    """Refuse what would take too long or too much memory, by public numbers."""
+    """Refuse a schema that would take too long or too much memory, by public numbers."""
     if n_latent > _MOST_LATENT or n_latent * n_samples > _MOST_VALUES:
         raise ValueError(
             f"schema makes {n_latent} latent columns of {n_samples} rows for strategy='scores', and up to {_MOST_LATENT} columns and "

@@ -1,4 +1,4 @@
-"""A second round of strategy "marginals": tables of three columns that the model of pairs misses most, where noise is small."""
+"""A second round of strategy "marginals", where noise is small: the tables of three columns farthest from the model of pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,22 +30,10 @@ Triple = tuple[int, ...]
 
 
 def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relation: str, near: Sequence[DifferenceLaw]) -> MarginalsPlan:
-    """Share what pairs have with a second round where it pays, by public numbers and the noisy number of rows.
-
-    Parameters
-    ----------
-    plan : MarginalsPlan
-    sizes : sequence of int
-        Number of codes of each column, and at last of classes.
-    n_rows : float
-    relation : str
-    near : sequence of Near
-        Columns near each other, which are drawn together.
-    """
-    assert plan.shares is not None
-    share = plan.shares.get(PAIRS)
-    if plan.block is not None or share is None or "counts of pairs, merged" in plan.shares:
+    """Share what pairs have with a second round where it pays, by public numbers and the noisy number of rows."""
+    if plan.block is not None or not plan.counts_all_pairs:
         return plan
+    share = plan.shares[PAIRS]
     n_triples = min(len(_candidate_triples(plan, sizes, near)), _CONSIDERED)
     if not n_triples or share.rho is None or share.is_infinite:
         return plan
@@ -57,7 +45,6 @@ def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relat
 
 def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence[DifferenceLaw]) -> list[Triple]:
     """Return the triples of columns that are drawn by themselves, and whose tables are not too large."""
-    assert plan.schema is not None
     tied = {name for tie in plan.ties for name in tie.columns} | {name for each in near for name in (each.first, each.second)}
     names = [name for name in plan.schema if name != plan.stratum]
     places = [place for place, name in enumerate(names) if name in tied]
@@ -65,45 +52,26 @@ def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence
 
 
 def has_triples(plan: MarginalsPlan) -> bool:
-    """Whether a plan has a second round."""
-    return TRIPLES in (plan.shares or {})
+    return TRIPLES in plan.shares
 
 
 @dataclass(frozen=True, eq=False)
 class TripleRound:
-    """The second round of a fit.
+    """The second round of a fit."""
 
-    Attributes
-    ----------
-    rows : Rows
-        Codes of columns, and at last of the class: private.
-    sizes : sequence of int
-        Number of codes of each.
-    plan : MarginalsPlan
-    budget : Budget
-    near : sequence of Near
-    """
-
-    rows: Rows
-    sizes: Sequence[int]
+    rows: Rows  # codes of columns, and last of the class: private
+    sizes: Sequence[int]  # number of codes of each
     plan: MarginalsPlan
     budget: Budget
     near: Sequence[DifferenceLaw]
 
     def released(self, model: MarginalModel, totals: np.ndarray) -> NoisyTables:
-        """Choose the triples that a model of pairs misses most, and release them.
-
-        Parameters
-        ----------
-        model : MarginalModel
-        totals : ndarray of shape (n_classes,)
-        """
+        """Choose the triples farthest from a model of pairs, with class totals, and release them."""
         classes = [model.probabilities(label) for label in range(len(totals))]
         chosen = most_dependent_triples(_candidate_triples(self.plan, self.sizes, self.near), classes, shares_of(totals), _CONSIDERED)
         if len(chosen) > _MOST:
             chosen = self._worst(chosen, classes, totals)
         exact = self._counted(chosen)
-        assert self.plan.shares is not None
         query = exact.query(self.budget.relation)
         noise = mechanism(query.sensitivity, self.plan.shares[TRIPLES], ("gaussian",), n_values=len(query.values))
         noisy = self.budget.answer(query, noise, TRIPLES)
@@ -115,7 +83,6 @@ class TripleRound:
             np.rint([n * triple_frequencies(P, triple) for n, P in zip(totals, classes, strict=True)]).astype(np.int64)
             for triple in triples
         ]
-        assert self.plan.shares is not None
         query = distances(self._counted(triples), expected, self.budget.relation)
         noise = mechanism(query.sensitivity, self.plan.shares[DISTANCES], ("gaussian",), n_values=len(query.values))
         noisy = self.budget.answer(query, noise, DISTANCES)

@@ -1,5 +1,6 @@
 """Synthetic data that lie near a low-dimensional affine subspace."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,7 +28,6 @@ from skdpsynth.frames import Rows, concatenate_batches
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import split_exactly
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._dimension import n_directions, needs_distance
 from skdpsynth.synthesis._noisy_ranges import axis_scales, default_ranges, range_noise, release_ranges
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._sampling import BATCH, iter_batches
@@ -35,11 +35,13 @@ from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 from skdpsynth.synthesis._subspace import Subspace
 
 _RANGES_SHARE = Fraction(1, 10)  # of what the reducer leaves
+_MEASURE = 0.3  # error of a measure on k axes, in widths of the widest over the k-th root of rows times epsilon
+_MARGIN = 2.3  # times by which distances must save more than they cost: measured on thin and on thick data
 
 
 @dataclass(frozen=True)
 class _LowDimPlan(Plan):
-    """Unfitted parts, and the facts that each is fitted with."""
+    """Unfitted inner estimators, each with its facts."""
 
     inner: Any = None
     inner_facts: Any = None
@@ -246,7 +248,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         self.n_components_ = facts.n_features if self.reducer_ is None else self.reducer_.n_components_
 
     def _choose_axes(self, size: float) -> None:
-        """Keep the directions that are worth their cost, if their number is free, and tell whether the distance from them is."""
+        """Keep the directions that are worth their cost, if their number is free, and decide about the distance."""
         self._has_distance = False
         if self.n_components == "auto":
             keep_first(self._subspace.reducer, n_directions(self._subspace, size))
@@ -254,7 +256,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
     @property
     def _may_have_distance(self) -> bool:
-        """Whether the synthesizer may be given one axis more than there are directions; cells of a caller's own have their number."""
+        """Whether the synthesizer may get one axis more than directions; a caller's partition fixes their number."""
         return isinstance(self.synthesizer, str) or getattr(self.synthesizer, "partition", None) is None
 
     @property
@@ -262,7 +264,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         return Subspace(self.reducer_, self._box, self._has_distance)
 
     def _project_and_clip(self, rows: Rows, facts: Facts, budget: Budget) -> tuple[Rows, Facts]:
-        """Return rows on the axes, cut to the ranges where they lie, and what is public about them."""
+        """Return rows on the axes, clipped to the ranges where they lie, with their public facts."""
         subspace = self._subspace
         facts, scales = facts.part(n_features=subspace.n_axes), axis_scales(subspace.reach, subspace.variances)
         rows = rows.map(subspace.project, subspace.n_axes).kept()
@@ -288,7 +290,6 @@ class LowDimSynthesizer(PrivateSynthesizer):
         return isinstance(self.synthesizer, str) and self.synthesizer == "auto"
 
     def _check_parameters(self, n_features: int) -> Any:
-        """Return the unfitted synthesizer, or raise."""
         k = self.n_components
         if not (is_integer(k, 1, n_features) or (isinstance(k, str) and k == "auto")):
             raise ValueError(
@@ -309,5 +310,46 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
 
 def _is_signed_at_least_as_good(facts: Facts) -> bool:
-    """Where PSMM was measured to come closer in a subspace than PMM, or no farther than the errors of the measurement: see the class."""
+    """Whether PSMM came at least as close as PMM in a subspace, up to the errors of the measurement: see the class."""
     return facts.n_features >= 3 and facts.size <= (1000 if facts.n_features <= 4 else 3000)
+
+
+def n_directions(subspace: Subspace, size: float) -> int:
+    """Return the number of directions of the least expected error, by released numbers.
+
+    The error is that of leaving out the others, and that of a measure on the ones that stay; `size` is rows times epsilon of the measure.
+    """
+    total, widths = np.trace(subspace.reducer.covariance_), _axis_widths(subspace)
+    left = total - np.cumsum(subspace.variances)
+    errors = [
+        _expected_displacement(rest, subspace.box.n_features) + _expected_measure_error(widths[:k], size)
+        for k, rest in enumerate(left, start=1)
+    ]
+    return int(np.argmin(errors)) + 1
+
+
+def needs_distance(subspace: Subspace, size: float) -> bool:
+    """Whether distances of rows from the subspace are worth a further axis, beyond a mean square that noise could show."""
+    others = subspace.box.n_features - subspace.n_axes
+    beside = subspace.beside - subspace.reducer.noise_edge_
+    if others <= 0 or beside <= 0:
+        return False
+    widths = _axis_widths(Subspace(subspace.reducer, subspace.box, has_distance=True))
+    dearer = _expected_measure_error(widths, size) - _expected_measure_error(widths[:-1], size)
+    return _expected_displacement(beside, subspace.box.n_features) > _MARGIN * dearer
+
+
+def _axis_widths(subspace: Subspace) -> np.ndarray:
+    reach = subspace.reach
+    low, high = default_ranges(reach, axis_scales(reach, subspace.variances))
+    return high - low
+
+
+def _expected_displacement(mean_square: float, n_features: int) -> float:
+    """Return the expected largest coordinate of a vector of this mean square in random direction: how far rows move."""
+    return math.sqrt(max(mean_square, 0.0) * 2 * math.log(max(n_features, 2)) / n_features)
+
+
+def _expected_measure_error(widths: np.ndarray, size: float) -> float:
+    """Return the expected error of a measure on axes of these widths, cut equally often: the widest stays the widest."""
+    return _MEASURE * float(widths.max()) * max(size, 1.0) ** (-1 / len(widths))

@@ -1,4 +1,4 @@
-"""The strategies of the private measure mechanism: each plans by public numbers, and then releases a measure with a bound."""
+"""The strategies of the private measure mechanism: each plans by public numbers, then releases a measure with a bound."""
 
 import math
 from collections.abc import Callable
@@ -44,12 +44,12 @@ Cut = Callable[[int], tuple[Any, int]]
 
 
 def _level_noise(share: PrivacyLoss, neighboring: str) -> Mechanism:
-    """Noise for the counts of one level: Laplace, which for few levels is the least."""
+    """Return the noise for the counts of one level: Laplace, which for few levels is the least."""
     return mechanism(Histogram.sensitivity(neighboring), share.pure, ("laplace",))
 
 
 def _count_variance(noise: Mechanism, share: Fraction) -> float:
-    """Noise variance of a count; without noise, that of a budget of 1, so that levels are joined alike."""
+    """Return the noise variance of a count; without noise, that of a budget of 1, so that levels are joined alike."""
     return 2 * (float(noise.sensitivity.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
 
 
@@ -63,12 +63,10 @@ class OneStage(Plan):
 
     @property
     def finest(self) -> int:
-        """Deepest level that is planned."""
         return len(self.noises) - 1
 
     @classmethod
     def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "OneStage":
-        """Plan from public facts."""
         log_size = int(math.log2(max(2.0, facts.size)))
         wanted = max(1, log_size - (1 + log_size // 3 if facts.n_features == 1 else 1 if facts.size > 1000 else 2))
         partition, depth = cut(depth or min(wanted, MOST_HELD))
@@ -80,7 +78,6 @@ class OneStage(Plan):
         return cls(False, partition, noises, variances)
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        """Release the levels that are measured."""
         depth = self.finest
         counts = LevelCounts.above(total(rows, Histogram.over(self.partition, self.partition.depth - depth)))
         noisy = [
@@ -103,19 +100,16 @@ class PublishedLevels(Plan):
 
     @property
     def finest(self) -> int:
-        """Deepest level that is planned."""
         return len(self.noises) - 1
 
     @classmethod
     def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "PublishedLevels":
-        """Plan from public facts."""
         wanted = max(1, int(math.log2(max(2.0, facts.size))) - (facts.n_features == 1))
         partition, depth = cut(depth or min(wanted, MOST_HELD))
         shares = facts.share.split(paper_shares(total_diameters(partition, depth)))
         return cls(False, partition, tuple(_level_noise(share, facts.neighboring) for share in shares))
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        """Release every level."""
         depth = self.finest
         counts = LevelCounts.above(total(rows, Histogram.over(self.partition, self.partition.depth - depth)))
         noisy = [
@@ -129,7 +123,7 @@ class PublishedLevels(Plan):
 
 
 class _Stages(NamedTuple):
-    """What two stages measure: shares of the levels of the first stage and, last, of the second; and how often it halves an even cell."""
+    """Shares of the levels of the first stage and, last, of the second; and how often it halves an even cell."""
 
     shares: tuple[Fraction, ...]
     halvings: float
@@ -148,7 +142,7 @@ class _Stages(NamedTuple):
 def _stages_by_levels(size: float, d: int, depth: int | None, cut: Cut) -> _Stages:
     """Share the budget over levels as one stage would, and measure the last of them where the others saw rows.
 
-    If they all go to one level, a tenth (one feature) or a fifth goes to the level above it.
+    If all goes to one level, a tenth (one feature) or a fifth goes to the level above it.
     """
     log_size = int(math.log2(max(2.0, size)))
     partition, deepest = cut(min(depth or MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), MOST_HELD))
@@ -164,7 +158,7 @@ def _stages_by_levels(size: float, d: int, depth: int | None, cut: Cut) -> _Stag
 
 
 def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> _Stages:
-    """Measure one coarse level with a quarter of the budget; then parts of its cells that have about equally many rows."""
+    """Measure one coarse level with a quarter of the budget; then parts of its cells with about equally many rows."""
     first = float(_FIRST_SHARE)
     coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
     most = math.log2(max(1.0, (1 - first) * size / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)))
@@ -184,7 +178,6 @@ class Adaptive(Plan):
 
     @classmethod
     def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "Adaptive":
-        """Plan from public facts."""
         d, size = facts.n_features, facts.size
         by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
         stages = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, cut)
@@ -195,11 +188,10 @@ class Adaptive(Plan):
         return cls(False, partition, stages, finest, noises[:-1], noises[-1])
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        """Release both stages."""
         return self.counts_of(rows, n, budget).measure()
 
     def counts_of(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
-        """Release the coarse cells; then the parts of each, as many as the noisy counts of the first stage say."""
+        """Release the coarse cells; then as many parts of each as the noisy counts of the first stage say."""
         plan, coarse_depth = self.stages, self.stages.coarse_depth
         cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - coarse_depth
 

@@ -1,4 +1,4 @@
-"""Where rows lie along each axis of a subspace: noisy counts over a public grid, and an interval from each."""
+"""Private ranges of rows along the axes of a subspace, from noisy counts over a public grid."""
 
 import math
 from dataclasses import dataclass
@@ -24,46 +24,28 @@ Bounds = tuple[np.ndarray, np.ndarray]
 
 
 def range_noise(facts: Facts, epsilon: Any) -> Mechanism | None:
-    """Return the noise for the counts of all axes; None where they could not show a hundredth of the rows.
-
-    Parameters
-    ----------
-    facts : Facts
-        Of the rows on their axes.
-    epsilon : Fraction
-        What the counts may cost.
-    """
+    """Return the noise for the counts of all axes at a cost of `epsilon`; None if they could not show a hundredth of the rows."""
     noise = mechanism(Marginals.sensitivity(facts.neighboring, facts.n_features), facts.pure(epsilon), ("laplace",))
     return noise if noise.deviation < _LEAST * (facts.n_samples or 1) else None
 
 
 def axis_scales(reach: Bounds, variances: np.ndarray) -> np.ndarray:
-    """Deviation of each axis: the noisy one, unless that is next to nothing of the reach, so that no interval is empty."""
+    """Return the deviation of each axis: the noisy one, or a small part of the reach, so that no interval is empty."""
     low, high = reach
     return np.maximum(np.sqrt(variances.astype(float)), (high - low) / _NARROWEST)
 
 
 def default_ranges(reach: Bounds, scales: np.ndarray) -> Bounds:
-    """Interval of each axis where counts tell nothing: three deviations on either side, within the reach."""
+    """Return the interval of each axis where counts show nothing: three deviations on either side, within the reach."""
     low, high = reach
     middle = np.clip(0.0, low, high)
     return np.maximum(low, middle - _USUAL * scales), np.minimum(high, middle + _USUAL * scales)
 
 
 def release_ranges(rows: Rows, reach: Bounds, scales: np.ndarray, noise: Mechanism, budget: Budget, n_samples: int) -> Bounds:
-    """Release the counts of a grid along each axis, and return the interval of each in which the rows were seen.
+    """Release the counts of a grid along each axis, and return the interval of each in which rows show.
 
-    Parameters
-    ----------
-    rows : Rows
-        On the axes, within `reach`.
-    reach : (low, high)
-        Public, or released.
-    scales : ndarray of shape (n_axes,)
-    noise : Mechanism
-    budget : Budget
-    n_samples : int
-        Public, or noisy.
+    The `reach` that limits the rows is public, or released; `n_samples` is public, or noisy.
     """
     grids = [range_edges(*ends) for ends in zip(*reach, scales, strict=True)]
     counts = count_axis_cells(rows, grids)
@@ -80,7 +62,7 @@ def release_ranges(rows: Rows, reach: Bounds, scales: np.ndarray, noise: Mechani
 
 
 def range_edges(low: float, high: float, scale: float) -> np.ndarray:
-    """Edges from `low` to `high`: 0, or what is nearest to it, and three deviations times powers of sqrt(2) on either side."""
+    """Return edges from `low` to `high`: the point nearest to 0, and three deviations times powers of sqrt(2) on either side."""
     steps, middle = _USUAL * scale * _STEPS, np.clip(0.0, low, high)
     inner = np.concatenate([middle - steps[::-1], [middle], middle + steps])
     return np.concatenate([[low], inner[(inner > low) & (inner < high)], [high]])
@@ -89,7 +71,7 @@ def range_edges(low: float, high: float, scale: float) -> np.ndarray:
 @savable
 @dataclass(frozen=True, eq=False)
 class _AxisCells:
-    """Rows become the numbers of the cells they lie in, axis by axis."""
+    """A map of rows to the numbers of their cells, axis by axis."""
 
     grids: tuple[np.ndarray, ...]
 
@@ -108,20 +90,9 @@ def choose_interval(
 ) -> tuple[float, float]:
     """Choose the interval of an axis from noisy counts: post-processing.
 
-    The usual one grows to the last cells whose counts noise does not explain, and shrinks past cells that surely hold few rows. Clipping a
-    row is dear (it moves by all that it lies beyond), room to spare is cheap (cells are refined where rows are); so in doubt it stays.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_cells,)
-    edges : ndarray of shape (n_cells + 1,)
-    usual : (low, high)
-        Among the edges.
-    alarm : float
-        The largest count that noise makes.
-    deviation : float
-        Of the noise on a count.
-    n_samples : int
+    The usual one, between two edges, grows to the last cells whose counts exceed `alarm`, the largest that noise makes, and shrinks past
+    cells that surely hold few rows. Clipping is costly (a row moves by its distance), room to spare is cheap (cells are refined where rows
+    are); so in doubt it stays.
     """
     seen = np.flatnonzero(counts > alarm)
     start, stop = np.searchsorted(edges, usual)

@@ -30,7 +30,7 @@ _LONG = 100_000  # rows of a stream that is long enough
 
 @dataclass(frozen=True)
 class _StreamPlan(Plan):
-    """How the stream starts."""
+    """The first state of the stream."""
 
     inner: Any = None  # the unfitted synthesizer of a block
     kept: Any = None  # how rows wait
@@ -338,7 +338,7 @@ class OnlineSynthesizer(RunningStream):
         return super()._open_rows(X, unit, rng)
 
     def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
-        """Return the first rows of each unit: what comes later must not decide which of those before count."""
+        """Return the first rows of each unit: later rows must not decide which earlier ones count."""
         check_in_memory(rows)
         check_length(labels or [], rows.n_samples)
         counting = FirstRows(self._rows_per_unit)

@@ -2,11 +2,11 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import clone
@@ -17,17 +17,56 @@ from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.frames import concatenate_batches, n_rows_of, take_rows
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
-from skdpsynth.synthesis._joining import JoinableSynthesizer
-from skdpsynth.synthesis._online_draws import BlockShare, ConditionalRows
-from skdpsynth.synthesis._online_lengths import balanced_length, first_length, grown_length, length_until_horizon
-from skdpsynth.synthesis._online_rows import MixedRows, NumericRows, buffer_capacity
+from skdpsynth.synthesis._online_rows import BlockShare, ConditionalRows, MixedRows, NumericRows, buffer_capacity
 from skdpsynth.synthesis._sampling import BATCH
 
 _GROWTH = 1.25  # of time over a block, where blocks are not joined
 _PARTS = 4  # of a block, by which it weighs in a model of all that takes long to make
 _MAX_UNIONS = 2  # models of all blocks that are kept
+_FIRST = 16  # rows times epsilon of the first block, and rows at least
+_BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
 _GROUP = "blocks"
 _BLOCK_NAME = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
+
+
+@runtime_checkable
+class JoinableSynthesizer(Protocol):
+    """A `PrivateSynthesizer` whose fitted blocks can be joined; with a schema it reads mixed tables of a stream too.
+
+    Blocks of others are mixed by rows. Everything handed from block to block was released, so it is post-processing, and blocks cost
+    together as much as one of them.
+    """
+
+    @property
+    def _can_join(self) -> bool:
+        """Whether these parameters allow it; else blocks are mixed by rows."""
+
+    @property
+    def _growth_of_blocks(self) -> float:
+        """The growth of time over a block if the caller gives none."""
+
+    @property
+    def _joins_fast(self) -> bool:
+        """Whether blocks may be joined for each sample: then each counts by just its rows, else in quarters of a block."""
+
+    def _least_rows_of_block(self, facts: Facts) -> int:
+        """Return the number of rows that a block needs to be more than noise: a function of public facts."""
+
+    def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> Any:
+        """Return an unfitted synthesizer for the next block, of about `n_samples` rows, which may use the fitted ones of past blocks.
+
+        A `reader` of mixed tables has ``_container``, ``schema_``, ``n_features_in_`` and perhaps ``feature_names_in_`` of the first rows.
+        The block is then fitted to `Rows` whose chunks are lists of columns, as the schema reads them.
+        """
+
+    def _model_of_public_facts(self, reader: Any) -> Any:
+        """Return a synthesizer with a model of public facts alone, for samples before the first block of a mixed table."""
+
+    def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> Any:
+        """Return a fitted synthesizer of the union of blocks, each with its number of rows.
+
+        It must follow from its arguments alone: a stream makes it when a sample needs it, and again after loading.
+        """
 
 
 @savable
@@ -35,64 +74,33 @@ _BLOCK_NAME = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
 class Blocks:
     """Synthesized blocks, and the rows of the open one.
 
-    Rows that come make a new state, and the one before stays good: nothing that it shows changes. What all states of a stream share is
-    `charged`, so that it outlives a state that was given up because something broke in.
+    New rows make a new state, and the one before stays good: its public part never changes. All states of a stream share `charged`, so
+    that it outlives a state that an interrupt discards.
 
     Time is counted in rows where their number is public, and a row more shifts all that follow. Where it is private, time is counted in
-    ticks, each with any number of rows. Then blocks end at ticks that follow from the number of ticks and from what was released of the
-    blocks before. So for each outcome of those a row is in the block of its tick, whatever other rows came: a row more or less changes one
-    factor of the joint law of all outcomes, and that by the loss of one block.
-
-    Attributes
-    ----------
-    kept : Points or Columns
-        How rows wait.
-    inner : unfitted synthesizer
-    epsilon, delta : Fraction
-        Of each block.
-    rows_per_unit : int
-        The most rows of one unit in the whole stream.
-    in_ticks : bool
-        Whether time is counted in ticks, and the number of rows is private.
-    least : int
-        Rows of a block at least, where their number is public.
-    blocks : tuple of (start, stop, fitted synthesizer)
-        By time; older ones may be gone.
-    rates : tuple of float
-        Of each block, how many rows a unit of time has: 1, or what was released of it.
-    left : float
-        Rows that are in no block that is kept, as far as is known.
-    dropped : int
-        What came before this time is in no block that is kept.
-    n_seen, begun : int
-        Time so far, and at the start of the open block.
-    n_open : int
-        Rows in the open block: private where time is counted in ticks.
-    charged : list of (start, stop)
-        Times that were charged, whether or not their block was fitted then; but for those that the window left behind.
-    unions : dict
-        Models of all blocks together, by their times: made when a sample needs them, and never saved.
-    _buffer : list of ndarray
-        The open rows: as secret as the data.
+    ticks, each with any number of rows. Then blocks end at ticks that follow from the number of ticks and from the releases of earlier
+    blocks. So for each outcome of those a row is in the block of its tick, whatever other rows came: a row more or less changes one factor
+    of the joint law of all outcomes, and that by the loss of one block.
     """
 
-    kept: Any
-    inner: Any
-    epsilon: Any
+    kept: Any  # NumericRows or MixedRows: how rows wait
+    inner: Any  # an unfitted synthesizer
+    epsilon: Any  # (Fraction) of each block
     delta: Any
-    rows_per_unit: int = 1
-    in_ticks: bool = False
-    least: int = 0
-    blocks: tuple = ()
-    rates: tuple = ()
-    left: float = 0.0
-    dropped: int = 0
-    n_seen: int = 0
-    begun: int = 0
-    n_open: int = 0
-    charged: list = field(default_factory=list)
+    rows_per_unit: int = 1  # the most rows of one unit in the whole stream
+    in_ticks: bool = False  # whether time is counted in ticks, and the number of rows is private
+    least: int = 0  # rows of a block at least, where their number is public
+    blocks: tuple = ()  # (start, stop, fitted synthesizer), by time; older ones may be gone
+    rates: tuple = ()  # by block: rows of a unit of time, 1 or released
+    left: float = 0.0  # estimated number of rows outside the kept blocks
+    dropped: int = 0  # no block is kept from before this time
+    n_seen: int = 0  # time so far
+    begun: int = 0  # time at the start of the open block
+    n_open: int = 0  # rows in the open block: private where time is counted in ticks
+    charged: list = field(default_factory=list)  # (start, stop) of charged times, fitted or not, except those that the window left behind
+    # models of all blocks together, by their times: made when a sample needs them, and never saved
     unions: dict = field(default_factory=dict)
-    _buffer: Any = None
+    _buffer: Any = None  # arrays of the open rows: as secret as the data
 
     group = _GROUP
 
@@ -110,15 +118,9 @@ class Blocks:
             object.__setattr__(self, "_buffer", self.kept.room(0))
 
     def with_new_rows(self, X: Any, stream: Any, budget: Budget) -> "Blocks":
-        """Return the state after some rows, or after a tick; blocks that end are charged and synthesized.
+        """Return the state after some rows, or after a tick with all its rows; blocks that end are charged and synthesized.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features), or list of columns
-            Where time is counted in ticks: all rows of one.
-        stream : OnlineSynthesizer
-            Whose ``growth``, ``window`` and ``horizon`` hold from now on, and who tells of rows that are left out.
-        budget : Budget
+        The present ``growth``, ``window`` and ``horizon`` of the stream hold from now on, and it warns of rows that are left out.
         """
         if self.in_ticks:
             state = self._add_rows(X, 1)
@@ -135,7 +137,7 @@ class Blocks:
         return state
 
     def _open_block_length(self, growth: Any, window: int | None, horizon: int | None) -> int:
-        """Length of the open block: a function of public numbers."""
+        """Return the length of the open block: a function of public numbers."""
         before = self.begun
         if before < self._charged_until:
             return self._charged_until - before
@@ -152,7 +154,7 @@ class Blocks:
 
     @property
     def _rows_per_time(self) -> float:
-        """Rows of a unit of time, as far as is known."""
+        """Rows of a unit of time, public or estimated."""
         if not self.in_ticks:
             return 1.0
         lengths = [stop - start for start, stop, _ in self.blocks]
@@ -169,7 +171,7 @@ class Blocks:
 
     @property
     def _charged_until(self) -> int:
-        """What came before this time was charged: no block may hold it again."""
+        """The end of the charged time: no block may hold earlier rows again."""
         return self.charged[-1][1] if self.charged else 0
 
     def _close_block(self, budget: Budget, stream: Any) -> "Blocks":
@@ -185,7 +187,7 @@ class Blocks:
         return state if stream.window is None else state._within(stream.window, budget)
 
     def _released(self, start: int, stop: int, budget: Budget) -> Any:
-        """Charge the open rows, and return what synthesizes them."""
+        """Charge the open rows, and return a synthesizer fitted to them."""
         # Disjoint rows by public position, or by the tick that each carries: all blocks together cost what one of them does. So they do
         # where a unit has rows in several: of its k rows j_b are in block b, whose noise for k rows loses epsilon j_b / k on so many, and
         # these sum to epsilon at most.
@@ -206,7 +208,7 @@ class Blocks:
             raise
 
     def _next_block_synthesizer(self, n_samples: float) -> Any:
-        """Return the unfitted synthesizer of the next block, of about so many rows; it may use what was released of those before."""
+        """Return the unfitted synthesizer of the next block, of about so many rows; it may use released facts of earlier ones."""
         if not isinstance(self.inner, JoinableSynthesizer):
             return clone(self.inner)
         return self.inner._next_block(getattr(self.kept, "reader", None), [model for *_, model in self.blocks], n_samples)
@@ -234,14 +236,14 @@ class Blocks:
         return replace(self, blocks=(*kept, last), rates=self.rates[n_gone:], left=left, dropped=dropped)
 
     def _name(self, start: int, stop: int) -> str:
-        """What the ledger calls a block: its times, which are public."""
+        """Return the name of a block in the ledger: its times, which are public."""
         return f"{'ticks' if self.in_ticks else 'rows'} {start} to {stop - 1}"
 
     def _dropped_label(self, dropped: int) -> str:
         return f"{self._name(0, dropped)}, which the window left behind"
 
     def n_rows(self, first: int) -> tuple[int, float]:
-        """Return how many rows came from some time on, and the expected error of that; the last block stands in for the open one."""
+        """Return the number of rows since `first` and its expected error; the last block stands in for the open one."""
         if not self.in_ticks:
             return self.n_seen - first, 0.0
         parts = self._parts(first)
@@ -251,11 +253,10 @@ class Blocks:
 
     @property
     def n_rows_so_far(self) -> int:
-        """Rows so far, as far as is known."""
         return max(1, round(self.left + self.n_rows(0)[0])) if self.in_ticks else self.n_seen
 
     def _parts(self, first: int) -> list[tuple[int, float, Any]]:
-        """Return (length, rows of a unit of time, synthesizer) of each block, as far as it lies at some time or later."""
+        """Return (length, rows of a unit of time, synthesizer) of each block, for the time since `first`."""
         if not self.blocks:
             return []
         *past, (start, _, last) = self.blocks
@@ -264,50 +265,43 @@ class Blocks:
 
     @property
     def first_row(self) -> int:
-        """The first row, or tick, that may be in a release from now on."""
+        """The first row, or tick, that may be in a later release."""
         return max(self.begun, self._charged_until)
 
     @staticmethod
     def stop_of(name: str) -> float:
-        """Return the row, or tick, after the last one that was charged for under a name."""
+        """Return the row, or tick, after the last one charged under a name."""
         found = _BLOCK_NAME.match(name)
         return math.inf if found is None else int(found[1]) + 1
 
     def resume(self, accountant: Any, rng: Any) -> None:
-        """Nothing here keeps a door: blocks open their own."""
+        """Do nothing: blocks open their own accounts."""
 
     def settled(self) -> "Blocks":
-        """Return what may be copied while rows come."""
+        """Return a copy for use while rows come."""
         return replace(self, charged=[*self.charged])
 
     @property
     def is_conditional(self) -> bool:
-        """Whether samples come from one model, which can be conditioned: of all blocks, or before these of the schema of a mixed table."""
+        """Whether samples come from one model, which can be conditioned: of all blocks or, before these, of a schema."""
         return self.are_joined and bool(self.blocks or getattr(self.kept, "reader", None) is not None)
 
     def given(self, conditions: Any, first: int) -> "ConditionalRows":
-        """Return what gives rows of the stream from some time on that meet conditions, or refuse those that no row meets."""
+        """Return a sampler of rows since `first` that meet conditions, or refuse those that no row meets."""
         return ConditionalRows(self.kept, self._model(first)._condition_on(conditions))
 
     def _model(self, first: int) -> Any:
         return self._union(first) if self.blocks else self.inner._model_of_public_facts(self.kept.reader)
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> Any:
-        """Return rows like those of the stream from some time on; if there is no block, uniform ones that keep the rules of a schema.
+        """Return rows like those of the stream since `first`; before the first block, uniform ones that keep the rules of a schema.
 
-        Blocks that can be joined have one model. Of others each gives its share. The last block, the nearest in time, stands in for the
-        open one.
-
-        Parameters
-        ----------
-        n_samples : int
-        first : int
-        rng : numpy.random.Generator
+        Joined blocks have one model. Of others each gives its share. The last block, the nearest in time, stands in for the open one.
         """
         return concatenate_batches(self.sample_blocks(n_samples, first, rng))
 
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
-        """Return an iterator of the same, a part at a time; what it draws from is fixed now, while the stream is locked."""
+        """Iterate over the same a part at a time; its model is fixed now, while the stream is locked."""
         if self.is_conditional:
             return map(self.kept.of_columns, self._model(first)._sample_blocks(n_samples, rng))
         if not self.blocks:
@@ -315,7 +309,7 @@ class Blocks:
         return self._mix_blocks(n_samples, first, rng)
 
     def _mix_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
-        """Yield rows of all blocks, a part at a time, to which each gives its share."""
+        """Yield rows of all blocks, a part at a time, with a share of each."""
         n_parts = -(-n_samples // BATCH)
         blocks = self._parts(first)
         upto = np.cumsum([length * rate for length, rate, _ in blocks])
@@ -330,11 +324,10 @@ class Blocks:
                 yield take_rows(whole, rng.permutation(n_rows_of(whole)))
 
     def _union(self, first: int) -> Any:
-        """Return the synthesizer of all blocks from some time on; post-processing of what was released of each.
+        """Return the synthesizer of all blocks since `first`; post-processing of their releases.
 
-        How much of the first block is left, and how many rows wait for which the last one stands, counts in quarters of a block where a
-        model takes long to make: so it serves for some rows more, and which one it is follows from the time alone and not from the samples
-        before.
+        The rest of the first block, and the waiting rows for which the last one stands, count in quarters of a block where a model takes
+        long to make: so it is good for some more rows, and follows from the time alone, not from earlier samples.
         """
         blocks = [block for block in self.blocks if block[1] > first] or [self.blocks[-1]]
         steps = [1.0 if self.inner._joins_fast else (stop - start) / _PARTS for start, stop, _ in blocks]
@@ -376,3 +369,31 @@ class Blocks:
 def _skipped_block_message(times: str) -> str:
     """What to say of a block whose release failed after it was charged: once more would cost once more."""
     return f"{times} are left out, because their release was interrupted after it was charged; the blocks beside them stand in for them."
+
+
+def first_length(epsilon: Any, least: int) -> int:
+    """Return the least number of rows of a block: `least` is that of its synthesizer, `epsilon` is over the rows of a unit."""
+    return max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0, least)
+
+
+def balanced_length(before: int, n_features: int, size: float) -> int:
+    """Return the length for growth "auto", of order ``t**(d / (d + 1))``; `size` is epsilon times the rows of a unit of time."""
+    d = n_features
+    return int(min(_BALANCE * before ** (d / (d + 1)) * size ** (-1 / (d + 1)), before / 4))
+
+
+def grown_length(before: int, growth: float) -> int:
+    return int(min((growth - 1) * before, 2.0**62))
+
+
+def length_until_horizon(before: int, first: int, growth: float, horizon: int) -> int:
+    """Return the length where the end of the stream is known: a block ends with it, so that no row waits then.
+
+    The rest of the stream, after `before` < `horizon`, is shared by about as many blocks as `growth` alone would make, and those grow
+    alike: by the root of `growth` at least, and by its square at most. `first` is the least length.
+    """
+    if not before:
+        return horizon if first <= horizon < first * math.sqrt(growth) else first
+    times = math.log(horizon) - math.log(before)  # whose quotient may be beyond all floats
+    n_blocks = max(1, round(times / math.log(growth)))
+    return horizon - before if n_blocks == 1 else math.ceil(before * math.expm1(times / n_blocks))

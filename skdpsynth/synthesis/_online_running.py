@@ -1,4 +1,4 @@
-"""What a stream does once it has begun: it takes in rows, keeps its account, and gives samples."""
+"""A stream that has begun: its new rows, its account, and its samples."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
@@ -53,12 +53,7 @@ from skdpsynth.tables import continue_numbers, continue_table, encode, reading_o
 
 
 class RunningStream(PrivateSynthesizer):
-    """Base of `OnlineSynthesizer`, which begins the stream: all that happens afterwards.
-
-    See Also
-    --------
-    OnlineSynthesizer : The stream, and what its parameters mean.
-    """
+    """Base of `OnlineSynthesizer`, which begins the stream: all that happens afterward."""
 
     strategy: str
     synthesizer: Any
@@ -89,7 +84,7 @@ class RunningStream(PrivateSynthesizer):
         require(self._rng is None and (self._reader is None or isinstance(self._reader, PrivateSynthesizer)))
 
     def _try_loaded(self) -> None:
-        """Draw some rows where that is free of consequences: counters would take noise, and a model of all blocks takes long to make."""
+        """Draw some rows where that has no consequences: counters would take noise, and a model of all blocks takes long to make."""
         blocks = getattr(self._stream, "blocks", ()) if hasattr(self, "accountant_") else ()
         if blocks and self._stream.are_joined and not self._stream.inner._joins_fast:
             blocks[-1][-1]._try_loaded()
@@ -101,7 +96,7 @@ class RunningStream(PrivateSynthesizer):
         return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, floats_are_missing=True)
 
     def _check_order(self, rows: Rows) -> None:
-        """Refuse rows that come in no stated order where blocks are cut by it: one row more might reorder all, and so change all blocks."""
+        """Refuse rows in no stated order where blocks are cut by it: one row more might reorder all, and so change all blocks."""
         if not (rows.source.has_order or counts_ticks(self)):  # within a tick rows have no order
             raise TypeError(
                 "X must come in a stated order for OnlineSynthesizer, which cuts blocks by position, got a lazy frame or query, which has "
@@ -135,8 +130,8 @@ class RunningStream(PrivateSynthesizer):
     def _begin_and_save(self, X: Any, unit: Any, place: Path) -> Any:
         """Begin the stream with no rows, save that, and take in the rows.
 
-        So the file is there before anything is drawn: whoever finds it goes on in the account that was charged. If the process is killed
-        before that, the account is charged and pending, and the next stream that begins so takes it over.
+        So the file is there before anything is drawn: a process that loads it continues in the account that was charged. If the process is
+        killed before that, the account is charged and pending, and the next stream that begins so takes it over.
         """
         starting: list[Any] = []
         self._starting = starting
@@ -150,7 +145,7 @@ class RunningStream(PrivateSynthesizer):
         return self._extend_by(rows, self._settings, place, units)
 
     def _take_unit_rows(self, X: Any, unit: Any, settings: dict, place: Path | None) -> Any:
-        """Take in the rows of units that may still have some."""
+        """Take in the rows of units that may still contribute some."""
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
             raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
@@ -166,7 +161,7 @@ class RunningStream(PrivateSynthesizer):
         return self._extend_by(rows, settings, place, (before, counting.latest))
 
     def _extend_by(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None = None) -> Any:
-        """Take in checked rows: all of them at once where they are held, or make a tick, or are saved; else a chunk at a time."""
+        """Take in checked rows: all at once where they are held, or make a tick, or are saved; else a chunk at a time."""
         is_one = counts_ticks(self) or rows.source.in_memory
         chunks = (rows.collected() for _ in range(1)) if is_one else rows.chunks()
         if place is not None:
@@ -177,7 +172,7 @@ class RunningStream(PrivateSynthesizer):
             self._extend(chunk, settings, units)
 
     def _extend_and_save(self, chunks: Iterable[Any], settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
-        """Take in rows and save what comes of it, as if in one step: `skdpsynth.privacy._resume` has the steps, and why they suffice."""
+        """Take in rows and save the result, as if in one step; `skdpsynth.privacy._resume` has the steps and their proof."""
         budget = self._budget()
         before: Any = self._stream
         stream, charged = before, [*before.charged]
@@ -231,7 +226,7 @@ class RunningStream(PrivateSynthesizer):
         self.accountant = opened
 
     def _recovered(self, path: Any, read: Callable[[Any], Any]) -> Any:
-        """Return the last state that was settled, of a stream that was loaded from a path: this one, or one beside it."""
+        """Return the last settled state of a stream that was loaded from a path: this one, or one beside it."""
         if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := pending_files(output_path(path))):
             return self
         at = resolve_accountant(self.accountant)
@@ -258,13 +253,13 @@ class RunningStream(PrivateSynthesizer):
         self._set_stream(stream, settings, units)
 
     def _warn_once(self, message: str) -> None:
-        """Warn while rows are taken in; but once, so that they come in after a warning that is an error to the caller."""
+        """Warn while rows are taken in; but once, so that they come in after a warning that the caller turns into an error."""
         if message != self._said:
             self._said = message
             warn(message, SmallSampleWarning)
 
     def _set_stream(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
-        """Make this the state of the stream: all at once and last, so that an interrupt leaves it as it was, or as it is now."""
+        """Assign the state of the stream, all at once and last: an interrupt leaves it as it was, or as it is now."""
         time, n_seen = stream.n_seen, stream.n_rows_so_far
         n_open = stream.n_seen - getattr(stream, "begun", stream.n_seen)
         # Where the number of rows is private, so is how many of them wait.
@@ -295,7 +290,7 @@ class RunningStream(PrivateSynthesizer):
         return Budget(self.accountant_, self._rng)
 
     def _resume_noise(self, rng: Any, is_loaded: bool) -> None:
-        """Go on where a copy stopped, or beside one: rows that were released may be released again at a second charge only."""
+        """Continue where a copy stopped, or beside one: rows that were released may be released again only at a second charge."""
         stream, charged = self._stream, self.accountant_
         moved = resolve_accountant(self.accountant) if is_durable(charged) else None
         name = type(self).__name__
@@ -320,18 +315,18 @@ class RunningStream(PrivateSynthesizer):
         Parameters
         ----------
         n_samples : int, default=None
-            None: as many as there were rows (in the window, or since `since`), as far as is known where their number is private. Where
+            None: the number of rows (in the window, or since `since`), or an estimate where it is private. Where
             that may be nothing but noise, being less than ten times its expected error, at most 2**24 cells: rows times columns.
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of the stream.
         since : int, default=None
-            Leave out what came before this row of the stream (where the number of rows is private: this tick), counted from 0; whole
-            blocks are weighed by how much of them is left. Strategy "blocks" only.
+            Leave out rows before this row of the stream (where the number of rows is private: this tick), counted from 0; whole blocks
+            count by the part of them that is left. Strategy "blocks" only.
         out : str or path-like, default=None
             A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
             written there, a batch at a time.
         conditions : dict, default=None
-            Of some columns, what each cell must be, as in `LatentFactorSynthesizer.sample`: rows have the law of the model given that.
+            Allowed cells of some columns, as in `LatentFactorSynthesizer.sample`: rows have the law of the model given that.
             Only of mixed tables, whose blocks are joined.
 
         Returns
@@ -359,14 +354,14 @@ class RunningStream(PrivateSynthesizer):
         """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
 
         Together they are the rows of `sample` with the same `n_samples`, `random_state`, `since` and `conditions`, in the same order.
-        Rows of the stream that come meanwhile change nothing of them.
+        Rows of the stream that come meanwhile do not change them.
 
         Parameters
         ----------
         n_samples : int, default=None
-            Of all batches together. None: as many as there were rows (in the window, or since `since`).
+            Rows of all batches together. None: the number of rows (in the window, or since `since`).
         batch_size : int, default=65536
-            Rows of a batch; the last has what is left.
+            Rows of a batch; the last one has the rest.
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of the stream.
         since : int, default=None
@@ -448,6 +443,6 @@ class RunningStream(PrivateSynthesizer):
 
 
 def check_in_memory(rows: Rows) -> None:
-    """Refuse a table with units that is read in chunks: whose rows it holds must be known after each of them."""
+    """Refuse a table with units that is read in chunks: the units of each chunk must be known."""
     if not rows.source.in_memory:
         raise TypeError("X must be in memory where a stream has units, got a table that is read in chunks; give partial_fit each of them.")

@@ -1,4 +1,4 @@
-"""The parameters of a stream: which are good, and which may change while it goes on."""
+"""The parameters of a stream: their domains, and which may change while it lasts."""
 
 import copy
 import math
@@ -16,7 +16,7 @@ from skdpsynth.fitting import Facts, PrivateEstimator, check_part, check_rows_pe
 from skdpsynth.frames import Rows
 from skdpsynth.persistence import to_bytes
 from skdpsynth.privacy import check_epsilon, is_durable
-from skdpsynth.synthesis._joining import JoinableSynthesizer
+from skdpsynth.synthesis._online_blocks import JoinableSynthesizer
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.tables import start_table
 
@@ -50,7 +50,7 @@ def check_parameters(stream: Any) -> None:
 
 
 def check_inner(stream: Any, facts: Facts) -> Any:
-    """Return the unfitted synthesizer of a block; refuse what cannot run on one."""
+    """Return the unfitted synthesizer of a block; refuse one that cannot run on it."""
     if stream.synthesizer is None:
         inner: Any = PrivateMeasureMechanism()
     else:
@@ -67,7 +67,7 @@ def check_inner(stream: Any, facts: Facts) -> Any:
 
 
 def min_block_rows(inner: Any, facts: Facts) -> int:
-    """Return how many rows a block shall have, so that it is more than noise: a public number."""
+    """Return the number of rows that a block needs to be more than noise: a public number."""
     if not isinstance(inner, JoinableSynthesizer):
         return 0
     part = clone(inner)
@@ -76,7 +76,7 @@ def min_block_rows(inner: Any, facts: Facts) -> int:
 
 
 def mixed_table_reader(stream: Any) -> Any:
-    """Return what reads the mixed tables of a stream; None where its rows are numbers."""
+    """Return the reader of the mixed tables of a stream; None where its rows are numbers."""
     given = stream.synthesizer
     check_choice("strategy", stream.strategy, ("blocks", "paper"))
     if stream.strategy == "paper" or getattr(given, "schema", None) is None or not isinstance(given, JoinableSynthesizer):
@@ -94,7 +94,7 @@ def start_reading(reader: Any, X: Any, least: int) -> tuple[Any, Rows]:
 
 
 def check_since(stream: Any, since: Any) -> int:
-    """Return the row, or tick, that a sample shall begin with, or refuse it."""
+    """Return the row, or tick, that a sample begins with, or refuse it."""
     if stream.strategy != "blocks":
         raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
     first, last = stream._first, stream._time - 1
@@ -104,7 +104,7 @@ def check_since(stream: Any, since: Any) -> int:
 
 
 def check_save_path(stream: Any, save: Any) -> Path:
-    """Return where a stream is to be saved as it takes in rows; refuse a place that cannot be written, before anything is charged."""
+    """Return the path at which a stream is saved as it takes in rows; refuse one that cannot be written, before any charge."""
     place = output_path(save, "save", "None or a path")
     if stream.strategy != "blocks":
         raise ValueError(
@@ -123,13 +123,12 @@ def check_save_path(stream: Any, save: Any) -> Path:
 
 
 def current_settings(stream: Any) -> dict:
-    """Return the parameters as they are now."""
     settings = {name: getattr(stream, name) for name in (*_FIXED_PARAMETERS, *_CHANGEABLE_PARAMETERS)}
     return {**settings, "bounds": copy.deepcopy(stream.bounds)}  # arrays could be changed in place
 
 
 def check_settings(stream: Any) -> dict:
-    """Return the parameters that hold from now on; refuse those that may not change along a stream."""
+    """Return the parameters from now on; refuse those that may not change along a stream."""
     shared, was = stream.accountant, stream._charged_to
     may_move = stream._rng is None and is_durable(stream.accountant_)  # where its ledger lies now
     if not (shared is was or may_move or all(given is None or getattr(given, "closed", False) for given in (shared, was))):
@@ -154,7 +153,7 @@ def _check_fixed_settings(stream: Any) -> None:
 
 
 def check_horizon(stream: Any, seen: int, more: int) -> None:
-    """Refuse what would pass the horizon: public numbers, of rows or of ticks."""
+    """Refuse rows or ticks that would pass the horizon: public numbers."""
     if stream.horizon is not None and seen + more > stream.horizon:
         raise ValueError(
             f"horizon is {stream.horizon} {time_unit(stream)}, {seen} have come, and {more} more would pass it; raise horizon, or fit a "
@@ -163,7 +162,6 @@ def check_horizon(stream: Any, seen: int, more: int) -> None:
 
 
 def time_unit(stream: Any) -> str:
-    """What time is counted in: rows, or ticks where the number of rows is private."""
     return "ticks" if counts_ticks(stream) else "rows"
 
 
@@ -173,7 +171,6 @@ def counts_ticks(stream: Any) -> bool:
 
 
 def _is_unchanged(value: Any, was: Any) -> bool:
-    """Whether a parameter has the value it had."""
     if isinstance(value, tuple | list) and isinstance(was, tuple | list):
         return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))
     return value is was or repr(value) == repr(was) or (isinstance(value, numbers.Real) and isinstance(was, numbers.Real) and value == was)

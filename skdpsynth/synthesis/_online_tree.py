@@ -26,22 +26,14 @@ _COUNT_ERROR = 100  # over the share of a level: more than the expected error of
 
 @savable
 class GrowingTree:
-    """Level r of time begins with row ``ceil(2**r / epsilon)`` and splits every cell once more.
+    """A tree whose level r of time begins with row ``ceil(2**r / epsilon)`` and splits every cell once more.
 
     Its stream holds a lock whenever it calls.
 
-    Where the number of rows is private, time is counted in ticks, each with any number of rows, and level 0 begins with the first. At each
-    tick the counters get the counts of all cells. A row more or less changes them by 1 in one cell of each depth, 0 among them, at one
-    tick: half of what replacing a row does, but for the count of all rows, which is then released too. It is in one level of time, whose
-    shares sum to at most epsilon.
-
-    Parameters
-    ----------
-    box : Box
-    epsilon : Fraction or inf
-    counter : {"kary", "binary", "sparse"}
-    in_ticks : bool, default=False
-        Whether time is counted in ticks, and the number of rows is private.
+    With `in_ticks` the number of rows is private, and time is counted in ticks, each with any number of rows; level 0 begins with the
+    first. At each tick the counters get the counts of all cells. A row more or less changes them by 1 in one cell of each depth, 0 among
+    them, at one tick: half of the effect of replacing a row, except for the count of all rows, which is then released too. It is in one
+    level of time, whose shares sum to at most epsilon.
     """
 
     box: Box
@@ -81,7 +73,7 @@ class GrowingTree:
             require(not self.counters and not self.n_seen)
 
     def _check_shares(self) -> None:
-        """Refuse counters that cover less than a row changes, or whose shares are not those that the level was charged for."""
+        """Refuse counters that cover less than a row changes, or with other shares than the level was charged for."""
         shares = depth_shares(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
         for depth, (counter, share) in enumerate(zip(self.counters, shares, strict=True), self.first_depth):
             require((counter.sensitivity, counter.name) == (self._sensitivity, f"cells of depth {depth}"))
@@ -93,23 +85,15 @@ class GrowingTree:
         return 0 if self.in_ticks else 1
 
     def level_start(self, level: int) -> int:
-        """Row or tick, counted from 1, with which a level of time begins."""
+        """Return the row or tick, counted from 1, with which a level of time begins."""
         epsilon = 1 if self.epsilon == math.inf else self.epsilon
         return 1 if self.in_ticks and level == 0 else math.ceil(2**level / epsilon)
 
     def with_new_rows(self, X: np.ndarray, stream: Any, budget: Budget) -> "GrowingTree":
-        """Count rows, or a tick, and return this tree; levels that begin are charged.
+        """Count rows, or a tick with all its rows, and return this tree; levels that begin are charged.
 
-        It is changed in place, and counts nothing more if the stream does not know of all the rows that it began to count: some
-        counters may have seen rows that others have not.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Where time is counted in ticks: all rows of one.
-        stream : OnlineSynthesizer
-            Whose time is assigned once the rows are counted.
-        budget : Budget
+        It is changed in place, and counts no more if the stream does not know of all the rows that it began to count: some counters may
+        have seen rows that others have not.
         """
         budget.accountant.check_open("The stream")
         if self.n_begun != stream._time:
@@ -162,7 +146,7 @@ class GrowingTree:
             self._start_counters(accountant, rng)
 
     def _split(self) -> InhomogeneousCounter:
-        """Return a counter of cells of one depth more; each takes over half of what was released of its parent, at no cost."""
+        """Return a counter of cells one depth deeper; each inherits half of the released count of its parent, at no cost."""
         depth = len(self.counters) + self.first_depth
         history = np.zeros(1, dtype=np.int64)
         if depth:
@@ -174,7 +158,7 @@ class GrowingTree:
 
     @property
     def _sensitivity(self) -> int:
-        """What a row changes in the counts of a depth: replaced, it leaves one cell for another; added or removed, it is in one."""
+        """The L1 sensitivity of the counts of a depth: a replaced row leaves one cell for another; an added one is in one."""
         return 1 if self.in_ticks else 2
 
     def _start_counters(self, accountant: Any, rng: Any) -> None:
@@ -190,7 +174,7 @@ class GrowingTree:
             counter.start_level(length, share, child, rng.child(name))
 
     def _comparison_interval(self, length: int, share: Any) -> int:
-        """Steps from one comparison of a sparse counter to the next: a public choice."""
+        """Return the steps from one comparison of a sparse counter to the next: a public choice."""
         if self.counter != "sparse" or self.epsilon == math.inf or self.in_ticks:
             return 1
         # A larger epsilon than the tree makes use of would only compare more often.
@@ -198,7 +182,7 @@ class GrowingTree:
         return max(1, int(9 * math.log(max(length, 2)) / float(felt / 4) / _COMPARISONS))
 
     def _depth_of(self, level: int) -> int:
-        """Depth of the tree in a level of time that begins now, by public numbers.
+        """Return the depth of the tree in a level of time that begins now, by public numbers.
 
         It is the level, where epsilon is at most 2**_FINEST: then the level begins with row 2**(level - _FINEST) at the earliest.
         """
@@ -209,7 +193,7 @@ class GrowingTree:
         return f"{'ticks' if self.in_ticks else 'rows'} {self.level_start(self.level) - 1} to {self.level_start(self.level + 1) - 2}"
 
     def resume(self, accountant: Any, rng: Any) -> None:
-        """Take noise under what was charged already."""
+        """Take noise under an earlier charge."""
         for counter in self.counters:
             # The streams of this level of time: with the seed set again, the noise of what it left unfinished is the same.
             counter.resume(accountant, rng.child(self._level_name()))
@@ -221,12 +205,11 @@ class GrowingTree:
         return twin
 
     def n_rows(self, first: int) -> tuple[int, float]:
-        """Return how many rows came from some time on (here: from the start), and the expected error of that."""
+        """Return the number of rows (here: from the start) and its expected error."""
         return (max(1, int(self.counters[0].value[0])), self._error) if self.in_ticks else (self.n_seen - first, 0.0)
 
     @property
     def n_rows_so_far(self) -> int:
-        """Rows so far, as far as is known."""
         return self.n_rows(0)[0]
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
@@ -234,7 +217,7 @@ class GrowingTree:
         return self._measure(rng).sample(n_samples, rng)
 
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Return the same a block at a time: those of this time, also if more rows come meanwhile."""
+        """Iterate over the same a block at a time: those of this time, also if more rows come meanwhile."""
         return self._measure(rng).sample_blocks(n_samples, rng)
 
     def _measure(self, rng: np.random.Generator) -> DiscreteMeasure:
@@ -250,14 +233,14 @@ class GrowingTree:
 
 
 def tree_depth(size: float) -> int:
-    """Return the depth of the tree after rows times epsilon that are `size`: it halves the cells along so many features at most."""
+    """Return the depth of the tree after `size` rows times epsilon: it halves the cells along so many features at most."""
     return min(int(math.log2(max(size, 1))), _DEEPEST)
 
 
 def depth_shares(epsilon: Any, depth: int, n_features: int, first: int = 1) -> list:
-    """Epsilons of the counters of depths `first`, ..., `depth` in a level of time, for a row that changes: they sum to at most `epsilon`.
+    """Return the epsilons of the counters of depths `first`, ..., `depth` in a level of time: for a row they sum to at most `epsilon`.
 
-    From depth 1 on a row is replaced: its change is on two paths of the tree, which both are paid for here. From depth 0 on it is added or
+    From depth 1 on a row is replaced: it is on two paths of the tree, which both are paid for here. From depth 0 on it is added or
     removed, which is on one path. More than one feature: shares grow with the depth like alpha**j, and their sum is epsilon exactly. One
     feature: 1.55 (from depth 0 on: .607) epsilon / (j + 1)**2, at any depth.
     """

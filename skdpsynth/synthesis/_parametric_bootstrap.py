@@ -1,8 +1,8 @@
-"""A mixed model's mechanism run again on rows of its own: what was counted of the data is counted of rows drawn from the model.
+"""The mechanism of a mixed model, run again on rows drawn from the model.
 
-Nothing here reads private rows, and nothing is charged. The proof is post-processing: all that is used was released before (noisy tables,
-the codes of columns, the number of rows) or is public (the kinds and scales of noise in the ledger, the schema); and what is drawn, rows
-and noise alike, is independent of the data given that. A function of what was released, and of coins of its own, has its guarantee.
+Nothing here reads private rows, and nothing is charged. The proof is post-processing: everything used was released before (noisy tables,
+the codes of columns, the number of rows) or is public (the kinds and scales of noise in the ledger, the schema); and all draws, rows and
+noise alike, are independent of the data given that. A function of released values, and of coins of its own, has their guarantee.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -35,34 +35,18 @@ _Links = Mapping[Hashable, Link | LevelGroups]
 
 @dataclass(frozen=True, eq=False)
 class ParametricBootstrap:
-    """What was released of a table, and how to release the same of rows of a model.
+    """The releases of a fit, and how to repeat them on rows of a model."""
 
-    Attributes
-    ----------
-    model : MarginalModel
-        Of what was released, under a weak prior.
-    noises : dict of str to noise
-        Of each step, by the name of its release.
-    interactions : Interactions or None
-        What pairs were released as; None: tables.
-    pairs : tuple of (int, int)
-        Whose tables are estimated.
-    n_samples : int
-        Number of rows.
-    is_public : bool
-        Whether that is public.
-    """
-
-    model: MarginalModel
-    noises: Mapping[str, Any]
-    interactions: Interactions | None
-    pairs: tuple[tuple[int, int], ...]
+    model: MarginalModel  # fitted to the releases under a weak prior
+    noises: Mapping[str, Any]  # of each step, by the name of its release
+    interactions: Interactions | None  # of released pairs; None: tables
+    pairs: tuple[tuple[int, int], ...]  # whose tables are estimated
     n_samples: int
-    is_public: bool
+    is_public: bool  # whether `n_samples` is
 
     @classmethod
     def of(cls, synthesizer: Any, n_samples: int) -> "ParametricBootstrap":
-        """Read what a fitted synthesizer released of so many rows, and fit a model to it under a weak prior."""
+        """Read the releases of a fitted synthesizer with this number of rows, and fit a model to them under a weak prior."""
         model = synthesizer._model_of_counts
         noises = {entry.name: _noise_of_entry(entry) for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES}
         sizes, names = _n_codes(model), [name for name in model.schema if name != model.stratum]
@@ -109,13 +93,7 @@ class ParametricBootstrap:
         return model.again(links, one_way, two_way, rows, _FITS, n_steps)
 
     def pool(self, values: Sequence[np.ndarray]) -> "BootstrapPool":
-        """Return rows of the model, as codes and cells.
-
-        Parameters
-        ----------
-        values : list of ndarray
-            Columns, as the model draws them.
-        """
+        """Return columns that the model drew as codes and cells."""
         model = self.model
         places = {name: place for place, name in enumerate(model.schema)}
         grids = grids_of(model.schema)
@@ -126,17 +104,9 @@ class ParametricBootstrap:
         return BootstrapPool({name: cells[places[name]] for name in model.links}, codes, grids)
 
     def resample_and_fit(self, pool: "BootstrapPool", rng: np.random.Generator, bits: RandomBits) -> MarginalModel:
-        """Draw rows of a pool, release of them what was released of the data, and fit the model again.
+        """Draw rows of a pool, repeat the releases of the fit on them, and fit the model again.
 
-        Rows are drawn with replacement, independent of each other, so what is fitted has the error of a sample beside that of noise.
-
-        Parameters
-        ----------
-        pool : Pool
-        rng : numpy.random.Generator
-            For rows.
-        bits : RandomBits
-            For noise.
+        Rows are drawn with replacement, independent of each other, so the fitted model has the error of a sample beside that of noise.
         """
         rows = rng.integers(len(pool.codes[0]), size=self.n_samples)
         codes = [column[rows] for column in pool.codes]
@@ -162,7 +132,7 @@ class ParametricBootstrap:
         return self._noisy_tables(dict(zip(places, exact.tables(noisy), strict=True)), name)
 
     def _links(self, pool: "BootstrapPool", rows: np.ndarray, bits: RandomBits) -> _Links:
-        """Return what noisy counts of cells and of levels make of the links, in the same bins."""
+        """Return the links, in the same bins, by noisy counts of cells and of levels."""
         links: dict[Hashable, Link | LevelGroups] = {}
         for name, link in self.model.links.items():
             if isinstance(link, Link):
@@ -180,19 +150,10 @@ class ParametricBootstrap:
 
 @dataclass(frozen=True, eq=False)
 class BootstrapPool:
-    """Rows of a model, as many as need be for samples of them to be nearly samples of the model.
+    """Rows of a model, so many that samples of them are nearly samples of the model."""
 
-    Attributes
-    ----------
-    cells : dict of column to ndarray
-        Cells of numbers (-1: missing) and numbers of levels, of the columns that have links.
-    codes : list of ndarray
-        Of all columns but the stratum, and at last that.
-    grids : dict of column to Grid
-    """
-
-    cells: Mapping[Hashable, np.ndarray]
-    codes: Sequence[np.ndarray]
+    cells: Mapping[Hashable, np.ndarray]  # cells of numbers (-1: missing) and numbers of levels, of the columns that have links
+    codes: Sequence[np.ndarray]  # of all columns but the stratum, and last of that
     grids: Mapping[Hashable, Grid]
 
 

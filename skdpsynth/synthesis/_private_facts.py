@@ -1,4 +1,4 @@
-"""Schemas of which bounds and levels are bought."""
+"""Schemas whose bounds and levels are bought."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
@@ -24,41 +24,16 @@ from skdpsynth.tables import ApplyPrivateFacts, with_bounds, with_levels
 
 @dataclass(frozen=True, eq=False)
 class BoughtFacts:
-    """What is known once facts were bought.
-
-    Attributes
-    ----------
-    schema : Schema
-        With bounds and levels, of all columns.
-    rows : Rows
-        As `read` gives them by that schema.
-    facts : Facts
-        Of what is left of the budget.
-    closing : Closing
-        What became of the rows, and what shall become of others that were read so.
-    """
+    """The schema, rows and facts after a purchase."""
 
     schema: Schema
     rows: Rows
-    facts: Facts
-    closing: ApplyPrivateFacts
+    facts: Facts  # of the rest of the budget
+    closing: ApplyPrivateFacts  # the map that the rows went through, for other rows that were read by the first schema
 
 
 def buy_missing_facts(schema: Schema, dtypes: tuple[str, ...], rows: Rows, facts: Facts, rho: str | None, budget: Budget) -> BoughtFacts:
-    """Buy the levels, then the bounds that a schema lacks.
-
-    Parameters
-    ----------
-    schema : Schema
-        Of all columns.
-    dtypes : tuple of str
-    rows : Rows
-        As `read` gives them by this schema.
-    facts : Facts
-    rho : {None, "gaussian", "zcdp"}
-        What all that follows is charged in, as `Plan` says.
-    budget : Budget
-    """
+    """Buy the levels, then the bounds that a schema lacks, for rows read by it; `rho` is that of the plan."""
     names, coded, dtype_of = list(schema.coded), schema.coded, dict(zip(schema, dtypes, strict=True))
     bought: dict[Hashable, Any] = {}
     if facts.unlisted:

@@ -280,7 +280,6 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         return min(MAX_DEPTH, box.n_features * box.bits)
 
     def _cut(self, box: Box, wanted: int, spread: bool) -> tuple[Any, int]:
-        """Return (partition, depth at most the wanted one)."""
         if self.partition is not None:
             return _GuardedPartition(self.partition), min(wanted, self.partition.depth)
         depth = min(wanted, self._max_depth(box))
@@ -288,7 +287,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
 
 def _try_partition(partition: Any, box: Box) -> None:
-    """Try a caller's partition on one made-up row, so that what it gets wrong is said before any budget is spent."""
+    """Try a caller's partition on one made-up row, so that its faults show before any budget is spent."""
     missing = [name for name in ("depth", "locate", "diameters", "sample") if not hasattr(partition, name)]
     if missing:
         raise ValueError(

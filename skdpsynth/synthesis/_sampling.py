@@ -1,4 +1,4 @@
-"""One sample that a caller asked for: as a table, in batches, or in a file."""
+"""One sample: as a table, in batches, or in a file."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -22,26 +22,14 @@ _UNSURE_CELLS = 1 << 24  # of a sample whose number of rows may be nothing but n
 
 @dataclass(frozen=True, eq=False)
 class SampleRequest:
-    """A sample, before it is drawn.
-
-    Attributes
-    ----------
-    container : Container or TableFormat
-    n_features : int
-    n_samples : int
-    rng : numpy.random.Generator
-    rows : callable
-        ``rows(n_samples, rng)`` gives all rows.
-    blocks : callable
-        ``blocks(n_samples, rng)`` gives an iterator of parts.
-    """
+    """A sample, before it is drawn."""
 
     container: Any
     n_features: int
     n_samples: int
     rng: np.random.Generator
-    rows: Callable[[int, np.random.Generator], Any]
-    blocks: Callable[[int, np.random.Generator], Iterator[Any]]
+    rows: Callable[[int, np.random.Generator], Any]  # ``rows(n_samples, rng)`` gives all rows
+    blocks: Callable[[int, np.random.Generator], Iterator[Any]]  # ``blocks(n_samples, rng)`` gives an iterator of parts
 
     def to(self, out: Any) -> Any:
         """Return a table, or write it to a file and return its path."""
@@ -73,7 +61,6 @@ class SampleRequest:
             )
 
     def batches(self, size: Any) -> Iterator[Any]:
-        """Return an iterator of tables of `size` rows."""
         if not is_integer(size, 1):
             raise ValueError(f"batch_size must be a positive integer, got {short_repr(size)}; {BATCH} is the default.")
         self._check_batch(int(size))
@@ -95,19 +82,11 @@ class SampleRequest:
 
 
 def default_n_samples(n_samples: int, error: float, n_features: int) -> int:
-    """Return how many rows a sample has unless a caller says so: as many as the data, as far as that is known.
+    """Return the default number of rows of a sample: that of the data, public or released with this expected absolute error.
 
-    A private number of rows is known up to its noise. Where epsilon is tiny, noise alone makes millions of none: so a number of less than
-    ten times its expected error counts only up to a sample of 2**24 cells (128 MiB). Noise alone is beyond that once in 40,000 times: its
-    law is exp(-x / error) / 2. All of this is public, or released.
-
-    Parameters
-    ----------
-    n_samples : int
-        Released.
-    error : float
-        Its expected absolute error; 0 where it is public.
-    n_features : int
+    A private number of rows is known up to its noise. Where epsilon is tiny, noise alone makes millions of no rows: so a number of less
+    than ten times its expected error counts only up to a sample of 2**24 cells (128 MiB). Noise alone is beyond that once in 40,000 times:
+    its law is exp(-x / error) / 2. All of this is public, or released.
     """
     if n_samples < 1:
         raise ValueError("n_samples must be given where no row has come yet, got None; say how many rows you want.")
@@ -115,7 +94,6 @@ def default_n_samples(n_samples: int, error: float, n_features: int) -> int:
 
 
 def check_n_samples(n_samples: Any) -> int:
-    """Return a number of rows, or refuse it."""
     if not is_integer(n_samples, 1):
         way_out = f"; for a file give out={short_repr(str(n_samples))}" if isinstance(n_samples, str | os.PathLike) else ""
         raise ValueError(f"n_samples must be a positive integer or None, got {short_repr(n_samples)}{way_out}.")
@@ -132,16 +110,7 @@ def check_generator(random_state: Any) -> np.random.Generator:
 
 
 def iter_batches(model: Any, n_samples: int, size: int, seeds: Callable[[], Any]) -> Iterator[np.ndarray]:
-    """Yield rows of a fitted synthesizer, also of one that has only `sample`, as arrays of `size` rows.
-
-    Parameters
-    ----------
-    model : fitted synthesizer
-    n_samples : int
-    size : int
-    seeds : callable
-        Gives a RandomState each time it is called; once now.
-    """
+    """Iterate over rows of a fitted synthesizer, which may have only `sample`, as arrays of `size` rows; ``seeds()`` is called now."""
     seed = seeds()
     if hasattr(model, "sample_batches"):
         batches = model.sample_batches(n_samples, size, random_state=seed)

@@ -37,7 +37,7 @@ class _CellsPlan(Plan):
 
     @property
     def first_only(self) -> bool:
-        """Whether one of two counts is released, which tells the other."""
+        """Whether only one of two counts is released, which determines the other."""
         return bool(self.noise.n_values < self.partition.n_cells)
 
 
@@ -277,7 +277,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         return partition
 
     def _check_solvable(self, given: Any, facts: Facts) -> None:
-        """Refuse scattered cells that nearly all count noise, and are so many that cancelling it takes minutes or hours."""
+        """Refuse scattered cells that nearly all count noise, and are so many that canceling it takes minutes or hours."""
         most = _MOST_CUT[self.solver]
         scattered = facts.n_features > 1 and not isinstance(given, Lattice)
         if scattered and given.n_cells > most and _is_sparse(given.n_cells, facts.size):
@@ -287,7 +287,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             )
 
     def _max_solvable_cells(self, facts: Facts, n_features: int) -> int:
-        """Return how many cells the lattice shall have at most: as many as asked for, or what takes seconds to solve, with a warning."""
+        """Return the most cells of the lattice: those asked for or, with a warning, those that take seconds to solve."""
         most = (_MOST_OF_NOISE if _is_sparse(self.n_cells, facts.size) else _MOST_CUT)[self.solver]
         if n_features == 1 or self.n_cells <= most:
             return int(self.n_cells)
@@ -331,14 +331,14 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             ) from None
 
     def _positions(self, partition: Any) -> np.ndarray:
-        """Points whose distances the transport pays, one a cell."""
+        """Return the points, one a cell, whose distances are the cost of the transport."""
         if self.cells is not None:
             return partition.positions
         return (partition.coordinates + 0.5) * (partition.box.width.max() / partition.shape)
 
 
 def default_n_cells(size: float, n_features: int) -> int:
-    """How many cells suit ``size`` rows times epsilon: the noise of many against the width of few, as measured in benchmarks."""
+    """Return the number of cells for `size` rows times epsilon: the noise of many against the width of few, as measured in benchmarks."""
     if n_features == 1:
         wanted = 0.5 * size ** (2 / 3)
     elif n_features == 2:
@@ -349,17 +349,17 @@ def default_n_cells(size: float, n_features: int) -> int:
 
 
 def _is_sparse(n_cells: int, size: float) -> bool:
-    """Whether cells are so many that nearly all that they count is noise."""
+    """Whether nearly all cells count nothing but noise."""
     return n_cells > max(_SPARSE * size, _FEW_CELLS)
 
 
 def _n_divided_features(shape: tuple[int, ...], box: Box) -> int:
-    """Number of features whose values the cells tell apart, or that have but one value."""
+    """Return the number of features whose values the cells tell apart, or that have but one value."""
     return int(np.sum((np.array(shape) > 1) | (box.whole & (np.floor(box.high) == np.ceil(box.low)))))
 
 
 def lattice_shape(n_cells: int, box: Box) -> tuple[int, ...]:
-    """Parts of each axis: equal or nearly so, at most `n_cells` cells; no more parts than a whole-number feature has values."""
+    """Return the parts of each axis: nearly equal, at most `n_cells` cells, and at most one for each value of a whole-number feature."""
     most = np.where(box.whole, np.floor(box.high) - np.ceil(box.low) + 1, math.inf)
     parts = int(n_cells ** (1 / box.n_features) * (1 + 1e-9))
     parts -= parts**box.n_features > n_cells

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import Lattice
-from skdpsynth.synthesis._projection import Bounds, Projection
+from skdpsynth.persistence import savable
 
 _ROWS = 1 << 14  # that are lifted at a time
 _TINY = 1e-300
@@ -19,20 +19,78 @@ _PRODUCTS = 1 << 22  # held at a time
 _MOST_NORMALS = 500  # that are tried to show that a cell misses the image of the box
 _MOST_COORDINATES = 1 << 24  # of the cubes that are tried: an eighth of a gigabyte
 _MOST_SPANNED = 1 << 20  # coordinates of the segments that span the normals: beyond 45 directions fewer normals are tried
+_FIXED_POINT = 2.0**20  # directions are rounded to this many parts before rows are projected
+_FINEST = 2.0**26  # lengths are measured in so many parts of the longest: their squares add up to less than 2**53
+_NARROWEST, _WIDEST = 1e-30, 1e30
+
+Bounds = tuple[np.ndarray, np.ndarray]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Coordinates of rows on released axes: a fixed map of one row.
+
+    All values that machines could round differently are in its attributes, so a row goes to the same place on each of them.
+    """
+
+    box: Box  # public bounds, to which rows are clipped
+    directions: np.ndarray  # (d, k), whole numbers of at most 2**20, for each step y = 2 q - K on the grid of the box
+    unit: float  # the length of 1 in a sum of these
+    shift: np.ndarray  # (k,), coordinates of the midpoint of the box
+    reach: Bounds  # ends of each axis, to which coordinates are clipped
+    center: np.ndarray  # (d,), the midpoint of the box about the subspace
+    longest: float | None  # no row is farther from the point about which the axes turn; None: the distance from the subspace is no axis
+
+    @classmethod
+    def of(cls, box: Box, axes: np.ndarray, mean: np.ndarray, reach: Bounds, longest: float | None) -> "Projection":
+        """Return the map for axes through a mean."""
+        V = axes * (box.step / 2)  # per unit of y
+        unit = float(np.abs(V).max() / _FIXED_POINT)
+        center = box.midpoint - mean
+        return cls(box, np.rint(V / unit).T, unit, axes @ center, reach, center, longest)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """Return the coordinates of each clipped row, within their reach.
+
+        Sums of whole numbers make them independent of how rows are grouped: |directions| <= 2**20 and |y| < 2**16, so sums over features
+        stay below 2**53.
+        """
+        box, k = self.box, len(self.shift)
+        K = 2**box.bits - 1
+        T = np.empty((len(X), len(self.reach[0])), dtype=self._dtype)
+        for rows, q in box.chunks(X):
+            q *= 2
+            q -= K
+            along = (q @ self.directions) * self.unit + self.shift
+            T[rows, :k] = along
+            if self.longest is not None:
+                T[rows, k] = self._distances(q, along)
+        return np.clip(T, *self.reach, out=T)
+
+    @property
+    def _dtype(self) -> Any:
+        """32-bit floats, which resolve more than any cells do in half of the memory; unless they cannot hold the reach."""
+        low, high = self.reach
+        width = high - low
+        return np.float32 if width.min() > _NARROWEST and width.max() < _WIDEST else np.float64
+
+    def _distances(self, y: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """Return the distances from the subspace, by Pythagoras; `y` is overwritten."""
+        assert self.longest is not None
+        unit = self.longest / _FINEST
+        y *= self.box.step / 2
+        y += self.center
+        y /= unit
+        squares = np.square(np.rint(y, out=y), out=y).sum(axis=1) * unit**2
+        for t in along.T:
+            squares -= t * t
+        return np.sqrt(np.maximum(squares, 0))
 
 
 @dataclass(frozen=True, eq=False)
 class Subspace:
-    """Released directions within a public box: what rows become there, and what they come back as.
-
-    Attributes
-    ----------
-    reducer : PrivatePCA
-        Fitted.
-    box : Box
-    has_distance : bool
-        Whether the last axis is the distance of a row from the subspace.
-    """
+    """Released directions of a fitted `PrivatePCA` within a public box; the last axis may be the distance of a row from them."""
 
     reducer: Any
     box: Box
@@ -40,27 +98,24 @@ class Subspace:
 
     @cached_property
     def axes(self) -> np.ndarray:
-        """Directions, shape (n_components, n_features)."""
         return self.reducer.components_.astype(float)
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """Where the subspace passes."""
         return self.reducer.mean_.astype(float)
 
     @property
     def n_axes(self) -> int:
-        """Number of coordinates of a row."""
         return len(self.axes) + self.has_distance
 
     @property
     def longest(self) -> float:
-        """No row of the box is farther from the subspace."""
+        """The largest distance of a row of the box from the mean."""
         return float(np.linalg.norm(np.maximum(np.abs(self.box.low - self.mean), np.abs(self.box.high - self.mean))))
 
     @property
     def reach(self) -> Bounds:
-        """Public interval of each axis: what the box reaches."""
+        """Public interval of each axis: the image of the box."""
         ends = self.axes * (self.box.low - self.mean), self.axes * (self.box.high - self.mean)
         low, high = np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
         return (np.append(low, 0.0), np.append(high, self.longest)) if self.has_distance else (low, high)
@@ -78,7 +133,6 @@ class Subspace:
 
     @property
     def project(self) -> Projection:
-        """The map to coordinates on the axes: given the released directions, a fixed map of one row."""
         return Projection.of(self.box, self.axes, self.mean, self.reach, self.longest if self.has_distance else None)
 
     def lift(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -96,7 +150,7 @@ class Subspace:
 
     @cached_property
     def _beside(self) -> tuple[np.ndarray, np.ndarray]:
-        """Relative deviations, and unit vectors, of what is orthogonal to the subspace.
+        """Relative deviations, and unit vectors, of the directions orthogonal to the subspace.
 
         Eigenvalues that noise alone could show are replaced by their mean, because they differ by noise.
         """
@@ -111,9 +165,9 @@ class Subspace:
     def lattice(self, bounds: Bounds, n_cells: int) -> Lattice:
         """Cut `bounds` into cubes, of which at most `n_cells` meet the image of the box, and keep those.
 
-        The image is a zonotope: the sum of the segments that the sides of the box become. A cube that misses it lies beyond one of its
-        facets. With many columns not every facet is tried, which keeps a few cubes more; a row that was clipped into a cube
-        that is not kept counts in the nearest that is. Distances from the subspace are not limited by it.
+        The image is a zonotope: the sum of the images of the sides of the box. A cube that misses it lies beyond one of its facets. With
+        many columns not every facet is tried, which keeps a few cubes more; a row that was clipped into a cube that is not kept counts in
+        the nearest one. Distances from the subspace are not limited by it.
         """
         low, high = (np.asarray(bound, dtype=float) for bound in bounds)
         segments, k = self.axes * (self.box.width / 2), len(self.axes)  # (k, d)
@@ -147,7 +201,7 @@ class Subspace:
 
 
 def _facet_normals(segments: np.ndarray) -> np.ndarray:
-    """Unit normals of hyperplanes that are spanned by segments, shape (n_normals, k): the facets of their sum, or some of them."""
+    """Return unit normals (n_normals, k) of hyperplanes spanned by segments: all facets of their sum, or some of them."""
     k, n = segments.shape
     if k == 1:
         return np.ones((1, 1))

@@ -1,4 +1,4 @@
-"""Where public numbers say that a result will tell nothing."""
+"""Warnings, by public numbers, of results that would show nothing."""
 
 from skdpsynth.fitting import Facts
 
@@ -8,9 +8,9 @@ _LEAST_SIZE = 100  # rows times epsilon up to which uniform rows of two features
 def warn_if_small(facts: Facts, n_cut: float) -> None:
     """Warn where the synthetic rows may be no closer to the data than uniform ones.
 
-    A cell is halved along one feature after the other, so what is planned to be halved `n_cut` times tells apart the values of so many
-    features, and all others come out uniform, whatever they hold. ``benchmarks/accuracy_measure.py --only columns`` measured W1 to the
-    data over that of uniform rows, for four kinds of data each (the least and the largest of them):
+    A cell is halved along one feature after the other, so a plan of `n_cut` halvings tells apart the values of that many features, and all
+    others come out uniform, whatever they hold. ``benchmarks/accuracy_measure.py --only columns`` measured W1 to the data over that of
+    uniform rows, for four kinds of data each (the least and the largest of them):
 
     ================  ==========  ==========  ==========  ==========
     features          size 1e3    size 1e4    size 1e5    size 1e6
@@ -23,12 +23,6 @@ def warn_if_small(facts: Facts, n_cut: float) -> None:
     30                0.94, 0.98  0.87, 0.94  0.78, 0.93  0.46, 0.92
     60                0.98, 1.00  0.97, 0.99  0.95, 0.99  0.92, 0.99
     ================  ==========  ==========  ==========  ==========
-
-    Parameters
-    ----------
-    facts : Facts
-    n_cut : float
-        Number of features that the plan can cut at all.
     """
     size, d = facts.size, facts.n_features
     what = "n_samples * epsilon" + (" / max_rows_per_unit" if facts.rows_per_unit > 1 else "")

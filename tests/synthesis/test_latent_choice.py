@@ -90,7 +90,7 @@ def test_all_pairs_are_counted_where_dependence_is_wide():
 
 
 def plan(n_columns, share, **more):
-    return MarginalsPlan(True, Schema({i: [0, 1] for i in range(n_columns)}), shares={"counts of pairs": share}, **more)
+    return MarginalsPlan(True, schema=Schema({i: [0, 1] for i in range(n_columns)}), shares={"counts of pairs": share}, **more)
 
 
 def test_few_pairs_pay_in_small_tables_of_many_columns_alone():

@@ -105,7 +105,7 @@ def test_much_noise_pure_noise_and_no_noise_have_no_second_round(n, parameters):
 def test_a_second_round_is_bought_from_3000_times_the_noise_of_its_counts_on(n_columns, n_triples, relation):
     share = PrivacyLoss(rho=1, gaussian=True)
     schema = Schema({i: [0, 1] for i in range(n_columns)})
-    plan = MarginalsPlan(True, schema, None, 2, None, {"counts of pairs": share}, (), None, rho="gaussian")
+    plan = MarginalsPlan(True, schema=schema, n_factors=2, shares={"counts of pairs": share}, rho="gaussian")
     has_choice = math.comb(n_columns, 3) > n_triples
     rho = share.rho * (Fraction(23, 100) if has_choice else Fraction(23, 98))
     noise = mechanism(Marginals.sensitivity(relation, n_triples), PrivacyLoss(rho=rho, gaussian=True), ("gaussian",)).deviation
