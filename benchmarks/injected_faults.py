@@ -188,15 +188,15 @@ FAULTS = (
     Fault(
         "near_exact",
         "synthesis/_latent_differences.py",
-        'tables = exact.tables(budget.answer(query, noise, "counts of differences, coarse"))',
-        'budget.answer(query, noise, "counts of differences, coarse")\n    tables = exact.tables()',
+        "zip(pairs, exact.tables(noisy), edges, apart, strict=True)",
+        "zip(pairs, exact.tables(), edges, apart, strict=True)",
         "which columns are near each other follows from exact differences",
     ),
     Fault(
         "unclipped_part",
         "fitting/_nested.py",
-        ".fit(_clipped(rows, facts) if isinstance(rows, Rows) else rows)",
-        ".fit(rows.collected() if isinstance(rows, Rows) else rows)",
+        "np.clip(rows.collected(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows",
+        "rows.collected() if isinstance(rows, Rows) else rows",
         "a synthesizer of others gets rows beyond the bounds that its noise is made for",
     ),
     Fault(

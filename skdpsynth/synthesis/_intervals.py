@@ -201,8 +201,7 @@ class _BootstrapWorld:
             return self.container.fill(self.spans.decode(model.sample(self.n_samples, self.rng)))
 
     def tables(self, number: int) -> Iterator[Any]:
-        # Post-processing of what was released (proof: `ParametricBootstrap`): these bits make noise for synthetic rows, which protects nobody and costs
-        # nothing, so they need not be secure.
+        # Post-processing (proof: `_parametric_bootstrap`): these bits make noise for synthetic rows, so they need not be secure.
         bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
         with np.errstate(all="ignore"):
             pool = self.replay.pool(self.rows)

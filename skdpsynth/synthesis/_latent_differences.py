@@ -8,18 +8,16 @@ from itertools import combinations
 import numpy as np
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain import Grid, Inequality, Schema, Spans, Times, comparable, edges_of_differences, grids_of, keys_of
+from skdpsynth.domain import Grid, Inequality, Schema, Spans, Times, comparable, edges_of_differences, keys_of
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
 from skdpsynth.models import Codes, DifferenceLaw, Link, orient_difference, threshold_link
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import DifferencesOf, Marginals, Trees, total
-from skdpsynth.synthesis._latent_planning import MarginalsPlan
+from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query
 
-_SEARCH_SHARES, _RELEASE_SHARE = (
-    (0.01, 0.02, 0.04),
-    0.05,
-)  # of what pairs have: for the coarse differences the least that can tell, and for the fine ones
+_SEARCH_SHARES = (0.01, 0.02, 0.04)  # of the share of pairs, for coarse differences: the least that can detect them
+_RELEASE_SHARE = 0.05  # of the share of pairs, for fine differences
 _MOST = 8  # pairs whose fine differences are counted
 _CELLS = 32  # of coarse differences
 _BINS = 16  # of fine differences, which are told from noise bin by bin
@@ -35,20 +33,15 @@ def find_near_columns(
     rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, n_rows: float
 ) -> tuple[tuple[DifferenceLaw, ...], MarginalsPlan]:
     """Return the laws of differences of columns near each other, and the plan with the rest of the share of pairs."""
-    schema = plan.schema
     pairs = candidate_pairs(plan)
-    look = next(
-        (
-            part
-            for part in _SEARCH_SHARES
-            if pairs and can_detect_near_columns(len(pairs), part, plan.shares["counts of pairs"], budget.relation, n_rows)
-        ),
-        None,
-    )
-    if look is None:
+    if not pairs:
         return (), plan
-    to_look, rest = plan.shares["counts of pairs"].split([look, 1 - look])
-    found = _find_near_pairs(rows, pairs, codes.links, schema, to_look, budget, n_rows)
+    share = plan.shares["counts of pairs"]
+    looks = [part for part in _SEARCH_SHARES if can_detect_near_columns(len(pairs), part, share, budget.relation, n_rows)]
+    if not looks:
+        return (), plan
+    to_look, rest = share.split([looks[0], 1 - looks[0]])
+    found = _find_near_pairs(rows, pairs, codes.links, plan, to_look, budget)
     near: tuple[DifferenceLaw, ...] = ()
     if found:
         to_tell, rest = rest.split([_RELEASE_SHARE, 1 - _RELEASE_SHARE])
@@ -103,19 +96,17 @@ def can_detect_near_columns(n_pairs: int, look: float, share: PrivacyLoss, relat
 
 
 def _find_near_pairs(
-    rows: Rows, pairs: Sequence[Pair], links: Mapping, schema: Schema, share: PrivacyLoss, budget: Budget, n_rows: float
+    rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan, share: PrivacyLoss, budget: Budget
 ) -> list[Pair]:
     """Count coarse differences, between quantiles of independent columns; return the pairs with most of them in few cells."""
-    places, grids = {name: place for place, name in enumerate(schema)}, grids_of(schema)
+    places, grids = plan.places, plan.grids
     apart = [_independent_differences(*((links[name], grids[name]) for name in pair)) for pair in pairs]
     edges = [_quantile_edges(each) for each in apart]
     cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=True))
     exact = total(cells, Marginals.over([len(own) for own in edges], [(i,) for i in range(len(pairs))]))
-    query = exact.query(budget.relation)
-    noise = mechanism(query.sensitivity, share, n_values=len(query.values))
-    tables = exact.tables(budget.answer(query, noise, "counts of differences, coarse"))
+    noisy, noise = answer_query(exact.query(budget.relation), share, budget, "counts of differences, coarse")
     spreads = {}
-    for pair, table, own, independent in zip(pairs, tables, edges, apart, strict=True):
+    for pair, table, own, independent in zip(pairs, exact.tables(noisy), edges, apart, strict=True):
         expected = np.histogram(independent, own)[0] / len(independent)
         if (spread := independent_share(table[:-1], expected, noise.deviation)) <= _WITHIN:
             spreads[pair] = spread
@@ -167,18 +158,16 @@ def _release_differences(
     rows: Rows, pairs: Sequence[Pair], links: Mapping, plan: MarginalsPlan, share: PrivacyLoss, budget: Budget, n_rows: float
 ) -> tuple[DifferenceLaw, ...]:
     """Release fine differences, in a tree for each pair; return their laws."""
-    schema, places = plan.schema, {name: place for place, name in enumerate(plan.schema)}
+    schema, places = plan.schema, plan.places
     edges = [edges_of_differences(schema[a], schema[b]) for a, b in pairs]
     depths = [(len(own) - 1).bit_length() - 1 for own in edges]
     cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=False))
     exact = total(cells, Trees.over(depths))
-    query = exact.query(budget.relation)
-    noise = mechanism(query.sensitivity, share, n_values=len(query.values))
-    noisy = budget.answer(query, noise, "counts of differences")
-    grids, out = grids_of(schema), []
+    noisy, noise = answer_query(exact.query(budget.relation), share, budget, "counts of differences")
+    out = []
     for (a, b), own, depth, of_tree in zip(pairs, edges, depths, exact.levels(noisy), strict=True):
         law = threshold_link(
             Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, _BINS), n_rows, noise.deviation
         )
-        out.append(orient_difference(DifferenceLaw(a, b, own, law.mass, schema[a].integer), links, grids))
+        out.append(orient_difference(DifferenceLaw(a, b, own, law.mass, schema[a].integer), links, plan.grids))
     return tuple(out)

@@ -523,8 +523,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
             )
         if kind.n_codes > _MAX_STRATA:
             raise ValueError(
-                f"stratify must have at most {_MAX_STRATA} levels (missing is one), but {short_repr(column)} has {kind.n_codes}; merge some, "
-                "or leave stratify out."
+                f"stratify must have at most {_MAX_STRATA} levels (missing is one), but {short_repr(column)} has {kind.n_codes}; merge "
+                "some, or leave stratify out."
             )
         if len(schema) == 1:
             raise ValueError(f"stratify must leave other columns to synthesize, but {short_repr(column)} is the only one.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Grid, Nominal, Schema, grids_of
+from skdpsynth.domain import Continuous, Nominal
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
 from skdpsynth.models import (
@@ -32,7 +32,6 @@ from skdpsynth.models import (
     merge_codes,
     pairs_within,
 )
-from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
 from skdpsynth.synthesis._latent_differences import find_near_columns
 from skdpsynth.synthesis._latent_pair_selection import PairSelection, column_splits, refine_links
@@ -41,6 +40,7 @@ from skdpsynth.synthesis._latent_planning import (
     MAX_CODES,
     ONE_BLOCK,
     MarginalsPlan,
+    answer_query,
     bin_growth,
     choose_n_bins,
     many_level_columns,
@@ -59,21 +59,17 @@ class _CodedRows:
 
 def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
     """Release the tree counts of continuous columns, the counts of columns and of pairs; return the fitted attributes."""
-    schema, stratum = plan.schema, plan.stratum
-    grids, names = grids_of(schema), [name for name in schema if name != stratum]
-    places = {name: place for place, name in enumerate(schema)}
-    located = _locate_cells(rows, places, grids)
-    codes, plan = _choose_codes(rows, located, places, grids, plan, budget)
-    coded = _encode_rows(located, places, schema, stratum, codes.links)
+    schema, stratum, names = plan.schema, plan.stratum, plan.names
+    located = _locate_cells(rows, plan)
+    codes, plan = _choose_codes(rows, located, plan, budget)
+    coded = _encode_rows(located, plan, codes.links)
     one_way = _release_tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
     if not codes.blocks:
-        codes = replace(
-            codes, **_release_blocks(coded, one_way, [isinstance(schema[name], Nominal) for name in names], plan, budget, names)
-        )
+        codes = replace(codes, **_release_blocks(coded, one_way, plan, budget))
     plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
     pairs = pairs_within(codes.blocks)
     if (few := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
-        pairs, plan = few.choose(*_rows_for_pair_selection(located, places, codes.links, one_way, plan), plan, budget)
+        pairs, plan = few.choose(*_rows_for_pair_selection(located, codes.links, one_way, plan), plan, budget)
     of_pairs = _release_pairs(coded, pairs, one_way, plan, budget)
     estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
     totals = estimates.rows(plan.n_samples)
@@ -81,7 +77,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     if plan.n_samples is None:
         warn_of_noise(budget, plan, budget.relation, totals.sum())
     codes = replace(codes, n_rows=n_samples) if plan.block is None or plan.block.chooses else codes.after(n_samples)
-    beside = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, places, grids), places, grids, pairs, plan, codes)
+    beside = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, plan), pairs, plan, codes)
     counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
     attributes, triples = _fit_model(counted, coded, plan, budget)
     return {
@@ -94,14 +90,12 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     }
 
 
-def _choose_codes(
-    rows: Rows, located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
-) -> tuple[Codes, MarginalsPlan]:
+def _choose_codes(rows: Rows, located: Rows, plan: MarginalsPlan, budget: Budget) -> tuple[Codes, MarginalsPlan]:
     """Return the codes of columns, earlier or new ones, and the plan with the rest of the budget."""
     known = None if plan.block is None else plan.block.codes
     if known is not None and plan.block is not None and not plan.block.chooses:
         return known, plan
-    codes = _release_codes(located, places, grids, plan, budget)
+    codes = _release_codes(located, plan, budget)
     near, plan = find_near_columns(rows, codes, plan, budget, plan.n_samples or _pooled_n_rows(codes.pools, known))
     return _grade_outer_bins(replace(codes, near=near), plan, budget.relation), plan
 
@@ -117,29 +111,29 @@ def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, bu
     return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
 
 
-def _locate_cells(rows: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid]) -> Rows:
-    return rows.map(CellsOf({places[name]: grid for name, grid in grids.items()})).kept() if grids else rows
+def _locate_cells(rows: Rows, plan: MarginalsPlan) -> Rows:
+    return rows.map(CellsOf({plan.places[name]: grid for name, grid in plan.grids.items()})).kept() if plan.grids else rows
 
 
-def _count_prior(
-    located: Rows,
-    places: Mapping[Hashable, int],
-    grids: Mapping[Hashable, Grid],
-    pairs: Sequence[tuple[int, int]],
-    plan: MarginalsPlan,
-    codes: Codes,
-) -> PublicPrior:
+def _count_cells(located: Rows, plan: MarginalsPlan) -> Trees:
+    return total(located, Trees.over([grid.depth for grid in plan.grids.values()], [plan.places[name] for name in plan.grids]))
+
+
+def _count_levels(located: Rows, names: Sequence[Hashable], plan: MarginalsPlan) -> Marginals:
+    sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in plan.schema.values()]
+    return total(located, Marginals.over(sizes, [(plan.places[name],) for name in names]))
+
+
+def _count_prior(located: Rows, pairs: Sequence[tuple[int, int]], plan: MarginalsPlan, codes: Codes) -> PublicPrior:
     """Count a public table in the released codes: exactly, as nothing private is in it."""
-    coded = _encode_rows(located, places, plan.schema, plan.stratum, codes.links)
+    coded = _encode_rows(located, plan, codes.links)
     columns = [(i,) for i in range(len(coded.sizes) - 1)]
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(columns), *place) for place in [*columns, *pairs]]))
     tables = dict(zip([*columns, *pairs], exact.tables(exact.counts), strict=True))
-    trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids])) if grids else None
-    many = [name for name in many_level_columns(plan.schema) if name in codes.links]
-    sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in plan.schema.values()]
-    levels = total(located, Marginals.over(sizes, [(places[name],) for name in many])) if many else None
-    cells: dict[Hashable, Any] = {} if trees is None else dict(zip(grids, trees.levels(), strict=True))
-    cells |= {} if levels is None else dict(zip(many, levels.tables(levels.counts), strict=True))
+    cells: dict[Hashable, Any] = dict(zip(plan.grids, _count_cells(located, plan).levels(), strict=True)) if plan.grids else {}
+    if many := [name for name in many_level_columns(plan.schema) if name in codes.links]:
+        levels = _count_levels(located, many, plan)
+        cells |= zip(many, levels.tables(levels.counts), strict=True)
     return PublicPrior({i: tables[i] for i in columns}, {pair: tables[pair] for pair in pairs}, cells)
 
 
@@ -156,12 +150,10 @@ def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
     return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
-def _release_codes(
-    located: Rows, places: Mapping[Hashable, int], grids: Mapping[Hashable, Grid], plan: MarginalsPlan, budget: Budget
-) -> Codes:
+def _release_codes(located: Rows, plan: MarginalsPlan, budget: Budget) -> Codes:
     known = {} if plan.block is None or plan.block.codes is None else plan.block.codes.pools
-    links, cells, pools = _release_links(located, places, grids, plan, budget, known)
-    groups, levels, pools_of_levels = _release_level_groups(located, places, plan.schema, plan, budget, known)
+    links, cells, pools = _release_links(located, plan, budget, known)
+    groups, levels, pools_of_levels = _release_level_groups(located, plan, budget, known)
     tied, chosen = constrain_columns(plan.ties, plan.schema, links | groups)
     return Codes(chosen, cells | levels, pools | pools_of_levels, (), 0, tied=tuple(tied))
 
@@ -169,23 +161,15 @@ def _release_codes(
 _ReleasedLinks = tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray], dict[Hashable, Pool]]
 
 
-def _release_links(
-    located: Rows,
-    places: Mapping[Hashable, int],
-    grids: Mapping[Hashable, Grid],
-    plan: MarginalsPlan,
-    budget: Budget,
-    known: Mapping[Hashable, Pool],
-) -> _ReleasedLinks:
+def _release_links(located: Rows, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]) -> _ReleasedLinks:
     """Release the trees of all continuous columns at once; return (links, counts by column, those counts pooled with the `known` ones)."""
+    grids = plan.grids
     if not grids:
         return {}, {}, {}
-    trees = total(located, Trees.over([grid.depth for grid in grids.values()], [places[name] for name in grids]))
-    query = trees.query(budget.relation)
-    noise = mechanism(query.sensitivity, plan.shares["counts of cells"], n_values=len(query.values))
-    noisy = budget.answer(query, noise, "counts of cells")
+    trees = _count_cells(located, plan)
+    noisy, noise = answer_query(trees.query(budget.relation), plan.shares["counts of cells"], budget, "counts of cells")
     pools = {
-        name: Pool(counts, noise.variance, _total_count(next(iter(levels.values())))).joined(known.get(name))
+        name: Pool(counts, noise.variance, max(1.0, float(next(iter(levels.values())).sum()))).joined(known.get(name))
         for name, counts, levels in zip(grids, trees.columns(noisy), trees.levels(noisy), strict=True)
     }
     links: dict[Hashable, Link | LevelGroups] = {}
@@ -220,34 +204,26 @@ def _grade_outer_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes
 
 
 def _rows_for_pair_selection(
-    located: Rows, places: Mapping[Hashable, int], links: Mapping[Hashable, Link | LevelGroups], one_way: NoisyTables, plan: MarginalsPlan
+    located: Rows, links: Mapping[Hashable, Link | LevelGroups], one_way: NoisyTables, plan: MarginalsPlan
 ) -> tuple[Rows, list[int], list[np.ndarray]]:
     """Return the rows as codes in which pairs are chosen, the number of these codes, and the splits of each column."""
     schema = plan.schema
     finer = refine_links(links)
-    coded = _encode_rows(located, places, schema, None, {**links, **finer})
+    coded = _encode_rows(located, plan, {**links, **finer})  # there is no stratum
     masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
     shares = [np.append(mass, [0.0] * (size - len(mass))) for mass, size in zip(masses, coded.sizes, strict=False)]
     return coded.rows, coded.sizes[:-1], [column_splits(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
 
 
-def _total_count(counts: np.ndarray) -> float:
-    return max(1.0, float(counts.sum()))
-
-
-def _release_level_groups(
-    rows: Rows, places: Mapping[Hashable, int], schema: Schema, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]
-) -> _ReleasedLinks:
+def _release_level_groups(rows: Rows, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]) -> _ReleasedLinks:
     """Release the counts of all levels of the columns with many levels, a table each; return what `_release_links` does."""
-    names = many_level_columns(schema)
+    schema, names = plan.schema, many_level_columns(plan.schema)
     if not names:
         return {}, {}, {}
-    sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()]
-    exact = total(rows, Marginals.over(sizes, [(places[name],) for name in names]))
-    query = exact.query(budget.relation)
-    noise = mechanism(query.sensitivity, plan.shares["counts of levels"], n_values=len(query.values))
-    noisy = dict(zip(names, exact.tables(budget.answer(query, noise, "counts of levels")), strict=True))
-    pools = {name: Pool(counts, noise.variance, _total_count(counts)).joined(known.get(name)) for name, counts in noisy.items()}
+    exact = _count_levels(rows, names, plan)
+    values, noise = answer_query(exact.query(budget.relation), plan.shares["counts of levels"], budget, "counts of levels")
+    noisy = dict(zip(names, exact.tables(values), strict=True))
+    pools = {name: Pool(counts, noise.variance, max(1.0, float(counts.sum()))).joined(known.get(name)) for name, counts in noisy.items()}
     groups: dict[Hashable, Link | LevelGroups] = {
         name: LevelGroups.of(pool.counts[: len(schema[name].levels)], math.sqrt(pool.variance), schema[name].group_numbers, MAX_CODES)
         for name, pool in pools.items()
@@ -258,23 +234,19 @@ def _release_level_groups(
 def _release_tables(coded: _CodedRows, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
     """Release a table for each tuple of columns, in each class."""
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(coded.sizes) - 1, *place) for place in places]))
-    query = exact.query(budget.relation)
-    noise = mechanism(query.sensitivity, plan.shares[name], n_values=len(query.values))
-    noisy = budget.answer(query, noise, name)
+    noisy, noise = answer_query(exact.query(budget.relation), plan.shares[name], budget, name)
     return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), noise.variance)
 
 
-def _release_blocks(
-    coded: _CodedRows, one_way: NoisyTables, is_nominal: Sequence[bool], plan: MarginalsPlan, budget: Budget, names: Sequence[Hashable]
-) -> dict[str, Any]:
+def _release_blocks(coded: _CodedRows, one_way: NoisyTables, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
     """Return the blocks of columns: all in one; or, of many columns, the common factors, and blocks that depend on each other beyond them.
 
     These follow from noisy tables of all pairs with merged codes.
     """
-    n_columns = len(is_nominal)
+    names, n_columns = plan.names, len(plan.names)
     if n_columns <= ONE_BLOCK:
         return {"blocks": (tuple(range(n_columns)),)}
-    groups = merge_codes(one_way, is_nominal)
+    groups = merge_codes(one_way, [isinstance(kind, Nominal) for kind in plan.kinds])
     whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
     merged = _CodedRows(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
     released = _release_pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
@@ -285,14 +257,12 @@ def _release_blocks(
     return {"blocks": tuple(blocks), "common": common}
 
 
-def _encode_rows(
-    located: Rows, places: Mapping[Hashable, int], schema: Schema, stratum: Hashable, links: Mapping[Hashable, Link | LevelGroups]
-) -> _CodedRows:
-    names = [name for name in schema if name != stratum]
+def _encode_rows(located: Rows, plan: MarginalsPlan, links: Mapping[Hashable, Link | LevelGroups]) -> _CodedRows:
+    schema, places, names = plan.schema, plan.places, plan.names
     bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in links.items()}
     sizes = [links[name].n_bins + schema[name].nullable if name in links else schema[name].n_codes for name in names]
-    coding = Coding((*(places[name] for name in names), None if stratum is None else places[stratum]), bins)
-    return _CodedRows(located.map(coding).kept(), [*sizes, 1 if stratum is None else schema[stratum].n_codes])
+    coding = Coding((*(places[name] for name in names), None if plan.stratum is None else places[plan.stratum]), bins)
+    return _CodedRows(located.map(coding).kept(), [*sizes, plan.n_classes])
 
 
 def _release_pairs(

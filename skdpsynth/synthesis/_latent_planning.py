@@ -3,19 +3,20 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain import Continuous, Nominal, Schema, Tie, cuts_of, list_names, ties_of
+from skdpsynth.domain import Continuous, Grid, Nominal, Schema, Tie, cuts_of, grids_of, list_names, ties_of
 from skdpsynth.exceptions import BoundsWarning
-from skdpsynth.fitting import Facts, Plan
+from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
 from skdpsynth.models import MAX_TUPLES, MIN_ROWS, Codes, max_pair_counts, max_tuples
-from skdpsynth.privacy import PrivacyLoss, losses_of_kind, mechanism
-from skdpsynth.statistics import Marginals, Trees
+from skdpsynth.privacy import Mechanism, PrivacyLoss, losses_of_kind, mechanism
+from skdpsynth.statistics import Marginals, Query, Trees
 from skdpsynth.synthesis._latent_pairs import PairRelease
 
 # Of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
@@ -62,10 +63,25 @@ class MarginalsPlan(Plan):
     block: StreamBlock | None = None
     prior: Rows | None = None  # a public table of the same columns, on which no release depends
 
+    @cached_property
+    def places(self) -> dict[Hashable, int]:
+        """Places of the columns in the schema."""
+        return {name: place for place, name in enumerate(self.schema)}
+
+    @cached_property
+    def grids(self) -> dict[Hashable, Grid]:
+        """Grids of the columns of numbers."""
+        return grids_of(self.schema)
+
+    @property
+    def names(self) -> list[Hashable]:
+        """Names of the columns, without the stratum."""
+        return [name for name in self.schema if name != self.stratum]
+
     @property
     def kinds(self) -> list[Any]:
         """Kinds of the columns, without the stratum."""
-        return [kind for name, kind in self.schema.items() if name != self.stratum]
+        return [self.schema[name] for name in self.names]
 
     @property
     def n_classes(self) -> int:
@@ -262,6 +278,14 @@ def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
     return [mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in sensitivities.items()]
 
 
+def answer_query(
+    query: Query, share: PrivacyLoss, budget: Budget, name: str, kinds: Sequence[str] = ("laplace", "gaussian")
+) -> tuple[np.ndarray, Mechanism]:
+    """Release the values of a query at a share of the budget; return them with their noise."""
+    noise = mechanism(query.sensitivity, share, kinds, len(query.values))
+    return budget.answer(query, noise, name), noise
+
+
 def warn_of_noise(told: Any, plan: MarginalsPlan, relation: str, n: float) -> None:
     """Let facts or a budget warn, by public or noisy numbers, of the effect of noise on tables of n rows."""
     if message := level_noise_warning(plan, relation, n):
@@ -287,9 +311,9 @@ def range_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | N
     if not numbers or bin_growth(plan, relation, n) is not None:
         return None
     return (
-        f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds are many "
-        "times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or use more rows "
-        "or a larger epsilon."
+        f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds are "
+        "many times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or use more "
+        "rows or a larger epsilon."
     )
 
 
@@ -309,13 +333,13 @@ def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
         told |= {name for columns, _ in tie.tables for name in columns}
         for name in (each for each in many if each in told):
             raise ValueError(
-                f"rules must name levels of columns of at most {MAX_CODES}, but {list_names([name])} has {len(schema[name].levels)} that are "
-                "merged; leave the rule out, or merge levels."
+                f"rules must name levels of columns of at most {MAX_CODES}, but {list_names([name])} has {len(schema[name].levels)} that "
+                "are merged; leave the rule out, or merge levels."
             )
         if (n_tuples := max_tuples(tie, schema, cuts)) > MAX_TUPLES:
             raise ValueError(
-                f"rules must tie columns that have at most {MAX_TUPLES} combinations of levels and ranges, but {list_names(tie.columns)} may "
-                f"have {n_tuples}; merge levels, or leave a rule out."
+                f"rules must tie columns that have at most {MAX_TUPLES} combinations of levels and ranges, but {list_names(tie.columns)} "
+                f"may have {n_tuples}; merge levels, or leave a rule out."
             )
 
 

@@ -18,7 +18,7 @@ from skdpsynth.models import (
 )
 from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import Marginals, distances, total
-from skdpsynth.synthesis._latent_planning import MarginalsPlan
+from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query
 
 PAIRS, DISTANCES, TRIPLES = "counts of pairs", "distances of triples", "counts of triples"
 _SHARES = {PAIRS: 0.75, DISTANCES: 0.02, TRIPLES: 0.23}  # of what pairs would have alone
@@ -46,8 +46,7 @@ def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relat
 def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence[DifferenceLaw]) -> list[Triple]:
     """Return the triples of columns that are drawn by themselves, and whose tables are not too large."""
     tied = {name for tie in plan.ties for name in tie.columns} | {name for each in near for name in (each.first, each.second)}
-    names = [name for name in plan.schema if name != plan.stratum]
-    places = [place for place, name in enumerate(names) if name in tied]
+    places = [place for place, name in enumerate(plan.names) if name in tied]
     return candidate_triples(sizes[:-1], places, _MOST_CELLS // sizes[-1])
 
 
@@ -72,9 +71,7 @@ class TripleRound:
         if len(chosen) > _MOST:
             chosen = self._worst(chosen, classes, totals)
         exact = self._counted(chosen)
-        query = exact.query(self.budget.relation)
-        noise = mechanism(query.sensitivity, self.plan.shares[TRIPLES], ("gaussian",), n_values=len(query.values))
-        noisy = self.budget.answer(query, noise, TRIPLES)
+        noisy, noise = answer_query(exact.query(self.budget.relation), self.plan.shares[TRIPLES], self.budget, TRIPLES, ("gaussian",))
         return NoisyTables(dict(zip(chosen, exact.tables(noisy), strict=True)), noise.variance)
 
     def _worst(self, triples: Sequence[Triple], classes: Sequence[Sequence[np.ndarray]], totals: np.ndarray) -> list[Triple]:
@@ -84,10 +81,8 @@ class TripleRound:
             for triple in triples
         ]
         query = distances(self._counted(triples), expected, self.budget.relation)
-        noise = mechanism(query.sensitivity, self.plan.shares[DISTANCES], ("gaussian",), n_values=len(query.values))
-        noisy = self.budget.answer(query, noise, DISTANCES)
+        noisy, _ = answer_query(query, self.plan.shares[DISTANCES], self.budget, DISTANCES, ("gaussian",))
         return sorted(triples[place] for place in np.argsort(-noisy, kind="stable")[:_MOST].tolist())
 
     def _counted(self, triples: Sequence[Triple]) -> Marginals:
-        exact: Marginals = total(self.rows, Marginals.over(self.sizes, [(len(self.sizes) - 1, *triple) for triple in triples]))
-        return exact
+        return total(self.rows, Marginals.over(self.sizes, [(len(self.sizes) - 1, *triple) for triple in triples]))

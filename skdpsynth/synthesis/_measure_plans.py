@@ -1,7 +1,7 @@
 """The strategies of the private measure mechanism: each plans by public numbers, then releases a measure with a bound."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -48,6 +48,24 @@ def _level_noise(share: PrivacyLoss, neighboring: str) -> Mechanism:
     return mechanism(Histogram.sensitivity(neighboring), share.pure, ("laplace",))
 
 
+def _level_noises(facts: Facts, shares: Sequence[Fraction]) -> tuple[Mechanism | None, ...]:
+    """Return the noise of each level; None where it has no share, and is not measured."""
+    used = [level for level, share in enumerate(shares) if share]
+    losses = dict(zip(used, facts.share.split([shares[level] for level in used]), strict=True))
+    return tuple(_level_noise(losses[level], facts.neighboring) if level in losses else None for level in range(len(shares)))
+
+
+def _level_counts(rows: Rows, partition: Any, depth: int) -> LevelCounts:
+    return LevelCounts.above(total(rows, Histogram.over(partition, partition.depth - depth)))
+
+
+def _release_levels(counts: LevelCounts, noises: Sequence[Mechanism | None], budget: Budget) -> list[Any]:
+    return [
+        None if noise is None else budget.answer(counts.query(budget.relation, level), noise, f"counts of level {level}")
+        for level, noise in enumerate(noises)
+    ]
+
+
 def _count_variance(noise: Mechanism, share: Fraction) -> float:
     """Return the noise variance of a count; without noise, that of a budget of 1, so that levels are joined alike."""
     return 2 * (float(noise.sensitivity.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
@@ -71,19 +89,13 @@ class OneStage(Plan):
         wanted = max(1, log_size - (1 + log_size // 3 if facts.n_features == 1 else 1 if facts.size > 1000 else 2))
         partition, depth = cut(depth or min(wanted, MOST_HELD))
         shares = optimal_shares(total_diameters(partition, depth))
-        used = [level for level in range(1, depth + 1) if shares[level]]
-        losses = dict(zip(used, facts.share.split([shares[level] for level in used]), strict=True))
-        noises = tuple(_level_noise(losses[j], facts.neighboring) if j in losses else None for j in range(depth + 1))
+        noises = _level_noises(facts, shares)
         variances = tuple(math.inf if noise is None else _count_variance(noise, shares[j]) for j, noise in enumerate(noises))
         return cls(False, partition, noises, variances)
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         depth = self.finest
-        counts = LevelCounts.above(total(rows, Histogram.over(self.partition, self.partition.depth - depth)))
-        noisy = [
-            None if noise is None else budget.answer(counts.query(budget.relation, level), noise, f"counts of level {level}")
-            for level, noise in enumerate(self.noises)
-        ]
+        noisy = _release_levels(_level_counts(rows, self.partition, depth), self.noises, budget)
         estimates, errors = least_squares(noisy, self.variances)
         mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
         noise_free = any(noise is not None and noise.loss.is_infinite for noise in self.noises)
@@ -111,11 +123,8 @@ class PublishedLevels(Plan):
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         depth = self.finest
-        counts = LevelCounts.above(total(rows, Histogram.over(self.partition, self.partition.depth - depth)))
-        noisy = [
-            budget.answer(counts.query(budget.relation, level), noise, f"counts of level {level}")
-            for level, noise in enumerate(self.noises)
-        ]
+        counts = _level_counts(rows, self.partition, depth)
+        noisy = _release_levels(counts, self.noises, budget)
         leaves = uniform_consistency([np.maximum(level, 0) for level in noisy], budget.generator())
         spreads = [float(noise.noise.mean_absolute()) for noise in self.noises]  # type: ignore[attr-defined]
         bound = bound_of_clamped_counts(self.partition, depth, n, max(1, int(noisy[0][0])), spreads)
@@ -182,9 +191,7 @@ class Adaptive(Plan):
         by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
         stages = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, cut)
         partition, finest = cut(min(depth or stages.finest, stages.finest))
-        used = [i for i, share in enumerate(stages.shares) if share]
-        losses = dict(zip(used, facts.share.split([stages.shares[i] for i in used]), strict=True))
-        noises = tuple(_level_noise(losses[i], facts.neighboring) if i in losses else None for i in range(len(stages.shares)))
+        noises = _level_noises(facts, stages.shares)
         return cls(False, partition, stages, finest, noises[:-1], noises[-1])
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
@@ -196,11 +203,7 @@ class Adaptive(Plan):
         cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - coarse_depth
 
         levels = LevelCounts.above(total(cells, Histogram.over_cells(1 << coarse_depth, shift)))
-        noisy: list[Any] = [
-            None if noise is None else budget.answer(levels.query(budget.relation, level), noise, f"counts of level {level}")
-            for level, noise in enumerate(self.noises)
-        ]
-        *above, coarse = noisy
+        *above, coarse = _release_levels(levels, self.noises, budget)
         noises = zip((*self.noises, self.second), plan.shares, strict=True)
         *above_variances, first_variance, second_variance = [
             math.inf if noise is None else _count_variance(noise, share) for noise, share in noises

@@ -266,7 +266,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
             return None
         if not is_integer(self.depth, 1, most):
             raise ValueError(
-                f"depth must be 'auto' or an integer from 1 to {most}, got {short_repr(self.depth)}; 'auto' follows from rows times epsilon."
+                f"depth must be 'auto' or an integer from 1 to {most}, got {short_repr(self.depth)}; 'auto' follows from rows times "
+                "epsilon."
             )
         if self.strategy != "adaptive" and self.depth > MOST_HELD:
             raise ValueError(

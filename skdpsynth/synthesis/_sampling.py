@@ -34,7 +34,7 @@ class SampleRequest:
     def to(self, out: Any) -> Any:
         """Return a table, or write it to a file and return its path."""
         if out is None:
-            self._check_memory()
+            self._check_memory(self.n_samples, f"n_samples={self.n_samples} makes a table", "it by sample_batches, or into a file by out=")
             with np.errstate(all="ignore"):  # underflow is expected, and no error to a caller who asks for errors
                 return self.container.fill(self.rows(self.n_samples, self.rng))
         place = check_output_path(out)
@@ -44,26 +44,17 @@ class SampleRequest:
         write_table(place, specimen, self.batches(size), output_suffix(out))
         return out
 
-    def _check_memory(self) -> None:
+    def _check_memory(self, n_rows: int, what: str, way_out: str) -> None:
         """Refuse a table that this machine cannot hold, rather than fill it."""
-        size = 8 * self.n_samples * self.n_features
+        size = 8 * n_rows * self.n_features
         if size > available_memory():
-            raise ValueError(
-                f"n_samples={self.n_samples} makes a table of {size / 2**30:.1f} GiB, more than this machine's memory; draw it by "
-                "sample_batches, or into a file by out=."
-            )
-
-    def _check_batch(self, n_rows: int) -> None:
-        size = 8 * min(n_rows, self.n_samples) * self.n_features
-        if size > available_memory():
-            raise ValueError(
-                f"batch_size={short_repr(n_rows)} makes tables of {size / 2**30:.1f} GiB, more than this machine's memory; draw fewer at a time."
-            )
+            raise ValueError(f"{what} of {size / 2**30:.1f} GiB, more than this machine's memory; draw {way_out}.")
 
     def batches(self, size: Any) -> Iterator[Any]:
         if not is_integer(size, 1):
             raise ValueError(f"batch_size must be a positive integer, got {short_repr(size)}; {BATCH} is the default.")
-        self._check_batch(int(size))
+        n_rows = min(int(size), self.n_samples)
+        self._check_memory(n_rows, f"batch_size={short_repr(int(size))} makes tables", "fewer at a time")
         with np.errstate(all="ignore"):
             blocks = self.blocks(self.n_samples, self.rng)
         return self._filled(rebatch(blocks, int(size)))

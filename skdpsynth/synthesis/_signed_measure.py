@@ -239,7 +239,8 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         if not (isinstance(self.n_cells, str) and self.n_cells == "auto") and not is_integer(self.n_cells, 1, most):
             way_out = hint if is_integer(self.n_cells, 1) else "'auto' is the default"
             raise ValueError(
-                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {short_repr(self.n_cells)}; {way_out}."
+                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {short_repr(self.n_cells)}; "
+                f"{way_out}."
             )
         if self.cells is None:
             return None
