@@ -16,11 +16,4 @@ from skdpsynth.continual._sparse import SparseCounter
 from skdpsynth.continual._square_root import SquareRootCounter, UnboundedCounter
 from skdpsynth.continual._tree import BinaryCounter, KaryCounter
 
-__all__ = [
-    "BinaryCounter",
-    "InhomogeneousCounter",
-    "KaryCounter",
-    "SparseCounter",
-    "SquareRootCounter",
-    "UnboundedCounter",
-]
+__all__ = ["BinaryCounter", "InhomogeneousCounter", "KaryCounter", "SparseCounter", "SquareRootCounter", "UnboundedCounter"]

@@ -13,15 +13,7 @@ from skdpsynth._locks import lock_of
 from skdpsynth._sensitivity import Sensitivity, statistic_facts
 from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import available_memory, check_string, is_integer, short_repr
-from skdpsynth.privacy import (
-    ContinualRelease,
-    PrivacyAccountant,
-    PrivacyLoss,
-    check_accountant,
-    check_epsilon,
-    check_rng,
-    mechanism,
-)
+from skdpsynth.privacy import ContinualRelease, PrivacyAccountant, PrivacyLoss, check_accountant, check_epsilon, check_rng, mechanism
 
 _NUMBERS_PER_COUNTER = 128  # numbers of 8 bytes that a counter holds at most, whatever the horizon: counts and noise of open nodes
 MAX_COUNT = 2**62  # of a count: twice that, or noise on it, still fits into 64 bits

@@ -55,13 +55,13 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`. Noise has one size on all columns, so
         put columns of unlike units on one scale first, by their public bounds: ``(X - low) / (high - low)``. Bounds may be generous where
         rows are many or lie about the center: the noise on the moments follows the radius, not the box.
-        "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
+        "private": unknown, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which tables are neighbors. "replace_one": those that differ in one row; the number of rows is public. "add_or_remove_one": those
         where one has a row more; the number of rows is private, and a twentieth of the budget buys a noisy one.
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, chosen by chance. Then
-        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+        Where `fit` gets a `unit`: the most rows of each that count, chosen at random. Then `epsilon` protects all of them together, and the
+        noise is that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged the whole ``epsilon`` before the first draw.
         None: one of its own for each `fit`.
@@ -95,7 +95,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     bounds_ : tuple of ndarray of shape (n_features,)
         Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
-        What was spent, as a record.
+        Record of the spent budget.
     n_samples_ : int
         Number of rows: public under "replace_one", noisy under "add_or_remove_one".
     n_features_in_ : int

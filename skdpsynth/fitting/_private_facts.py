@@ -11,16 +11,7 @@ import numpy as np
 from skdpsynth.domain import PLACEHOLDER, UnknownBounds, list_names
 from skdpsynth.fitting._budget import Budget
 from skdpsynth.fitting._facts import Facts
-from skdpsynth.privacy import (
-    DiscreteGaussian,
-    Mechanism,
-    PrivacyLoss,
-    discovery,
-    epsilon_of_rho,
-    mechanism,
-    rho_of_epsilon,
-    split_exactly,
-)
+from skdpsynth.privacy import DiscreteGaussian, Mechanism, PrivacyLoss, discovery, epsilon_of_rho, mechanism, rho_of_epsilon, split_exactly
 from skdpsynth.statistics import MAGNITUDES, EvenCells, Magnitudes, Occurrences
 
 BOUNDS_SHARE = Fraction(1, 10)  # of the budget, for the bounds of columns where they are private

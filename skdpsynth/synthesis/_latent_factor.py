@@ -36,7 +36,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
 
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
     columns depend on each other. Synthetic rows are drawn from the model. Twenty columns take about five seconds; the time grows with the
-    square of the number of levels and bins of all columns together. Of a nominal column it counts 64 at most: where there are more levels,
+    square of the number of levels and bins of all columns together. It counts at most 64 levels of a nominal column: where there are more,
     say by ``Nominal(levels, groups=...)`` which are alike.
 
     For more than a few columns set ``delta`` (1e-6 is common). If you will train a classifier on the synthetic rows, name its target in
@@ -45,11 +45,10 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     Parameters
     ----------
     schema : dict, Schema or path of a file, default=None
-        What is public about each column: ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. The keys are
-        column names, or column numbers for an array. It is never inferred from rows. What nobody knows is bought first:
-        ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. With rules,
-        all synthetic rows keep them. None: every
-        column is a number within `bounds`, and no cell is missing.
+        Public facts about each column: ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. The keys are column
+        names, or column numbers for an array. It is never inferred from rows. Unknown facts are bought first:
+        ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. All
+        synthetic rows keep the rules of a schema. None: every column is a number within `bounds`, and no cell is missing.
     stratify : column, default=None
         A nominal column of at most 10 levels, such as the target of a prediction. Everything is counted separately for each of its
         levels, and each level gets its own model, which shows better how the other columns predict it. It costs no extra budget.
@@ -81,8 +80,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the noisy counts (strategy
         "scores": released by what learns the factors, with 4 % of the budget).
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, chosen by chance. Then
-        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+        Where `fit` gets a `unit`: the most rows of each that count, chosen at random. Then `epsilon` protects all of them together, and the
+        noise is that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged the whole ``epsilon`` and ``delta`` before the first draw.
         None: one of its own for each `fit`.
@@ -103,32 +102,32 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
         to `marginals_consistent_`. Strategy "scores": by column, the counts of the levels of each ordinal column that may not be
         missing (of two levels, the count of the first, where the number of rows is public).
     marginals_consistent_ : dict of tuple of columns to ndarray
-        What all noisy counts say together, by least squares: unbiased estimates of the counts, which may be negative. Margins of pairs
-        are the counts of their columns, and tables sum to the number of rows. The model is fitted to them (with `stratify`, once classes
-        differ by no more than can be expected; with `prior`, to tables between them and that). Not with strategy "scores".
+        The joint least squares estimates of the counts from all noisy tables: unbiased, and perhaps negative. Margins of pairs are the
+        counts of their columns, and tables sum to the number of rows. The model is fitted to them (with `stratify`, after differences of
+        classes are shrunk to the expected ones; with `prior`, to tables between them and that). Not with strategy "scores".
     marginals_errors_ : dict of tuple of columns to float
-        The standard error of every cell of a table in `marginals_consistent_`: the standard deviation of what noise adds to it. The
-        rows being a sample is not in it. Not with strategy "scores".
+        The standard error of every cell of a table in `marginals_consistent_`: the standard deviation of its noise, without that of
+        sampling the rows. Not with strategy "scores".
     interactions_ : dict of tuple of columns to int64 ndarray
-        Of pairs that are released as interactions, exactly what was released: counts less their means over rows and over columns of the
-        table, times the scale, with noise. Empty if pairs are released as tables. Not with strategy "scores".
+        The releases of pairs that are released as interactions: counts less their means over rows and over columns of the table, times the
+        scale, with noise. Empty if pairs are released as tables. Not with strategy "scores".
     interaction_scales_ : dict of tuple of columns to int
         The scale of each of these: ``interactions_[pair] / interaction_scales_[pair]`` is in counts.
     bins_ : dict of column to ndarray
-        Of each continuous column, where its bins begin and the last ends: code k stands for numbers from ``bins_[column][k]`` up to, not
-        with, ``bins_[column][k + 1]``. Of each nominal column of more than 64 levels, the code of each level. Codes of other columns are
-        their levels in the order of the schema. The last code is a missing cell where the column is nullable. Of dates and times the edges
-        are units since the lower bound. Not with strategy "scores".
+        For each continuous column, where its bins begin and the last ends: code k stands for numbers from ``bins_[column][k]`` up to, not
+        with, ``bins_[column][k + 1]``; edges of dates and times are units since the lower bound. For each nominal column of more than 64
+        levels, the code of each level. Codes of other columns are their levels in the order of the schema. The last code is a missing cell
+        where the column is nullable. Not with strategy "scores".
     cells_ : dict of column to int64 ndarray
-        The noisy counts of the cells of each continuous column, as released: the measured levels of its tree one after the other, the
-        coarsest first, the last with a count for each cell (and unused ones up to a power of two). Of each nominal column of more than 64
+        For each continuous column the noisy counts of its cells, as released: the measured levels of its tree one after the other, the
+        coarsest first, the last with a count for each cell (and unused ones up to a power of two). For each nominal column of more than 64
         levels, the counts of its levels. Not with strategy "scores".
     factors_ : tuple of LatentFactors
-        Of each block of columns (one block, up to 40 columns), in all classes of `stratify`. Of more columns, the first factors are those
-        that all blocks share: each has equally many nodes for each of 128 nodes of these, one after the other. Strategy "scores": the
-        fitted `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
+        One for each block of columns (one block, up to 40 columns), in all classes of `stratify`. With more columns, the first factors are
+        shared by all blocks: each has equally many nodes for each of 128 nodes of these, one after the other. Strategy "scores": the fitted
+        `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
     accountant_ : PrivacyAccountant
-        What was spent, as a record.
+        Record of the spent budget.
     n_samples_ : int
         Number of rows; an estimate from noisy counts (at least 1) under "add_or_remove_one".
     n_features_in_ : int
@@ -158,7 +157,7 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     --------
     skdpsynth.domain.Schema : The public facts about the columns.
     skdpsynth.model_selection.plan : Expected errors, before anything is spent.
-    skdpsynth.synthesis.Interval : An estimate with a confidence interval, from `choose_interval`.
+    skdpsynth.synthesis.Interval : An estimate with a confidence interval, from `interval`.
     skdpsynth.domain.MixedTypeEncoder : Mixed rows as numbers, for other tools.
     LowDimSynthesizer : For many columns of numbers near a few directions.
 
@@ -169,8 +168,8 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     `sample` is free. `score` is not private. Timing is not protected. The unit is the row: if people have several rows, `epsilon` protects
     one row.
 
-    *Cells out of the domain* have a fixed place, because an error would tell of them. Numbers are clipped (whole ones rounded), and
-    unknown levels count as missing. In a column that is not nullable a missing number becomes the midpoint, a missing level the first.
+    *Cells out of the domain* have a fixed place, because an error would reveal them. Numbers are clipped (whole ones rounded), and unknown
+    levels count as missing. In a column that is not nullable a missing number becomes the midpoint, a missing level the first.
 
     *"marginals"* releases three things, with .1, .2 and .7 of the budget, with `stratify` .03, .42 and .55 (with Gaussian noise the second
     gets more of what it has together with the third, where that makes pairs more exact):
@@ -184,73 +183,72 @@ class LatentFactorSynthesizer(IntervalSynthesizer):
     3. The counts of pairs of columns; or, with Gaussian noise and where the errors that are expected are smaller, only what they say beyond
        the counts of the columns: their interactions. A row moves those less (proof: ``statistics/_interactions.py``).
 
-    *Bins beyond the rows*, as where bounds are generous, hold noise, of which a few rows so far out would be most of a mean. So a bin keeps
-    its count where it is clear of noise: by 4.5 deviations beside others that are, by 6 alone; a bound itself, where clipped numbers pile
-    up, counts in part from 2.5 on. Beyond them counts fall as an exponential law does, and are soon none; and in bins that noise hides
-    numbers lie where the density falls to. Outliers that noise hides are lost with that.
+    *Bins beyond the rows*, which generous bounds leave, hold only noise, but a few rows so far out would make up most of a mean. So a bin
+    keeps its count where it is clear of noise: by 4.5 deviations beside other such bins, by 6 alone; a bound itself, where clipped numbers
+    pile up, counts in part from 2.5 on. Beyond them counts fall exponentially, soon to none; and in bins that noise hides numbers lie where
+    the density falls to. Outliers that noise hides are lost with that.
 
     Columns of numbers on one scale (both whole or both real, bounds with half of their range in common; at most 45 such pairs) may be near
-    each other, as the ends of a stay or two copies of a measurement are. Where the noise lets it be told, a hundredth of what pairs have,
-    or up to four where less would not tell, counts differences coarsely; of up to 8 pairs of columns that these show to be near, a
-    twentieth counts them finely, in trees. Pairs of their bins then depend on each other in the model as these differences say, and one
-    number is drawn as the other one plus a difference. Nearly all rows have ``start <= end`` then; where it is a fact, state an
-    `Inequality`. Columns that rules name, and tables of more than 40 columns, are left alone.
+    each other, as the ends of a stay or two copies of a measurement are. Where noise allows it, a hundredth of the share of pairs (up to
+    four hundredths where less would not suffice) counts differences coarsely; for up to 8 pairs of columns that these show to be near, a
+    twentieth counts them finely, in trees. In the model pairs of their bins then depend on each other by these differences, and one number
+    is drawn as the other one plus a difference. Nearly all rows have ``start <= end`` then; where it is a fact, state an `Inequality`.
+    Columns that rules name, and tables of more than 40 columns, are left alone.
 
-    Of two columns in the order of an `Inequality` the larger one is counted as a span: how far it lies above the smaller one. Its cells are
-    as wide as spans are long, so minutes and years have bins alike. `bins_`, `marginals_` and interactions of that column are those of
-    the span (-1: the smaller one is missing, and stands where the larger one is). In samples it is a number again. A row that breaks the
-    rule counts as one with span 0. Parts of a `Sum` whose bounds they could pass are modeled freely, and moved within them where rows
-    are drawn. Conditions on these columns are met by drawing again, and refused where fewer than one row in a thousand meets them.
+    The larger of two columns in the order of an `Inequality` is counted as a span, its distance from the smaller one. Its cells are as wide
+    as spans are long, so minutes and years have bins alike. `bins_`, `marginals_` and interactions of that column are those of the span
+    (-1: the smaller one is missing, and the larger one stands in its place). In samples it is a number again. A row that breaks the rule
+    counts as one with span 0. Parts of a `Sum` whose bounds they could pass are modeled freely, and moved within them where rows are drawn.
+    Conditions on these columns are met by drawing again, and refused where fewer than one row in a thousand meets them.
 
-    Where noise would drown most pairs, as of 400 rows of 33 columns at epsilon 1, *few pairs* take their share, up to 40 columns and
-    without `stratify`: six tenths choose them, and the rest counts them alone. A pair is chosen for its distance from the nearest table of
-    independent columns (a row moves it by at most 2: ``statistics/_dependences.py``): by permute and flip, or, of a budget in rho, by the
-    exponential mechanism; both are exact. None closes a circle of those before. There are as many as the root of how many strong ones the
-    share could tell, and they take the place of all pairs where each then has at least 16 times the share that it would have among all.
-    Where there are rows enough, a twentieth of the share looks first how wide dependence spreads: if a quarter of the pairs are far from
-    independent, all are counted. Columns of numbers get as many bins as leave a cell of the chosen pairs 4 times the noise.
-    `marginals_consistent_` has the pairs that were counted, and the ledger every step.
+    Where noise would drown most pairs, as with 400 rows of 33 columns at epsilon 1, a *private selection of few pairs* takes their share,
+    up to 40 columns and without `stratify`: six tenths choose them, and the rest counts them alone. A pair is chosen for its distance from
+    the nearest table of independent columns, of sensitivity 2 (``statistics/_dependences.py``): by permute and flip or, for a budget in
+    rho, by the exponential mechanism; both are exact. No pair closes a circle of earlier ones. There are as many as the root of the number
+    of strong pairs that the share could find, and they replace all pairs where each then has at least 16 times its share among all. With
+    enough rows, a twentieth of the share looks first at the spread of dependence: if a quarter of the pairs are far from independent, all
+    are counted. Columns of numbers get as many bins as leave a cell of the chosen pairs 4 times the noise. `marginals_consistent_` has the
+    counted pairs, and the ledger every step.
 
     Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
-    4), a second round takes a quarter of what pairs have, up to 40 columns. Of up to 60 triples of columns that depend on each other in the
-    model, the distance of their table from it is released with noise (a row moves it by at most 2: ``statistics/_dependences.py``), and of
-    the 20 farthest, or of all if they are no more, the counts, which are then fitted together with the pairs. Left out are columns that are
-    drawn together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals are made of columns
-    and pairs alone.
-
+        4), a second round takes a quarter of the share of pairs, up to 40 columns. For up to 60 triples of columns that depend on each other in
+    the model, it releases the noisy distance of their table from it, of sensitivity 2 (``statistics/_dependences.py``), and for the 20
+    farthest (or all, if they are no more) the counts, which are then fitted together with the pairs. Left out are columns that are drawn
+    together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals use columns and pairs alone.
+    
     Nominal columns of more than 64 levels add a step, with the share of the first: the counts of their levels, by which those are merged
     into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected
     given the noisy ones.
 
     With more than 40 columns there are four, with .2, .3, .2 and .3. Before the last step the tables of all pairs are released, with
     ordered codes merged into two groups, as interactions where that has less noise. (Where all columns would have more than 2048 groups,
-    nominal codes are merged, too.) A first model is fitted to them: what all columns have in common, with at most 12 factors, of which
-    count splitting keeps as many as can be told from noise. Columns whose table is farther from it than its noise explains are joined into
-    blocks of at most 12, the most dependent first, and only pairs within a block are counted in full. Then all is fitted together: factors
-    that all columns share, and factors of each block. Given the shared factors, and the class of `stratify`, blocks are independent.
+    nominal codes are merged, too.) A first model is fitted to them: the factors common to all columns, at most 12, of which count splitting
+    keeps as many as stand out of noise. Columns whose table is farther from it than its noise explains are joined into blocks of at most
+    12, the most dependent first, and only pairs within a block are counted in full. Then all is fitted together: factors that all columns
+    share, and factors of each block. Given the shared factors, and the class of `stratify`, blocks are independent.
 
     *Rules* of the schema hold in every row of every sample, and cost nothing. Columns that follow from others are not counted. Given the
-    factors, columns that other rules tie are drawn together: the product of their probabilities, on the combinations that are allowed,
-    scaled to sum to 1; numbers are then drawn within their bins until inequalities and sums hold, and keys without replacement. Rows of the
-    data that break a rule are counted as they are. See the guide on rules.
+    factors, columns that other rules constrain are drawn together: the product of their probabilities, on the allowed combinations, scaled
+    to sum to 1; numbers are then drawn within their bins until inequalities and sums hold, and keys without replacement. Rows of the data
+    that break a rule are counted as they are. See the guide on rules.
 
-    The rest is post-processing. All tables are joined by least squares. With `stratify`, how classes differ in a column becomes what can be
-    expected given its noise and all other columns (empirical Bayes). In the model the factors z are normal, and the codes of a column are
-    drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, smooth along codes that have
-    an order, whose variance the noise chooses: noise of the same size is added to the released pairs once, and taken away once, which makes
-    two copies whose noise is independent; what is fitted to the first is judged by the second. Up to ten fits from different starts are
-    mixed. Where a split says that it pays, as it does where noise is small, they are then trained together, on the error of their mixture.
-    Rows are drawn from the mixture, and numbers within their bin by the noisy tree. Where a column has fewer than 48 bins, and no rule ties
-    it, where in its bin a number lies follows the factors too: the logarithms of P(bin | z) are interpolated between bins along normal
-    scores. The law of the bins does not change.
+    The rest is post-processing. All tables are joined by least squares. With `stratify`, differences of classes in a column become their
+    expected values given its noise and all other columns (empirical Bayes). In the model the factors z are normal, and the codes of a
+    column are drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, smooth along
+    ordered codes, whose variance the noise chooses: noise of the same size, added to the released pairs once and subtracted once, makes two
+    copies with independent noise; a fit to the first is judged by the second. Up to ten fits from different starts are mixed. Where a split
+    says that it pays, as it does where noise is small, they are then trained together, on the error of their mixture. Rows are drawn from
+    the mixture, and numbers within their bin by the noisy tree. Where a column has fewer than 48 bins, and no rule constrains it, the place
+    of a number in its bin depends on the factors too: the logarithms of P(bin | z) are interpolated between bins along normal scores. The
+    law of the bins does not change.
 
-    *Prior.* All of a public table is counted in the same codes, without noise. The estimates are then pulled towards its counts, scaled to
-    as many rows: effects of columns, interactions of pairs, and the cells of each column within its bins. How far is the rule of James
-    and Stein (positive part) with the variance of the noise, which is known: the expected squared error is never more than without the
-    prior, whatever that is (proof: ``models/_public_prior.py``), and nearly gone if it is right. As a model makes more of noisy pairs than
-    that, the prior is left aside if its columns are clearly farther from the noisy ones than equally frequent codes are, and its pairs if
-    they are clearly farther than independent columns. `marginals_consistent_` stay unbiased, and intervals do without the prior. The
-    sizes of the classes of `stratify` come from the counts alone, as do common factors of more than 40 columns.
+    *Prior.* A public table is counted in the same codes, without noise. The estimates are then pulled toward its counts, scaled to as many
+    rows: effects of columns, interactions of pairs, and the cells of each column within its bins. How far follows the rule of James and
+    Stein (positive part) with the known variance of the noise: the expected squared error is never more than without the prior, whatever
+    that is (proof: ``models/_public_prior.py``), and nearly gone if it is right. As a model makes more of noisy pairs than that, the prior
+    is ignored if its columns are clearly farther from the noisy ones than equally frequent codes are, and its pairs if they are clearly
+    farther than independent columns. `marginals_consistent_` stay unbiased, and intervals ignore the prior. The sizes of the classes of
+    `stratify` come from the counts alone, as do common factors of more than 40 columns.
 
     *"scores"* takes thresholds of ordinal columns from noisy counts, draws a latent normal number for each cell by them, releases the
     moments of the latent rows (`PrivatePCA`), keeps as many factors as hold 80 % of their noisy variance, and goes back. Corrected:

@@ -21,10 +21,10 @@ from skdpsynth.synthesis._latent_pairs import PairRelease
 
 # Of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
 _SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.2, "counts of pairs": 0.7}
-# Who predicts a class needs columns above all: they were .2 too little for it, at the same distance of pairs.
+# Predicting a class needs columns above all: .2 was too little for it, at the same distance of pairs.
 _SHARES_OF_CLASSES = {"counts of cells": 0.03, "counts of levels": 0.1, "counts of columns": 0.42, "counts of pairs": 0.55}
 _SHARES_OF_BLOCKS = {
-    **{"counts of cells": 0.2, "counts of levels": 0.2, "counts of columns": 0.3, "counts of pairs, merged": 0.2, "counts of pairs": 0.3},
+    **{"counts of cells": 0.2, "counts of levels": 0.2, "counts of columns": 0.3, "counts of pairs, merged": 0.2, "counts of pairs": 0.3}
 }
 _OF_CODES = 2  # times the share of what chooses codes, in a block of a stream: later rows are counted in them, too
 ONE_BLOCK = 40  # columns up to which every pair is counted

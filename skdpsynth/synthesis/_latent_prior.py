@@ -38,13 +38,10 @@ def check_prior_of_numbers(prior: Any, box: Box) -> None:
 
 def check_prior_is_another(prior: Any, X: Any) -> None:
     """Refuse the protected table as the public one, where that shows without reading rows."""
-    is_one_file = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike) and _is_same_file(prior, X)
+    are_paths = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike)
+    is_one_file = are_paths and os.path.realpath(prior) == os.path.realpath(X)
     if prior is not None and (prior is X or is_one_file):
         raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")
-
-
-def _is_same_file(first: Any, second: Any) -> bool:
-    return bool(os.path.realpath(first) == os.path.realpath(second))
 
 
 def _check_table(prior: Any) -> None:

@@ -63,9 +63,9 @@ class LowDimSynthesizer(PrivateSynthesizer):
         Dimension d' of the subspace. "auto": of the directions that stand above the noise (at most 10), as many as are worth what they
         cost the measure, and at least 1; see Notes.
     synthesizer : {"auto", "pmm", "psmm"} or an unfitted synthesizer, default="auto"
-        What runs in the subspace: `PrivateMeasureMechanism`, `SignedMeasureMechanism` on all cubes that meet the image of the box, or
-        an estimator, which is cloned and gets its ``epsilon``, ``delta``, ``bounds``, ``neighboring``, ``accountant`` and
-        ``random_state`` set. "auto" is "pmm" on one axis or two, without a reducer, and beyond unless rows are few; see Notes.
+        The synthesizer in the subspace: `PrivateMeasureMechanism`, `SignedMeasureMechanism` on all cubes that meet the image of the box, or
+        an estimator, which is cloned and gets its ``epsilon``, ``delta``, ``bounds``, ``neighboring``, ``accountant`` and ``random_state``
+        set. "auto" is "pmm" on one axis or two, without a reducer, and beyond unless rows are few; see Notes.
     reducer_share : float, default=0.5
         Share of epsilon for the private PCA. Little depends on it about one half; more serves some rows of many columns.
     center : {"public", "private"} or array-like of shape (n_features,), default="public"
@@ -78,12 +78,12 @@ class LowDimSynthesizer(PrivateSynthesizer):
     bounds : tuple, dict or "private", default=None
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`.
-        "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
+        "private": unknown, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget, once.
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, chosen by chance. Then
-        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+        Where `fit` gets a `unit`: the most rows of each that count, chosen at random. Then `epsilon` protects all of them together, and the
+        noise is that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged the whole ``epsilon`` before the first draw.
         None: one of its own for each `fit`.
@@ -105,7 +105,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
     bounds_ : tuple of ndarray of shape (n_features,)
         Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
-        What was spent, as a record.
+        Record of the spent budget.
     n_samples_ : int
         Number of rows; a noisy count (at least 1) under "add_or_remove_one".
     n_features_in_ : int

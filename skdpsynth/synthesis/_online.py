@@ -41,8 +41,8 @@ class _StreamPlan(Plan):
 class OnlineSynthesizer(RunningStream):
     """Synthetic data from a stream: at any time a synthetic table of the rows so far, all of them under one epsilon.
 
-    Rows come by `partial_fit`, one or many at a time, in their order. The budget is for ever: it does not grow with the stream.
-    A lazy frame or query (polars, DuckDB, Ibis, a data frame of Dask) states no order, and is refused where rows are counted.
+    Rows come by `partial_fit`, one or many at a time, in their order. The budget is forever: it does not grow with the stream. A lazy frame
+    or query (polars, DuckDB, Ibis, a data frame of Dask) states no order, and is refused where rows are counted.
 
     With ``neighboring="add_or_remove_one"`` how many rows come is private. Then time is counted in ticks: **each call of `partial_fit` is
     one tick**, with all the rows that came since the last, in any order, or with none (an array or frame of no rows). Call it at times
@@ -55,10 +55,10 @@ class OnlineSynthesizer(RunningStream):
         model of all of them (where `synthesizer` allows it; else each block gives its share). "paper": Algorithm 12 of [1]_ with its
         budgets corrected, for comparison: a tree that grows with time, with a private counter in every cell.
     synthesizer : unfitted synthesizer, default=None
-        What runs on a block (strategy "blocks"): it is cloned when the stream starts, and gets its ``epsilon``, ``delta``, ``bounds``,
-        ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`. It gets rows of numbers. For mixed
-        tables give ``LatentFactorSynthesizer(schema)``: then frames, or arrays of objects, are read by its schema, and `bounds` are not
-        used. All bounds and levels must be public, because they must stand before the first row comes.
+        The synthesizer of a block (strategy "blocks"): it is cloned when the stream starts, and gets its ``epsilon``, ``delta``,
+        ``bounds``, ``neighboring``, ``accountant`` and ``random_state`` set. None: `PrivateMeasureMechanism`. It gets rows of numbers. For
+        mixed tables give ``LatentFactorSynthesizer(schema)``: then frames, or arrays of objects, are read by its schema, and `bounds` are
+        not used. All bounds and levels must be public, because they must be known before the first row comes.
     growth : float or "auto", default=None
         How far rows grow from the start of a block to its end (strategy "blocks"): at most a share of 1 - 1/growth of the rows
         waits in the open block. None: 1.25; and 2.25 for `LatentFactorSynthesizer`, the noise of whose model is least if blocks are few
@@ -68,7 +68,7 @@ class OnlineSynthesizer(RunningStream):
         Synthesize the last `window` rows only (where their number is private: ticks), by whole blocks: up to a block of older rows is
         among them, and up to a block of the newest still waits. None: all.
     counter : {"kary", "binary", "sparse"}, default="kary"
-        What counts in the cells (strategy "paper"); "sparse" is the published choice.
+        The counter in the cells (strategy "paper"); "sparse" is the published choice.
     horizon : int, default=None
         Most rows (where their number is private: ticks) that will ever come; more are refused. Where blocks have one model and there is no
         `window`, a block ends with it, so that no row waits in the end: give it if you know how long the stream will be. None: no end.
@@ -145,8 +145,8 @@ class OnlineSynthesizer(RunningStream):
 
     *Blocks of numbers.* Blocks of `PrivateMeasureMechanism` (strategy "auto" or "adaptive") are counted. The counts of a cell add up over
     blocks, and one measure is made of the sums at the first sample after new rows: so the noise of b blocks is sqrt(b) times that of one,
-    where b measures of their own would each make mass of their noise. That costs no privacy, and blocks that nobody samples from get no
-    measure. A cell that early blocks counted less finely is divided as the later ones say.
+    where separate measures would each turn noise into mass. That costs no privacy, and blocks without samples get no measure. A cell that
+    early blocks counted less finely is divided as the later ones say.
 
     *Blocks of mixed tables.* Blocks of `LatentFactorSynthesizer` are counted too, and a sample is drawn from one model of all their noisy
     tables: that costs no privacy. The noise of a block is the same however few rows it has, so the first one has some ten times as many
@@ -177,21 +177,21 @@ class OnlineSynthesizer(RunningStream):
     `random_state` is set again. With a `window` the ledger has one line for all blocks that were left behind, so state and file stay as
     small as the window, however long the stream.
 
-    *Kills.* With `save`, what a call draws is shown to nobody before ledger and file agree on it: see the guide on streams for the steps.
-    So if the process is killed, the call may be repeated under the same charge, and ``n_samples_seen_`` (or ``n_ticks_seen_``) of the
-    loaded stream says whether it has to be. This assumes that nobody reads the memory of the killed process or a file that it left
-    beside the stream's, and that what killed it did not follow from the noise.
+    *Kills.* With `save`, no draw of a call is shown before ledger and file agree on it: see the guide on streams for the steps. So if the
+    process is killed, the call may be repeated under the same charge, and ``n_samples_seen_`` (or ``n_ticks_seen_``) of the loaded stream
+    says whether it has to be. This assumes that no one reads the memory of the killed process or a file that it left beside the stream's,
+    and that the kill did not depend on the noise.
 
     *Copies.* If you load a saved stream twice and continue both, rows seen by both cost epsilon twice; the ledger of a copy says that it
-    was resumed. A ledger in a file sees it: a stream that was loaded goes on at no charge if nothing was released of the rows that come
-    next, and else is charged epsilon once more, or refused. Its file then knows where the ledger lies; if that has moved, or a larger
-    one has imported it, give that to `load` as `accountant`. A loaded "paper" stream gives the same sample as the one that was saved.
-    What follows is counted with fresh noise ("kary" and "sparse" begin new trees), so that copies which go on with different rows do
-    not subtract to them.
+    was resumed. A ledger in a file sees it: a loaded stream continues at no charge if nothing was released of the rows that come next, and
+    else is charged epsilon once more, or refused. Its file then knows where the ledger lies; if that has moved, or a larger one has
+    imported it, give that to `load` as `accountant`. A loaded "paper" stream gives the same sample as the one that was saved. Later rows
+    are counted with fresh noise ("kary" and "sparse" begin new trees), so that subtracting copies that continue with different rows does
+    not reveal them.
 
-    *Threads.* Threads may share a stream: it has one lock, for whoever reads, feeds, copies or saves it. A forked process may sample
-    "blocks" and start streams of its own, but not go on with this one: its charges would be lost. With a ledger in a file it may go on
-    with "blocks": one of the two is then charged once more. A "paper" stream stays in its process, as the noise of its counters does.
+    *Threads.* Threads may share a stream: it has one lock for reading, feeding, copying and saving. A forked process may sample "blocks"
+    and start streams of its own, but not continue this one: its charges would be lost. With a ledger in a file it may continue "blocks":
+    one of the two is then charged once more. A "paper" stream stays in its process, as the noise of its counters does.
 
     *Interrupts.* A `partial_fit` that fails or is interrupted has taken in no row, and may be repeated. A block that was charged by
     then is never released again: its rows are left out, with a `SmallSampleWarning`, and the blocks beside it stand in for them. With
@@ -200,10 +200,10 @@ class OnlineSynthesizer(RunningStream):
     "paper" stream that is interrupted while it counts refuses to go on; load a saved state.
 
     *"auto".* A block of s rows has error of order (epsilon s)**(-1/d), and at time t at most s rows are waiting, which moves at most s/t of
-    the mass. They are balanced by s = 4 t**(d/(d+1)) * epsilon**(-1/(d+1)) (at most t/4): the error tends to zero for every stream, like
+    the mass. They are balanced by s = 4 t**(d/(d+1)) * epsilon**(-1/(d+1)) (at most t/4): the error tends to zero forevery stream, like
     (epsilon t)**(-1/(d+1)) (one feature: up to a logarithm). In ticks the same rule holds for epsilon times the released number of rows of
-    a tick. The default has fewer, larger blocks: smaller error while the stream is stationary, but a lag of up to a fifth of it for ever.
-    In a sample the last block stands in for the rows that wait.
+    a tick. The default has fewer, larger blocks: smaller error while the stream is stationary, but a lag of up to a fifth of it forever. In
+    a sample the last block stands in for the rows that wait.
 
     Before the first block is full, samples are uniform in the bounds, and over the levels. Mixed tables with rules keep them also then.
 

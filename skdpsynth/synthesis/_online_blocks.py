@@ -177,7 +177,11 @@ class Blocks:
     def _close_block(self, budget: Budget, stream: Any) -> "Blocks":
         start, stop = self.begun, self.n_seen
         if start < self._charged_until:
-            stream._warn_once(_skipped_block_message(self._name(start, stop)))
+            # A second release would cost a second charge.
+            stream._warn_once(
+                f"{self._name(start, stop)} are left out, because their release was interrupted after it was charged; the blocks beside "
+                "them stand in for them."
+            )
             return self._without_rows(stop)
         model = self._released(start, stop, budget)
         rates = (*self.rates, model.n_samples_ / (stop - start) if self.in_ticks else 1.0)
@@ -364,11 +368,6 @@ class Blocks:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
-
-
-def _skipped_block_message(times: str) -> str:
-    """What to say of a block whose release failed after it was charged: once more would cost once more."""
-    return f"{times} are left out, because their release was interrupted after it was charged; the blocks beside them stand in for them."
 
 
 def first_length(epsilon: Any, least: int) -> int:

@@ -343,13 +343,7 @@ class RunningStream(PrivateSynthesizer):
         return self._sample_request_since(n_samples, random_state, since, conditions).to(out)
 
     def sample_batches(
-        self,
-        n_samples: Any = None,
-        batch_size: Any = BATCH,
-        random_state: Any = None,
-        since: Any = None,
-        *,
-        conditions: Any = None,
+        self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, since: Any = None, *, conditions: Any = None
     ) -> Iterator[Any]:
         """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
 

@@ -12,16 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Grid, grids_of
-from skdpsynth.models import (
-    Estimates,
-    LevelGroups,
-    Link,
-    MarginalModel,
-    NoisyInteractions,
-    NoisyTables,
-    joint_columns,
-    threshold_bins,
-)
+from skdpsynth.models import Estimates, LevelGroups, Link, MarginalModel, NoisyInteractions, NoisyTables, joint_columns, threshold_bins
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, LedgerEntry, RandomBits
 from skdpsynth.statistics import CellsOf, Coding, Interactions, Marginals, Trees
 

@@ -51,12 +51,12 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     bounds : tuple, dict or "private", default=None
         Public bounds: ``(low, high)`` as scalars or arrays of shape (n_features,), or ``{column: (low, high)}``. Values
         outside are clipped. Never take them from the data. None: (0, 1), with a `BoundsWarning`.
-        "private": nobody knows them, so a tenth of the budget buys them first; a dict may say so of some columns.
+        "private": unknown, so a tenth of the budget buys them first; a dict may say so of some columns.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated with 5 % of the budget.
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit` (a column that says whose row it is): how many rows of each count, chosen by chance. Then
-        `epsilon` protects all rows of a unit together, and the noise is that many times larger. It must be public; see the guide on units.
+        Where `fit` gets a `unit`: the most rows of each that count, chosen at random. Then `epsilon` protects all of them together, and the
+        noise is that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged the whole ``epsilon`` (and no delta) before the first draw.
         None: one of its own for each `fit`.
@@ -78,7 +78,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     bounds_ : tuple of ndarray of shape (n_features,)
         Low and high; only where bounds were private.
     accountant_ : PrivacyAccountant
-        What was spent, as a record.
+        Record of the spent budget.
     n_samples_ : int
         Number of rows; a noisy count (at least 1) under "add_or_remove_one".
     n_features_in_ : int
@@ -139,7 +139,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     """
 
     partition_: Any
-    _is_block = False  # whether what is fitted shall only be counted, as a block of a stream is
+    _is_block = False  # whether rows are only counted, as a block of a stream
     _counted: TwoStages
 
     def __init__(
