@@ -121,7 +121,7 @@ BESIDE = {
 # What changes no noise, no share and no loss, and why: of a whole function, of one expression in it, or of the n-th that reads so (#n).
 EQUIVALENT: dict[str, str] = {
     "decomposition/_pca.py:PrivatePCA._warn_of_noise": "a warning",
-    "decomposition/_second_moment.py:SecondMomentPlan.fits": "whether a grid is refused; the change of whichever is taken is derived for it",
+    "decomposition/_second_moment.py:SecondMomentPlan.fits": "whether a grid is refused; the sensitivity on the chosen one is derived for it",
     "decomposition/_second_moment.py::2**57": "as SecondMomentPlan.fits",
     "decomposition/_second_moment.py::0.02": "of shares that are rounded to thousandths",
     "privacy/_laplace.py:DiscreteLaplace.variance:1": "a default that plays no part: all values have the same variance",
@@ -202,7 +202,7 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_latent_planning.py:plan:facts.usual_delta": "a delta that a warning proposes",
     "fitting/_fit.py:_placeholder_facts:facts.unlisted": "places of columns",
     "statistics/_interactions.py:Interactions.over": "multipliers, of which any serve: the change is derived of those that are taken",
-    "synthesis/_latent_differences.py:can_detect_near_columns": "by public numbers, whether a step is bought; what is bought is planned anew",
+    "synthesis/_latent_differences.py:can_detect_near_columns": "by public numbers, whether a step is bought, whose noise is planned anew",
     "synthesis/_latent_planning.py:least_rows": "as can_detect_near_columns",
     "synthesis/_latent_planning.py:_noise_error": "an expected error, for a warning and for choices among shares",
     "synthesis/_latent_planning.py:_plan_pairs": "as _noise_error",
@@ -225,7 +225,6 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_online_settings.py:check_inner:1": "a made-up number of rows, by which a part is asked whether it refuses",
     "synthesis/_online_running.py:RunningStream._take_unit_rows:1": "a number of ticks of which it is only asked whether they are too many",
     "synthesis/_measure_plans.py:_count_variance": "how levels are joined, after they are released",
-    "synthesis/_latent_scores.py:_warn_from_n_samples": "a warning",
 }
 
 

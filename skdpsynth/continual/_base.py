@@ -213,7 +213,7 @@ class ContinualCounter(ABC):
         """Refuse counts, or released counts, of a shape that no counter has."""
 
     def _are_counts(self, *values: Any) -> bool:
-        return all(is_array(each, "i", self.n_counters) and _are_small(each) for each in values)
+        return all(is_array(each, "i", self.n_counters) and bool(np.all((each <= MAX_COUNT) & (each >= -MAX_COUNT))) for each in values)
 
     # Copies
 
@@ -238,10 +238,6 @@ class ContinualCounter(ABC):
         return (
             f"{type(self).__name__}(horizon={self.horizon}, n_counters={self.n_counters}, n_steps={self.n_steps})"  # never what it counted
         )
-
-
-def _are_small(counts: np.ndarray) -> bool:
-    return bool(np.all((counts <= MAX_COUNT) & (counts >= -MAX_COUNT)))
 
 
 def call_locked(owner: Any, take: Callable, *arguments: Any) -> None:

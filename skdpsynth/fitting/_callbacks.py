@@ -18,14 +18,10 @@ _CALLBACKS = "_skl_callbacks"  # where scikit-learn keeps them
 _ROOT = "_parent_callback_ctx"  # where it says whose part an estimator is
 
 
-def _has_callbacks(estimator: Any) -> bool:
-    return find_spec("sklearn.callback") is not None
-
-
 class CallbackMixin:
     """Base of estimators that take callbacks; scikit-learn's own mixin imports rich wherever that is installed."""
 
-    @available_if(_has_callbacks)
+    @available_if(lambda estimator: find_spec("sklearn.callback") is not None)
     def set_callbacks(self, *callbacks: Any) -> Any:
         """Set callbacks of scikit-learn (1.9 or later) for later fits, such as ``sklearn.callback.ProgressBar()``; none removes them.
 

@@ -100,7 +100,8 @@ def _find_near_pairs(
 ) -> list[Pair]:
     """Count coarse differences, between quantiles of independent columns; return the pairs with most of them in few cells."""
     places, grids = plan.places, plan.grids
-    apart = [_independent_differences(*((links[name], grids[name]) for name in pair)) for pair in pairs]
+    points = {name: _quantile_points(links[name], grids[name]) for pair in pairs for name in pair}
+    apart = [np.sort((points[b][:, None] - points[a]).ravel()) for a, b in pairs]  # stand for differences of independent columns
     edges = [_quantile_edges(each) for each in apart]
     cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=True))
     exact = total(cells, Marginals.over([len(own) for own in edges], [(i,) for i in range(len(pairs))]))
@@ -123,11 +124,6 @@ def independent_share(noisy: np.ndarray, expected: np.ndarray, deviation: float)
     held = upto[last] - upto[first] - _SURE * deviation * np.sqrt(last - first)
     enough = held >= _HELD * max(upto[-1], 1.0)
     return float((share[last] - share[first])[enough].min()) if enough.any() else 1.0
-
-
-def _independent_differences(first: tuple[Link, Grid], second: tuple[Link, Grid]) -> np.ndarray:
-    own, other = (_quantile_points(*each) for each in (first, second))
-    return np.sort((other[:, None] - own).ravel())
 
 
 def _quantile_points(link: Link, grid: Grid) -> np.ndarray:

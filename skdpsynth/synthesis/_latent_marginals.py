@@ -95,7 +95,11 @@ def _choose_codes(rows: Rows, located: Rows, plan: MarginalsPlan, budget: Budget
     known = None if plan.block is None else plan.block.codes
     if known is not None and plan.block is not None and not plan.block.chooses:
         return known, plan
-    codes = _release_codes(located, plan, budget)
+    pools = {} if known is None else known.pools
+    links, cells, pools_of_cells = _release_links(located, plan, budget, pools)
+    groups, levels, pools_of_levels = _release_level_groups(located, plan, budget, pools)
+    tied, chosen = constrain_columns(plan.ties, plan.schema, links | groups)
+    codes = Codes(chosen, cells | levels, pools_of_cells | pools_of_levels, (), 0, tied=tuple(tied))
     near, plan = find_near_columns(rows, codes, plan, budget, plan.n_samples or _pooled_n_rows(codes.pools, known))
     return _grade_outer_bins(replace(codes, near=near), plan, budget.relation), plan
 
@@ -148,14 +152,6 @@ def _model_attributes(model: MarginalModel) -> dict[str, Any]:
 def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
     """Return the number of rows, public or estimated."""
     return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
-
-
-def _release_codes(located: Rows, plan: MarginalsPlan, budget: Budget) -> Codes:
-    known = {} if plan.block is None or plan.block.codes is None else plan.block.codes.pools
-    links, cells, pools = _release_links(located, plan, budget, known)
-    groups, levels, pools_of_levels = _release_level_groups(located, plan, budget, known)
-    tied, chosen = constrain_columns(plan.ties, plan.schema, links | groups)
-    return Codes(chosen, cells | levels, pools | pools_of_levels, (), 0, tied=tuple(tied))
 
 
 _ReleasedLinks = tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray], dict[Hashable, Pool]]

@@ -66,7 +66,9 @@ def fitted_attributes(rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str,
     links = LatentLinks.of(plan.schema, counts, plan.n_samples)
     part = fit_part(clone(plan.part), links.latent(values, _Uniforms(budget.rng.child("latent rows"))), budget, plan.part_facts)
     if plan.n_samples is None:
-        _warn_from_n_samples(part.n_samples_, plan, budget)
+        facts = plan.part_facts.part(n_samples=part.n_samples_)
+        check_part(clone(plan.part), facts)  # it warns as soon as the number of rows is known
+        budget.told.extend(facts.told)
     sizes = {"n_samples_": part.n_samples_, "_size_error": part._size_error}
     return {**sizes, "marginals_": counts, "factors_": part, "_model": _build_model(links, part, plan.n_factors)}
 
@@ -80,13 +82,6 @@ class _Uniforms:
     def random(self, shape: tuple[int, int]) -> np.ndarray:
         whole = np.frombuffer(self.bits.bytes(8 * shape[0] * shape[1]), dtype=np.uint64)
         return np.ldexp((whole >> np.uint64(11)).astype(float), -53).reshape(shape)
-
-
-def _warn_from_n_samples(n_samples: int, plan: ScoresPlan, budget: Budget) -> None:
-    """Issue the warnings of the inner estimator, as soon as the number of rows is known."""
-    facts = plan.part_facts.part(n_samples=n_samples)
-    check_part(clone(plan.part), facts)
-    budget.told.extend(facts.told)
 
 
 def _release_counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> Mapping[Hashable, np.ndarray]:

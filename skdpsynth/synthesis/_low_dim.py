@@ -39,15 +39,15 @@ _MEASURE = 0.3  # error of a measure on k axes, in widths of the widest over the
 _MARGIN = 2.3  # times by which distances must save more than they cost: measured on thin and on thick data
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _LowDimPlan(Plan):
     """Unfitted inner estimators, each with its facts."""
 
-    inner: Any = None
-    inner_facts: Any = None
+    inner: Any
+    inner_facts: Facts
     reducer: PrivatePCA | None = None
     reducer_facts: Any = None
-    box: Any = None
+    box: Box
 
 
 @savable
@@ -217,7 +217,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
             whole = facts.part(delta=0)
             check_part(clone(inner), whole)
             facts.told.extend(whole.told)
-            return _LowDimPlan(False, inner, whole, box=box)
+            return _LowDimPlan(False, inner=inner, inner_facts=whole, box=box)
         first, rest = split_exactly(facts.epsilon, [self.reducer_share, 1 - self.reducer_share])
         reducer, reducer_facts = PrivatePCA(self.n_components, center=self.center), facts.part(epsilon=first)
         spends_delta = check_part(reducer, reducer_facts).spends_delta
@@ -232,7 +232,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
             check_part(clone(inner), may_come[k])
         inner_facts: Facts = may_come[most]
         facts.told.extend([*reducer_facts.told, *inner_facts.told])
-        return _LowDimPlan(spends_delta, inner, inner_facts, reducer, reducer_facts, box)
+        return _LowDimPlan(spends_delta, inner=inner, inner_facts=inner_facts, reducer=reducer, reducer_facts=reducer_facts, box=box)
 
     def _release(self, rows: Rows, plan: _LowDimPlan, budget: Budget) -> None:
         self.reducer_, self._box, inner, facts = None, plan.box, clone(plan.inner), plan.inner_facts
@@ -240,7 +240,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
             self.reducer_ = fit_part(clone(plan.reducer), rows, budget, plan.reducer_facts)
             self._choose_axes(facts.size)
             rows, facts = self._project_and_clip(rows, facts, budget)
-            if self._wants_auto and _is_signed_at_least_as_good(facts):
+            if isinstance(self.synthesizer, str) and self.synthesizer == "auto" and _is_signed_at_least_as_good(facts):
                 inner = SignedMeasureMechanism()
             if isinstance(inner, PrivateSynthesizer):
                 inner = inner._for_projected_rows(partial(self._subspace.lattice, (facts.box.low, facts.box.high)), facts)
@@ -284,10 +284,6 @@ class LowDimSynthesizer(PrivateSynthesizer):
         subspace = None if self.reducer_ is None else self._subspace
         for rows in iter_batches(self.synthesizer_, n_samples, BATCH, lambda: random_state_from(rng)):
             yield rows if subspace is None else subspace.lift(rows, rng)
-
-    @property
-    def _wants_auto(self) -> bool:
-        return isinstance(self.synthesizer, str) and self.synthesizer == "auto"
 
     def _check_parameters(self, n_features: int) -> Any:
         k = self.n_components

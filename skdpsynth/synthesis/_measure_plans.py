@@ -71,13 +71,13 @@ def _count_variance(noise: Mechanism, share: Fraction) -> float:
     return 2 * (float(noise.sensitivity.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OneStage(Plan):
     """The strategy "optimal": one histogram; optimal shares over its levels, least squares, mass from the root."""
 
-    partition: Any = None
-    noises: tuple[Mechanism | None, ...] = ()  # by level; None where it is not measured
-    variances: tuple[float, ...] = ()
+    partition: Any
+    noises: tuple[Mechanism | None, ...]  # by level; None where it is not measured
+    variances: tuple[float, ...]
 
     @property
     def finest(self) -> int:
@@ -91,7 +91,7 @@ class OneStage(Plan):
         shares = optimal_shares(total_diameters(partition, depth))
         noises = _level_noises(facts, shares)
         variances = tuple(math.inf if noise is None else _count_variance(noise, shares[j]) for j, noise in enumerate(noises))
-        return cls(False, partition, noises, variances)
+        return cls(False, partition=partition, noises=noises, variances=variances)
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         depth = self.finest
@@ -103,12 +103,12 @@ class OneStage(Plan):
         return measure_of_leaves(self.partition, depth, mass), bound
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PublishedLevels(Plan):
     """The strategy "paper", Algorithm 4: noise on every level by equation (3.7), clamped, made consistent by Algorithm 3."""
 
-    partition: Any = None
-    noises: tuple[Mechanism, ...] = ()
+    partition: Any
+    noises: tuple[Mechanism, ...]
 
     @property
     def finest(self) -> int:
@@ -119,7 +119,7 @@ class PublishedLevels(Plan):
         wanted = max(1, int(math.log2(max(2.0, facts.size))) - (facts.n_features == 1))
         partition, depth = cut(depth or min(wanted, MOST_HELD))
         shares = facts.share.split(paper_shares(total_diameters(partition, depth)))
-        return cls(False, partition, tuple(_level_noise(share, facts.neighboring) for share in shares))
+        return cls(False, partition=partition, noises=tuple(_level_noise(share, facts.neighboring) for share in shares))
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         depth = self.finest
@@ -175,15 +175,15 @@ def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> _Stages
     return _Stages(((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Adaptive(Plan):
     """The strategy "adaptive": coarse histograms, then the counts of a partition that is fine where the first stage saw mass."""
 
-    partition: Any = None
-    stages: Any = None
-    finest: int = 0
-    noises: tuple[Mechanism | None, ...] = ()  # by level of the first stage; None where it is not measured
-    second: Any = None  # noise of the second stage
+    partition: Any
+    stages: _Stages
+    finest: int
+    noises: tuple[Mechanism | None, ...]  # by level of the first stage; None where it is not measured
+    second: Mechanism  # noise of the second stage
 
     @classmethod
     def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "Adaptive":
@@ -191,8 +191,9 @@ class Adaptive(Plan):
         by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
         stages = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, cut)
         partition, finest = cut(min(depth or stages.finest, stages.finest))
-        noises = _level_noises(facts, stages.shares)
-        return cls(False, partition, stages, finest, noises[:-1], noises[-1])
+        *noises, second = _level_noises(facts, stages.shares)
+        assert second is not None  # it has most of the budget
+        return cls(False, partition=partition, stages=stages, finest=finest, noises=tuple(noises), second=second)
 
     def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         return self.counts_of(rows, n, budget).measure()

@@ -28,13 +28,13 @@ from skdpsynth.synthesis._warnings import warn_if_small
 _LONG = 100_000  # rows of a stream that is long enough
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _StreamPlan(Plan):
     """The first state of the stream."""
 
-    inner: Any = None  # the unfitted synthesizer of a block
-    kept: Any = None  # how rows wait
-    least: int = 0  # rows of a block
+    inner: Any  # the unfitted synthesizer of a block
+    kept: NumericRows | MixedRows  # how rows wait
+    least: int  # rows of a block
 
 
 @savable
@@ -293,9 +293,8 @@ class OnlineSynthesizer(RunningStream):
         facts.told.extend(part.told)
         if (facts.n_samples or least) < least:
             facts.warn(f"samples are uniform until {least} rows have come, because the noise of fewer would be all that they show.")
-        return _StreamPlan(
-            given, inner, NumericRows.of(facts.box, self._container) if self._reader is None else MixedRows(self._reader), least
-        )
+        kept = NumericRows.of(facts.box, self._container) if self._reader is None else MixedRows(self._reader)
+        return _StreamPlan(given, inner=inner, kept=kept, least=least)
 
     def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:
         self._rng, self._charged_to, self._was_saved = budget.rng, self.accountant, False

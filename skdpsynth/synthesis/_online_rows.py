@@ -173,7 +173,8 @@ class BlockShare:
         held = [] if self.left is None else [self.left]
         n_held = sum(map(n_rows_of, held))
         while not held or n_held < wanted:
-            held.append(_as_rows(next(self.batches)))
+            batch = next(self.batches)
+            held.append(batch if isinstance(batch, list) else np.asarray(batch, dtype=float))
             n_held += n_rows_of(held[-1])
         rows = concatenate_batches(held)
         left = take_rows(rows, slice(wanted, None))
@@ -182,7 +183,3 @@ class BlockShare:
 
     def _upto(self, part: int) -> int:
         return self.count if part == self.n_parts else int(part * self.count / self.n_parts + self.shift)
-
-
-def _as_rows(batch: Any) -> Any:
-    return batch if isinstance(batch, list) else np.asarray(batch, dtype=float)

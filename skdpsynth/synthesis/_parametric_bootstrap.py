@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsynth.domain import Grid, grids_of
 from skdpsynth.models import Estimates, LevelGroups, Link, MarginalModel, NoisyInteractions, NoisyTables, joint_columns, threshold_bins
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, LedgerEntry, RandomBits
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, RandomBits
 from skdpsynth.statistics import CellsOf, Coding, Interactions, Marginals, Trees
 
 _NOISES: dict[str, Any] = {"DiscreteGaussian": DiscreteGaussian, "DiscreteLaplace": DiscreteLaplace}
@@ -39,7 +39,8 @@ class ParametricBootstrap:
     def of(cls, synthesizer: Any, n_samples: int) -> "ParametricBootstrap":
         """Read the releases of a fitted synthesizer with this number of rows, and fit a model to them under a weak prior."""
         model = synthesizer._model_of_counts
-        noises = {entry.name: _noise_of_entry(entry) for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES}
+        entries = (entry for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES)
+        noises = {entry.name: _NOISES[entry.noise](entry.scale[0] if entry.scale else 0) for entry in entries}
         sizes, names = _n_codes(model), [name for name in model.schema if name != model.stratum]
         scales = {tuple(names.index(name) for name in columns[-2:]): c for columns, c in synthesizer.interaction_scales_.items()}
         over = None
@@ -146,10 +147,6 @@ class BootstrapPool:
     cells: Mapping[Hashable, np.ndarray]  # cells of numbers (-1: missing) and numbers of levels, of the columns that have links
     codes: Sequence[np.ndarray]  # of all columns but the stratum, and last of that
     grids: Mapping[Hashable, Grid]
-
-
-def _noise_of_entry(entry: LedgerEntry) -> Any:
-    return _NOISES[entry.noise or ""](entry.scale[0] if entry.scale else 0)
 
 
 def _n_codes(model: MarginalModel) -> list[int]:

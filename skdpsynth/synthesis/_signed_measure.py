@@ -13,7 +13,7 @@ from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
 from skdpsynth.measures import MAX_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import mechanism
+from skdpsynth.privacy import Mechanism, mechanism
 from skdpsynth.statistics import Histogram, total
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._warnings import warn_if_small
@@ -27,13 +27,13 @@ _MOST_CUT = {"highs": 30_000, "ortools": 100_000}  # cells of a lattice: about t
 _MOST_OF_NOISE = {"highs": 5_000, "ortools": 30_000}  # ... where nearly all that they count is noise, so that mass moves far
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _CellsPlan(Plan):
     """The cells, and the noise of their counts."""
 
-    partition: Any = None
-    noise: Any = None
-    count_error: float = 0.0
+    partition: Any
+    noise: Mechanism
+    count_error: float
 
     @property
     def first_only(self) -> bool:
@@ -198,7 +198,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         sensitivity = (Histogram.sensitivity_of_first if first_only else Histogram.sensitivity)(facts.neighboring)
         n_values = partition.n_cells - first_only
         noise = mechanism(sensitivity, facts.share.pure, ("laplace",), n_values)
-        return _CellsPlan(False, partition, noise, facts.count_error)
+        return _CellsPlan(False, partition=partition, noise=noise, count_error=facts.count_error)
 
     def _release(self, rows: Rows, plan: _CellsPlan, budget: Budget) -> None:
         n, histogram = self.n_samples_, total(rows, Histogram.over(plan.partition))
