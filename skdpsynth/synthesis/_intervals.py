@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
-from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._progress import track_steps
-from skdpsynth._validation import check_memory, is_integer, is_real, short_repr
-from skdpsynth.domain import Spans, keys_of
+from skdpsynth._validation import is_integer, is_real, short_repr
+from skdpsynth.domain import Spans
 from skdpsynth.models import MarginalModel
 from skdpsynth.privacy import SeededBits
-from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._parametric_bootstrap import ParametricBootstrap
-from skdpsynth.synthesis._sampling import check_generator, check_n_samples, default_n_samples
 
 _ROWS, _TIMES = 50_000, 20  # of a table on which a statistic is computed: so many times the data, and at most so many, or as the data
 _CELLS = 1 << 25  # of such a table
@@ -57,127 +54,13 @@ class Interval:
         return "\n".join(str(Interval(*row, None, self.level)) for row in rows)
 
 
-class IntervalSynthesizer(ConditionalSynthesizer):
-    """Base of synthesizers whose mechanism can be run again on rows of their own model."""
-
-    def interval(
-        self, statistic: Any, level: Any = 0.95, *, n_refits: Any = 40, n_samples: Any = None, random_state: Any = None
-    ) -> Interval:
-        """Estimate a statistic of the population, with a confidence interval; it costs no privacy.
-
-        A textbook interval from synthetic rows covers the truth far too seldom: it ignores the noise, and everything that the model leaves
-        out. Here the whole mechanism is run again and again on rows drawn from the model, with fresh noise. The distance of the results
-        from that model shows the error and the bias. The guide on intervals says when they are valid. Strategy "marginals" only.
-
-        Parameters
-        ----------
-        statistic : callable
-            ``statistic(table)`` gives a number or an array of numbers, of the same shape for every table. It gets tables in the kind that
-            `fit` got, as `sample` returns them.
-        level : float, default=0.95
-            The probability that the interval holds the truth, between 0 and 1.
-        n_refits : int, default=40
-            Number of re-fits, 8 to 10,000. More make the ends steadier.
-        n_samples : int, default=None
-            Rows of the tables that `statistic` gets. None: 20 times as many as the data had, at most 50,000, at least as many as the data.
-        random_state : int, RandomState or None, default=None
-            May be seeded freely. None: fresh entropy.
-
-        Returns
-        -------
-        interval : Interval
-            With `estimate`, `low`, `high`, `error` and `level`: floats, or arrays where the statistic gives an array.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is out of its domain, or `statistic` raises or gives no finite number.
-
-        See Also
-        --------
-        bootstrap_tables : The tables of the re-fits themselves.
-
-        Notes
-        -----
-        The estimate is not the statistic of `sample`: the model behind `sample` shrinks dependences, to be closer to the data on the whole.
-        For intervals a model that hardly shrinks is fitted to the released tables, and the remaining bias of the re-fits is subtracted. The
-        ends are ``estimate ± t * error``, with the quantile t of Student's distribution.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skdpsynth import LatentFactorSynthesizer
-        >>> rng = np.random.default_rng(0)
-        >>> ill = rng.random(5000) < 0.3
-        >>> X = np.column_stack([rng.integers(18, 90, 5000), ill])
-        >>> model = LatentFactorSynthesizer({0: (18, 99), 1: [0, 1]}, epsilon=1.0, delta=1e-6).fit(X)
-        >>> share = model.interval(lambda table: table[:, 1].mean(), n_refits=10)
-        >>> bool(share.low < share.estimate < share.high)
-        True
-        """
-        level, n_refits = _check_arguments(statistic, level, n_refits)
-        world = self._bootstrap_world("interval", n_samples, random_state)
-        truth = _evaluate_statistic(statistic, world.population())
-        without = _evaluate_or_nan(statistic, world.table(world.replay.model.without_factors()), truth.shape)
-        found = np.array([_evaluate_statistic(statistic, table, truth.shape) for table in world.tables(n_refits)])
-        return _bias_corrected_interval(truth, found, without, level)
-
-    def bootstrap_tables(self, B: Any, n_samples: Any = None, random_state: Any = None) -> Iterator[Any]:
-        """Draw synthetic tables, each from a model of its own, whose differences show the uncertainty of a result; it costs no privacy.
-
-        For each, the mechanism is run again on rows drawn from the model, with fresh noise, as in `interval`. Compute a result on every
-        table: its standard deviation over tables is its standard error, if `n_samples` is several times the number of rows of the data;
-        else the error of a sample of that size is added. Strategy "marginals" only.
-
-        Parameters
-        ----------
-        B : int
-            Number of tables.
-        n_samples : int, default=None
-            Rows of each. None: as many as the data had.
-        random_state : int, RandomState or None, default=None
-            May be seeded freely. None: fresh entropy.
-
-        Returns
-        -------
-        tables : iterator of arrays or data frames
-            In the kind of table that `fit` got, made one after the other. It is unchanged if the estimator is fitted again.
-
-        See Also
-        --------
-        interval : One statistic, with its bias subtracted.
-        """
-        if not is_integer(B, 1):
-            raise ValueError(f"B must be a positive integer, got {short_repr(B)}; 20 is a usual number.")
-        check_is_fitted(self)
-        usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
-        return self._bootstrap_world("bootstrap_tables", usual if n_samples is None else n_samples, random_state).tables(int(B))
-
-    def _bootstrap_world(self, what: str, n_samples: Any, random_state: Any) -> "_BootstrapWorld":
-        check_is_fitted(self)
-        if not hasattr(self._model, "law"):
-            raise ValueError(
-                f"{what} needs strategy='marginals', whose mechanism can be run again on its model, got strategy={self.strategy!r}; fit "
-                "with that."
-            )
-        if "_counted" in vars(self):
-            raise ValueError(f"{what} needs a model that was fitted to one table, got one of a stream; fit a table of these rows.")
-        if len(self._model.blocks) > 1:
-            raise ValueError(
-                f"{what} needs a model of one block, which up to 40 columns have, got {len(self._model.blocks)} blocks; leave columns out."
-            )
-        n_rows = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
-        has_keys = bool(keys_of(self._model.schema.rules, self._model.schema.whole))  # of which there may be no more than rows
-        size = n_rows if has_keys else max(n_rows, min(_TIMES * n_rows, _ROWS))
-        size = max(1, min(size, _CELLS // self.n_features_in_))
-        rng, drawn = check_generator(random_state), size if n_samples is None else check_n_samples(n_samples)
-        check_memory("n_samples", drawn, 8 * drawn * self.n_features_in_)
-        with np.errstate(all="ignore"):
-            replay = ParametricBootstrap.of(self, n_rows)
-        return _BootstrapWorld(replay, self._container, self._spans, size, drawn, rng)
+def population_size(n_rows: int, n_features: int, has_keys: bool) -> int:
+    """Return the number of rows that stand for the population of a table of `n_rows`."""
+    size = n_rows if has_keys else max(n_rows, min(_TIMES * n_rows, _ROWS))
+    return max(1, min(size, _CELLS // n_features))
 
 
-class _BootstrapWorld:
+class BootstrapWorld:
     """The model in place of the population, with `n_pool` rows, and tables of `n_samples` rows from re-fits to samples of it."""
 
     def __init__(
@@ -211,7 +94,7 @@ class _BootstrapWorld:
             yield self.table(model)
 
 
-def _check_arguments(statistic: Any, level: Any, n_refits: Any) -> tuple[float, int]:
+def check_interval_arguments(statistic: Any, level: Any, n_refits: Any) -> tuple[float, int]:
     if not callable(statistic):
         raise ValueError(
             f"statistic must be a function of a table, got {short_repr(statistic)}; give one such as lambda table: table.mean()."
@@ -221,6 +104,17 @@ def _check_arguments(statistic: Any, level: Any, n_refits: Any) -> tuple[float, 
     if not is_integer(n_refits, _LEAST, _MOST):
         raise ValueError(f"n_refits must be an integer from {_LEAST} to {_MOST}, got {short_repr(n_refits)}; 40 is usual.")
     return float(level), int(n_refits)
+
+
+def estimate_interval(world: BootstrapWorld, statistic: Callable[[Any], Any], level: float, n_refits: int) -> Interval:
+    """Return the interval of a statistic from re-fits to samples of a model."""
+    truth = _evaluate_statistic(statistic, world.population())
+    try:
+        without = _evaluate_statistic(statistic, world.table(world.replay.model.without_factors()), truth.shape)
+    except ValueError:  # no model drew that table, so it may have no such statistic
+        without = np.full(truth.shape, np.nan)
+    found = np.array([_evaluate_statistic(statistic, table, truth.shape) for table in world.tables(n_refits)])
+    return _bias_corrected_interval(truth, found, without, level)
 
 
 def _evaluate_statistic(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -245,14 +139,6 @@ def _evaluate_statistic(statistic: Callable[[Any], Any], table: Any, shape: tupl
             f"statistic must give the same shape for every synthetic table, got {value.shape} after {shape}; list all levels, for example."
         )
     return value
-
-
-def _evaluate_or_nan(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a statistic of a table that no model drew; NaN where it has none."""
-    try:
-        return _evaluate_statistic(statistic, table, shape)
-    except ValueError:
-        return np.full(shape, np.nan)
 
 
 def _bias_corrected_interval(truth: np.ndarray, found: np.ndarray, without: np.ndarray, level: float) -> Interval:

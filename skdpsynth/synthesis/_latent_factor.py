@@ -17,7 +17,7 @@ from skdpsynth.frames import Rows
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
-from skdpsynth.synthesis._intervals import IntervalSynthesizer
+from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_differences import describe_loose_orders, describe_unordered_times
 from skdpsynth.synthesis._latent_planning import MAX_CODES, StreamBlock
 from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, open_prior
@@ -31,7 +31,7 @@ _DEFAULT_N_FACTORS = {"marginals": 32, "scores": 8}
 
 
 @savable
-class LatentFactorSynthesizer(IntervalSynthesizer):
+class LatentFactorSynthesizer(ConditionalSynthesizer):
     """Synthetic tables of mixed types: numbers, ordered levels and categories, with missing cells.
 
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
