@@ -52,8 +52,8 @@ FAULTS = (
     Fault(
         "bound_exact_n",
         "synthesis/_private_measure.py",
-        "widest * 2 * plan.count_error / n, widest",
-        "widest * 2 * plan.count_error / max(1, rows.n_samples or 0), widest",
+        "plan.strategy.measure_of(rows, n, budget)",
+        "plan.strategy.measure_of(rows, max(1, rows.n_samples or 0), budget)",
         "error_bound_ follows from the exact number of rows",
     ),
     Fault(
