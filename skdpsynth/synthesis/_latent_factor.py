@@ -215,7 +215,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     the model, it releases the noisy distance of their table from it, of sensitivity 2 (``statistics/_dependences.py``), and for the 20
     farthest (or all, if they are no more) the counts, which are then fitted together with the pairs. Left out are columns that are drawn
     together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals use columns and pairs alone.
-    
+
     Nominal columns of more than 64 levels add a step, with the share of the first: the counts of their levels, by which those are merged
     into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected
     given the noisy ones.
