@@ -1,32 +1,31 @@
-"""What a condition wants of one column, in the numbers and codes that mechanisms see."""
+"""Cells of one column: the codes that mechanisms see, and those that a condition or a constraint allows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from skdpsynth._state_validation import is_array, require
+from skdpsynth._validation import is_real, short_repr
+from skdpsynth.domain._axes import Axis
+from skdpsynth.domain._dates import MICROSECONDS, Times, units_of_moment
+from skdpsynth.domain._kinds import name_repr
+from skdpsynth.persistence import savable
 
 
 @dataclass(frozen=True, eq=False)
 class AllowedCells:
-    """The cells of a column that a condition allows.
+    """The cells of a column that a condition allows, in the numbers and codes that mechanisms see."""
 
-    Attributes
-    ----------
-    low, high : float
-        Of a column of numbers: the ends of a range, which belong to it. Unused where `among` is given.
-    among : ndarray or None
-        Single numbers of a column of whole ones, in order, or numbers of levels. None: the range counts.
-    missing : bool
-        Whether a cell may be missing.
-    """
-
-    low: float = 0.0
+    low: float = 0.0  # the ends of a range of numbers, which belong to it; unused where `among` is given
     high: float = 0.0
-    among: np.ndarray | None = None
-    missing: bool = False
+    among: np.ndarray | None = None  # numbers of levels, or single whole numbers, in order; None: the range counts
+    missing: bool = False  # whether a cell may be missing
 
     @property
     def chosen(self) -> np.ndarray:
-        """Return `among`; nothing where it is not given."""
+        """Return `among`, empty where it is not given."""
         return np.empty(0) if self.among is None else self.among
 
     @property
@@ -38,3 +37,102 @@ class AllowedCells:
         """Return which numbers of a column meet it; NaN is a missing cell."""
         met = np.isin(values, self.among) if self.among is not None else (values >= self.low) & (values <= self.high)
         return np.where(np.isnan(values), self.missing, met)
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """What the codes of a column stand for."""
+
+    n_levels: int  # 0 for numbers
+    least: np.ndarray  # of each bin of numbers, on the axis; empty for levels
+    most: np.ndarray
+    nullable: bool  # whether a last code stands for a missing cell
+
+    def _check_loaded(self) -> None:
+        require(self.n_levels >= 0 and is_array(self.least, "if", -1) and is_array(self.most, "if", len(self.least)) and self.size > 0)
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return self.n_levels + len(self.least) + self.nullable
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Whether each code stands for a missing cell."""
+        return np.arange(self.size) >= self.n_levels + len(self.least)
+
+
+def ends_of(cells: Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the most of each cell; of a missing one, those of the last bin."""
+    bins = np.minimum(codes, len(cells.least) - 1)
+    return cells.least[bins], cells.most[bins]
+
+
+def cells_of_numbers(axis: Axis, first: np.ndarray, last: np.ndarray, nullable: bool) -> Cells:
+    """Return cells of bins of numbers, from the first and the last value of each, as `read` gives them."""
+    return Cells(0, axis.shown(np.asarray(first, dtype=float)), axis.shown(np.asarray(last, dtype=float)), nullable)
+
+
+def cells_of_levels(n_levels: int, nullable: bool) -> Cells:
+    """Return cells of a column of levels."""
+    return Cells(n_levels, np.zeros(0), np.zeros(0), nullable)
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """The cells of a column that an `Impossible` names."""
+
+    levels: tuple  # codes
+    ranges: tuple  # of (low, high) on the axis, both ends included
+    missing: bool
+
+    def of(self, cells: Cells) -> np.ndarray:
+        """Return whether each code meets it; a bin of numbers, if all of it does."""
+        met = cells.missing & self.missing
+        if cells.n_levels:
+            met[list(self.levels)] = True
+        for low, high in self.ranges:
+            met[: len(cells.least)] |= (cells.least >= low) & (cells.most <= high)
+        return met
+
+    def of_values(self, shown: np.ndarray, missing: np.ndarray) -> np.ndarray:
+        """Return whether each cell meets it: codes of levels, or numbers on the axis."""
+        met = np.isin(shown, self.levels) if self.levels else np.zeros(len(shown), dtype=bool)
+        for low, high in self.ranges:
+            met |= (shown >= low) & (shown <= high)
+        return np.where(missing, self.missing, met)
+
+
+def condition_of(name: Any, kind: Any, items: Sequence[Any]) -> Condition:
+    """Return the cells that an `Impossible` names of a column, or refuse what the kind does not know."""
+    missing = None in items
+    if missing and not kind.nullable:
+        raise ValueError(f"rules say of column {name_repr(name)} that it is missing, but it is not nullable; leave None out.")
+    stated = [item for item in items if item is not None]
+    if not hasattr(kind, "levels"):
+        return Condition((), tuple(_range(name, kind, item if isinstance(item, tuple) else (item, item)) for item in stated), missing)
+    if unknown := [item for item in stated if isinstance(item, tuple) or item not in kind.levels]:
+        raise ValueError(
+            f"rules must name levels of column {name_repr(name)} as schema has them (several in a list), got {short_repr(unknown[0])}."
+        )
+    return Condition(tuple(kind.levels.index(item) for item in stated), (), missing)
+
+
+def _range(name: Any, kind: Any, ends: tuple) -> tuple:
+    """Return a range on the axis of a column, with its bounds in place of None."""
+    is_time = isinstance(kind, Times)
+    if not all(end is None or (isinstance(end, str) if is_time else is_real(end)) for end in ends):
+        what = "dates or times" if is_time else "numbers"
+        raise ValueError(f"rules must give {what} for column {name_repr(name)}, or (low, high) of them, got {short_repr(ends)}.")
+    unit = MICROSECONDS[kind.resolution] if is_time else 1
+    low, high = (end if end is None else units_of_moment(end, kind) * unit if is_time else float(end) for end in ends)
+    first, last = (kind.first * unit, (kind.first + kind.coded.high) * unit) if is_time else (float(kind.low), float(kind.high))
+    low, high = first if low is None else low, last if high is None else high
+    if low > high or high < first or low > last:
+        raise ValueError(
+            f"rules must give a range with low <= high within the bounds of column {name_repr(name)}, got {short_repr(ends)}; it says "
+            "nothing."
+        )
+    return low, high

@@ -1,9 +1,9 @@
-"""What numbers and times become when they are written: the values in which rules compare columns.
+"""Axes: the values that numbers and times have in the caller's table, in which rules compare columns.
 
-A rule must hold for what the caller gets: a date counts from its own lower bound, a column of 32 bits rounds. An axis tells how the values
-of `read` look in the table, and which values it can have there. All of its maps are monotone.
+A rule must hold for what the caller gets: a date counts from its own lower bound, and a column of 32 bits rounds. All maps are monotone.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,49 +17,26 @@ from skdpsynth.persistence import savable
 PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}  # microseconds
 
 
-@savable
-@dataclass(frozen=True)
-class NumberAxis:
-    """Numbers as floats.
+class Axis(ABC):
+    """Values that a column can have in the table."""
 
-    Attributes
-    ----------
-    kind : Continuous
-    dtype : str
-        Of numpy: that of the column in the caller's table.
-    """
+    is_whole: Any  # whether values are whole numbers in the table
 
-    kind: Continuous
-    dtype: str
-
-    is_time = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether values are whole numbers in the table."""
-        return bool(self.kind.integer) or np.dtype(self.dtype).kind in "iub"
-
+    @abstractmethod
     def shown(self, x: np.ndarray) -> np.ndarray:
-        """Return values as they stand in the table; NaN stays."""
-        whole = np.rint(x) if self.kind.integer else np.asarray(x, dtype=float)
-        told = cast(whole, np.dtype(self.dtype), self.kind.low, self.kind.high).astype(float)
-        return np.where(np.isnan(x), np.nan, told)
+        """Return values of `read` as they stand in the table; NaN stays for numbers, and is 0 for times."""
 
+    @abstractmethod
+    def value(self, t: np.ndarray) -> np.ndarray:
+        """Return values as `read` gives them."""
+
+    @abstractmethod
     def ceil(self, t: np.ndarray) -> np.ndarray:
         """Return the least value at or above t that the table can hold."""
-        t = np.ceil(t) if self.is_whole else np.asarray(t, dtype=float)
-        if np.dtype(self.dtype).kind != "f" or np.dtype(self.dtype).itemsize >= 8:
-            return t
-        near = t.astype(self.dtype)
-        return np.where(near.astype(float) < t, np.nextafter(near, np.dtype(self.dtype).type(np.inf)), near).astype(float)
 
     def floor(self, t: np.ndarray) -> np.ndarray:
         """Return the largest value at or below t that the table can hold."""
-        return -self.ceil(-np.asarray(t, dtype=float))
-
-    def value(self, t: np.ndarray) -> np.ndarray:
-        """Return values as `read` gives them."""
-        return t
+        return -self.ceil(-np.asarray(t))
 
     def after(self, t: np.ndarray) -> np.ndarray:
         """Return the least value above t."""
@@ -72,66 +49,64 @@ class NumberAxis:
 
 @savable
 @dataclass(frozen=True)
-class TimeAxis:
-    """Dates and times as whole microseconds since 1970.
+class NumberAxis(Axis):
+    """Numbers as floats."""
 
-    Attributes
-    ----------
-    first : int
-        The lower bound, in units of the resolution since 1970.
-    unit, step : int
-        Microseconds of the resolution, and of what the column can tell apart.
-    """
+    kind: Continuous
+    dtype: str  # of numpy: that of the column in the caller's table
 
-    first: int
-    unit: int
-    step: int
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.kind.integer) or np.dtype(self.dtype).kind in "iub"
 
-    is_time = True
+    def shown(self, x: np.ndarray) -> np.ndarray:
+        whole = np.rint(x) if self.kind.integer else np.asarray(x, dtype=float)
+        in_table = cast(whole, np.dtype(self.dtype), self.kind.low, self.kind.high).astype(float)
+        return np.where(np.isnan(x), np.nan, in_table)
+
+    def ceil(self, t: np.ndarray) -> np.ndarray:
+        t = np.ceil(t) if self.is_whole else np.asarray(t, dtype=float)
+        if np.dtype(self.dtype).kind != "f" or np.dtype(self.dtype).itemsize >= 8:
+            return t
+        near = t.astype(self.dtype)
+        return np.where(near.astype(float) < t, np.nextafter(near, np.dtype(self.dtype).type(np.inf)), near).astype(float)
+
+    def floor(self, t: np.ndarray) -> np.ndarray:
+        return super().floor(np.asarray(t, dtype=float))
+
+    def value(self, t: np.ndarray) -> np.ndarray:
+        return t
+
+
+@savable
+@dataclass(frozen=True)
+class TimeAxis(Axis):
+    """Dates and times as whole microseconds since 1970."""
+
+    first: int  # the lower bound, in units of the resolution since 1970
+    unit: int  # microseconds of the resolution
+    step: int  # microseconds that the column of the table can tell apart
+
     is_whole = True
 
     def shown(self, x: np.ndarray) -> np.ndarray:
-        """Return values as they stand in the table; missing ones as 0."""
         units = np.where(np.isnan(x), 0, x).astype(np.int64) + self.first
         return units * self.unit // self.step * self.step
 
     def ceil(self, t: np.ndarray) -> np.ndarray:
-        """Return the least value at or above t that the table can hold."""
         return -(-np.asarray(t) // self.step) * self.step
 
-    def floor(self, t: np.ndarray) -> np.ndarray:
-        """Return the largest value at or below t that the table can hold."""
-        return np.asarray(t) // self.step * self.step
-
     def value(self, t: np.ndarray) -> np.ndarray:
-        """Return values as `read` gives them."""
         return (t // self.unit - self.first).astype(float)
-
-    def after(self, t: np.ndarray) -> np.ndarray:
-        """Return the least value above t."""
-        return self.ceil(t + 1)
-
-    def before(self, t: np.ndarray) -> np.ndarray:
-        """Return the largest value below t."""
-        return self.floor(t - 1)
-
-
-Axis = NumberAxis | TimeAxis
 
 
 def axis_of(kind: Any, dtype: str | None = None) -> Axis:
     """Return the axis of a column of numbers or times; without a dtype, as if the table could hold every value."""
     if isinstance(kind, Times):
         unit, time = MICROSECONDS[kind.resolution], None if dtype is None else time_of(dtype)
-        step = max(unit, PER_UNIT.get(time[0], 1) if time else 1)
-        return TimeAxis(kind.first, unit, step)
-    return NumberAxis(kind, _plain_dtype(dtype))
-
-
-def _plain_dtype(dtype: str | None) -> str:
-    if dtype is None or dtype.startswith("category") or family_of(dtype) != "number":
-        return "<f8"
-    return numpy_dtype(dtype).str
+        return TimeAxis(kind.first, unit, max(unit, PER_UNIT.get(time[0], 1) if time else 1))
+    is_number = dtype is not None and not dtype.startswith("category") and family_of(dtype) == "number"
+    return NumberAxis(kind, numpy_dtype(dtype).str if is_number else "<f8")  # type: ignore[arg-type]
 
 
 def in_days_or_seconds(kind: Times, shown: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The box of public bounds, and its integer grid."""
+"""The box of public bounds, its integer grid, and bounds that nobody knows."""
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
@@ -15,6 +15,8 @@ from skdpsynth.persistence import savable
 
 BITS = 16
 UNIT = (0.0, 1.0)  # bounds that nobody gave
+PRIVATE = "private"  # in place of bounds that are to be bought
+PLACEHOLDER = (-1.0, 1.0)  # bounds of a column until any are bought, and where nothing is seen
 NO_BOUNDS = (
     "bounds are not given, so values are clipped to (0, 1); give bounds in the units of your columns, such as {'age': (0, 120)}, or "
     "bounds=(0, 1) if these are what they are."
@@ -71,7 +73,9 @@ class Box:
         _check_sides(low, high)
         if not is_integer(self.bits, 1, 30):
             raise ValueError(f"bits must be an integer from 1 to 30, got {short_repr(self.bits)}; 16 serves nearly all data.")
-        whole = np.zeros(len(low), dtype=bool) if self.whole is None else _flags(self.whole, len(low))
+        whole = np.zeros(len(low), dtype=bool) if self.whole is None else as_numeric_array(self.whole, "whole").copy()
+        if whole.dtype != bool or len(whole) != len(low):
+            raise ValueError(f"whole must hold {len(low)} booleans, one a feature, got {whole.dtype} of shape {whole.shape}.")
         # A feature of whole numbers without one within its bounds is sampled like any other.
         whole &= np.ceil(low) <= np.floor(high)
         for name, value in (("low", low), ("high", high), ("whole", whole)):
@@ -86,18 +90,7 @@ class Box:
     def from_bounds(
         cls, bounds: Any, n_features: int, feature_names: Sequence[str] | None = None, bits: int = BITS, whole: Any = None
     ) -> "Box":
-        """Build the box that an estimator's ``bounds`` parameter describes.
-
-        Parameters
-        ----------
-        bounds : tuple (low, high), dict or None
-            Scalars or array-likes of shape (n_features,); or ``{column: (low, high)}`` for every column. None: (0, 1).
-        n_features : int
-        feature_names : sequence of str, default=None
-            The columns, in order; needed when `bounds` is a dict.
-        bits : int, default=16
-        whole : array-like of bool, default=None
-        """
+        """Build the box that an estimator's ``bounds`` parameter describes; a dict of columns needs their names, in order."""
         n_features = check_integer("n_features", n_features, 1)
         check_memory("n_features", n_features, 64 * n_features)
         if bounds is None:
@@ -106,17 +99,7 @@ class Box:
         return cls(_broadcast(low, n_features, "low"), _broadcast(high, n_features, "high"), bits, whole)
 
     def with_bits(self, bits: int) -> "Box":
-        """Return the same box with another grid.
-
-        Parameters
-        ----------
-        bits : int
-            1 to 30.
-
-        Returns
-        -------
-        box : Box
-        """
+        """Return the same box with another grid."""
         return replace(self, bits=bits)
 
     @property
@@ -140,7 +123,7 @@ class Box:
         return self.width / 2.0**self.bits
 
     def scratch(self, n_samples: int) -> np.ndarray:
-        """Return working space for `track_steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
+        """Return working space for `steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
         n_samples = check_integer("n_samples", n_samples)
         rows = min(self.chunk_rows, -(-n_samples // _TILE) * _TILE)
         return np.zeros((rows, self.n_features))
@@ -152,26 +135,10 @@ class Box:
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False, out: Any = None) -> np.ndarray:
-        """Map rows onto ``2**bits`` steps an axis: whole numbers held in floats, in [0, 2**bits).
+        """Map rows onto ``2**bits`` steps an axis, of each feature: whole numbers in [0, 2**bits), held in floats in a view of `scratch`.
 
-        Taking the leading bits commutes with it, because multiplying by a power of two is exact.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n_rows, n_features)
-            No more rows than `scratch` has; left as they are.
-        bits : ndarray of shape (n_features,)
-        scratch : ndarray
-            From `scratch`; it holds the result.
-        finite : bool, default=False
-            Whether all rows are known to be finite. Then none of them becomes NaN on the way, and nobody looks for it.
-        out : ndarray of shape (n_rows, n_features), int, default=None
-            Where the result goes in place of `scratch`.
-
-        Returns
-        -------
-        steps : ndarray of shape (n_rows, n_features), float
-            A view of `scratch`; or `out`.
+        With `out`, whole numbers go there. Rows are left as they are. Of rows that are known to be `finite` none becomes NaN on the way,
+        and NaN is not looked for. Taking the leading bits commutes with the map, because multiplying by a power of two is exact.
         """
         rows, bits = as_rows(rows, self.n_features, "rows"), _bits_of(bits, self.n_features)
         _check_room(scratch, "scratch", (-(-len(rows) // _TILE) * _TILE, self.n_features))
@@ -204,20 +171,9 @@ class Box:
 
     @np.errstate(all="ignore")
     def column_steps(self, column: np.ndarray, feature: int, n_steps: float, out: np.ndarray) -> np.ndarray:
-        """Do what `track_steps` does for one column and any number of steps, but leave NaN as NaN.
+        """Map one column as `steps` maps rows, onto any number of steps, into contiguous floats, but leave NaN as NaN.
 
-        Parameters
-        ----------
-        column : ndarray of shape (n_rows,)
-        feature : int
-        n_steps : int or float
-            A power of two makes the leading bits those of any finer grid.
-        out : ndarray of shape (n_rows,), float
-            Contiguous; it holds the result.
-
-        Returns
-        -------
-        out : ndarray of shape (n_rows,)
+        A power of two as `n_steps` makes the leading bits those of any finer grid.
         """
         column, n_steps = as_numeric_array(column, "column"), check_real("n_steps", n_steps, 1, 2.0**62)
         feature = check_integer("feature", feature, 0, self.n_features - 1)
@@ -230,18 +186,7 @@ class Box:
         return np.floor(out, out=out)
 
     def chunks(self, X: Any, bits: np.ndarray | None = None, finite: bool = False, out: Any = None) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield ``(rows, steps)`` over `X`, dense or sparse: a slice, and the steps of those rows in reused scratch.
-
-        Parameters
-        ----------
-        X : ndarray or sparse rows of shape (n_samples, n_features)
-        bits : ndarray of shape (n_features,), default=None
-            As in `track_steps`; None: those of the box.
-        finite : bool, default=False
-            As in `track_steps`.
-        out : ndarray of shape (n_samples, n_features), int, default=None
-            Where the steps go in place of the scratch.
-        """
+        """Yield ``(rows, steps)`` over `X`, dense or sparse: a slice, and the steps of those rows in reused scratch, or in `out`."""
         if not issparse(X):
             X = as_rows(X, self.n_features)
         elif X.shape[1] != self.n_features:
@@ -301,14 +246,6 @@ class Box:
         return X
 
 
-def _flags(values: Any, n_features: int) -> np.ndarray:
-    """Return flags of the features as booleans of our own."""
-    flags = as_numeric_array(values, "whole")
-    if flags.dtype != bool or len(flags) != n_features:
-        raise ValueError(f"whole must hold {n_features} booleans, one a feature, got {flags.dtype} of shape {flags.shape}.")
-    return flags.copy()
-
-
 def _bits_of(bits: Any, n_features: int) -> np.ndarray:
     bits = as_numeric_array(bits, "bits", whole=True)
     if len(bits) != n_features or (bits < 0).any() or (bits > 30).any():
@@ -317,7 +254,7 @@ def _bits_of(bits: Any, n_features: int) -> np.ndarray:
 
 
 def _check_room(room: Any, name: str, shape: tuple[int, ...], exact: bool = False) -> None:
-    """Refuse what results cannot be written to: `shape`, or the rows of it at least."""
+    """Refuse an array that results of `shape` cannot be written to; unless `exact`, it may have more rows."""
     check_type(name, room, np.ndarray, "an array that can be written to")
     fits = room.shape == shape if exact else room.ndim == 2 and room.shape[1:] == shape[1:] and len(room) >= shape[0]
     if not fits or room.dtype.kind not in ("iuf" if exact else "f") or not room.flags.writeable:
@@ -328,13 +265,11 @@ def _check_room(room: Any, name: str, shape: tuple[int, ...], exact: bool = Fals
 
 def _tile(per_feature: np.ndarray) -> Any:
     """Repeat one number a feature over a tile of rows (or return the number, if they are all equal)."""
-    if (per_feature == per_feature[0]).all():
-        return per_feature[0]
-    return np.tile(per_feature, _TILE)
+    return per_feature[0] if (per_feature == per_feature[0]).all() else np.tile(per_feature, _TILE)
 
 
 def _check_sides(low: np.ndarray, high: np.ndarray) -> None:
-    """Refuse bounds that are no box, or none that floats can divide."""
+    """Refuse bounds that are no box, or a box that floats cannot divide."""
     if low.ndim != 1 or low.shape != high.shape or not len(low):
         raise ValueError(f"bounds must give one low and one high for each feature, got shapes {low.shape} and {high.shape}.")
     _refuse(~(np.isfinite(low) & np.isfinite(high) & (low < high)), low, high, "be finite with low < high", "give the publicly known range")
@@ -351,7 +286,7 @@ def _refuse(bad: np.ndarray, low: np.ndarray, high: np.ndarray, rule: str, way_o
 
 
 def _as_bounds(values: Any) -> np.ndarray:
-    """Return numbers as floats of our own; what reads like numbers is none."""
+    """Return numbers as floats of our own; text that reads like numbers is refused."""
     try:
         if isinstance(values, np.ma.MaskedArray):
             raise TypeError
@@ -415,3 +350,32 @@ def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -
                 f"bounds must be finite with low < high, got ({sides[0]:g}, {sides[1]:g}) for column {name!r}; swap or correct them."
             )
     return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownBounds:
+    """The columns whose bounds are to be bought, and what is public about each."""
+
+    columns: tuple[int, ...]  # their places in the rows
+    least: np.ndarray  # that the dtype of each can hold; infinite where it says nothing
+    most: np.ndarray
+    whole: np.ndarray  # which hold whole numbers
+
+
+def _is_private(bounds: Any) -> bool:
+    return isinstance(bounds, str) and bounds == PRIVATE
+
+
+def has_private(bounds: Any) -> bool:
+    """Whether any bounds are to be bought."""
+    return _is_private(bounds) or (isinstance(bounds, dict) and any(map(_is_private, bounds.values())))
+
+
+def with_placeholder_bounds(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, tuple[int, ...]]:
+    """Return bounds, as `Box.from_bounds` takes them, with (-1, 1) for those to be bought, and the places of these columns."""
+    if _is_private(bounds):
+        return PLACEHOLDER, tuple(range(n_features))
+    if not has_private(bounds):
+        return bounds, ()
+    columns = tuple(place for place, name in enumerate(names or ()) if _is_private(bounds.get(name)))
+    return {name: PLACEHOLDER if _is_private(pair) else pair for name, pair in bounds.items()}, columns

@@ -1,4 +1,4 @@
-"""Kinds of columns that hold dates and times: whole numbers for mechanisms, dates for people."""
+"""Kinds of columns that hold dates and times."""
 
 import datetime
 from dataclasses import dataclass, field
@@ -12,19 +12,13 @@ from skdpsynth.persistence import savable
 
 _MOST_UNITS = 2**53  # whole numbers beyond it are not all floats
 _EPOCH = datetime.datetime(1970, 1, 1)
-MICROSECONDS = {
-    "day": 86_400_000_000,
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1000,
-    "microsecond": 1,
-}
+_HOUR = 3_600_000_000
+MICROSECONDS = {"day": 24 * _HOUR, "hour": _HOUR, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1}
 
 
 @dataclass(frozen=True, repr=False)
 class Times(Bounded):
-    """What `Date` and `DateTime` share: bounds, and the whole numbers that count from the lower one."""
+    """Dates or times within bounds; mechanisms see whole numbers that count from the lower one."""
 
     low: Any = None
     high: Any = None
@@ -37,7 +31,7 @@ class Times(Bounded):
         object.__setattr__(self, "nullable", as_flag(self.nullable))
         if self._check_word():
             return
-        low, high = (_moment(bound, self) for bound in (self.low, self.high))
+        low, high = _moment(self.low, self), _moment(self.high, self)
         if (low.tzinfo is None) != (high.tzinfo is None):
             raise ValueError(f"bounds must both have a time zone or neither, got {_pair(self)}; write the offset in both.")
         if not 0 < self.units_since_1970(high) - self.units_since_1970(low) <= _MOST_UNITS:
@@ -45,26 +39,26 @@ class Times(Bounded):
                 f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {_pair(self)}; swap or correct "
                 "them, or take a coarser resolution."
             )
-        object.__setattr__(self, "low", self._kept(low))
-        object.__setattr__(self, "high", self._kept(high))
+        for name, moment in (("low", low), ("high", high)):
+            begin = self.begin_of_unit(moment)
+            object.__setattr__(self, name, begin.date() if isinstance(self, Date) else begin)
+
+    @property
+    def _unit(self) -> datetime.timedelta:
+        return datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
 
     def units_since_1970(self, moment: datetime.datetime) -> int:
         """Return how many units of the resolution lie between 1970 (of UTC, where there are zones) and the one that a time is in."""
-        return (moment.replace(tzinfo=None) - _EPOCH) // datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
+        return (moment.replace(tzinfo=None) - _EPOCH) // self._unit
 
     def begin_of_unit(self, moment: datetime.datetime) -> datetime.datetime:
         """Return the beginning of the unit that a time is in."""
-        units = self.units_since_1970(moment)
-        return _EPOCH.replace(tzinfo=moment.tzinfo) + units * datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
-
-    def _kept(self, moment: datetime.datetime) -> Any:
-        """Return a bound as it is shown: the beginning of its unit."""
-        return self.begin_of_unit(moment)
+        return _EPOCH.replace(tzinfo=moment.tzinfo) + self.units_since_1970(moment) * self._unit
 
     @property
     def first(self) -> int:
         """The lower bound, in units of the resolution since 1970."""
-        return self.units_since_1970(_moment(self.low, self))
+        return units_of_moment(self.low, self)
 
     @property
     def zone(self) -> Any:
@@ -76,14 +70,10 @@ class Times(Bounded):
         """The whole numbers that mechanisms see: units of the resolution since the lower bound."""
         if self.bounds is not None:
             return Continuous(integer=True, nullable=self.nullable, bounds=self.bounds)
-        return Continuous(0, self.units_since_1970(_moment(self.high, self)) - self.first, integer=True, nullable=self.nullable)
+        return Continuous(0, units_of_moment(self.high, self) - self.first, integer=True, nullable=self.nullable)
 
-    def bounds_in_files(self) -> Any:
-        """Return the bounds as a file holds them."""
-        return self.bounds or [self.low.isoformat(), self.high.isoformat()]
-
-    def _told(self, bound: Any) -> str:
-        return repr(bound.isoformat())
+    def _in_file(self, bound: Any) -> Any:
+        return bound.isoformat()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), **({} if self.bounds else {"low": self.low.isoformat(), "high": self.high.isoformat()})}
@@ -97,8 +87,8 @@ class Times(Bounded):
 class Date(Times):
     """A column of dates within public bounds.
 
-    It may be of dates or times (of which the date counts), of objects that are dates, or of text in ISO format ("2024-03-31"), as a CSV
-    file has it; it comes back in its dtype. A column with a time zone needs `DateTime`.
+    Its cells may be dates or times (whose date counts), objects that are dates, or text in ISO format ("2024-03-31"), as a CSV file has
+    it; they come back in their dtype. A column with a time zone needs `DateTime`.
 
     Parameters
     ----------
@@ -126,21 +116,14 @@ class Date(Times):
     Date(low='2015-01-01', high='2024-12-31', nullable=False)
     """
 
-    def _kept(self, moment: datetime.datetime) -> datetime.date:
-        return moment.date()
-
-    def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it, beside its name."""
-        return {"kind": "date", "bounds": self.bounds_in_files(), "nullable": self.nullable}
-
 
 @savable
 @dataclass(frozen=True, repr=False)
 class DateTime(Times):
     """A column of times within public bounds, to a public resolution.
 
-    It may be of times or dates, of objects that are either, or of text in ISO format ("2024-03-31 14:05:00"), as a CSV file has it; it
-    comes back in its dtype. Times are cut to the resolution, never rounded up.
+    Its cells may be times or dates, objects that are either, or text in ISO format ("2024-03-31 14:05:00"), as a CSV file has it; they
+    come back in their dtype. Times are cut to the resolution, never rounded up.
 
     Parameters
     ----------
@@ -178,15 +161,11 @@ class DateTime(Times):
             raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {short_repr(self.resolution)}.")
         super().__post_init__()
 
-    def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it, beside its name."""
-        return {"kind": "datetime", "bounds": self.bounds_in_files(), "resolution": self.resolution, "nullable": self.nullable}
-
 
 def _pair(kind: Times) -> str:
     """Return how a message shows bounds, which are public."""
-    told = (bound.isoformat() if isinstance(bound, datetime.date) else bound for bound in (kind.low, kind.high))
-    return bounds_repr(*(str(bound) if isinstance(bound, np.datetime64) else bound for bound in told))
+    ends = (bound.isoformat() if isinstance(bound, datetime.date) else bound for bound in (kind.low, kind.high))
+    return bounds_repr(*(str(bound) if isinstance(bound, np.datetime64) else bound for bound in ends))
 
 
 def _moment(bound: Any, kind: Times) -> datetime.datetime:
@@ -213,6 +192,7 @@ def units_of_moment(moment: Any, kind: Times) -> int:
 
 
 def read_moment(bound: Any) -> datetime.datetime | None:
+    """Return a date or time, as bounds are given, as a datetime; None if it is none."""
     if isinstance(bound, np.datetime64):
         bound = bound.astype("datetime64[us]").item()
     if isinstance(bound, str):

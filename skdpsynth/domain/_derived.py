@@ -1,5 +1,8 @@
-"""Columns that are computed from others."""
+"""Columns that are computed from others by arithmetic, written as text that Python's grammar parses and no code of which runs."""
 
+import ast
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -7,26 +10,121 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._arrays import as_numeric_array
-from skdpsynth.domain._expressions import Expression
-from skdpsynth.domain._kinds import Kind, _checked_bounds
+from skdpsynth._validation import short_repr
+from skdpsynth.domain._kinds import Unseen, checked_bounds
 from skdpsynth.persistence import savable
+
+_LONGEST = 1000  # characters
+_DEEPEST = 50
+_QUOTED = re.compile(r"`([^`]+)`")  # names that are no words of Python stand in backticks, as in pandas
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    **{ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide},
+    **{ast.Mod: np.mod, ast.Pow: np.power, ast.USub: np.negative, ast.UAdd: np.positive},
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{"abs": np.abs, "sqrt": np.sqrt, "log": np.log, "exp": np.exp, "floor": np.floor, "ceil": np.ceil},
+    **{"min": np.minimum, "max": np.maximum, "round": lambda x, digits=0: np.round(x, int(digits))},
+}
+_N_ARGUMENTS = {"min": (2,), "max": (2,), "round": (1, 2)}
+_PARTIAL = {ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, "sqrt", "log", "exp"}  # may have no finite value
+
+
+class Expression:
+    """A parsed expression; `names` are the columns that it takes, in the order in which they come."""
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
+            raise ValueError(f"expression must be a text such as 'weight / height ** 2', got {short_repr(text)}.")
+        self._text = text
+        self._quoted = {f"_quoted_{number}_": name for number, name in enumerate(_QUOTED.findall(text))}
+        names, used = iter(self._quoted), dict[str, None]()
+        try:
+            self._tree = ast.parse(_QUOTED.sub(lambda match: next(names), text).strip(), mode="eval").body
+            self._check(self._tree, used, 0)
+        except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+            if isinstance(error, ValueError) and str(error).startswith("expression"):
+                raise
+            raise ValueError(
+                f"expression must be arithmetic over columns, such as 'weight / height ** 2', got {short_repr(text)}."
+            ) from None
+        if not used:
+            raise ValueError(f"expression must name a column, got {short_repr(text)}.")
+        self.names = tuple(used)
+
+    def _check(self, node: ast.AST, used: dict[str, None], depth: int) -> None:
+        """Refuse all that is not on the list: no attributes, no subscripts, no calls but of the functions here."""
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            float(node.value)  # type: ignore[arg-type]
+            return
+        if isinstance(node, ast.Name):
+            used[self._quoted.get(node.id, node.id)] = None
+            return
+        children = _operands(node)
+        if not children or depth > _DEEPEST:
+            raise ValueError(
+                f"expression may have columns, numbers, + - * / // % **, and {', '.join(_FUNCTIONS)}, got {short_repr(self._text)}; a "
+                "column whose name is no word stands in backticks."
+            )
+        for child in children:
+            self._check(child, used, depth + 1)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it may have no finite value where its columns have one: it divides, takes roots, powers or logarithms."""
+        return any(_function_of(node) in _PARTIAL for node in ast.walk(self._tree))
+
+    @np.errstate(all="ignore")
+    def value(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the value in each row, NaN where there is none that is finite."""
+        values = np.array(np.broadcast_to(self._of(self._tree, columns), next(iter(columns.values())).shape), dtype=float)
+        values[~np.isfinite(values)] = np.nan
+        return values
+
+    def _of(self, node: Any, columns: Mapping[str, np.ndarray]) -> Any:
+        if isinstance(node, ast.Constant):
+            return float(node.value)  # type: ignore[arg-type]
+        if isinstance(node, ast.Name):
+            return columns[self._quoted.get(node.id, node.id)]
+        function = _function_of(node)
+        apply = _FUNCTIONS[function] if isinstance(function, str) else _OPERATORS[function]
+        return apply(*(self._of(each, columns) for each in _operands(node)))
+
+
+def _function_of(node: Any) -> Any:
+    """Return the type of an operator, or the name of a function; None of another node."""
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        return type(node.op)
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+def _operands(node: Any) -> list[ast.AST]:
+    """Return the operands of an operator, or the arguments of a function; none if it is not on the list, or takes others."""
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        operands: list[ast.AST] = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
+        return operands if type(node.op) in _OPERATORS else []
+    name = _function_of(node)
+    if name not in _FUNCTIONS or node.keywords or len(node.args) not in _N_ARGUMENTS.get(name, (1,)):
+        return []
+    has_digits = name == "round" and len(node.args) == 2
+    return node.args if not has_digits or (isinstance(node.args[1], ast.Constant) and type(node.args[1].value) is int) else []
+
 
 expression_of = lru_cache(maxsize=256)(Expression)
 
 
 @savable
 @dataclass(frozen=True)
-class Derived(Kind):
+class Derived(Unseen):
     """A column that is computed from others in each row: it is never synthesized and never counted, and costs nothing.
 
-    Real cells of it are not read. In synthetic rows it is what the expression gives, so it always agrees with the other columns.
+    Real cells of it are not read. Synthetic rows have the value of the expression, so it always agrees with the other columns.
 
     Parameters
     ----------
     expression : str
         Arithmetic over columns: their names, numbers, ``+ - * / // % **``, and abs, sqrt, log, exp, floor, ceil, min and max of two,
         ``round(x)`` and ``round(x, digits)``. A name that is no word of Python stands in backticks, as in pandas; columns of an array
-        are x0, x1 and so on. Of dates stands the number of days since 1970, of times that of seconds, of levels their numbers.
+        are x0, x1 and so on. Dates count as days since 1970, times as seconds, and levels as their numbers.
     bounds : (low, high), default=None
         Numbers to which the result is clipped. None: it is not.
 
@@ -61,13 +159,8 @@ class Derived(Kind):
         expression_of(self.expression) if isinstance(self.expression, str) else Expression(self.expression)
         if self.bounds is not None:
             if not isinstance(self.bounds, tuple | list) or len(self.bounds) != 2:
-                _checked_bounds(self.bounds, None)
-            object.__setattr__(self, "bounds", _checked_bounds(*self.bounds))
-
-    @property
-    def coded(self) -> None:
-        """Nothing: mechanisms do not see it."""
-        return None
+                checked_bounds(self.bounds, None)
+            object.__setattr__(self, "bounds", checked_bounds(*self.bounds))
 
     @property
     def parsed(self) -> Expression:
@@ -80,6 +173,5 @@ class Derived(Kind):
         return values if self.bounds is None else np.clip(values, *self.bounds)
 
     def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it, beside its name."""
         bounds = {} if self.bounds is None else {"bounds": list(self.bounds)}
         return {"kind": "derived", "expression": self.expression, **bounds}

@@ -1,33 +1,203 @@
-"""Columns that follow from others by public rules: computed where rows are written, never counted."""
+"""Functional dependencies: columns that follow from others by public rules, computed where rows are written and never counted."""
 
 import itertools
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from skdpsynth._validation import short_repr
 from skdpsynth.domain._axes import axis_of, in_days_or_seconds
-from skdpsynth.domain._constraints import Determines, Rule, Sum
+from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file, plain_value
 from skdpsynth.domain._dates import Times, units_of_moment
 from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._kinds import Continuous
+from skdpsynth.domain._kinds import Continuous, is_name, list_names, name_repr
+from skdpsynth.persistence import savable
 
 _HUGE = 8e307  # bounds of a number that has none: their difference is a float
-Columns = Mapping[Any, Any]
 
 
-def inputs_of(name: Any, source: Any, columns: Columns) -> tuple:
-    """Return the columns from which one is computed by a rule or by its kind."""
+@savable
+@dataclass(frozen=True)
+class Determines(Rule):
+    """A column that follows from others by a public table, such as the number of a school degree from its name.
+
+    It is not counted, so no budget is spent on it, and computed when rows are written.
+
+    Parameters
+    ----------
+    given : column, or list of columns
+        One or more columns with levels.
+    column : column
+        The column that follows from them: of levels, or of numbers.
+    mapping : dict
+        From each level of `given` (of several columns, each tuple of levels) to the value of `column`. None stands for a missing cell, on
+        both sides; where it is not among the keys, a missing cell gives a missing one. Of several columns, tuples that are left out are
+        impossible.
+
+    Raises
+    ------
+    ValueError
+        If these are no such columns and mapping.
+
+    See Also
+    --------
+    Derived : A number that is computed from others.
+    Impossible : Values that never occur together.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Determines
+    >>> Determines("degree", "years", {"school": 10, "college": 13}).columns_named
+    ('degree', 'years')
+    """
+
+    given: Any
+    column: Any
+    mapping: Mapping[Any, Any]
+    _word = "determines"
+
+    def __post_init__(self) -> None:
+        given = tuple(self.given) if isinstance(self.given, list | tuple) else (self.given,)
+        object.__setattr__(self, "given", given)
+        for name in given:
+            check_name("given", name)
+        if not is_name(self.column):
+            raise ValueError(f"column must be one column, which follows from given, got {short_repr(self.column)}; say its name.")
+        if not given or len(set(given)) < len(given) or self.column in given:
+            raise ValueError(
+                f"given must be one or several columns, each once and another than {short_repr(self.column)}, got "
+                f"{short_repr(list(given))}."
+            )
+        if not isinstance(self.mapping, Mapping) or not self.mapping:
+            raise ValueError(f"mapping must be a dict from levels of given to values of column, got {short_repr(self.mapping)}.")
+        wrong = [key for key in self.mapping if len(given) > 1 and not (isinstance(key, tuple) and len(key) == len(given))]
+        if wrong:
+            raise ValueError(f"mapping must have tuples of {len(given)} levels as keys, one for each of given, got {short_repr(wrong[0])}.")
+        object.__setattr__(self, "mapping", {plain_value(key): plain_value(value) for key, value in self.mapping.items()})
+
+    @property
+    def columns_named(self) -> tuple:
+        return (*self.given, self.column)
+
+    def to_keys(self) -> dict[str, Any]:
+        return {**super().to_keys(), "mapping": [[in_file(key), in_file(value)] for key, value in self.mapping.items()]}
+
+    def _check(self, columns: Columns, sources: Columns) -> None:
+        for name in self.given:
+            if not hasattr(columns[name], "levels"):
+                raise ValueError(f"Determines needs levels to start from, but column {name_repr(name)} is {type(columns[name]).__name__}.")
+            if name in sources and len(self.given) > 1:
+                raise ValueError(f"Determines may not start from several columns if one is computed, as {name_repr(name)} is.")
+        kind, keys = columns[self.column], [key if len(self.given) > 1 else (key,) for key in self.mapping]
+        for name, level in ((name, level) for key in keys for name, level in zip(self.given, key, strict=True)):
+            if level is not None and level not in columns[name].levels:
+                raise ValueError(f"Determines maps from {short_repr(level)}, which is no level of column {name_repr(name)}; correct it.")
+        first = self.given[0]
+        left = [level for level in columns[first].levels if (level,) not in keys] if len(self.given) == 1 else []
+        if left:
+            raise ValueError(f"Determines must map every level of column {name_repr(first)}, but has none for {short_repr(left[0])}.")
+        for value in self.mapping.values():
+            if not _can_hold(kind, value):
+                raise ValueError(
+                    f"Determines maps to {short_repr(value)}, which column {name_repr(self.column)} cannot hold by schema; correct one "
+                    "of them."
+                )
+        nulls = any(columns[name].nullable for name in self.given)
+        if nulls and not kind.nullable and target_of(self, (None,) * len(self.given))[1] is None:
+            raise ValueError(
+                f"Determines leaves column {name_repr(self.column)} missing where {list_names(self.given)} are, but it is not nullable; "
+                "map "
+                "None."
+            )
+
+
+def _can_hold(kind: Any, value: Any) -> bool:
+    """Whether a column of this kind can hold a value."""
+    if value is None:
+        return kind.nullable
+    try:
+        code = value_in(kind, value)
+        return hasattr(kind, "levels") or (kind.coded.low <= code <= kind.coded.high and (not kind.coded.integer or code == int(code)))
+    except (ValueError, TypeError):
+        return False
+
+
+@savable
+@dataclass(frozen=True)
+class Sum(ListRule):
+    """Columns of numbers that add up to another, which is not counted but computed when rows are written.
+
+    It is missing where one of them is. Rows whose sum would be beyond the bounds of the total are impossible.
+
+    Parameters
+    ----------
+    columns : list of columns
+        The parts.
+    total : column
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two parts, or the total is one of them.
+
+    See Also
+    --------
+    Derived : Any other arithmetic.
+    Inequality : A column that is at most another.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Schema, Sum
+    >>> schema = Schema({"wages": (0, 99), "rent": (0, 50), "income": (0, 149)}, rules=[Sum(["wages", "rent"], "income")])
+    >>> list(schema.coded)
+    ['wages', 'rent']
+    """
+
+    total: Any = field()
+    _word = "sum"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name("total", self.total)
+        if self.total in self.columns:
+            raise ValueError(f"total must be another column than its parts, got {short_repr(self.total)}.")
+
+    @property
+    def columns_named(self) -> tuple:
+        return (*self.columns, self.total)
+
+    def _check(self, columns: Columns, sources: Columns) -> None:
+        for name in self.columns_named:
+            if not isinstance(columns[name], Continuous):
+                raise ValueError(f"Sum must be of columns of numbers, but {name_repr(name)} is {type(columns[name]).__name__}.")
+            if name != self.total and name in sources and not isinstance(sources[name], Sum):
+                raise ValueError(f"Sum takes column {name_repr(name)}, which is computed, and not as a Sum; state it by its inputs.")
+        total, parts = columns[self.total], [columns[name] for name in self.columns]
+        if total.integer and not all(kind.integer for kind in parts):
+            raise ValueError(f"Sum of numbers that are not whole must have a total that is not, but {name_repr(self.total)} is whole.")
+        if not total.nullable and any(kind.nullable for kind in parts):
+            raise ValueError(
+                f"Sum leaves column {name_repr(self.total)} missing where a part is, but it is not nullable; set nullable=True."
+            )
+        low, high = math.fsum(kind.low for kind in parts), math.fsum(kind.high for kind in parts)
+        if high < total.low or low > total.high:
+            raise ValueError(
+                f"Sum of parts from {low:g} to {high:g} can never be within the bounds of column {name_repr(self.total)}; correct the "
+                "bounds."
+            )
+
+
+def inputs_of(source: Any, columns: Columns) -> tuple:
+    """Return the columns from which one is computed by a rule or by its kind; in an expression x0, x1, ... may be those of an array."""
     if isinstance(source, Determines):
         return source.given
-    return source.columns if isinstance(source, Sum) else tuple(resolved(each, columns) for each in source.parsed.names)
-
-
-def resolved(name: str, columns: Columns) -> Any:
-    """Return the column that a name in an expression means: its own, or x0, x1, ... of an array."""
-    if name in columns or not (name[:1] == "x" and name[1:].isdecimal()):
-        return name
-    return int(name[1:]) if int(name[1:]) in columns else name
+    if isinstance(source, Sum):
+        return source.columns
+    is_place = {name: name not in columns and name[:1] == "x" and name[1:].isdecimal() for name in source.parsed.names}
+    return tuple(int(name[1:]) if place and int(name[1:]) in columns else name for name, place in is_place.items())
 
 
 def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
@@ -39,7 +209,7 @@ def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
         free = [
             name
             for name, source in sources.items()
-            if name not in ordered and all(each in ordered or each not in sources for each in inputs_of(name, source, columns))
+            if name not in ordered and all(each in ordered or each not in sources for each in inputs_of(source, columns))
         ]
         if not free:
             break  # a circle, which the checks of the schema refuse
@@ -48,80 +218,54 @@ def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
 
 
 def written_kind(name: Any, source: Any, columns: Columns) -> Any:
-    """Return the kind by which a computed column is written."""
+    """Return the kind by which a column is written: its own, unless it is a `Derived` source."""
     if not isinstance(source, Derived):
         return columns[name]
     low, high = source.bounds or (-_HUGE, _HUGE)
-    nullable = source.parsed.is_partial or any(_may_miss(each, columns) for each in inputs_of(name, source, columns))
+    nullable = source.parsed.is_partial or any(written_kind(each, columns[each], columns).nullable for each in inputs_of(source, columns))
     return Continuous(float(low), float(high), integer=False, nullable=nullable)
-
-
-def _may_miss(name: Any, columns: Columns) -> bool:
-    kind = columns[name]
-    return written_kind(name, kind, columns).nullable if isinstance(kind, Derived) else kind.nullable
 
 
 def compute_columns(
     columns: Columns, sources: Columns, values: Mapping[Any, np.ndarray], dtypes: Mapping[Any, str]
 ) -> dict[Any, np.ndarray]:
-    """Return values of columns with those that are computed from them.
-
-    Parameters
-    ----------
-    columns : dict
-        Kinds of all columns.
-    sources : dict
-        From `sources_of`.
-    values : dict of column to ndarray
-        As `read` gives them, of all that are not computed.
-    dtypes : dict of column to str
-        What a column rounds to, from which others are computed.
-    """
+    """Return values of columns, as `read` gives them, with those that `sources` compute; inputs are rounded to their dtypes first."""
     out = dict(values)
     for name, source in sources.items():
-        inputs = inputs_of(name, source, columns)
         if isinstance(source, Determines):
-            out[name] = _determined(source, columns, out)
+            place = np.zeros(len(out[source.given[0]]), dtype=np.int64)
+            for given in source.given:
+                place = place * (len(columns[given].levels) + 1) + out[given]
+            out[name] = table_of(source, columns)[place]
             continue
-        numbers = [_number(columns[each], sources.get(each), out[each], dtypes.get(each)) for each in inputs]
+        inputs = inputs_of(source, columns)
+        numbers = [_number(columns[each], out[each], dtypes.get(each)) for each in inputs]
         if isinstance(source, Sum):
-            kind = columns[name]
-            out[name] = np.clip(np.sum(numbers, axis=0), kind.low, kind.high)
+            out[name] = np.clip(np.sum(numbers, axis=0), columns[name].low, columns[name].high)
         else:
             out[name] = source.clipped(source.parsed.value(dict(zip(source.parsed.names, numbers, strict=True))))
     return out
 
 
-def _number(kind: Any, source: Any, values: np.ndarray, dtype: str | None) -> np.ndarray:
+def _number(kind: Any, values: np.ndarray, dtype: str | None) -> np.ndarray:
     """Return a column as the numbers that stand in the table, NaN where missing."""
     if isinstance(kind, Times):
         return np.where(np.isnan(values), np.nan, in_days_or_seconds(kind, axis_of(kind, dtype).shown(values)))
-    if isinstance(kind, Derived):
-        return values
     if isinstance(kind, Continuous):
         return axis_of(kind, dtype).shown(values)
-    return np.array([*map(float, kind.levels), np.nan])[values]
-
-
-def _determined(rule: Determines, columns: Columns, values: Mapping[Any, np.ndarray]) -> np.ndarray:
-    sizes = [len(columns[name].levels) + 1 for name in rule.given]
-    place = np.zeros(len(values[rule.given[0]]), dtype=np.int64)
-    for name, size in zip(rule.given, sizes, strict=True):
-        place = place * size + values[name]
-    return table_of(rule, columns)[place]
+    return values if isinstance(kind, Derived) else np.array([*map(float, kind.levels), np.nan])[values]
 
 
 def table_of(rule: Determines, columns: Columns) -> np.ndarray:
-    """Return the value of the target for each tuple of codes, that of missing cells after those of levels."""
-    kind = columns[rule.column]
+    """Return the value of the target for each tuple of codes, with that of missing cells after those of levels."""
     cells = [[*columns[name].levels, None] for name in rule.given]
-    return np.array([value_in(kind, target_of(rule, key)[1]) for key in itertools.product(*cells)])
+    return np.array([value_in(columns[rule.column], target_of(rule, key)[1]) for key in itertools.product(*cells)])
 
 
-def target_of(rule: Determines, key: tuple) -> tuple[bool, Any]:
+def target_of(rule: Determines, levels: tuple) -> tuple[bool, Any]:
     """Return (whether the mapping has a value for levels, that value); where one is missing and nothing is said, it is missing."""
-    told: Any = key if len(rule.given) > 1 else key[0]
-    return (True, rule.mapping[told]) if told in rule.mapping else (None in key, None)
+    key = levels if len(rule.given) > 1 else levels[0]
+    return (True, rule.mapping[key]) if key in rule.mapping else (None in levels, None)
 
 
 def value_in(kind: Any, value: Any) -> Any:

@@ -1,14 +1,15 @@
-"""The public cells of a continuous column."""
+"""Public cells of continuous columns, and of differences between two of them."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._allowed_combinations import cuts_of
 from skdpsynth.domain._kinds import Continuous, Span
 from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._structural_zeros import cuts_of
 from skdpsynth.persistence import savable
 
 _CELLS = 1 << 12  # of a range of real numbers, atoms included
@@ -16,35 +17,22 @@ _CELLS_OF_WHOLE = 1 << 17  # whole numbers up to so many have a cell each
 _IN_OCTAVE = 1 << 7  # cells between a span and its double
 _OCTAVES = 24  # of real spans: below the last, 1/16,000,000 of the largest one, cells are of one width
 _CELLS_OF_ALL = 1 << 22  # of all columns of whole numbers together, where those have more than _CELLS each
+_COMMON = 0.5  # share of the joint range of two columns that lies in the range of each
+_DEPTH = 13  # halvings of the range of differences
+_MOST_PAIRS = 45  # more would have too much noise, and say little: that many bounds are alike by chance
 
 
 @savable
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells of about equal width over a `Continuous` column; the bounds, where clipped values pile up, and 0 have cells of their own.
+    """Cells of about equal width over a `Continuous` column; the bounds, where clipped values pile up, and 0 have cells of their own."""
 
-    Attributes
-    ----------
-    edges : ndarray of shape (n_cells + 1,)
-        Cell k holds the numbers from ``edges[k]`` up to, not with, ``edges[k + 1]``.
-    kind : Continuous
-    """
-
-    edges: np.ndarray
+    edges: np.ndarray  # cell k holds the numbers from edges[k] up to, not with, edges[k + 1]
     kind: Continuous
 
     @classmethod
     def of(cls, kind: Continuous, n_columns: int = 1, cuts: Sequence[float] | np.ndarray = ()) -> "Grid":
-        """Lay the grid of a `Continuous` column.
-
-        Parameters
-        ----------
-        kind : Continuous
-        n_columns : int, default=1
-            How many columns share the memory.
-        cuts : array-like, default=()
-            Further edges, within the bounds.
-        """
+        """Lay the grid of one of so many columns, which share the memory, with further edges within the bounds."""
         if isinstance(kind, Span):
             return cls(_edges_of_span(float(kind.low), float(kind.high), bool(kind.integer)), kind)
         low, high = float(kind.low), float(kind.high)
@@ -70,7 +58,7 @@ class Grid:
         return np.diff(self.edges)
 
     def within(self, low: float, high: float) -> "Grid":
-        """Return what a range of numbers, both ends included, leaves of the cells: those outside it have no width."""
+        """Return the cells within a range of numbers, both ends included: those outside it have no width."""
         beyond = max(high + 1, np.nextafter(high, np.inf)) if self.kind.integer else np.nextafter(high, np.inf)
         return Grid(np.clip(self.edges, low, beyond), self.kind)
 
@@ -127,3 +115,31 @@ def grids_of(schema: Schema) -> dict[Any, Grid]:
     kinds = {name: kind for name, kind in schema.items() if isinstance(kind, Continuous)}
     cuts = cuts_of(schema.whole, schema.rules)
     return {name: Grid.of(kind, len(kinds), cuts.get(name, ())) for name, kind in kinds.items()}
+
+
+def comparable(schema: Schema, but: frozenset[Hashable] | set[Hashable] = frozenset()) -> list[tuple[Hashable, Hashable]]:
+    """Return the pairs of columns of numbers on one scale: both whole or both real, with bounds that have half of their range in common.
+
+    None, if there are more than 45: bounds that so many columns have do not tell which of them are alike.
+    """
+    # All of a span is said by another column.
+    kinds = {name: kind for name, kind in schema.items() if isinstance(kind, Continuous) and not isinstance(kind, Span) and name not in but}
+    pairs = [(a, b) for a, b in combinations(kinds, 2) if _are_comparable(kinds[a], kinds[b])]
+    return pairs if len(pairs) <= _MOST_PAIRS else []
+
+
+def _are_comparable(first: Continuous, second: Continuous) -> bool:
+    low, high = (first.low, second.low), (first.high, second.high)
+    return first.integer == second.integer and min(high) - max(low) >= _COMMON * (max(high) - min(low))
+
+
+def edges_of_differences(first: Continuous, second: Continuous) -> np.ndarray:
+    """Return the edges of ``2**depth`` cells of differences, of equal width, half of them below 0; of real numbers 0 has one of its own."""
+    largest = max(abs(second.high - first.low), abs(second.low - first.high))
+    if first.integer:
+        depth = min(_DEPTH, int(largest).bit_length() + 1)
+        half = 1 << (depth - 1)
+        return np.arange(-half, half + 1.0) * -(-(int(largest) + 1) // half)
+    half = 1 << (_DEPTH - 1)
+    below, above = np.linspace(-largest, 0, half + 1), np.linspace(0, largest, half)
+    return np.concatenate([below[:-1], [0.0, np.nextafter(0, 1)], above[1:-1], [np.nextafter(largest, np.inf)]])

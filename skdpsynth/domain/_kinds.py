@@ -1,4 +1,4 @@
-"""Kinds of columns: numbers within bounds, and levels with or without an order, as users state them."""
+"""Kinds of columns that users state: numbers within bounds, levels with or without an order, identifiers and text."""
 
 import datetime
 import math
@@ -10,21 +10,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from skdpsynth._arrays import as_numeric_array
 from skdpsynth._repr_html import short_tuple_repr
 from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
 _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
-UNSTATED = ("open", "private")  # what may stand in place of bounds or levels
+UNSTATED = ("open", "private")  # words in place of bounds or levels: still to be written, or to be bought
 
 
 class Kind(ABC):
-    """What a schema says of a column. Mechanisms see `coded` kinds: numbers and levels alone."""
+    """Public facts about a column. Mechanisms see `coded` kinds: numbers and levels alone."""
 
     @property
     def unstated(self) -> str | None:
-        """Say whether the bounds or levels are "open" (still to be written) or "private" (to be bought); None: they are stated."""
+        """The word "open" or "private" in place of bounds or levels; None where they are stated."""
         return None
 
     @property
@@ -42,11 +43,11 @@ class Bounded(Kind):
 
     low: Any
     high: Any
+    nullable: bool
     bounds: Any
 
     @property
     def unstated(self) -> str | None:
-        """Say whether the bounds are "open" or "private"; None: they are stated."""
         return self.bounds
 
     def _check_word(self) -> bool:
@@ -60,17 +61,26 @@ class Bounded(Kind):
             )
         return True
 
+    def _in_file(self, bound: Any) -> Any:
+        return bound
+
     def bounds_in_files(self) -> Any:
         """Return the bounds as a file holds them."""
-        return self.bounds or [self.low, self.high]
+        return self.bounds or [self._in_file(self.low), self._in_file(self.high)]
+
+    def _facts(self) -> dict[str, Any]:
+        """Return all but the bounds."""
+        names = (each.name for each in fields(self) if each.name not in ("low", "high", "bounds"))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
+    def to_keys(self) -> dict[str, Any]:
+        facts = self._facts()
+        nullable = facts.pop("nullable")
+        return {"kind": type(self).__name__.lower(), "bounds": self.bounds_in_files(), **facts, "nullable": nullable}
 
     def __repr__(self) -> str:
-        first = f"low={self._told(self.low)}, high={self._told(self.high)}" if self.bounds is None else f"bounds={self.bounds!r}"
-        others = (each.name for each in fields(self) if each.name not in ("low", "high", "bounds"))  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join([first, *(f'{name}={getattr(self, name)!r}' for name in others)])})"
-
-    def _told(self, bound: Any) -> str:
-        return repr(bound)
+        ends = {"low": self._in_file(self.low), "high": self._in_file(self.high)} if self.bounds is None else {"bounds": self.bounds}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in (ends | self._facts()).items())})"
 
 
 @savable
@@ -117,17 +127,15 @@ class Continuous(Bounded):
     def __post_init__(self) -> None:
         if self.integer is not None and not is_flag(self.integer):
             raise ValueError(f"integer must be None, True or False, got {short_repr(self.integer)}.")
-        if self._check_word():
-            object.__setattr__(self, "integer", bool(self.integer))
-            object.__setattr__(self, "nullable", as_flag(self.nullable))
-            return
-        low, high = _checked_bounds(self.low, self.high)
-        integer = isinstance(low, int) and isinstance(high, int) if self.integer is None else bool(self.integer)
-        if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
-            raise ValueError(
-                f"bounds of whole numbers must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False."
-            )
-        low, high = (int(low), int(high)) if integer else (float(low), float(high))
+        low, high, integer = self.low, self.high, bool(self.integer)
+        if not self._check_word():
+            low, high = checked_bounds(low, high)
+            integer = isinstance(low, int) and isinstance(high, int) if self.integer is None else integer
+            if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
+                raise ValueError(
+                    f"bounds of whole numbers must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False."
+                )
+            low, high = (int(low), int(high)) if integer else (float(low), float(high))
         for name, value in (("low", low), ("high", high), ("integer", integer), ("nullable", as_flag(self.nullable))):
             object.__setattr__(self, name, value)
 
@@ -137,51 +145,14 @@ class Continuous(Bounded):
         middle = self.low / 2 + self.high / 2
         return float(math.floor(middle)) if self.integer else middle
 
-    def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it, beside its name."""
-        return {"kind": "continuous", "bounds": self.bounds_in_files(), "integer": self.integer, "nullable": self.nullable}
-
 
 @savable
 @dataclass(frozen=True, repr=False)
 class Span(Continuous):
-    """How far a number lies above another one, from 0 on: what mechanisms see of a column that an `Inequality` orders.
+    """How far a number lies above another one, from 0 on: mechanisms see it in place of a column that an `Inequality` orders.
 
     Where `low` is -1, that stands for a number beside which the other one is missing.
     """
-
-
-def _checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return bounds as plain numbers, finite and in order."""
-    if not (is_real(low) and is_real(high)):
-        raise ValueError(
-            f"bounds must be two numbers (low, high), got {bounds_repr(low, high)}; they are public facts, never learned from rows."
-        )
-    low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
-    ends = _as_float(low), _as_float(high)
-    if not (-math.inf < ends[0] < ends[1] < math.inf and ends[1] - ends[0] < math.inf):
-        raise ValueError(f"bounds must be finite with low < high, got {bounds_repr(low, high)}; swap or correct them.")
-    return low, high
-
-
-def bounds_repr(low: Any, high: Any) -> str:
-    """Return how a message shows bounds."""
-    return f"({short_repr(low)}, {short_repr(high)})"
-
-
-def is_name(name: Any) -> bool:
-    """Whether something can be the name of a column: a word, a number, a date, or a tuple of these."""
-    if isinstance(name, tuple):
-        return all(map(is_name, name))
-    return name is None or (isinstance(name, str | int | float | np.generic | datetime.date) and not isinstance(name, np.void))
-
-
-def _listed_levels(levels: Any) -> tuple:
-    """Return levels as values of Python's own; what cannot be gone through, or has no order, is no list of them."""
-    if not isinstance(levels, str | bytes | Set | Mapping) and hasattr(levels, "__iter__"):
-        with suppress(Exception):  # of the caller's own objects
-            return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
-    raise ValueError(f"levels must be a list, got {short_repr(levels)}; they are public facts, never learned from rows.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,7 +185,6 @@ class _Levels(Kind):
 
     @property
     def unstated(self) -> str | None:
-        """Say whether the levels are "open" or "private"; None: they are stated."""
         return self.levels if isinstance(self.levels, str) and self.levels in UNSTATED else None
 
     @property
@@ -225,7 +195,6 @@ class _Levels(Kind):
         return len(self.levels) + self.nullable
 
     def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it, beside its name."""
         levels = self.levels if self.unstated is not None else list(self.levels)
         return {"kind": type(self).__name__.lower(), "levels": levels, "nullable": self.nullable}
 
@@ -301,7 +270,6 @@ class Nominal(_Levels):
         return np.array([numbers[name] for name in names], dtype=np.int64)
 
     def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it, beside its name."""
         groups = list(self.groups) if isinstance(self.groups, tuple) else self.groups
         return {**super().to_keys(), **({} if groups is None else {"groups": groups})}
 
@@ -337,52 +305,120 @@ class Ordinal(_Levels):
     """
 
 
-def name_column_in_errors(name: Any, make: Callable[[], _Made]) -> _Made:
-    """Call `make_ledger_file`; say which column an error is about."""
-    try:
-        return make()
-    except ValueError as error:
-        raise ValueError(f"schema of column {name_repr(name)}: {error}") from None
+class Unseen(Kind):
+    """A kind of column that no mechanism sees."""
+
+    @property
+    def coded(self) -> None:
+        """None: mechanisms do not see it."""
+        return None
 
 
-def as_nullable(kind: Any) -> Any:
-    """Return a kind whose cells may be missing, if it has a place for that."""
-    return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
+@savable
+@dataclass(frozen=True)
+class Identifier(Unseen):
+    """A column that says who a row is about: a number of a patient, a name, an address. It is never read.
+
+    Samples are without it, or have labels that are made anew. Metrics leave it out, and a table may lack it. It does not tell apart the
+    rows of one person: the promise is for a row.
+
+    Parameters
+    ----------
+    labels : bool or str, default=False
+        False: samples have no such column. True: they have 1, 2, 3 and so on in it, one for each row. A word goes before the number:
+        "patient-" gives "patient-1"; that needs a column of text or objects. Labels are unique within one sample, also one in batches.
+
+    Raises
+    ------
+    ValueError
+        If `labels` is neither True, False nor a word.
+
+    See Also
+    --------
+    Text : A column that is left out.
+    Schema : All columns of a table.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Identifier, Schema
+    >>> schema = Schema({"patient": Identifier(labels="P"), "age": (0, 99)})
+    >>> list(schema.coded)
+    ['age']
+    """
+
+    labels: Any = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.labels, bool | str) or self.labels == "":
+            raise ValueError(f"labels must be True, False or a word to go before the number, got {short_repr(self.labels)}.")
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether samples have the column."""
+        return self.labels is not False
+
+    def made(self, numbers: np.ndarray) -> np.ndarray:
+        """Return labels for the rows of a sample, by their numbers."""
+        numbers = as_numeric_array(numbers, "numbers", whole=True)
+        if self.labels is True:
+            return numbers
+        cells = np.empty(len(numbers), dtype=object)
+        cells[:] = [f"{self.labels}{number}" for number in numbers.tolist()]
+        return cells
+
+    def to_keys(self) -> dict[str, Any]:
+        return {"kind": "identifier", "labels": self.labels}
 
 
-def first_duplicate(values: Sequence[Any]) -> Any:
-    """Return the first value that occurs a second time, which must be there."""
-    seen = set()
-    for value in values:
-        if value in seen:
-            break
-        seen.add(value)
-    return value
+@savable
+@dataclass(frozen=True)
+class Text(Unseen):
+    """A column of free text, or of something else that is not synthesized: a note that it is there.
+
+    Every fit refuses it, because text about people cannot be learned from counts: drop the column, or say `Identifier` to leave it out
+    of samples. Metrics leave it out.
+
+    See Also
+    --------
+    Identifier : A column that says who a row is about.
+    Nominal : A column of categories.
+    Schema : All columns of a table.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Text
+    >>> Text()
+    Text()
+    """
+
+    def to_keys(self) -> dict[str, Any]:
+        return {"kind": "text"}
 
 
-def name_repr(name: Any) -> str:
-    """Return how a message shows the name of a column, which is public."""
-    return f"({', '.join(map(name_repr, name))})" if isinstance(name, tuple) else short_repr(name)
+def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
+    """Return bounds as plain numbers, finite and in order."""
+    if not (is_real(low) and is_real(high)):
+        raise ValueError(
+            f"bounds must be two numbers (low, high), got {bounds_repr(low, high)}; they are public facts, never learned from rows."
+        )
+    low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
+    with suppress(OverflowError):  # whole numbers beyond floats
+        if -math.inf < float(low) < float(high) < math.inf and float(high) - float(low) < math.inf:
+            return low, high
+    raise ValueError(f"bounds must be finite with low < high, got {bounds_repr(low, high)}; swap or correct them.")
 
 
-def list_names(names: Sequence[Any], most: int = 5) -> str:
-    """Return how a message shows names of columns."""
-    return ", ".join(map(name_repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _listed_levels(levels: Any) -> tuple:
+    """Return levels as values of Python's own; what cannot be gone through, or has no order, is no list of them."""
+    if not isinstance(levels, str | bytes | Set | Mapping) and hasattr(levels, "__iter__"):
+        with suppress(Exception):  # of the caller's own objects
+            return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
+    raise ValueError(f"levels must be a list, got {short_repr(levels)}; they are public facts, never learned from rows.")
 
 
 def _is_level(level: Any) -> bool:
-    return (
-        isinstance(level, str)
-        or (isinstance(level, int) and -(2**63) <= level < 2**64)
-        or (isinstance(level, float) and math.isfinite(level))
-    )
-
-
-def _as_float(number: Any) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
+    is_whole = isinstance(level, int) and -(2**63) <= level < 2**64
+    return isinstance(level, str) or is_whole or (isinstance(level, float) and math.isfinite(level))
 
 
 def is_flag(value: Any) -> bool:
@@ -395,3 +431,44 @@ def as_flag(value: Any) -> bool:
     if not is_flag(value):
         raise ValueError(f"nullable must be True or False, got {short_repr(value)}.")
     return bool(value)
+
+
+def as_nullable(kind: Any) -> Any:
+    """Return a kind whose cells may be missing, if it has a place for that."""
+    return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
+
+
+def name_column_in_errors(name: Any, make: Callable[[], _Made]) -> _Made:
+    """Return what `make` makes, or say which column its error is about."""
+    try:
+        return make()
+    except ValueError as error:
+        raise ValueError(f"schema of column {name_repr(name)}: {error}") from None
+
+
+def first_duplicate(values: Sequence[Any]) -> Any:
+    """Return the first value that occurs a second time, which must be there."""
+    seen: set = set()
+    return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
+
+
+def is_name(name: Any) -> bool:
+    """Whether something can be the name of a column: a word, a number, a date, or a tuple of these."""
+    if isinstance(name, tuple):
+        return all(map(is_name, name))
+    return name is None or (isinstance(name, str | int | float | np.generic | datetime.date) and not isinstance(name, np.void))
+
+
+def name_repr(name: Any) -> str:
+    """Return how a message shows the name of a column, which is public."""
+    return f"({', '.join(map(name_repr, name))})" if isinstance(name, tuple) else short_repr(name)
+
+
+def list_names(names: Sequence[Any], most: int = 5) -> str:
+    """Return how a message shows names of columns."""
+    return ", ".join(map(name_repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def bounds_repr(low: Any, high: Any) -> str:
+    """Return how a message shows bounds."""
+    return f"({short_repr(low)}, {short_repr(high)})"

@@ -15,45 +15,25 @@ from skdpsynth.persistence import savable
 @savable
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """What a row becomes before it is multiplied: whole numbers ``w = 2 q - (2**bits - 1) - center``, q its grid coordinates.
+    """The map of rows to whole numbers ``w = 2 q - (2**bits - 1) - center``, q their grid coordinates.
 
     Half a grid step is the unit, and without a center the midpoint of the box is the origin. A row outside the ball is shrunk towards
     its center. Rows must be finite, as those of a fit are. Every row is mapped by itself, in whole numbers, so neighboring tables go
     to neighboring tables, and no row is longer than the radius, exactly.
-
-    Attributes
-    ----------
-    box : Box
-        The grid.
-    least, most : ndarray of shape (n_features,)
-        Grid coordinates that bounds allow; the box may be wider.
-    center : ndarray of shape (n_features,), int64
-    squared_radius : int or None
-        None: no row is shrunk.
-    takes_coordinates : bool
-        Whether rows come as grid coordinates, from `track_steps`, and not in the units of the data.
     """
 
-    box: Box
-    least: np.ndarray
+    box: Box  # the grid
+    least: np.ndarray  # grid coordinates that bounds allow, of each feature; the box may be wider
     most: np.ndarray
-    center: np.ndarray
-    squared_radius: Any = None
-    takes_coordinates: bool = False
+    center: np.ndarray  # int64
+    squared_radius: Any = None  # int; None: no row is shrunk
+    takes_coordinates: bool = False  # whether rows come as grid coordinates and not in the units of the data
 
     @classmethod
     def of(cls, box: Box, bits: int, equal_units: bool) -> "Ball":
-        """Return all of a box, about its midpoint.
+        """Return all of a box, about its midpoint, on a grid of ``2**bits`` steps along every side.
 
-        Parameters
-        ----------
-        box : Box
-            Public bounds.
-        bits : int
-            The grid has ``2**bits`` steps along the widest side.
-        equal_units : bool
-            Whether a step has one length on all axes, so that lengths of rows are those of the data. Otherwise every axis has
-            ``2**bits`` steps.
+        With `equal_units` they are along the widest side, and a step has one length on all axes, so lengths of rows are those of the data.
         """
         grid = box.with_bits(bits)
         if equal_units:
@@ -75,7 +55,7 @@ class Ball:
 
     @property
     def origin(self) -> np.ndarray:
-        """What is taken from twice the grid coordinates, shape (n_features,), int64."""
+        """The origin in twice the grid coordinates, shape (n_features,), int64."""
         return (1 << self.box.bits) - 1 + self.center
 
     @property
@@ -98,7 +78,7 @@ class Ball:
         return self.reach < self._corner
 
     def clipped(self, point: np.ndarray) -> np.ndarray:
-        """Return a point, in the units of the data, clipped to the bounds, up to a grid step."""
+        """Clip a point, in the units of the data, to the bounds, up to a grid step."""
         return np.clip(point, self.box.low + self.least * self.box.step, self.box.low + (self.most + 1) * self.box.step)
 
     def about(self, center: np.ndarray) -> "Ball":
@@ -112,13 +92,8 @@ class Ball:
         return replace(self, squared_radius=max(1, int(squared_radius)))
 
     def of_coordinates(self) -> "Ball":
-        """Return the same for rows that come as grid coordinates, as `track_steps` gives them."""
+        """Return the same for rows that come as grid coordinates, as `steps` gives them."""
         return replace(self, takes_coordinates=True)
-
-    @property
-    def _is_narrow(self) -> bool:
-        """Whether the grid is wider than the bounds."""
-        return bool(self.least.any() or (self.most < (1 << self.box.bits) - 1).any())
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, whole)`` over `X`: a slice, and those rows as whole numbers in reused scratch."""
@@ -134,10 +109,16 @@ class Ball:
 
     def steps(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, q)`` over `X`: a slice, and the grid coordinates of those rows within the bounds in reused scratch."""
-        for rows, q in self._held_coordinates(X) if self.takes_coordinates else self.box.chunks(X, finite=True):
-            if not self.takes_coordinates and self._is_narrow:
-                np.clip(q, self.least, self.most, out=q)
-            yield rows, q
+        if self.takes_coordinates:
+            scratch = self.box.scratch(len(X))
+            for rows, part in dense_chunks(X, self.box.chunk_rows):
+                q = scratch[: len(part)]
+                np.copyto(q, part)
+                yield rows, q
+            return
+        is_narrow = self.least.any() or (self.most < (1 << self.box.bits) - 1).any()
+        for rows, q in self.box.chunks(X, finite=True):
+            yield rows, np.clip(q, self.least, self.most, out=q) if is_narrow else q
 
     def squared_lengths(self, q: np.ndarray) -> np.ndarray:
         """Return the squared lengths, before they are shrunk, of rows given by grid coordinates.
@@ -152,7 +133,7 @@ class Ball:
         return lengths
 
     def nearer(self, whole: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Return what becomes of rows w beyond the radius r: they are multiplied by ``floor(r) / ceil(|w|)``, and rounded towards 0.
+        """Shrink rows w beyond the radius r: multiply by ``floor(r) / ceil(|w|)``, and round towards 0.
 
         No square exceeds r**2. |w|**2 < 2**50 is exact in floats, and so is the ceiling of its root: next to a whole number m it differs
         from m by 1 / (2 m) at least, more than rounding moves it. So is the floor of a quotient of whole numbers below 2**50 by one below
@@ -161,13 +142,6 @@ class Ball:
         scaled = whole * math.isqrt(self.reach)
         scaled /= np.ceil(np.sqrt(lengths))[:, None]
         return np.trunc(scaled, out=scaled)
-
-    def _held_coordinates(self, Q: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        scratch = self.box.scratch(len(Q))
-        for rows, part in dense_chunks(Q, self.box.chunk_rows):
-            q = scratch[: len(part)]
-            np.copyto(q, part)
-            yield rows, q
 
 
 def _squared(rows: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Schemas: what is public about the columns of a mixed table, stated by the user and never inferred from rows."""
+"""Schemas: public facts about the columns of a mixed table, stated by the user and never inferred from rows."""
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,12 @@ from skdpsynth._repr_html import html_table
 from skdpsynth._state_validation import is_of_type, require
 from skdpsynth._validation import check_bool, list_or_none, short_repr
 from skdpsynth.domain._constraint_checks import check_rules
-from skdpsynth.domain._constraints import Rule, check_rule_list, rules_of_keys
+from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._functional_dependencies import sources_of
-from skdpsynth.domain._identifiers import Identifier
-from skdpsynth.domain._kinds import is_flag, is_name, list_names
-from skdpsynth.domain._schema_files import columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
-from skdpsynth.domain._schema_importers import schema_of_dtypes, schema_of_sdv
+from skdpsynth.domain._kinds import Identifier, is_flag, is_name, list_names
+from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
+from skdpsynth.domain._schema_importers import kind_of, schema_of_dtypes, schema_of_sdv
 from skdpsynth.domain._schema_skeleton import skeleton_of
-from skdpsynth.domain._shorthand import kind_of
 from skdpsynth.persistence import savable
 
 _MOST_SHOWN = 50  # columns
@@ -33,14 +31,14 @@ class Schema(Mapping):
     Parameters
     ----------
     columns : dict
-        Of each column (its name; its number for an array) a kind: `Continuous`, `Ordinal`, `Nominal`, `Date`, `DateTime`, `Identifier`,
-        `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or dates or times, also as text in ISO
-        format) or
-        ``[level, ...]`` (a list: nominal). A column name that has several parts, as in a MultiIndex of pandas, is a tuple.
+        From each column (its name; its number for an array) to its kind: `Continuous`, `Ordinal`, `Nominal`, `Date`, `DateTime`,
+        `Identifier`, `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or dates or times, also as
+        text in ISO format) or ``[level, ...]`` (a list: nominal). A column name that has several parts, as in a MultiIndex of pandas, is a
+        tuple.
     rules : list of rules, default=()
-        What is publicly known to hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether`
-        and `Unique`. All rows of a sample of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that
-        break one are counted as they are. Rules are facts as bounds are: never take them from the rows.
+        Public facts that hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether` and
+        `Unique`. All rows of a sample of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that break
+        one are counted as they are. Rules are facts as bounds are: never take them from the rows.
     read : dict, default=None
         How CSV files are read. ``{"multiline": True}``: cells in quotes may hold line breaks, so that a record ends where its quotes are
         closed. The promise then assumes that every record closes its quotes: one that does not takes others with it. None: one record is
@@ -82,7 +80,7 @@ class Schema(Mapping):
                 "inferred from rows (Schema.from_json and from_yaml read a file, Schema.from_sdv metadata of SDV)."
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
-        self._rules = check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules)
+        self._rules = _check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules)
         check_rules(self._columns, self._rules)
         self._sources = sources_of(self._columns, self._rules)
         if read := _check_read_options(columns.read if isinstance(columns, Schema) and read is None else read):
@@ -103,12 +101,7 @@ class Schema(Mapping):
         """
         if isinstance(schema, cls):
             return schema
-        return cls._of_file(columns_of_file(schema)) if isinstance(schema, str | os.PathLike) else cls(schema)
-
-    @classmethod
-    def _of_file(cls, told: tuple[dict[Any, Any], Any, Any]) -> "Schema":
-        columns, rules, read = told
-        return cls(columns, rules_of_keys(rules), read)
+        return cls(*columns_of_file(schema)) if isinstance(schema, str | os.PathLike) else cls(schema)
 
     def __getitem__(self, name: Any) -> Any:
         return self._columns[name]
@@ -151,45 +144,33 @@ class Schema(Mapping):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """What holds between the columns of each row.
-
-        Returns
-        -------
-        rules : tuple
-        """
+        """The rules that hold between the columns of each row."""
         return self._rules
 
     @property
     def read(self) -> Mapping[str, bool]:
-        """Settings of the reader of CSV files; empty where one record is one line.
-
-        Returns
-        -------
-        read : dict
-        """
+        """Settings of the reader of CSV files; empty where one record is one line."""
         return self._read_as
 
     @property
     def sources(self) -> Mapping[Any, Any]:
-        """By column that is computed, the rule or kind by which it is, inputs first."""
+        """The rule or kind by which each computed column is computed, inputs first."""
         return self._sources
 
     @property
     def whole(self) -> "Schema":
-        """The schema of which this has the columns that mechanisms see; itself, if it has all."""
+        """The schema whose columns this has as mechanisms see them; itself, if it has all."""
         return self._whole or self
 
     def is_coded(self, name: Any) -> bool:
-        """Whether mechanisms see a column: identifiers, text and computed columns they do not."""
+        """Whether mechanisms see a column: not identifiers, text and computed columns."""
         if not is_name(name) or name not in self._columns:
             raise ValueError(f"name must be that of a column of the schema, got {short_repr(name)}; list(schema) has them.")
         return self._columns[name].coded is not None and name not in self._sources
 
     def with_kinds(self, columns: Mapping[Any, Any]) -> "Schema":
-        """Return the same with other kinds, bought facts for private ones, for the same columns."""
-        if self._whole is None:
-            return Schema(columns, self._rules, self._read_as)
-        return self._coded_as(dict(columns))
+        """Return the same with other kinds for the same columns, bought facts for private ones."""
+        return Schema(columns, self._rules, self._read_as) if self._whole is None else self._coded_as(dict(columns))
 
     def _coded_as(self, columns: dict[Any, Any], rules: tuple[Rule, ...] | None = None) -> "Schema":
         coded = Schema(columns)
@@ -197,18 +178,14 @@ class Schema(Mapping):
         return coded
 
     def _repr_html_(self) -> str:
-        rows = [(name, kind) for name, kind in self._columns.items()]
-        more = f"The first {_MOST_SHOWN} of {len(self)} columns." if len(self) > _MOST_SHOWN else ""
-        return html_table(f"Schema of {len(self)} columns", rows[:_MOST_SHOWN], "schemas.html", heads=("column", "public facts"), more=more)
+        rows, more = list(self.items())[:_MOST_SHOWN], f"The first {_MOST_SHOWN} of {len(self)} columns." if len(self) > _MOST_SHOWN else ""
+        return html_table(f"Schema of {len(self)} columns", rows, "schemas.html", heads=("column", "public facts"), more=more)
 
     @property
     def coded(self) -> "Schema":
-        """The columns that mechanisms see, as numbers and levels: dates from their lower bound on, nothing that is left out or computed.
+        """The columns that mechanisms see, as `Continuous`, `Ordinal` and `Nominal`; this schema, if it has nothing else.
 
-        Returns
-        -------
-        schema : Schema
-            Of `Continuous`, `Ordinal` and `Nominal` alone; this one, if it has nothing else.
+        Dates count from their lower bound on; columns that are left out or computed are not in it.
         """
         columns = {name: kind.coded for name, kind in self._columns.items() if self.is_coded(name)}
         if all(columns.get(name) is kind for name, kind in self._columns.items()):
@@ -220,26 +197,12 @@ class Schema(Mapping):
         return self._coded_as(columns) if self._rules else Schema(columns)
 
     def ordered(self, names: Iterable[Any]) -> "Schema":
-        """Return the schema in the order of `names`, the columns of a table, which must be those of the schema.
-
-        Columns that are an `Identifier` may be lacking.
-
-        Parameters
-        ----------
-        names : list
-
-        Returns
-        -------
-        schema : Schema
-        """
-        if isinstance(names, tuple | list) and list(names) == list(self._columns):
-            return self
+        """Return the schema in the order of `names`, the columns of a table: those of the schema, but for an `Identifier`."""
         listed_names = None if _is_column(names) else list_or_none(names)
         if listed_names is None or not all(map(is_name, listed_names)):
             raise ValueError(f"names must be a list of columns, got {short_repr(names)}; list their names.")
-        names = listed_names
-        present = set(names)
-        missing = [name for name in names if name not in self._columns]
+        present = set(listed_names)
+        missing = [name for name in listed_names if name not in self._columns]
         extra = [name for name, kind in self._columns.items() if name not in present and not isinstance(kind, Identifier)]
         if missing or extra:
             raise ValueError(
@@ -252,7 +215,7 @@ class Schema(Mapping):
                 "Identifier() or left out."
             )
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
-        return Schema({name: self._columns[name] for name in names}, rules, self._read_as)
+        return Schema({name: self._columns[name] for name in listed_names}, rules, self._read_as)
 
     def to_json(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as JSON text, or write it to a file.
@@ -284,18 +247,18 @@ class Schema(Mapping):
             A file, its text, or what it parses to: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "date",
             "datetime", "identifier", "text" or "derived", "bounds": [low, high], "integer": ..., "levels": [...], "resolution": ...,
             "labels": ..., "expression": ..., "nullable": ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline": true}}``,
-            rules as `to_json` writes them. In place of bounds or levels may stand "open" or "private". Other keys are left aside.
+            rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
 
         Returns
         -------
         schema : Schema
         """
-        return cls._of_file(columns_of_json(source))
+        return cls(*columns_of_json(source))
 
     def to_yaml(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as YAML text, made to be edited, or write it to a file.
 
-        It holds what `to_json` does; beside what is still open stands a comment with TODO. Needs PyYAML
+        It holds the same facts as `to_json`, and a comment with TODO beside each that is still open. Needs PyYAML
         (``pip install 'skdpsynth[yaml]'``).
 
         Parameters
@@ -331,7 +294,7 @@ class Schema(Mapping):
         -------
         schema : Schema
         """
-        return cls._of_file(columns_of_yaml(source))
+        return cls(*columns_of_yaml(source))
 
     @classmethod
     def skeleton(cls, source: Any) -> "Schema":
@@ -343,15 +306,15 @@ class Schema(Mapping):
         Parameters
         ----------
         source : path, data frame, schema of Arrow, dict of column to dtype, or any table that a fit takes
-            Of a data frame (in memory or lazy), a schema and a Parquet file, names and dtypes are read, and no cell. **Of a CSV file, the
+            A data frame (in memory or lazy), a schema and a Parquet file give names and dtypes, and no cell is read. **From a CSV file, the
             header and the first 1000 rows** are read, to tell numbers, dates and words apart: an unprotected look, of which nothing but
             the kind of each column is kept. Check the kinds before you show them to others.
 
         Returns
         -------
         schema : Schema
-            Numbers are `Continuous`, times `Date` or `DateTime`, truth values ``Nominal([False, True])``, words `Nominal`; what has no kind
-            is `Text`. No column is nullable: a dtype does not tell, so say it where cells may be missing.
+            Numbers are `Continuous`, times `Date` or `DateTime`, truth values ``Nominal([False, True])``, words `Nominal`, and all else is
+            `Text`. No column is nullable: a dtype does not tell, so say it where cells may be missing.
 
         Examples
         --------
@@ -363,22 +326,21 @@ class Schema(Mapping):
         return cls(skeleton_of(source))
 
     def check(self, frame: Any) -> Any:
-        """Compare a table with the schema, for whoever holds the table: the result tells of its rows, and is **not private**.
+        """Compare a table that you hold with the schema: the result tells about its rows, and is **not private**.
 
-        A fit says nothing about cells, because that would tell of them: numbers outside the bounds are clipped, a level "yes" where the
-        schema says "Yes" counts as missing, all in silence. Call this before the fit, where you may see the rows, and keep what it says as
-        secret as them. If you change bounds after what you saw, they are no longer public facts: change what is misspelt, not what is
-        tight.
+        A fit says nothing about cells, because that would reveal them: numbers outside the bounds are clipped, a level "yes" where the
+        schema says "Yes" counts as missing, all in silence. Call this before the fit, where you may see the rows, and keep the result as
+        secret as them. Bounds that you change after looking are no longer public facts: correct misspelt facts, not tight ones.
 
         Parameters
         ----------
         frame : array-like, data frame, or any table that a fit takes, such as the path of a file
-            Of a table that is not in memory, chunk by chunk: levels that are told are those of the first chunk that has some.
+            A table that is not in memory is read chunk by chunk; unknown levels are shown from the first chunk that has some.
 
         Returns
         -------
         findings : Findings
-            Printed, a list of what stands out; ``findings.to_frame()`` gives a data frame of pandas.
+            Printed, a list of the problems; ``findings.to_frame()`` gives a data frame of pandas.
         """
         from skdpsynth.tables import findings_of
 
@@ -395,7 +357,7 @@ class Schema(Mapping):
             (ordered: ordinal), a boolean one ``[False, True]``.
         public : bool, default=False
             Must be True: your word that the levels are public. ``astype("category")`` takes them from the rows, and a dtype does not
-            tell.
+            show it.
         bounds : dict, default=None
             For every other column ``(low, high)`` (whole numbers, if both are ints and the dtype is no float) or a kind.
         nullable : list, default=()
@@ -409,7 +371,7 @@ class Schema(Mapping):
 
     @classmethod
     def from_sdv(cls, metadata: Any, domains: Any = None, nullable: Iterable[Any] = ()) -> "Schema":
-        """Read the kinds of columns from metadata of SDV, which know no bounds and no levels.
+        """Read the kinds of columns from metadata of SDV, which have no bounds and no levels.
 
         Columns of sdtype "id" become an `Identifier`; of primary and alternate keys, one with labels made anew.
 
@@ -418,7 +380,7 @@ class Schema(Mapping):
         metadata : SDV metadata of one table, or the dict of it
         domains : dict or "open", default=None
             For every numerical column ``(low, high)``, for every datetime one two dates, for every categorical one ``[level, ...]``; or
-            a kind. "open": what is not known stays open, to be written in the file of the schema.
+            a kind. "open": facts that are not known stay open, to be written in the file of the schema.
         nullable : list, default=()
             Columns in which cells may be missing.
 
@@ -429,6 +391,14 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
+def _check_rule_list(rules: Any) -> tuple[Rule, ...]:
+    rules = [rules] if isinstance(rules, Rule) else rules
+    if not isinstance(rules, Sequence) or isinstance(rules, str) or not all(isinstance(rule, Rule) for rule in rules):
+        wrong = next((rule for rule in rules if not isinstance(rule, Rule)), rules) if isinstance(rules, list | tuple) else rules
+        raise ValueError(f"rules must be a list of {', '.join(each.__name__ for each in RULES)}, got {short_repr(wrong)}.")
+    return tuple(rules)
+
+
 def _write_text(text: str, path: Any, overwrite: bool) -> str | None:
     if path is None:
         return text
@@ -436,22 +406,21 @@ def _write_text(text: str, path: Any, overwrite: bool) -> str | None:
     file, written = output_path(path), (text if text.endswith("\n") else text + "\n").encode()
     if not overwrite and file.exists() and file.read_bytes() != written:
         raise FileExistsError(
-            f"path must be a new file, but {short_repr(str(path))} holds something else, maybe facts that were filled in; give another path, or "
-            "overwrite=True."
+            f"path must be a new file, but {short_repr(str(path))} holds something else, maybe facts that were filled in; give another "
+            "path, or overwrite=True."
         )
     file.write_bytes(written)
     return None
 
 
 def _is_column(names: Any) -> bool:
-    """Whether this is cells of a table, a series or an array of numbers with fractions, and no list of names."""
-    is_array_of_names = isinstance(names, np.ndarray) and names.dtype.kind in "UOiu"
-    is_index = hasattr(names, "get_indexer")  # of pandas
-    return hasattr(names, "dtype") and not is_index and not is_array_of_names
+    """Whether this is cells of a table, a series or an array of numbers with fractions, and no array or index of names."""
+    may_be_names = hasattr(names, "get_indexer") or (isinstance(names, np.ndarray) and names.dtype.kind in "UOiu")
+    return hasattr(names, "dtype") and not may_be_names
 
 
 def _check_read_options(read: Any) -> dict[str, bool]:
-    """Return how files are read as a dict of what differs from the usual, or refuse it."""
+    """Return the settings that differ from the default, or refuse them."""
     if read is None:
         return {}
     if not isinstance(read, Mapping) or not set(read) <= {"multiline"} or not all(is_flag(value) for value in read.values()):

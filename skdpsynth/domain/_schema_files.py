@@ -5,43 +5,54 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain._constraints import Rule
+from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique, check_name
 from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._identifiers import Identifier, Text
-from skdpsynth.domain._kinds import UNSTATED, Continuous, Nominal, Ordinal, first_duplicate, name_column_in_errors, name_repr
+from skdpsynth.domain._functional_dependencies import Determines, Sum
+from skdpsynth.domain._kinds import (
+    UNSTATED,
+    Continuous,
+    Identifier,
+    Nominal,
+    Ordinal,
+    Text,
+    first_duplicate,
+    name_column_in_errors,
+    name_repr,
+)
 
 _Columns = Mapping[Any, Any]
-_Told = tuple[dict[Any, Any], Any, Any]
+_Read = tuple[dict[Any, Any], tuple[Rule, ...], Any]  # columns, rules, and how files are read
 _INT = "tag:yaml.org,2002:int"
+RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
-def json_of(columns: _Columns, rules: Sequence[Rule] = (), read: Mapping[str, bool] | None = None) -> str:
+def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, bool]) -> str:
     """Return kinds by column, rules, and how files are read, as JSON."""
-    told: dict[str, Any] = {"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}
-    if rules:
-        told["rules"] = [rule.to_keys() for rule in rules]
-    if read:
-        told["read"] = dict(read)
-    return json.dumps(told, indent=1, ensure_ascii=False)
+    facts: dict[str, Any] = {"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}
+    facts |= {"rules": [rule.to_keys() for rule in rules]} if rules else {}
+    facts |= {"read": dict(read)} if read else {}
+    return json.dumps(facts, indent=1, ensure_ascii=False)
 
 
-def columns_of_json(source: Any) -> _Told:
-    """Read the columns of a schema, and its rules as they are told, from a file, its text, or what it parses to."""
+def columns_of_json(source: Any) -> _Read:
+    """Read a schema from a file, its text, or the parsed text."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         source = _text_of(source)
     try:
-        told = json.loads(source) if isinstance(source, str) else source
+        parsed = json.loads(source) if isinstance(source, str) else source
     except (ValueError, RecursionError) as error:
         where = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise ValueError(f"source must be JSON, but cannot be read{where}; mend it there.") from None
-    return _columns_of(told)
+    return _columns_of(parsed)
 
 
 def _text_of(path: Any) -> str:
@@ -54,15 +65,14 @@ def _text_of(path: Any) -> str:
 
 
 def _is_file(path: Any) -> bool:
-    """Whether there is a file; there is none of a name that no file can have."""
     try:
         return Path(path).is_file()
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a name that no file can have
         return False
 
 
-def columns_of_file(path: Any) -> _Told:
-    """Read the columns of a schema from a file of YAML or JSON, by its suffix."""
+def columns_of_file(path: Any) -> _Read:
+    """Read a schema from a file of YAML or JSON, by its suffix."""
     file = Path(os.fsdecode(path)).expanduser()
     read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
     if read is None:
@@ -74,20 +84,20 @@ def columns_of_file(path: Any) -> _Told:
     return read(file)
 
 
-def columns_of_yaml(source: Any) -> _Told:
-    """Read the columns of a schema from a file of YAML, or its text."""
+def columns_of_yaml(source: Any) -> _Read:
+    """Read a schema from a file of YAML, or its text."""
     yaml = _yaml()
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source must be a file of YAML or its text, got {short_repr(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
         source = _text_of(source)
     try:
-        told = yaml.load(source, _loader(yaml))
-    except (yaml.YAMLError, ValueError) as error:  # of a date that is none, ValueError
+        parsed = yaml.load(source, _loader(yaml))
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         where = "" if line is None else f", in line {line + 1} or before"
         raise ValueError(f"source must be YAML, but cannot be read{where}; mend it there.") from None
-    return _columns_of(told)
+    return _columns_of(parsed)
 
 
 def _yaml() -> Any:
@@ -110,21 +120,34 @@ def _loader(yaml: Any) -> Any:
     return Loader
 
 
-def _columns_of(told: Any) -> _Told:
-    columns = told.get("columns") if isinstance(told, Mapping) else None
+def _columns_of(parsed: Any) -> _Read:
+    columns = parsed.get("columns") if isinstance(parsed, Mapping) else None
     if not isinstance(columns, list) or not all(isinstance(column, Mapping) and "name" in column for column in columns):
         raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
-    names = [tuple(column["name"]) if isinstance(column["name"], list) else column["name"] for column in columns]
+    names = [_tuple_of(column["name"]) for column in columns]
     if strange := [name for name in names if not _is_name(name)]:
         raise ValueError(f"source must name columns by words or numbers, got {short_repr(strange[0])}.")
     if len(set(names)) < len(names):
         raise ValueError(f"source must name each column once, but {name_repr(first_duplicate(names))} occurs twice.")
     kinds = {name: name_column_in_errors(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
-    return kinds, told.get("rules") or [], told.get("read")
+    rules = parsed.get("rules") or []
+    wrong = [each for each in rules if not isinstance(each, Mapping)] if isinstance(rules, list) else [rules]
+    if wrong:
+        raise ValueError(f'rules must be a list such as [{{"rule": "inequality", "low": "a", "high": "b"}}], got {short_repr(wrong[0])}.')
+    return kinds, tuple(map(_rule_of, rules)), parsed.get("read")
 
 
 def _is_name(name: Any) -> bool:
     return all(map(_is_name, name)) if isinstance(name, tuple) else name is None or isinstance(name, str | int | float)
+
+
+def _tuple_of(value: Any) -> Any:
+    """Return a list as a tuple: a name of several parts, a range."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _list_of(value: Any) -> list:
+    return [_tuple_of(each) for each in value] if isinstance(value, list) else [value]
 
 
 def _from_keys(column: Mapping[str, Any]) -> Any:
@@ -138,42 +161,77 @@ def _from_keys(column: Mapping[str, Any]) -> Any:
     return _READERS[kind](column)
 
 
-def _bounded(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
+def _read_bounded(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
     def read(column: Mapping[str, Any]) -> Any:
         bounds, facts = column.get("bounds"), {key: column[key] for key in others if key in column}
-        nullable = column.get("nullable", False)
+        facts["nullable"] = column.get("nullable", False)
         if isinstance(bounds, str) and bounds in UNSTATED:
-            return make(bounds=bounds, nullable=nullable, **facts)
+            return make(bounds=bounds, **facts)
         if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-            what = "two numbers" if make is Continuous else "two dates or times"
+            pair = "two numbers" if make is Continuous else "two dates or times"
             raise ValueError(
-                f"bounds must be {what} [low, high], 'open' or 'private', got {short_repr(bounds)}; they are public facts, never learned from "
-                "rows."
+                f"bounds must be {pair} [low, high], 'open' or 'private', got {short_repr(bounds)}; they are public facts, never learned "
+                "from rows."
             )
-        return make(*bounds, nullable=nullable, **facts)
+        return make(*bounds, **facts)
 
     return read
 
 
-def _levels(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
+def _read_levels(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
     return lambda column: make(
         column.get("levels"), nullable=column.get("nullable", False), **{key: column[key] for key in others if key in column}
     )
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "continuous": _bounded(Continuous, "integer"),
-    "ordinal": _levels(Ordinal),
-    "nominal": _levels(Nominal, "groups"),
-    "date": _bounded(Date),
-    "datetime": _bounded(DateTime, "resolution"),
+    "continuous": _read_bounded(Continuous, "integer"),
+    "ordinal": _read_levels(Ordinal),
+    "nominal": _read_levels(Nominal, "groups"),
+    "date": _read_bounded(Date),
+    "datetime": _read_bounded(DateTime, "resolution"),
     "identifier": lambda column: Identifier(column.get("labels", False)),
     "text": lambda column: Text(),
     "derived": lambda column: Derived(column.get("expression"), column.get("bounds")),  # type: ignore[arg-type]
 }
 _KEYS = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
 
-# YAML
+
+def _rule_of(keys: Mapping[str, Any]) -> Rule:
+    made = next((rule for rule in RULES if rule._word == keys.get("rule")), None)
+    if made is None:
+        raise ValueError(f"rule must be one of {', '.join(repr(rule._word) for rule in RULES)}, got {short_repr(keys.get('rule'))}.")
+    known = {each.name for each in fields(made)}
+    given = {key: value for key, value in keys.items() if key != "rule"}
+    missing = sorted(known - {"strict"} - set(given))
+    if wrong := [f"without {short_repr(key)}" for key in missing] + [f"with {short_repr(key)}" for key in given if key not in known]:
+        raise ValueError(
+            f"a rule {keys['rule']!r} must have the keys {', '.join(sorted(known - {'strict'}))}, got one {wrong[0]}; correct it."
+        )
+    readers = {"cells": _cells_of, "mapping": _mapping_of, "given": _list_of, "columns": _list_of}
+    return made(**{each.name: readers.get(each.name, _tuple_of)(given[each.name]) for each in fields(made) if each.name in given})
+
+
+def _cells_of(keys: Any) -> dict:
+    """Return the cells of an impossible row; the values of each may be a list, or one of these."""
+    if not keys or not isinstance(keys, list) or not all(isinstance(cell, Mapping) and set(cell) == {"column", "is"} for cell in keys):
+        raise ValueError(f'cells must be a list such as [{{"column": "sex", "is": ["m"]}}, ...], got {short_repr(keys)}.')
+    cells = {}
+    for cell in keys:
+        check_name("cells", name := _tuple_of(cell["column"]))
+        cells[name] = _list_of(cell["is"])
+    return cells
+
+
+def _mapping_of(keys: Any) -> dict:
+    """Return a mapping of levels that a file holds as pairs in a list, or as a dict."""
+    pairs = list(keys.items()) if isinstance(keys, Mapping) else keys
+    if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+        raise ValueError(f"mapping must be a dict, or a list of pairs [level, value], got {short_repr(keys)}.")
+    with suppress(TypeError):  # of levels that are dicts, or lists within lists
+        return {_tuple_of(key): value for key, value in pairs}
+    raise ValueError("mapping must have levels, or lists of them, as the first of each pair, got other things; correct it.")
+
 
 _HEAD = """\
 # What is public about the columns of a table; nothing here may be taken from its rows.
@@ -194,7 +252,7 @@ _EXAMPLES = {
 _WIDEST = 100  # characters of a list in one line
 
 
-def yaml_of(columns: _Columns, rules: Sequence[Rule] = (), read: Mapping[str, bool] | None = None) -> str:
+def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, bool]) -> str:
     """Return kinds by column, rules, and how files are read, as YAML that people edit."""
     yaml = _yaml()
     lines = ["columns:"]
@@ -203,8 +261,8 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule] = (), read: Mapping[str, bo
     if rules:
         lines.append("rules:")
     for rule in rules:
-        told = [f"{key}: {_scalar(yaml, value)}" for key, value in rule.to_keys().items()]
-        lines += [f"- {told[0]}", *(f"  {each}" for each in told[1:])]
+        keys = [f"{key}: {_scalar(yaml, value)}" for key, value in rule.to_keys().items()]
+        lines += [f"- {keys[0]}", *(f"  {each}" for each in keys[1:])]
     if read:
         lines += ["read:", *(f"  {key}: {_scalar(yaml, value)}" for key, value in read.items())]
     head = _HEAD + (_OPEN if any(kind.unstated == "open" for kind in columns.values()) else "")
@@ -217,19 +275,17 @@ def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
     for key, value in keys.items():
         if key == "levels" and isinstance(value, list) and len(_scalar(yaml, value)) > _WIDEST:
             lines += ["  levels:", *(f"  - {_scalar(yaml, level)}" for level in value)]
-            continue
-        if key == "bounds" and keys["kind"] in ("date", "datetime") and isinstance(value, list):
+        elif key == "bounds" and keys["kind"] in ("date", "datetime") and isinstance(value, list):
             lines.append(f"  bounds: [{', '.join(value)}]")  # in ISO format, which YAML reads as times
-            continue
-        note = ""
-        if value == "open" and key in ("bounds", "levels"):
-            note = f"  # TODO: {_EXAMPLES.get(keys['kind'], 'all that can occur, [a, b, ...]; or another kind')}"
-        lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
+        else:
+            is_open = value == "open" and key in ("bounds", "levels")
+            note = f"  # TODO: {_EXAMPLES.get(keys['kind'], 'all that can occur, [a, b, ...]; or another kind')}" if is_open else ""
+            lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
     return lines
 
 
 def _scalar(yaml: Any, value: Any) -> str:
-    """Return a value in one line; what YAML would read as something else, in quotes."""
+    """Return a value in one line, with quotes where YAML would read something else."""
     if isinstance(value, list):
         return f"[{', '.join(_scalar(yaml, item) for item in value)}]"
     if isinstance(value, dict):

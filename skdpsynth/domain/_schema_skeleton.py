@@ -17,8 +17,7 @@ import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._dates import Date, DateTime
-from skdpsynth.domain._identifiers import Text
-from skdpsynth.domain._kinds import Continuous, Nominal
+from skdpsynth.domain._kinds import Continuous, Nominal, Text
 from skdpsynth.frames import (
     column_names,
     family_of,

@@ -1,6 +1,6 @@
-"""Start and span: where an `Inequality` orders two columns, the second is modeled as how far it lies above the first.
+"""Spans: where an `Inequality` orders two columns, the second is modeled by how far it lies above the first.
 
-Totals are met in the same place: parts are modeled freely, and rows whose parts pass the bounds of their total are moved within them.
+Totals are kept in the same place: parts are modeled freely, and rows whose parts pass the bounds of their total are moved within them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain._allowed_cells import AllowedCells
-from skdpsynth.domain._allowed_combinations import axes_of, binds, leaves_of, ties_of
 from skdpsynth.domain._axes import Axis, NumberAxis, TimeAxis
-from skdpsynth.domain._constraints import Impossible, Inequality, Rule, Sum, Unique
+from skdpsynth.domain._constraints import Impossible, Inequality, Rule, Unique
+from skdpsynth.domain._functional_dependencies import Sum
 from skdpsynth.domain._kinds import Span
 from skdpsynth.domain._order_constraints import Orders
 from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._structural_zeros import axes_of, binds, leaves_of, ties_of
 from skdpsynth.frames import Chunk
 from skdpsynth.persistence import savable
 
@@ -25,31 +26,16 @@ Columns = Mapping[Any, np.ndarray]
 @savable
 @dataclass(frozen=True)
 class SpanEdge:
-    """An `Inequality` whose larger column is a span.
-
-    Attributes
-    ----------
-    low, high : column
-    apart : float
-        The difference of `read` between equal values: a date counts from its own lower bound.
-    ends : (low, high)
-        Bounds of the smaller column.
-    most : float
-        The largest span.
-    may_miss, is_nullable : bool
-        Whether cells of the smaller and of the larger column may be missing.
-    may_pass : bool
-        Whether the smaller column may be beyond all that the larger one can be.
-    """
+    """An `Inequality` whose larger column is a span."""
 
     low: Any
     high: Any
-    apart: float
-    ends: tuple[float, float]
-    most: float
-    may_miss: bool
-    is_nullable: bool
-    may_pass: bool
+    apart: float  # the difference of `read` between equal values: a date counts from its own lower bound
+    ends: tuple[float, float]  # bounds of the smaller column
+    most: float  # the largest span
+    may_miss: bool  # whether cells of the smaller column may be missing
+    is_nullable: bool  # and of the larger one
+    may_pass: bool  # whether the smaller column may be beyond all that the larger one can be
 
 
 @savable
@@ -58,27 +44,14 @@ class Spans:
     """Rows with spans in the place of the columns that are at least as large as another one; a map of one row each, and its inverse.
 
     A row that breaks the rule counts as one with the least span. Where the smaller column is missing and a larger one is not, the smaller
-    one stands where that is, and the span is -1: so where a row lies in time is known, and how long it took is not made up.
-
-    Attributes
-    ----------
-    names : tuple
-        All columns that mechanisms see.
-    edges : tuple of SpanEdge
-        Each after that of its smaller column.
-    orders : tuple of Orders
-        What must hold for rows as they are written, of columns that have nothing in common.
-    ends : dict of column to (low, high)
-        Bounds of the columns of `orders`, on their axes.
-    rules : tuple of Rule
-        Those that hold by all this.
+    one is put where the larger one is, and the span is -1: so where a row lies in time is known, and how long it took is not made up.
     """
 
-    names: tuple
-    edges: tuple[SpanEdge, ...]
-    orders: tuple[Orders, ...]
-    ends: Mapping[Any, tuple]
-    rules: tuple[Rule, ...]
+    names: tuple  # all columns that mechanisms see
+    edges: tuple[SpanEdge, ...]  # each after that of its smaller column
+    orders: tuple[Orders, ...]  # must hold for rows as they are written, of columns that have nothing in common
+    ends: Mapping[Any, tuple]  # bounds of the columns of `orders`, on their axes
+    rules: tuple[Rule, ...]  # that hold by all this
 
     def __bool__(self) -> bool:
         return bool(self.rules)
@@ -110,29 +83,12 @@ class Spans:
         return [*self.decode_known(chunk, {}, {}).values()] if self else [*chunk]
 
     def encode_known(self, values: Columns, known: Columns) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Return rows of which some cells are known with spans, and which cells of those are known.
-
-        Parameters
-        ----------
-        values : dict of column to ndarray
-            Of all columns, as `read` gives them.
-        known : dict of column to ndarray of bool
-        """
+        """Return rows of which some cells are known with spans, and which cells of those are known."""
         of_spans = {edge.high: known[edge.low] & known[edge.high] for edge in self.edges}
         return self([values[name] for name in self.names]), [{**known, **of_spans}[name] for name in self.names]
 
     def decode_known(self, chunk: Sequence[np.ndarray], given: Columns, known: Columns) -> dict[Any, np.ndarray]:
-        """Return columns whose spans are numbers again; cells that are known stay, and if a larger one is, the smaller one lies below it.
-
-        Parameters
-        ----------
-        chunk : list of ndarray
-            Columns with spans.
-        given : dict of column to ndarray
-            Numbers of some columns.
-        known : dict of column to ndarray of bool
-            Which of these count.
-        """
+        """Return columns whose spans are numbers again; cells of `given` that are known stay, and smaller columns lie below them."""
         columns = dict(zip(self.names, chunk, strict=True))
         spans, stands, nothing = {edge.high: columns[edge.high] for edge in self.edges}, {}, np.zeros(len(chunk[0]), dtype=bool)
         for name in self.ends:
@@ -172,7 +128,7 @@ class Spans:
         return np.all([wanted[name].of(columns[name]) for name in wanted], axis=0)
 
     def hull(self, wanted: Mapping[Any, AllowedCells]) -> dict[Any, AllowedCells]:
-        """Return conditions on columns with spans which rows meet that meet `wanted`, but for a few that a bound has moved."""
+        """Return conditions on columns with spans that all rows meet which meet `wanted`, but for a few that a bound has moved."""
         spans = {edge.high for edge in self.edges}
         found = {name: want for name, want in wanted.items() if name not in spans}
         for edge in self.edges:
@@ -193,14 +149,8 @@ def spans_of(schema: Schema, dtypes: Mapping[Any, str] | None = None) -> Spans:
     """Return the spans of a schema, as far as public facts allow them.
 
     The two columns are both of numbers or of times of one resolution, and the larger one has no other that is at most as large. Columns
-    that are ordered or added up may be in several rules that say so, and missing together, but in no other rule.
-
-    Parameters
-    ----------
-    schema : Schema
-        Of the whole table.
-    dtypes : dict of column to str, default=None
-        Of the table that samples are written to.
+    that are ordered or added up may be in several rules that say so, and missing together, but in no other rule. `dtypes` are those of
+    the table that samples are written to.
     """
     axes = axes_of(schema, dtypes) if schema.rules else {}
     rules = _kept_by_spans(schema, axes)
@@ -216,31 +166,29 @@ def with_spans(schema: Schema, spans: Spans) -> Schema:
     """Return the schema of columns as mechanisms see them, with spans in it and without the rules that these keep."""
     if not spans:
         return schema
-    kinds = {
-        edge.high: Span(*(-1 if edge.may_miss else 0, edge.most), integer=_is_whole(edge, schema), nullable=schema[edge.high].nullable)
-        for edge in spans.edges
-    }
+    kinds = {}
+    for edge in spans.edges:
+        low, high = schema[edge.low], schema[edge.high]
+        is_whole = bool(low.integer and high.integer)
+        kinds[edge.high] = Span(-1 if edge.may_miss else 0, edge.most, integer=is_whole, nullable=high.nullable)
     return schema._coded_as({**schema, **kinds}, tuple(rule for rule in schema.rules if rule not in spans.rules))
-
-
-def _is_whole(edge: SpanEdge, schema: Schema) -> bool:
-    return bool(schema[edge.low].integer and schema[edge.high].integer)
 
 
 def _kept_by_spans(schema: Schema, axes: Mapping[Any, Axis]) -> list[Rule]:
     """Return the inequalities and totals of whose columns no other rule needs the numbers."""
-    sources = schema.sources
-    moved = {place: {rule.low, rule.high} for place, rule in enumerate(schema.rules) if isinstance(rule, Inequality)}
-    moved |= {
-        place: set(leaves_of(rule, sources))
-        for place, rule in enumerate(schema.rules)
-        if isinstance(rule, Sum) and binds(rule, schema, sources)
-    }
-    told = {place: set(rule.columns_named) for place, rule in enumerate(schema.rules) if isinstance(rule, Impossible | Unique)} | moved
+    moved: dict[int, set] = {}
+    others: dict[int, set] = {}
+    for place, rule in enumerate(schema.rules):
+        if isinstance(rule, Inequality):
+            moved[place] = {rule.low, rule.high}
+        elif isinstance(rule, Sum) and binds(rule, schema, schema.sources):
+            moved[place] = set(leaves_of(rule, schema.sources))
+        elif isinstance(rule, Impossible | Unique):
+            others[place] = set(rule.columns_named)
     highs = [rule.high for rule in schema.rules if isinstance(rule, Inequality)]
     kept = {place for place in moved if _is_kept(schema.rules[place], schema, axes, highs)}
     while True:
-        left = {place for place in kept if all(other in kept for other in told if told[other] & moved[place])}
+        left = {place for place in kept if all(other in kept for other, names in (moved | others).items() if names & moved[place])}
         if left == kept:
             return [rule for place, rule in enumerate(schema.rules) if place in kept]
         kept = left
@@ -255,7 +203,7 @@ def _is_kept(rule: Rule, schema: Schema, axes: Mapping[Any, Axis], highs: Sequen
 
 
 def _apart(low: Axis, high: Axis) -> float | None:
-    """Return the difference of `read` between equal values; None where they are rounded each in its way, so that none tells it."""
+    """Return the difference of `read` between equal values; None where each is rounded in its way."""
     if isinstance(low, TimeAxis) and isinstance(high, TimeAxis):
         return float(low.first - high.first) if (low.unit, low.step) == (high.unit, high.step) else None
     if isinstance(low, NumberAxis) and isinstance(high, NumberAxis):

@@ -1,14 +1,20 @@
-"""Columns that rules tie: which tuples of their codes can occur."""
+"""Structural zeros: sets of columns that rules tie together, and which tuples of their codes can occur."""
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, require
-from skdpsynth.domain._axes import Axis
-from skdpsynth.domain._order_constraints import Orders
+from skdpsynth.domain._allowed_cells import Cells, cells_of_levels, cells_of_numbers, condition_of, ends_of
+from skdpsynth.domain._axes import Axis, axis_of
+from skdpsynth.domain._constraints import Columns, Impossible, Inequality, MissingTogether, Rule, Unique
+from skdpsynth.domain._dates import MICROSECONDS, Times
+from skdpsynth.domain._functional_dependencies import Determines, Sum, sources_of, target_of
+from skdpsynth.domain._kinds import Continuous
+from skdpsynth.domain._order_constraints import Orders, in_order
 from skdpsynth.persistence import savable
 
 _SLACK = 8  # tuples of some of the columns may be so many times more than those of all
@@ -16,98 +22,14 @@ _SLACK = 8  # tuples of some of the columns may be so many times more than those
 
 @savable
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """What the codes of a column stand for.
-
-    Attributes
-    ----------
-    n_levels : int
-        Of a column of levels; 0 for numbers.
-    least, most : ndarray of shape (n_bins,)
-        Of numbers, on the axis; of levels empty.
-    nullable : bool
-        Whether a last code stands for a missing cell.
-    """
-
-    n_levels: int
-    least: np.ndarray
-    most: np.ndarray
-    nullable: bool
-
-    def _check_loaded(self) -> None:
-        require(self.n_levels >= 0 and is_array(self.least, "if", -1) and is_array(self.most, "if", len(self.least)) and self.size > 0)
-
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return self.n_levels + len(self.least) + self.nullable
-
-    @property
-    def missing(self) -> np.ndarray:
-        """Whether each code stands for a missing cell."""
-        return np.arange(self.size) >= self.n_levels + len(self.least)
-
-
-@savable
-@dataclass(frozen=True, eq=False)
-class Condition:
-    """What a cell of a column may be, as an `Impossible` says it.
-
-    Attributes
-    ----------
-    levels : tuple of int
-        Codes.
-    ranges : tuple of (low, high)
-        On the axis, both ends included.
-    missing : bool
-    """
-
-    levels: tuple
-    ranges: tuple
-    missing: bool
-
-    def of(self, cells: Cells) -> np.ndarray:
-        """Return whether each code meets it; a bin of numbers, if all of it does."""
-        met = cells.missing & self.missing
-        if cells.n_levels:
-            met[list(self.levels)] = True
-        for low, high in self.ranges:
-            met[: len(cells.least)] |= (cells.least >= low) & (cells.most <= high)
-        return met
-
-    def of_values(self, shown: np.ndarray, missing: np.ndarray) -> np.ndarray:
-        """Return whether each cell meets it: codes of levels, or numbers on the axis."""
-        met = np.zeros(len(shown), dtype=bool)
-        if self.levels:
-            met |= np.isin(shown, self.levels)
-        for low, high in self.ranges:
-            met |= (shown >= low) & (shown <= high)
-        return np.where(missing, self.missing, met)
-
-
-@savable
-@dataclass(frozen=True, eq=False)
 class Tie:
-    """A set of columns of which rules say something together; other columns have no part in it.
-
-    Attributes
-    ----------
-    columns : tuple
-    axes : dict of column to Axis
-        Of those that are numbers or times.
-    impossible : tuple of dict of column to Condition
-    together : tuple of tuple of columns
-        Missing all or none.
-    tables : tuple of (columns, ndarray of bool)
-        Which tuples of codes occur, with a place for a missing cell after the levels of each.
-    orders : Orders
-    """
+    """Columns about which rules say something together; other columns have no part in it."""
 
     columns: tuple
-    axes: Mapping[Any, Axis]
-    impossible: tuple
-    together: tuple
-    tables: tuple
+    axes: Mapping[Any, Axis]  # of those that are numbers or times
+    impossible: tuple  # of dicts of column to Condition
+    together: tuple  # of tuples of columns, which are missing all or none
+    tables: tuple  # of (columns, array of bool): which tuples of codes occur, with a missing cell after the levels of each
     orders: Orders
 
     @property
@@ -123,41 +45,24 @@ class Tie:
         if not len(cells.least):
             return cells
         axis, least, most = self.axes[name], cells.least.copy(), cells.most.copy()
-        for low, high in self.ranges(name):
+        for low, high in (ends for conditions in self.impossible if name in conditions for ends in conditions[name].ranges):
             partly = ~((least >= low) & (most <= high))
             least = np.where(partly & (least >= low) & (least <= high), axis.after(np.full_like(least, high)), least)
             most = np.where(partly & (most >= low) & (most <= high), axis.before(np.full_like(most, low)), most)
         return Cells(0, least, most, cells.nullable)
 
-    def ranges(self, name: Any) -> list[tuple]:
-        """Return all ranges of an `Impossible` on a column."""
-        return [each for conditions in self.impossible if name in conditions for each in conditions[name].ranges]
-
     def classes(self, name: Any, cells: Cells) -> np.ndarray:
         """Return the class of each code: codes that no rule tells apart are one class."""
-        told = [conditions[name].of(cells).astype(np.int64) for conditions in self.impossible if name in conditions]
-        told.append(cells.missing.astype(np.int64))
+        features = [conditions[name].of(cells).astype(np.int64) for conditions in self.impossible if name in conditions]
+        features.append(cells.missing.astype(np.int64))
         if len(cells.least):  # bins that rounding leaves empty
-            told.append(np.append(cells.least > cells.most, [False] * cells.nullable).astype(np.int64))
+            features.append(np.append(cells.least > cells.most, [False] * cells.nullable).astype(np.int64))
         if name in self.ordered or any(name in columns for columns, _ in self.tables):
-            told.append(np.arange(cells.size))
-        return np.unique(np.array(told), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+            features.append(np.arange(cells.size))
+        return np.unique(np.array(features), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
 
     def tuples(self, cells: Mapping[Any, Cells], most: int) -> tuple[dict[Any, np.ndarray], np.ndarray | None]:
-        """Return (the class of each code of each column, the tuples of classes that can occur).
-
-        Parameters
-        ----------
-        cells : dict of column to Cells
-        most : int
-            Of more tuples, None is returned in their place.
-
-        Returns
-        -------
-        classes : dict of column to ndarray
-        tuples : ndarray of shape (n_tuples, n_columns), int64, or None
-            In the order of `columns`.
-        """
+        """Return (the class of each code of each column, the tuples of classes that can occur, one a row); None of more than `most`."""
         cells = {name: self.trimmed(name, cells[name]) for name in self.columns}
         classes = {name: self.classes(name, cells[name]) for name in self.columns}
         first = {name: np.unique(classes[name], return_index=True)[1] for name in self.columns}  # a code of each class
@@ -177,8 +82,8 @@ class Tie:
 
     def _near_each_other(self) -> list[Any]:
         """Return the columns, each after one that a rule ties it to."""
-        sets = [set(conditions) for conditions in self.impossible] + [set(names) for names in self.together]
-        sets += [set(names) for names, _ in self.tables] + [{first, second} for first, second, _ in self.orders.edges]
+        sets = [set(each) for each in (*self.impossible, *self.together, *(names for names, _ in self.tables))]
+        sets += [{first, second} for first, second, _ in self.orders.edges]
         names: list[Any] = []
         while len(names) < len(self.columns):
             left = [name for name in self.columns if name not in names]
@@ -186,20 +91,21 @@ class Tie:
         return names
 
     def about(self, names: Sequence[Any]) -> "Tie":
-        """Return what is said of any of some columns; what is said of the others alone is left out."""
-        told = set(names)
-        edges = tuple(edge for edge in self.orders.edges if told & set(edge[:2]))
-        total = self.orders.total if self.orders.total and told & set(self.orders.total[0]) else None
+        """Return what is said about any of some columns; what is said about the others alone is left out."""
+        chosen, orders = set(names), self.orders
+        edges = tuple(edge for edge in orders.edges if chosen & set(edge[:2]))
+        total = orders.total if orders.total and chosen & set(orders.total[0]) else None
         compared = {name for edge in edges for name in edge[:2]} | set(total[0] if total else ())
-        orders = Orders(tuple(name for name in self.orders.columns if name in compared), edges, self.orders.axes, total)
-        impossible = tuple(conditions for conditions in self.impossible if told & set(conditions))
-        together = tuple(columns for columns in self.together if told & set(columns))
         return replace(
-            self, impossible=impossible, together=together, tables=tuple(t for t in self.tables if told & set(t[0])), orders=orders
+            self,
+            impossible=tuple(conditions for conditions in self.impossible if chosen & set(conditions)),
+            together=tuple(columns for columns in self.together if chosen & set(columns)),
+            tables=tuple(table for table in self.tables if chosen & set(table[0])),
+            orders=Orders(tuple(name for name in orders.columns if name in compared), edges, orders.axes, total),
         )
 
     def holds(self, shown: Mapping[Any, np.ndarray], missing: Mapping[Any, np.ndarray]) -> np.ndarray:
-        """Return which rows keep all of it: of numbers as they stand on the axes, and numbers of levels."""
+        """Return which rows keep all of it, given numbers as they stand on the axes and numbers of levels."""
         kept = np.ones(len(shown[self.columns[0]]), dtype=bool)
         for conditions in self.impossible:
             kept &= ~np.all([condition.of_values(shown[name], missing[name]) for name, condition in conditions.items()], axis=0)
@@ -218,14 +124,12 @@ class Tie:
             if set(conditions) <= set(names):
                 can &= ~np.all([condition.of(cells[name])[codes[name]] for name, condition in conditions.items()], axis=0)
         for together in self.together:
-            gone = [missing[name] for name in together if name in names]
-            if gone:
+            if gone := [missing[name] for name in together if name in names]:
                 can &= np.all(gone, axis=0) == np.any(gone, axis=0)
         for columns, allowed in self.tables:
             if set(columns) <= set(names):
                 can &= allowed[tuple(codes[name] for name in columns)]
-        orders = self.orders.among(names)
-        least, most = {}, {}
+        orders, least, most = self.orders.among(names), {}, {}
         for name in names:
             if len(cells[name].least):
                 least[name], most[name] = ends_of(cells[name], codes[name])
@@ -235,17 +139,116 @@ class Tie:
         return can
 
 
-def ends_of(cells: Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the most of each cell; of a missing one, those of the last bin."""
-    bins = np.minimum(codes, len(cells.least) - 1)
-    return cells.least[bins], cells.most[bins]
+def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] | None = None) -> tuple[Tie, ...]:
+    """Return the sets of columns that rules tie together, by the kinds of a whole schema; values are rounded to `dtypes`."""
+    # A schema knows all its rules, of which these may be a part.
+    sources = getattr(columns, "sources", None) or sources_of(columns, tuple(rules))
+    axes = axes_of(columns, dtypes)
+    parts = [part for rule in rules if (part := _part(rule, columns, sources))]
+    return tuple(
+        _tie(names, [part for part in parts if set(part[0]) <= set(names)], axes)
+        for names in _joined([part[0] for part in parts], list(columns))
+    )
 
 
-def cells_of_numbers(axis: Axis, first: np.ndarray, last: np.ndarray, nullable: bool) -> Cells:
-    """Return cells of bins of numbers, from the first and the last value of each, as `read` gives them."""
-    return Cells(0, axis.shown(np.asarray(first, dtype=float)), axis.shown(np.asarray(last, dtype=float)), nullable)
+def axes_of(columns: Columns, dtypes: Mapping[Any, str] | None = None) -> dict[Any, Axis]:
+    """Return the axes of columns of numbers and times."""
+    return {name: axis_of(kind, (dtypes or {}).get(name)) for name, kind in columns.items() if isinstance(kind, Continuous | Times)}
 
 
-def cells_of_levels(n_levels: int, nullable: bool) -> Cells:
-    """Return cells of a column of levels."""
-    return Cells(n_levels, np.zeros(0), np.zeros(0), nullable)
+def _part(rule: Rule, columns: Columns, sources: Columns) -> tuple[Sequence[Any], type, Any] | None:
+    """Return (columns that a rule ties together, its class, what it says); None of one that ties nothing."""
+    names: tuple = rule.columns_named
+    said: Any = None
+    if isinstance(rule, Impossible):
+        said = {name: condition_of(name, columns[name], items) for name, items in rule.cells.items()}
+    elif isinstance(rule, Inequality):
+        said = (rule.low, rule.high, rule.strict)
+    elif isinstance(rule, MissingTogether):
+        names = said = tuple(name for name in names if name not in sources)
+    elif isinstance(rule, Determines) and not set(rule.given) & set(sources):
+        names, allowed = rule.given, _allowed_tuples(rule, columns)
+        said = None if allowed.all() else (names, allowed)
+    elif isinstance(rule, Sum) and binds(rule, columns, sources):
+        names = leaves_of(rule, sources)
+        said = (names, float(columns[rule.total].low), float(columns[rule.total].high))
+    return None if said is None or (isinstance(rule, MissingTogether) and len(names) < 2) else (names, type(rule), said)
+
+
+def leaves_of(rule: Sum, sources: Columns) -> tuple:
+    """Return the columns that a total is made of, with those of totals among its parts."""
+    parts = [leaves_of(sources[name], sources) if isinstance(sources.get(name), Sum) else (name,) for name in rule.columns]
+    return tuple(itertools.chain.from_iterable(parts))
+
+
+def binds(rule: Sum, columns: Columns, sources: Columns) -> bool:
+    """Whether the bounds of a total leave out some sums of its parts."""
+    leaves, total = [columns[name] for name in leaves_of(rule, sources)], columns[rule.total]
+    return math.fsum(kind.low for kind in leaves) < total.low or math.fsum(kind.high for kind in leaves) > total.high
+
+
+def _allowed_tuples(rule: Determines, columns: Columns) -> np.ndarray:
+    """Return which tuples of codes the mapping knows, with a place for missing after the levels of each column."""
+    cells = [[*columns[name].levels, None] for name in rule.given]
+    known = [target_of(rule, key)[0] for key in itertools.product(*cells)]
+    return np.array(known, dtype=bool).reshape([len(each) for each in cells])
+
+
+def _joined(sets: Sequence[Sequence[Any]], order: Sequence[Any]) -> list[tuple]:
+    """Join sets of columns that meet; each in the order of the schema."""
+    groups: list[set] = []
+    for each in map(set, sets):
+        meeting = [group for group in groups if group & each]
+        groups = [group for group in groups if not group & each] + [each.union(*meeting)]
+    places = {name: place for place, name in enumerate(order)}
+    return sorted((tuple(sorted(group, key=places.__getitem__)) for group in groups), key=lambda group: places[group[0]])
+
+
+def _tie(names: tuple, parts: Sequence[tuple], axes: Mapping[Any, Axis]) -> Tie:
+    impossible, edges, together, tables, totals = (
+        tuple(said for _, rule, said in parts if rule is each) for each in (Impossible, Inequality, MissingTogether, Determines, Sum)
+    )
+    edges = tuple(dict.fromkeys(edges))
+    compared = {name for edge in edges for name in edge[:2]} | {name for total in totals for name in total[0]}
+    ordered = [name for name in names if name in compared]
+    orders = Orders(in_order(ordered, edges), edges, {name: axes[name] for name in ordered}, totals[0] if totals else None)
+    return Tie(names, {name: axes[name] for name in names if name in axes}, impossible, together, tables, orders)
+
+
+def cuts_of(columns: Columns, rules: Sequence[Rule]) -> dict[Any, np.ndarray]:
+    """Return by column the numbers, as `read` gives them, at which a range of an `Impossible` begins, and from which it is over."""
+    cuts: dict[Any, set] = {}
+    for name, items in (cell for rule in rules if isinstance(rule, Impossible) for cell in rule.cells.items()):
+        kind = columns[name]
+        unit, first = (MICROSECONDS[kind.resolution], kind.first) if isinstance(kind, Times) else (1, 0)
+        for low, high in condition_of(name, kind, items).ranges:
+            if kind.coded.integer:
+                ends = (math.ceil(low / unit) if unit == 1 else -(-low // unit)) - first, math.floor(high / unit) + 1 - first
+            else:
+                ends = low, math.nextafter(high, math.inf)
+            cuts.setdefault(name, set()).update(map(float, ends))
+    return {
+        name: np.array(sorted(end for end in ends if columns[name].coded.low < end <= columns[name].coded.high))
+        for name, ends in cuts.items()
+    }
+
+
+def pieces_of(tie: Tie, columns: Columns, cuts: Mapping[Any, np.ndarray]) -> dict[Any, Cells]:
+    """Return the cells of the columns of a tie as public facts give them: numbers in pieces between cuts."""
+    cells = {}
+    for name in tie.columns:
+        kind = columns[name].coded
+        if isinstance(kind, Continuous):
+            edges = np.concatenate([[kind.low], cuts.get(name, []), [math.nextafter(kind.high, math.inf)]])
+            last = np.minimum(np.ceil(edges[1:]) - 1 if kind.integer else np.nextafter(edges[1:], -np.inf), kind.high)
+            last[-1] = kind.high
+            cells[name] = cells_of_numbers(tie.axes[name], edges[:-1], last, kind.nullable)
+        else:
+            cells[name] = cells_of_levels(len(kind.levels), kind.nullable)
+    return cells
+
+
+def keys_of(rules: Sequence[Rule], columns: Columns) -> tuple[tuple, ...]:
+    """Return the columns of each `Unique` that samples must keep: labels of identifiers are unique anyway."""
+    keys = (rule.columns for rule in rules if isinstance(rule, Unique))
+    return tuple(names for names in keys if all(columns[name].coded is not None for name in names))

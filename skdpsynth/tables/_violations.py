@@ -1,30 +1,18 @@
-"""How many rows of a table break rules: it reads them unprotected."""
+"""Counts of rows that break rules, read unprotected."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain import (
-    Continuous,
-    Derived,
-    Determines,
-    Impossible,
-    Inequality,
-    MissingTogether,
-    Rule,
-    Sum,
-    Times,
-    Unique,
-    as_nullable,
-    axis_of,
-    compute_columns,
-    condition_of,
-    inputs_of,
-    sources_of,
-    target_of,
-)
-from skdpsynth.frames import family_of, numpy_dtype, open_source, split_columns
+from skdpsynth.domain._allowed_cells import condition_of
+from skdpsynth.domain._axes import axis_of
+from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique
+from skdpsynth.domain._derived import Derived
+from skdpsynth.domain._functional_dependencies import Determines, Sum, compute_columns, inputs_of, sources_of, target_of
+from skdpsynth.domain._kinds import as_nullable
+from skdpsynth.domain._schema import Schema
+from skdpsynth.frames import family_of, numpy_dtype, open_source
 from skdpsynth.tables._read import numbers_of, read_column
 
 _TOLERANCE = 1e-6  # relative, of numbers that were computed: those of 32 bits are rounded
@@ -44,18 +32,18 @@ class Violations(NamedTuple):
     share: float
 
 
-def count_violations(schema: Any, X: Any, name: str = "X") -> tuple[list[tuple[Any, Violations]], int]:
+def count_violations(schema: Schema, X: Any, name: str = "X") -> tuple[list[tuple[Any, Violations]], int]:
     """Return (pairs of a rule or (column, `Derived`) and how many rows break it, the number of rows), of any table, chunk by chunk."""
-    told: list[Any] = [*schema.rules, *((each, kind) for each, kind in schema.items() if isinstance(kind, Derived))]
-    source = open_source(X, name, read=schema.read)
-    counts, n_samples = [0] * len(told), 0
-    seen: list[set] = [set() for _ in told]
-    for chunk in source.chunks():
-        rows, n_rows = _rows_of(chunk, schema, {each for rule in told for each in _columns_of(rule)}, name)
+    rules: list[Any] = [*schema.rules, *((each, kind) for each, kind in schema.items() if isinstance(kind, Derived))]
+    source = open_source(X, name, schema=schema)
+    counts, n_samples = [0] * len(rules), 0
+    seen: list[set] = [set() for _ in rules]
+    for chunk in [X] if source is None else source.chunks():
+        rows, n_rows = _rows_of(chunk, schema, {each for rule in rules for each in _columns_of(rule)}, name)
         n_samples += n_rows
-        for place, rule in enumerate(told):
-            counts[place] += _count(rule, rows, seen[place]) if rows.has(_columns_of(rule)) else 0
-    return [(rule, Violations(count, count / max(n_samples, 1))) for rule, count in zip(told, counts, strict=True)], n_samples
+        for place, rule in enumerate(rules):
+            counts[place] += _count(rule, rows, seen[place]) if set(_columns_of(rule)) <= rows.raw.keys() else 0
+    return [(rule, Violations(count, count / max(n_samples, 1))) for rule, count in zip(rules, counts, strict=True)], n_samples
 
 
 def _columns_of(rule: Any) -> tuple:
@@ -71,9 +59,6 @@ class _Rows(NamedTuple):
     dtypes: Mapping[Any, str]
     computed: Mapping[Any, np.ndarray]
 
-    def has(self, names: Iterable[Any]) -> bool:
-        return all(name in self.raw for name in names)
-
     def missing(self, name: Any) -> np.ndarray:
         values, kind = self.values[name], self.kinds[name]
         return values >= len(kind.levels) if hasattr(kind, "levels") else np.isnan(values)
@@ -83,60 +68,47 @@ class _Rows(NamedTuple):
         return self.values[name] if hasattr(kind, "levels") else axis_of(kind).shown(self.values[name])
 
 
-def _rows_of(chunk: Any, schema: Any, wanted: set, name: str) -> tuple[_Rows, int]:
-    table, raw = split_columns(chunk)
-    columns = {each: (column, dtype) for each, column, dtype in zip(table.columns, raw, table.dtypes, strict=True)}
+def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str) -> tuple[_Rows, int]:
+    table, raw = read_table(chunk)
+    columns = dict(zip(table.columns, raw, strict=True))
+    dtypes = dict(zip(table.columns, table.dtypes, strict=True))
     sources = sources_of(schema, schema.rules)
-    wanted = wanted | {each for source in sources.values() for each in inputs_of(None, source, schema)}
+    wanted = wanted | {each for source in sources.values() for each in inputs_of(source, schema)}
     absent = [each for each in wanted if each not in columns and schema[each].coded is not None]
     if absent:
         raise ValueError(f"{name} must have the columns that rules of schema name, but lacks {absent[0]!r}; pass the whole table.")
     kinds = {each: as_nullable(kind) for each, kind in schema.items()}
     read = [each for each in wanted if each in columns and kinds[each].coded is not None]
-    values = {each: read_column(columns[each][0], kinds[each], columns[each][1]) for each in read}
-    dtypes = {each: dtype for each, (_, dtype) in columns.items()}
-    # Each computed column from its inputs as they stand, computed or not.
-    computed = {
-        each: compute_columns(kinds, {each: source}, values, dtypes)[each]
-        for each, source in _with_derived_inputs(sources, values, schema, dtypes, kinds)
-    }
-    return _Rows(kinds, values, {each: column for each, (column, _) in columns.items()}, dtypes, computed), len(raw[0]) if raw else 0
-
-
-def _with_derived_inputs(sources: Mapping, values: dict, schema: Any, dtypes: Mapping, kinds: Mapping) -> list[tuple[Any, Any]]:
-    """Return the sources; inputs that are derived themselves, and so not read, are computed first."""
-    for name, source in sources.items():
-        if isinstance(source, Derived):
-            values[name] = compute_columns(kinds, {name: source}, values, dtypes)[name]
-    return list(sources.items())
+    values = {each: read_column(columns[each], kinds[each], dtypes[each]) for each in read}
+    # Inputs that are derived themselves are not read but computed first; all others count as they stand, computed or not.
+    derived = [(each, source) for each, source in sources.items() if isinstance(source, Derived)]
+    for each, source in derived:
+        values[each] = compute_columns(kinds, {each: source}, values, dtypes)[each]
+    computed = {each: compute_columns(kinds, {each: source}, values, dtypes)[each] for each, source in sources.items()}
+    return _Rows(kinds, values, columns, dtypes, computed), len(raw[0]) if raw else 0
 
 
 def _count(rule: Any, rows: _Rows, seen: set) -> int:
     if isinstance(rule, Unique):
         return _count_repeated_keys(rule, rows, seen)
     if isinstance(rule, Impossible):
-        met = [_meets(name, items, rows) for name, items in rule.cells.items()]
-        return int(np.all(met, axis=0).sum())
-    if isinstance(rule, Inequality):
-        known = ~rows.missing(rule.low) & ~rows.missing(rule.high)
+        conditions = {name: condition_of(name, rows.kinds[name], items) for name, items in rule.cells.items()}
+        broken = np.all([each.of_values(rows.shown(name), rows.missing(name)) for name, each in conditions.items()], axis=0)
+    elif isinstance(rule, Inequality):
         low, high = rows.shown(rule.low), rows.shown(rule.high)
-        return int((known & ~(low < high if rule.strict else low <= high)).sum())
-    if isinstance(rule, MissingTogether):
+        broken = ~(rows.missing(rule.low) | rows.missing(rule.high) | (low < high if rule.strict else low <= high))
+    elif isinstance(rule, MissingTogether):
         gone = [rows.missing(name) for name in rule.columns]
-        return int((np.any(gone, axis=0) & ~np.all(gone, axis=0)).sum())
-    if isinstance(rule, Determines):
-        return int((~_agrees(rule.column, rows) | _is_unknown(rule, rows)).sum())
-    return int((~_agrees(rule.total if isinstance(rule, Sum) else rule[0], rows)).sum())
-
-
-def _meets(name: Any, items: Sequence[Any], rows: _Rows) -> np.ndarray:
-    kind = rows.kinds[name]
-    axis = axis_of(kind) if isinstance(kind, Continuous | Times) else None
-    return condition_of(name, kind, items, axis).of_values(rows.shown(name), rows.missing(name))
+        broken = np.any(gone, axis=0) & ~np.all(gone, axis=0)
+    elif isinstance(rule, Determines):
+        broken = ~_agrees(rule.column, rows) | _is_unknown(rule, rows)
+    else:
+        broken = ~_agrees(rule.total if isinstance(rule, Sum) else rule[0], rows)
+    return int(broken.sum())
 
 
 def _is_unknown(rule: Determines, rows: _Rows) -> np.ndarray:
-    """Return which rows have a tuple of levels that a mapping has not."""
+    """Return which rows have a tuple of levels that a mapping lacks."""
     if len(rule.given) == 1:
         return np.zeros(len(rows.computed[rule.column]), dtype=bool)
     cells = [[*rows.kinds[name].levels, None] for name in rule.given]
@@ -146,7 +118,7 @@ def _is_unknown(rule: Determines, rows: _Rows) -> np.ndarray:
 
 
 def _agrees(name: Any, rows: _Rows) -> np.ndarray:
-    """Return where a column is what it is computed to be: numbers up to rounding."""
+    """Return where a column has its computed value: numbers up to rounding."""
     computed, kind, dtype = rows.computed[name], rows.kinds[name], rows.dtypes[name]
     if hasattr(kind, "levels"):
         return rows.values[name] == computed
