@@ -3,13 +3,12 @@
 A rule must hold for what the caller gets: a date counts from its own lower bound, and a column of 32 bits rounds. All maps are monotone.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._dates import MICROSECONDS, Date, Times
+from skdpsynth.domain._dates import MICROSECONDS, Times
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.frames import cast, family_of, numpy_dtype, time_of
 from skdpsynth.persistence import savable
@@ -17,22 +16,11 @@ from skdpsynth.persistence import savable
 PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}  # microseconds
 
 
-class Axis(ABC):
-    """Values that a column can have in the table."""
+class _Monotone:
+    """Maps that follow from `ceil`."""
 
-    is_whole: Any  # whether values are whole numbers in the table
-
-    @abstractmethod
-    def shown(self, x: np.ndarray) -> np.ndarray:
-        """Return values of `read` as they stand in the table; NaN stays for numbers, and is 0 for times."""
-
-    @abstractmethod
-    def value(self, t: np.ndarray) -> np.ndarray:
-        """Return values as `read` gives them."""
-
-    @abstractmethod
-    def ceil(self, t: np.ndarray) -> np.ndarray:
-        """Return the least value at or above t that the table can hold."""
+    ceil: Any
+    is_whole: Any
 
     def floor(self, t: np.ndarray) -> np.ndarray:
         """Return the largest value at or below t that the table can hold."""
@@ -49,7 +37,7 @@ class Axis(ABC):
 
 @savable
 @dataclass(frozen=True)
-class NumberAxis(Axis):
+class NumberAxis(_Monotone):
     """Numbers as floats."""
 
     kind: Continuous
@@ -57,14 +45,17 @@ class NumberAxis(Axis):
 
     @property
     def is_whole(self) -> bool:
+        """Whether values are whole numbers in the table."""
         return bool(self.kind.integer) or np.dtype(self.dtype).kind in "iub"
 
     def shown(self, x: np.ndarray) -> np.ndarray:
+        """Return values of `read` as they stand in the table; NaN stays."""
         whole = np.rint(x) if self.kind.integer else np.asarray(x, dtype=float)
         in_table = cast(whole, np.dtype(self.dtype), self.kind.low, self.kind.high).astype(float)
         return np.where(np.isnan(x), np.nan, in_table)
 
     def ceil(self, t: np.ndarray) -> np.ndarray:
+        """Return the least value at or above t that the table can hold."""
         t = np.ceil(t) if self.is_whole else np.asarray(t, dtype=float)
         if np.dtype(self.dtype).kind != "f" or np.dtype(self.dtype).itemsize >= 8:
             return t
@@ -75,13 +66,14 @@ class NumberAxis(Axis):
         return super().floor(np.asarray(t, dtype=float))
 
     def value(self, t: np.ndarray) -> np.ndarray:
+        """Return values as `read` gives them."""
         return t
 
 
 @savable
 @dataclass(frozen=True)
-class TimeAxis(Axis):
-    """Dates and times as whole microseconds since 1970."""
+class TimeAxis(_Monotone):
+    """Dates and times as whole microseconds since 1970; missing ones stand at 0."""
 
     first: int  # the lower bound, in units of the resolution since 1970
     unit: int  # microseconds of the resolution
@@ -100,6 +92,9 @@ class TimeAxis(Axis):
         return (t // self.unit - self.first).astype(float)
 
 
+Axis = NumberAxis | TimeAxis
+
+
 def axis_of(kind: Any, dtype: str | None = None) -> Axis:
     """Return the axis of a column of numbers or times; without a dtype, as if the table could hold every value."""
     if isinstance(kind, Times):
@@ -107,8 +102,3 @@ def axis_of(kind: Any, dtype: str | None = None) -> Axis:
         return TimeAxis(kind.first, unit, max(unit, PER_UNIT.get(time[0], 1) if time else 1))
     is_number = dtype is not None and not dtype.startswith("category") and family_of(dtype) == "number"
     return NumberAxis(kind, numpy_dtype(dtype).str if is_number else "<f8")  # type: ignore[arg-type]
-
-
-def in_days_or_seconds(kind: Times, shown: np.ndarray) -> np.ndarray:
-    """Return times as expressions have them: days since 1970 of a `Date`, else seconds."""
-    return shown / (MICROSECONDS["day"] if isinstance(kind, Date) else MICROSECONDS["second"])

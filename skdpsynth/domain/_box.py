@@ -272,17 +272,17 @@ def _check_sides(low: np.ndarray, high: np.ndarray) -> None:
     """Refuse bounds that are no box, or a box that floats cannot divide."""
     if low.ndim != 1 or low.shape != high.shape or not len(low):
         raise ValueError(f"bounds must give one low and one high for each feature, got shapes {low.shape} and {high.shape}.")
-    _refuse(~(np.isfinite(low) & np.isfinite(high) & (low < high)), low, high, "be finite with low < high", "give the publicly known range")
-    with np.errstate(over="ignore"):
+    finite = np.isfinite(low) & np.isfinite(high) & (low < high)
+    with np.errstate(over="ignore", invalid="ignore"):
         # One over the width, times a power of two up to 2**30, must be a normal float: then taking leading bits is exact.
-        odd = (high - low > 2.0**_WIDEST) | (high - low < 2.0**-_WIDEST)
-    _refuse(odd, low, high, "span a width that floats can divide by", "rescale the column")
-
-
-def _refuse(bad: np.ndarray, low: np.ndarray, high: np.ndarray, rule: str, way_out: str) -> None:
-    if bad.any():
-        i = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"bounds must {rule}, got ({low[i]:g}, {high[i]:g}) for feature {i}; {way_out}.")
+        normal = (high - low <= 2.0**_WIDEST) & (high - low >= 2.0**-_WIDEST)
+    for good, rule, way_out in (
+        (finite, "be finite with low < high", "give the publicly known range"),
+        (normal, "span a width that floats can divide by", "rescale the column"),
+    ):
+        if not good.all():
+            i = int(np.argmin(good))
+            raise ValueError(f"bounds must {rule}, got ({low[i]:g}, {high[i]:g}) for feature {i}; {way_out}.")
 
 
 def _as_bounds(values: Any) -> np.ndarray:
@@ -367,7 +367,6 @@ def _is_private(bounds: Any) -> bool:
 
 
 def has_private(bounds: Any) -> bool:
-    """Whether any bounds are to be bought."""
     return _is_private(bounds) or (isinstance(bounds, dict) and any(map(_is_private, bounds.values())))
 
 

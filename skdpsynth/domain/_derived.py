@@ -171,7 +171,3 @@ class Derived(Unseen):
         """Return values within the bounds."""
         values = as_numeric_array(values, "values", None)
         return values if self.bounds is None else np.clip(values, *self.bounds)
-
-    def to_keys(self) -> dict[str, Any]:
-        bounds = {} if self.bounds is None else {"bounds": list(self.bounds)}
-        return {"kind": "derived", "expression": self.expression, **bounds}

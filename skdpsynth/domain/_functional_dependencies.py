@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain._axes import axis_of, in_days_or_seconds
+from skdpsynth.domain._axes import axis_of
 from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file, plain_value
-from skdpsynth.domain._dates import Times, units_of_moment
+from skdpsynth.domain._dates import MICROSECONDS, Date, Times, units_of_moment
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._kinds import Continuous, is_name, list_names, name_repr
 from skdpsynth.persistence import savable
@@ -248,9 +248,10 @@ def compute_columns(
 
 
 def _number(kind: Any, values: np.ndarray, dtype: str | None) -> np.ndarray:
-    """Return a column as the numbers that stand in the table, NaN where missing."""
+    """Return a column as the numbers that stand in the table, dates as days since 1970 and times as seconds; NaN where missing."""
     if isinstance(kind, Times):
-        return np.where(np.isnan(values), np.nan, in_days_or_seconds(kind, axis_of(kind, dtype).shown(values)))
+        unit = MICROSECONDS["day" if isinstance(kind, Date) else "second"]
+        return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / unit)
     if isinstance(kind, Continuous):
         return axis_of(kind, dtype).shown(values)
     return values if isinstance(kind, Derived) else np.array([*map(float, kind.levels), np.nan])[values]

@@ -124,13 +124,12 @@ def comparable(schema: Schema, but: frozenset[Hashable] | set[Hashable] = frozen
     """
     # All of a span is said by another column.
     kinds = {name: kind for name, kind in schema.items() if isinstance(kind, Continuous) and not isinstance(kind, Span) and name not in but}
-    pairs = [(a, b) for a, b in combinations(kinds, 2) if _are_comparable(kinds[a], kinds[b])]
+    pairs: list[tuple[Hashable, Hashable]] = []
+    for (a, first), (b, second) in combinations(kinds.items(), 2):
+        low, high = (first.low, second.low), (first.high, second.high)
+        if first.integer == second.integer and min(high) - max(low) >= _COMMON * (max(high) - min(low)):
+            pairs.append((a, b))
     return pairs if len(pairs) <= _MOST_PAIRS else []
-
-
-def _are_comparable(first: Continuous, second: Continuous) -> bool:
-    low, high = (first.low, second.low), (first.high, second.high)
-    return first.integer == second.integer and min(high) - max(low) >= _COMMON * (max(high) - min(low))
 
 
 def edges_of_differences(first: Continuous, second: Continuous) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 import datetime
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -20,8 +19,8 @@ _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 UNSTATED = ("open", "private")  # words in place of bounds or levels: still to be written, or to be bought
 
 
-class Kind(ABC):
-    """Public facts about a column. Mechanisms see `coded` kinds: numbers and levels alone."""
+class Kind:
+    """Public facts about a column, a dataclass. Mechanisms see `coded` kinds: numbers and levels alone."""
 
     @property
     def unstated(self) -> str | None:
@@ -33,9 +32,11 @@ class Kind(ABC):
         """The column as a mechanism sees it: `Continuous`, `Ordinal` or `Nominal`; None where it sees nothing of it."""
         return self
 
-    @abstractmethod
     def to_keys(self) -> dict[str, Any]:
         """Return what a file holds of it, beside its name."""
+        facts = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        stated = {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in facts.items() if fact is not None}
+        return {"kind": type(self).__name__.lower(), **stated}
 
 
 class Bounded(Kind):
@@ -68,19 +69,15 @@ class Bounded(Kind):
         """Return the bounds as a file holds them."""
         return self.bounds or [self._in_file(self.low), self._in_file(self.high)]
 
-    def _facts(self) -> dict[str, Any]:
-        """Return all but the bounds."""
-        names = (each.name for each in fields(self) if each.name not in ("low", "high", "bounds"))  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names}
-
     def to_keys(self) -> dict[str, Any]:
-        facts = self._facts()
-        nullable = facts.pop("nullable")
-        return {"kind": type(self).__name__.lower(), "bounds": self.bounds_in_files(), **facts, "nullable": nullable}
+        facts = super().to_keys()
+        others = {name: fact for name, fact in facts.items() if name not in ("kind", "low", "high", "bounds", "nullable")}
+        return {"kind": facts["kind"], "bounds": self.bounds_in_files(), **others, "nullable": self.nullable}
 
     def __repr__(self) -> str:
         ends = {"low": self._in_file(self.low), "high": self._in_file(self.high)} if self.bounds is None else {"bounds": self.bounds}
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in (ends | self._facts()).items())})"
+        facts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("low", "high", "bounds")}  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in (ends | facts).items())})"
 
 
 @savable
@@ -194,10 +191,6 @@ class _Levels(Kind):
             raise ValueError(f"levels must be stated to be counted, got {self.levels!r}; write them as a list.")
         return len(self.levels) + self.nullable
 
-    def to_keys(self) -> dict[str, Any]:
-        levels = self.levels if self.unstated is not None else list(self.levels)
-        return {"kind": type(self).__name__.lower(), "levels": levels, "nullable": self.nullable}
-
 
 @savable
 @dataclass(frozen=True, repr=False)
@@ -268,10 +261,6 @@ class Nominal(_Levels):
         names = [level[: self.groups] for level in self.levels] if isinstance(self.groups, int) else self.groups
         numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
         return np.array([numbers[name] for name in names], dtype=np.int64)
-
-    def to_keys(self) -> dict[str, Any]:
-        groups = list(self.groups) if isinstance(self.groups, tuple) else self.groups
-        return {**super().to_keys(), **({} if groups is None else {"groups": groups})}
 
 
 @savable
@@ -366,9 +355,6 @@ class Identifier(Unseen):
         cells[:] = [f"{self.labels}{number}" for number in numbers.tolist()]
         return cells
 
-    def to_keys(self) -> dict[str, Any]:
-        return {"kind": "identifier", "labels": self.labels}
-
 
 @savable
 @dataclass(frozen=True)
@@ -390,9 +376,6 @@ class Text(Unseen):
     >>> Text()
     Text()
     """
-
-    def to_keys(self) -> dict[str, Any]:
-        return {"kind": "text"}
 
 
 def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
@@ -427,7 +410,6 @@ def is_flag(value: Any) -> bool:
 
 
 def as_flag(value: Any) -> bool:
-    """Return `nullable` as a bool, or refuse it."""
     if not is_flag(value):
         raise ValueError(f"nullable must be True or False, got {short_repr(value)}.")
     return bool(value)
@@ -465,10 +447,8 @@ def name_repr(name: Any) -> str:
 
 
 def list_names(names: Sequence[Any], most: int = 5) -> str:
-    """Return how a message shows names of columns."""
     return ", ".join(map(name_repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def bounds_repr(low: Any, high: Any) -> str:
-    """Return how a message shows bounds."""
     return f"({short_repr(low)}, {short_repr(high)})"

@@ -198,7 +198,9 @@ class Schema(Mapping):
 
     def ordered(self, names: Iterable[Any]) -> "Schema":
         """Return the schema in the order of `names`, the columns of a table: those of the schema, but for an `Identifier`."""
-        listed_names = None if _is_column(names) else list_or_none(names)
+        # A series or an array of numbers with fractions is cells of a table, and not their names.
+        may_be_names = hasattr(names, "get_indexer") or (isinstance(names, np.ndarray) and names.dtype.kind in "UOiu")
+        listed_names = list_or_none(names) if may_be_names or not hasattr(names, "dtype") else None
         if listed_names is None or not all(map(is_name, listed_names)):
             raise ValueError(f"names must be a list of columns, got {short_repr(names)}; list their names.")
         present = set(listed_names)
@@ -411,12 +413,6 @@ def _write_text(text: str, path: Any, overwrite: bool) -> str | None:
         )
     file.write_bytes(written)
     return None
-
-
-def _is_column(names: Any) -> bool:
-    """Whether this is cells of a table, a series or an array of numbers with fractions, and no array or index of names."""
-    may_be_names = hasattr(names, "get_indexer") or (isinstance(names, np.ndarray) and names.dtype.kind in "UOiu")
-    return hasattr(names, "dtype") and not may_be_names
 
 
 def _check_read_options(read: Any) -> dict[str, bool]:

@@ -4,9 +4,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,10 @@ from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._functional_dependencies import Determines, Sum
 from skdpsynth.domain._kinds import (
     UNSTATED,
+    Bounded,
     Continuous,
     Identifier,
+    Kind,
     Nominal,
     Ordinal,
     Text,
@@ -32,6 +34,8 @@ from skdpsynth.domain._kinds import (
 _Columns = Mapping[Any, Any]
 _Read = tuple[dict[Any, Any], tuple[Rule, ...], Any]  # columns, rules, and how files are read
 _INT = "tag:yaml.org,2002:int"
+_KINDS = {kind.__name__.lower(): kind for kind in (Continuous, Ordinal, Nominal, Date, DateTime, Identifier, Text, Derived)}
+_KEYS = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
 RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
@@ -150,51 +154,30 @@ def _list_of(value: Any) -> list:
     return [_tuple_of(each) for each in value] if isinstance(value, list) else [value]
 
 
-def _from_keys(column: Mapping[str, Any]) -> Any:
+def _from_keys(column: Mapping[str, Any]) -> Kind:
     kind = column.get("kind")
-    if not isinstance(kind, str) or kind not in _READERS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, _READERS))}, got {short_repr(kind)}.")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {short_repr(kind)}.")
     # Other keys are left aside, but a slip would be lost in silence: with nulable, missing cells would become numbers.
     for key in set(column) - set(_KEYS):
         if meant := get_close_matches(str(key), _KEYS, n=1, cutoff=0.8):
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
-    return _READERS[kind](column)
-
-
-def _read_bounded(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
-    def read(column: Mapping[str, Any]) -> Any:
-        bounds, facts = column.get("bounds"), {key: column[key] for key in others if key in column}
-        facts["nullable"] = column.get("nullable", False)
-        if isinstance(bounds, str) and bounds in UNSTATED:
-            return make(bounds=bounds, **facts)
-        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-            pair = "two numbers" if make is Continuous else "two dates or times"
-            raise ValueError(
-                f"bounds must be {pair} [low, high], 'open' or 'private', got {short_repr(bounds)}; they are public facts, never learned "
-                "from rows."
-            )
-        return make(*bounds, **facts)
-
-    return read
-
-
-def _read_levels(make: Callable[..., Any], *others: str) -> Callable[[Mapping[str, Any]], Any]:
-    return lambda column: make(
-        column.get("levels"), nullable=column.get("nullable", False), **{key: column[key] for key in others if key in column}
-    )
-
-
-_READERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "continuous": _read_bounded(Continuous, "integer"),
-    "ordinal": _read_levels(Ordinal),
-    "nominal": _read_levels(Nominal, "groups"),
-    "date": _read_bounded(Date),
-    "datetime": _read_bounded(DateTime, "resolution"),
-    "identifier": lambda column: Identifier(column.get("labels", False)),
-    "text": lambda column: Text(),
-    "derived": lambda column: Derived(column.get("expression"), column.get("bounds")),  # type: ignore[arg-type]
-}
-_KEYS = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
+    made: Any = _KINDS[kind]
+    facts = {
+        each.name: column.get(each.name) for each in fields(made) if each.name in _KEYS and (each.name in column or each.default is MISSING)
+    }
+    if not issubclass(made, Bounded):
+        return made(**facts)
+    bounds = facts.pop("bounds", None)
+    if isinstance(bounds, str) and bounds in UNSTATED:
+        return made(bounds=bounds, **facts)
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        pair = "two numbers" if made is Continuous else "two dates or times"
+        raise ValueError(
+            f"bounds must be {pair} [low, high], 'open' or 'private', got {short_repr(bounds)}; they are public facts, never learned from "
+            "rows."
+        )
+    return made(*bounds, **facts)
 
 
 def _rule_of(keys: Mapping[str, Any]) -> Rule:

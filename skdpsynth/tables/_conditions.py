@@ -45,7 +45,7 @@ def _of_inputs(name: Any, condition: Any, table: MixedTable) -> dict[Any, Allowe
     """Return the allowed cells of the columns that mechanisms see: for a column that others determine, those of the others."""
     kind, source = table.schema[name], table.schema.sources.get(name)
     if isinstance(source, Determines):
-        return _through(name, source, _TargetReader(name, table).allowed(condition), table)
+        return _through(name, source, _Reader(name, table, is_determined=True).allowed(condition), table)
     if source is not None:
         raise _computed_error(name, inputs_of(source, table.schema))
     if kind.coded is None:
@@ -94,10 +94,11 @@ def _intersect(name: Any, first: AllowedCells, second: AllowedCells) -> AllowedC
 
 
 class _Reader:
-    """Reads the condition on one column."""
+    """Reads the condition on one column; the values of one that others determine are those of a public table, within bounds or not."""
 
-    def __init__(self, name: Any, table: TableFormat) -> None:
-        self.name, self.table, self.kind = name, table, table.schema[name]
+    def __init__(self, name: Any, table: MixedTable, is_determined: bool = False) -> None:
+        self.name, self.kind, self.is_determined = name, table.schema[name], is_determined
+        self.written = WrittenColumn(table, name)
 
     def allowed(self, condition: Any) -> AllowedCells:
         if is_missing(condition):
@@ -155,23 +156,25 @@ class _Reader:
         return f"within its bounds {_range_repr((self.kind.low, self.kind.high))}"
 
     def _single(self, number: float) -> AllowedCells:
-        if not self.kind.coded.low <= number <= self.kind.coded.high:
-            raise self._error(self._bounds, "a value outside", "correct it")
-        number = WrittenColumn(self.table, self.name).as_it_comes_back(number)
+        if not self.is_determined:
+            if not self.kind.coded.low <= number <= self.kind.coded.high:
+                raise self._error(self._bounds, "a value outside", "correct it")
+            number = self.written.as_it_comes_back(number)
         return self._span(number, number)
 
     def _span(self, low: float, high: float) -> AllowedCells:
         """Return a range of numbers so that the cells that come back, which their dtype may round, lie in it."""
-        written = WrittenColumn(self.table, self.name)
-        low, high = written.range_of(low, high)
+        low, high = (low, high) if self.is_determined else self.written.range_of(low, high)
         if low > high:
-            raise self._error("what its dtype can hold", "what lies between two of its numbers", f"{written.dtype} rounds; widen it")
+            raise self._error("what its dtype can hold", "what lies between two of its numbers", f"{self.written.dtype} rounds; widen it")
         return AllowedCells(float(low), float(high))
 
     def _check_kept(self, numbers: np.ndarray) -> None:
-        if len(numbers) and not self.kind.coded.low <= numbers[0] <= numbers[-1] <= self.kind.coded.high:
+        if self.is_determined or not len(numbers):
+            return
+        if not self.kind.coded.low <= numbers[0] <= numbers[-1] <= self.kind.coded.high:
             raise self._error(self._bounds, "a value outside", "correct the list")
-        if len(numbers) and (WrittenColumn(self.table, self.name).values(numbers) != numbers).any():
+        if (self.written.values(numbers) != numbers).any():
             raise self._error("values that its dtype can hold", "others", "correct the list")
 
     def _level(self, value: Any) -> int:
@@ -221,19 +224,6 @@ class _Reader:
         if toward is None and begin != moment:
             raise self._error(f"whole {self.kind.resolution}s", short_repr(str(value)), "give a range")
         return self.kind.units_since_1970(moment) + (toward is math.ceil and begin != moment) - self.kind.first
-
-
-class _TargetReader(_Reader):
-    """Reads the condition on a column that others determine: its values are those of a public table."""
-
-    def _single(self, number: float) -> AllowedCells:
-        return AllowedCells(number, number)
-
-    def _span(self, low: float, high: float) -> AllowedCells:
-        return AllowedCells(float(low), float(high))
-
-    def _check_kept(self, numbers: np.ndarray) -> None:
-        pass
 
 
 def _range_repr(ends: tuple) -> str:
