@@ -42,7 +42,7 @@ class AllowedCells:
 @savable
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """What the codes of a column stand for."""
+    """Meaning of the codes of a column."""
 
     n_levels: int  # 0 for numbers
     least: np.ndarray  # of each bin of numbers, on the axis; empty for levels
@@ -54,7 +54,6 @@ class Cells:
 
     @property
     def size(self) -> int:
-        """Number of codes."""
         return self.n_levels + len(self.least) + self.nullable
 
     @property
@@ -64,7 +63,7 @@ class Cells:
 
 
 def ends_of(cells: Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the most of each cell; of a missing one, those of the last bin."""
+    """Return the least and the most of each cell; a missing one has those of the last bin."""
     bins = np.minimum(codes, len(cells.least) - 1)
     return cells.least[bins], cells.most[bins]
 
@@ -75,7 +74,6 @@ def cells_of_numbers(axis: Axis, first: np.ndarray, last: np.ndarray, nullable: 
 
 
 def cells_of_levels(n_levels: int, nullable: bool) -> Cells:
-    """Return cells of a column of levels."""
     return Cells(n_levels, np.zeros(0), np.zeros(0), nullable)
 
 

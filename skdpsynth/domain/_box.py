@@ -133,7 +133,7 @@ class Box:
         """Rows that are worked on at a time, so that the scratch stays in cache."""
         return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False, out: Any = None) -> np.ndarray:
         """Map rows onto ``2**bits`` steps an axis, of each feature: whole numbers in [0, 2**bits), held in floats in a view of `scratch`.
 

@@ -1,8 +1,9 @@
 """Checks that rules fit the columns of a schema and each other, by public facts alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skdpsynth.domain._allowed_cells import Cells
 from skdpsynth.domain._constraints import Columns, MissingTogether, Rule
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._functional_dependencies import Determines, Sum, inputs_of, sources_of
@@ -31,8 +32,9 @@ def check_rules(columns: Columns, rules: Sequence[Rule]) -> None:
     _check_keys(columns, rules, ties)
     if all(kind.coded is None or name in sources for name, kind in columns.items()):
         raise ValueError("rules must leave a column that is not computed, but all follow from others; leave a rule out.")
+    cuts = cuts_of(columns, rules)
     for tie in ties:
-        _check_tuples(tie, columns, rules)
+        _check_tuples(tie, pieces_of(tie, columns, cuts))
 
 
 def _check_names(names: Sequence[Any], subject: str, columns: Columns) -> None:
@@ -107,11 +109,11 @@ def _check_keys(columns: Columns, rules: Sequence[Rule], ties: Sequence[Tie]) ->
             raise ValueError(f"Unique names column {name_repr(name)}, which another rule names; a key must be free to differ.")
 
 
-def _check_tuples(tie: Tie, columns: Columns, rules: Sequence[Rule]) -> None:
+def _check_tuples(tie: Tie, cells: Mapping[Any, Cells]) -> None:
     """Refuse inequalities in a circle, and columns of which too much or nothing can occur."""
     if len(in_order(tie.orders.columns, tie.orders.edges)) < len({name for edge in tie.orders.edges for name in edge[:2]}):
         raise ValueError(f"rules must not go round in a circle, but each of {list_names(tie.columns)} is at most the next; leave one out.")
-    _, tuples = tie.tuples(pieces_of(tie, columns, cuts_of(columns, rules)), _MOST_TUPLES)
+    _, tuples = tie.tuples(cells, _MOST_TUPLES)
     if tuples is None:
         raise ValueError(
             f"rules must tie columns of few levels and ranges, but {list_names(tie.columns)} are tied by rules to more than {_MOST_TUPLES} "

@@ -263,13 +263,11 @@ class Unique(ListRule):
 
 
 def n_keys(names: Sequence[Any], columns: Columns) -> int:
-    """Return how many different keys there are."""
     kinds = (columns[name].coded for name in names if columns[name].coded is not None)
     return math.prod(kind.high - kind.low + 1 if isinstance(kind, Continuous) else len(kind.levels) for kind in kinds)
 
 
 def check_name(parameter: str, name: Any) -> None:
-    """Raise ValueError unless a parameter names a column."""
     if not is_name(name):
         raise ValueError(f"{parameter} must name columns by words or numbers, got {short_repr(name)}; say their names.")
 

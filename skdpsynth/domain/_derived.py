@@ -91,7 +91,7 @@ class Expression:
 
 
 def _function_of(node: Any) -> Any:
-    """Return the type of an operator, or the name of a function; None of another node."""
+    """Return the type of an operator, or the name of a function; None for another node."""
     if isinstance(node, ast.BinOp | ast.UnaryOp):
         return type(node.op)
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None

@@ -49,12 +49,11 @@ class Grid:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells."""
         return len(self.edges) - 1
 
     @property
     def widths(self) -> np.ndarray:
-        """Width of each cell; of whole numbers, how many it holds."""
+        """Width of each cell, which for whole numbers is their count."""
         return np.diff(self.edges)
 
     def within(self, low: float, high: float) -> "Grid":
@@ -133,7 +132,7 @@ def comparable(schema: Schema, but: frozenset[Hashable] | set[Hashable] = frozen
 
 
 def edges_of_differences(first: Continuous, second: Continuous) -> np.ndarray:
-    """Return the edges of ``2**depth`` cells of differences, of equal width, half of them below 0; of real numbers 0 has one of its own."""
+    """Return the edges of ``2**depth`` cells of differences, of equal width, half of them below 0; for real numbers 0 has its own."""
     largest = max(abs(second.high - first.low), abs(second.low - first.high))
     if first.integer:
         depth = min(_DEPTH, int(largest).bit_length() + 1)

@@ -138,7 +138,7 @@ class Continuous(Bounded):
 
     @property
     def midpoint(self) -> float:
-        """Where a missing cell goes that may not be missing (whole, if the column is)."""
+        """Number that a missing cell counts as where none may be missing (whole, if the column is)."""
         middle = self.low / 2 + self.high / 2
         return float(math.floor(middle)) if self.integer else middle
 
@@ -146,7 +146,7 @@ class Continuous(Bounded):
 @savable
 @dataclass(frozen=True, repr=False)
 class Span(Continuous):
-    """How far a number lies above another one, from 0 on: mechanisms see it in place of a column that an `Inequality` orders.
+    """Distance of a number above another one, from 0 on: mechanisms see it in place of a column that an `Inequality` orders.
 
     Where `low` is -1, that stands for a number beside which the other one is missing.
     """

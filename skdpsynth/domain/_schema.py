@@ -55,7 +55,7 @@ class Schema(Mapping):
     Nominal : A column of categories.
     Inequality : A rule.
     skdpsynth.metrics.rule_violations : How many rows break rules.
-    Findings : What `check` returns.
+    Findings : Result of `check`.
     LatentFactorSynthesizer : Synthesizes tables of a schema.
 
     Examples
@@ -246,7 +246,7 @@ class Schema(Mapping):
         Parameters
         ----------
         source : path, str or dict
-            A file, its text, or what it parses to: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "date",
+            A file, its text, or the parsed text: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "date",
             "datetime", "identifier", "text" or "derived", "bounds": [low, high], "integer": ..., "levels": [...], "resolution": ...,
             "labels": ..., "expression": ..., "nullable": ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline": true}}``,
             rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
@@ -375,7 +375,7 @@ class Schema(Mapping):
     def from_sdv(cls, metadata: Any, domains: Any = None, nullable: Iterable[Any] = ()) -> "Schema":
         """Read the kinds of columns from metadata of SDV, which have no bounds and no levels.
 
-        Columns of sdtype "id" become an `Identifier`; of primary and alternate keys, one with labels made anew.
+        Columns of sdtype "id" become an `Identifier`, with labels made anew if they are primary or alternate keys.
 
         Parameters
         ----------

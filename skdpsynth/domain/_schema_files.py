@@ -273,7 +273,7 @@ def _scalar(yaml: Any, value: Any) -> str:
         return f"[{', '.join(_scalar(yaml, item) for item in value)}]"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key}: {_scalar(yaml, item)}' for key, item in value.items())}}}"
-    # What cannot be printed is escaped: some of it YAML takes as the end of a line.
+    # Characters that cannot be printed are escaped: YAML takes some of them as the end of a line.
     how = {"default_style": '"'} if isinstance(value, str) and not value.isprintable() else {"allow_unicode": True}
     text = yaml.safe_dump([value], default_flow_style=True, width=math.inf, **how)
     return text.strip().removeprefix("[").removesuffix("]")  # as an item of a list, so that it may stand in one

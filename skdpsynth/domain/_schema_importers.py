@@ -77,7 +77,6 @@ def _is_day(bound: Any) -> bool:
 
 
 def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
-    """Read kinds and levels from declared dtypes of a data frame."""
     if hasattr(dtypes, "columns") or not hasattr(dtypes, "keys"):
         raise ValueError(
             f"dtypes must map columns to dtypes, got {type(dtypes).__name__}; give frame.dtypes (pandas) or frame.schema (polars)."
@@ -102,7 +101,6 @@ def _with_dtype(name: Any, given: Any, dtype: Any) -> Any:
 
 
 def _kind_of_dtype(dtype: Any) -> Any:
-    """Return the kind that a dtype of pandas or polars declares, or None."""
     categories = getattr(dtype, "categories", None)
     # Those of a Categorical of polars are a pool that all its columns share, and declare nothing.
     if categories is not None and not callable(categories) and not str(dtype).startswith("Categorical"):

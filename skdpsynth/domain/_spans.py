@@ -153,10 +153,11 @@ def spans_of(schema: Schema, dtypes: Mapping[Any, str] | None = None) -> Spans:
     the table that samples are written to.
     """
     axes = axes_of(schema, dtypes) if schema.rules else {}
-    rules = _kept_by_spans(schema, axes)
+    possible = {rule: edge for rule in schema.rules if isinstance(rule, Inequality) and (edge := _edge(rule, schema, axes))}
+    rules = _kept_by_spans(schema, possible)
     orders = tuple(tie.orders for tie in ties_of(schema, rules, dtypes))
     columns = [name for each in orders for name in each.columns]
-    edges = [_edge(rule, schema, axes) for rule in rules if isinstance(rule, Inequality)]
+    edges = [possible[rule] for rule in rules if isinstance(rule, Inequality)]
     edges.sort(key=lambda edge: columns.index(edge.high))
     ends = {name: tuple(axes[name].shown(np.array([kind.low, kind.high], dtype=float))) for name in columns if (kind := schema[name].coded)}
     return Spans(tuple(schema.coded) if rules else (), tuple(edges), orders, ends, tuple(rules))
@@ -174,32 +175,24 @@ def with_spans(schema: Schema, spans: Spans) -> Schema:
     return schema._coded_as({**schema, **kinds}, tuple(rule for rule in schema.rules if rule not in spans.rules))
 
 
-def _kept_by_spans(schema: Schema, axes: Mapping[Any, Axis]) -> list[Rule]:
-    """Return the inequalities and totals of whose columns no other rule needs the numbers."""
-    moved: dict[int, set] = {}
-    others: dict[int, set] = {}
-    for place, rule in enumerate(schema.rules):
+def _kept_by_spans(schema: Schema, possible: Mapping[Inequality, SpanEdge]) -> list[Rule]:
+    """Return the inequalities and totals of whose columns no other rule needs the numbers, and at most one the larger column."""
+    moved, others, rules = {}, {}, schema.rules
+    for place, rule in enumerate(rules):
         if isinstance(rule, Inequality):
             moved[place] = {rule.low, rule.high}
         elif isinstance(rule, Sum) and binds(rule, schema, schema.sources):
             moved[place] = set(leaves_of(rule, schema.sources))
         elif isinstance(rule, Impossible | Unique):
             others[place] = set(rule.columns_named)
-    highs = [rule.high for rule in schema.rules if isinstance(rule, Inequality)]
-    kept = {place for place in moved if _is_kept(schema.rules[place], schema, axes, highs)}
+    highs = [rule.high for rule in rules if isinstance(rule, Inequality)]
+    single = {rule for rule in possible if highs.count(rule.high) == 1}
+    kept = {place for place in moved if isinstance(rules[place], Sum) or rules[place] in single}
     while True:
         left = {place for place in kept if all(other in kept for other, names in (moved | others).items() if names & moved[place])}
         if left == kept:
-            return [rule for place, rule in enumerate(schema.rules) if place in kept]
+            return [rule for place, rule in enumerate(rules) if place in kept]
         kept = left
-
-
-def _is_kept(rule: Rule, schema: Schema, axes: Mapping[Any, Axis], highs: Sequence[Any]) -> bool:
-    """Whether this is a total, or an inequality of two columns on one scale, on which a span is possible, to one number."""
-    if not isinstance(rule, Inequality):
-        return True
-    is_on_one_scale = _apart(axes[rule.low], axes[rule.high]) is not None
-    return is_on_one_scale and highs.count(rule.high) == 1 and _edge(rule, schema, axes).most > max(rule.strict - 1e-9, 0.0)
 
 
 def _apart(low: Axis, high: Axis) -> float | None:
@@ -211,12 +204,12 @@ def _apart(low: Axis, high: Axis) -> float | None:
     return None
 
 
-def _edge(rule: Inequality, schema: Schema, axes: Mapping[Any, Axis]) -> SpanEdge:
+def _edge(rule: Inequality, schema: Schema, axes: Mapping[Any, Axis]) -> SpanEdge | None:
+    """Return the span of an inequality of two columns on one scale; None where no span is possible."""
     low, high = schema[rule.low].coded, schema[rule.high].coded
     apart = _apart(axes[rule.low], axes[rule.high])
-    assert apart is not None
-    return SpanEdge(
-        *(rule.low, rule.high, apart, (float(low.low), float(low.high))),
-        *(float(high.high) - float(low.low) - apart, bool(low.nullable), bool(high.nullable)),
-        float(low.high) + apart + rule.strict > float(high.high),
-    )
+    if apart is None or not (most := float(high.high) - float(low.low) - apart) > max(rule.strict - 1e-9, 0.0):
+        return None
+    may_pass = float(low.high) + apart + rule.strict > float(high.high)
+    ends = float(low.low), float(low.high)
+    return SpanEdge(rule.low, rule.high, apart, ends, most, bool(low.nullable), bool(high.nullable), may_pass)

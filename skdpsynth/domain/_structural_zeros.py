@@ -62,7 +62,7 @@ class Tie:
         return np.unique(np.array(features), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
 
     def tuples(self, cells: Mapping[Any, Cells], most: int) -> tuple[dict[Any, np.ndarray], np.ndarray | None]:
-        """Return (the class of each code of each column, the tuples of classes that can occur, one a row); None of more than `most`."""
+        """Return (the class of each code of each column, the tuples of classes that can occur); None in place of more than `most`."""
         cells = {name: self.trimmed(name, cells[name]) for name in self.columns}
         classes = {name: self.classes(name, cells[name]) for name in self.columns}
         first = {name: np.unique(classes[name], return_index=True)[1] for name in self.columns}  # a code of each class
@@ -152,12 +152,11 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
 
 
 def axes_of(columns: Columns, dtypes: Mapping[Any, str] | None = None) -> dict[Any, Axis]:
-    """Return the axes of columns of numbers and times."""
     return {name: axis_of(kind, (dtypes or {}).get(name)) for name, kind in columns.items() if isinstance(kind, Continuous | Times)}
 
 
 def _part(rule: Rule, columns: Columns, sources: Columns) -> tuple[Sequence[Any], type, Any] | None:
-    """Return (columns that a rule ties together, its class, what it says); None of one that ties nothing."""
+    """Return (columns that a rule ties together, its class, what it says); None if it ties nothing."""
     names: tuple = rule.columns_named
     said: Any = None
     if isinstance(rule, Impossible):

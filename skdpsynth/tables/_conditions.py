@@ -178,7 +178,6 @@ class _Reader:
             raise self._error("values that its dtype can hold", "others", "correct the list")
 
     def _level(self, value: Any) -> int:
-        """Return the number of a level."""
         levels = self.kind.levels
         value = value.item() if isinstance(value, np.generic) else value
         try:

@@ -19,13 +19,13 @@ _TOLERANCE = 1e-6  # relative, of numbers that were computed: those of 32 bits a
 
 
 class Violations(NamedTuple):
-    """How many rows break a rule.
+    """Number of rows that break a rule.
 
     Attributes
     ----------
     rows : int
     share : float
-        Of all rows; 0 of a table without rows.
+        Share of all rows; 0 for a table without rows.
     """
 
     rows: int
