@@ -6,7 +6,10 @@ from skdpsynth.domain._allowed_cells import AllowedCells as AllowedCells
 from skdpsynth.domain._allowed_cells import Cells as Cells
 from skdpsynth.domain._allowed_cells import cells_of_levels as cells_of_levels
 from skdpsynth.domain._allowed_cells import cells_of_numbers as cells_of_numbers
+from skdpsynth.domain._allowed_cells import condition_of as condition_of
 from skdpsynth.domain._allowed_cells import ends_of as ends_of
+from skdpsynth.domain._axes import PER_UNIT as PER_UNIT
+from skdpsynth.domain._axes import axis_of as axis_of
 from skdpsynth.domain._box import BITS as BITS
 from skdpsynth.domain._box import NO_BOUNDS as NO_BOUNDS
 from skdpsynth.domain._box import PLACEHOLDER as PLACEHOLDER
@@ -17,13 +20,19 @@ from skdpsynth.domain._box import has_private as has_private
 from skdpsynth.domain._box import pair_of as pair_of
 from skdpsynth.domain._box import with_placeholder_bounds as with_placeholder_bounds
 from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Unique
-from skdpsynth.domain._constraints import n_keys as n_keys
+from skdpsynth.domain._constraints import Rule as Rule
 from skdpsynth.domain._dates import MICROSECONDS as MICROSECONDS
 from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._dates import Times as Times
 from skdpsynth.domain._dates import read_moment as read_moment
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._functional_dependencies import Determines, Sum
+from skdpsynth.domain._functional_dependencies import compute_columns as compute_columns
+from skdpsynth.domain._functional_dependencies import inputs_of as inputs_of
+from skdpsynth.domain._functional_dependencies import sources_of as sources_of
+from skdpsynth.domain._functional_dependencies import table_of as table_of
+from skdpsynth.domain._functional_dependencies import target_of as target_of
+from skdpsynth.domain._functional_dependencies import written_kind as written_kind
 from skdpsynth.domain._grid import Grid as Grid
 from skdpsynth.domain._grid import comparable as comparable
 from skdpsynth.domain._grid import edges_of_differences as edges_of_differences

@@ -198,6 +198,8 @@ class Schema(Mapping):
 
     def ordered(self, names: Iterable[Any]) -> "Schema":
         """Return the schema in the order of `names`, the columns of a table: those of the schema, but for an `Identifier`."""
+        if isinstance(names, tuple | list) and list(names) == list(self._columns):
+            return self
         # A series or an array of numbers with fractions is cells of a table, and not their names.
         may_be_names = hasattr(names, "get_indexer") or (isinstance(names, np.ndarray) and names.dtype.kind in "UOiu")
         listed_names = list_or_none(names) if may_be_names or not hasattr(names, "dtype") else None

@@ -4,6 +4,7 @@ from skdpsynth.tables._conditions import allowed_cells as allowed_cells
 from skdpsynth.tables._encoder import MixedTypeEncoder as MixedTypeEncoder
 from skdpsynth.tables._encoder import encode as encode
 from skdpsynth.tables._findings import Findings as Findings
+from skdpsynth.tables._findings import findings_of as findings_of
 from skdpsynth.tables._missing_cells import Evidence as Evidence
 from skdpsynth.tables._missing_cells import IncompleteRows as IncompleteRows
 from skdpsynth.tables._missing_cells import with_all as with_all

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._validation import is_real, short_repr
-from skdpsynth.domain._allowed_cells import AllowedCells
-from skdpsynth.domain._dates import Times, read_moment
-from skdpsynth.domain._functional_dependencies import Determines, inputs_of, table_of
-from skdpsynth.domain._kinds import Continuous, Ordinal, list_names, name_repr
+from skdpsynth.domain import AllowedCells, Continuous, Determines, Ordinal, Times, inputs_of, list_names, name_repr, read_moment, table_of
+from skdpsynth.frames import split_columns
 from skdpsynth.tables._read import read_column
-from skdpsynth.tables._table import MixedTable, read_table
+from skdpsynth.tables._table import TableFormat
 
 _EXAMPLE = "such as {'age': (18, 30), 'sex': 'F', 'income': None}"
 _WAYS = "a value, a list of values, a tuple (low, high), or None for missing cells"
@@ -22,7 +20,7 @@ _POINTS = 64  # between two numbers that are looked at in a step
 _SIGN = np.int64(np.iinfo(np.int64).min)
 
 
-def allowed_cells(conditions: Any, table: MixedTable) -> dict[Any, AllowedCells]:
+def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return the cells of each column that conditions allow, or refuse, in one sentence, conditions that no cell can meet.
 
     A range holds on the cells as they come back: in a column of short floats or of whole numbers, those are rounded.
@@ -41,7 +39,7 @@ def allowed_cells(conditions: Any, table: MixedTable) -> dict[Any, AllowedCells]
     return wanted
 
 
-def _of_inputs(name: Any, condition: Any, table: MixedTable) -> dict[Any, AllowedCells]:
+def _of_inputs(name: Any, condition: Any, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return the allowed cells of the columns that mechanisms see: for a column that others determine, those of the others."""
     kind, source = table.schema[name], table.schema.sources.get(name)
     if isinstance(source, Determines):
@@ -62,7 +60,7 @@ def _computed_error(name: Any, inputs: tuple) -> ValueError:
     )
 
 
-def _through(name: Any, rule: Determines, wanted: AllowedCells, table: MixedTable) -> dict[Any, AllowedCells]:
+def _through(name: Any, rule: Determines, wanted: AllowedCells, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return the cells of the columns that determine another with which it is one of the wanted."""
     schema = table.schema
     n_levels = [len(schema[each].levels) for each in rule.given]
@@ -96,7 +94,7 @@ def _intersect(name: Any, first: AllowedCells, second: AllowedCells) -> AllowedC
 class _Reader:
     """Reads the condition on one column; the values of one that others determine are those of a public table, within bounds or not."""
 
-    def __init__(self, name: Any, table: MixedTable, is_determined: bool = False) -> None:
+    def __init__(self, name: Any, table: TableFormat, is_determined: bool = False) -> None:
         self.name, self.kind, self.is_determined = name, table.schema[name], is_determined
         self.written = WrittenColumn(table, name)
 
@@ -240,7 +238,7 @@ def is_missing(value: Any) -> bool:
 class WrittenColumn:
     """The way of the numbers of a column to the caller's table and back, where its dtype rounds them: it keeps the order of any two."""
 
-    def __init__(self, table: MixedTable, name: Any) -> None:
+    def __init__(self, table: TableFormat, name: Any) -> None:
         self.table, self.name, self.kind, self.coded = table, name, table.schema[name], table.schema[name].coded
 
     @property
@@ -255,8 +253,8 @@ class WrittenColumn:
             numbers.astype(float) if name == self.name else others[isinstance(kind, Continuous)] + getattr(kind, "low", 0)
             for name, kind in self.table.schema.coded.items()
         ]
-        back, raw = read_table(self.table.fill(columns))
-        place = back.columns.index(self.name) if self.table.backend != "numpy" else self._place_in_array()
+        back, raw = split_columns(self.table.fill(columns))
+        place = back.columns.index(self.name) if self.table.library != "numpy" else self._place_in_array()
         return read_column(raw[place], self.kind, back.dtypes[place])
 
     def _place_in_array(self) -> int:

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._constraints import Inequality
-from skdpsynth.domain._dates import Times
-from skdpsynth.domain._kinds import Continuous, Identifier, Text, as_nullable, name_repr
-from skdpsynth.frames import family_of, open_source
-from skdpsynth.tables._check_dtypes import check_dtype
+from skdpsynth.domain import Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
+from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
 from skdpsynth.tables._conditions import is_missing
 from skdpsynth.tables._read import numbers_of, read_column
 from skdpsynth.tables._read_times import parse_times, stamps_of, units_of

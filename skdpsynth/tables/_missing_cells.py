@@ -6,16 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._allowed_cells import AllowedCells
-from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._functional_dependencies import Determines, Sum, compute_columns, inputs_of, table_of, written_kind
-from skdpsynth.domain._kinds import Continuous, as_nullable, list_names
-from skdpsynth.domain._schema import Schema
-from skdpsynth.frames import eager_frame, without_categories
-from skdpsynth.tables._check_dtypes import check_dtype
+from skdpsynth.domain import (
+    AllowedCells,
+    Continuous,
+    Derived,
+    Determines,
+    Schema,
+    Sum,
+    as_nullable,
+    compute_columns,
+    inputs_of,
+    list_names,
+    table_of,
+    written_kind,
+)
+from skdpsynth.frames import TableKind, eager_frame, split_columns, without_categories
 from skdpsynth.tables._findings import missing_cells
 from skdpsynth.tables._read import read_column
-from skdpsynth.tables._table import MixedTable, read_table
+from skdpsynth.tables._table import TableFormat, check_dtype
 from skdpsynth.tables._write import array_out, column_out
 
 _NEAR = 1e-6  # relative: numbers of 32 bits are rounded
@@ -185,16 +193,16 @@ class IncompleteRows:
     """A table, some of whose cells are missing."""
 
     X: Any
-    table: MixedTable  # of the fit
-    given: MixedTable  # of X
+    table: TableFormat  # of the fit
+    given: TableKind  # of X
     raw: list[Any]
     values: dict[Any, np.ndarray]  # of the columns that are synthesized or computed, in the order of the fit, as `read` gives them
     missing: dict[Any, np.ndarray]
 
     @classmethod
-    def of(cls, X: Any, table: MixedTable) -> "IncompleteRows":
+    def of(cls, X: Any, table: TableFormat) -> "IncompleteRows":
         """Read a table; columns that a frame lacks are missing throughout."""
-        given, raw = read_table(X)
+        given, raw = split_columns(X)
         _check_columns(given, table)
         n_rows = len(raw[0])
         values: dict[Any, np.ndarray] = {}
@@ -229,17 +237,17 @@ class IncompleteRows:
             for name, gone in self.missing.items()
             if gone.any() or name not in columns
         }
-        if self.given.backend == "numpy":
+        if self.given.library == "numpy":
             rows = np.array(self.X) if isinstance(self.X, np.ndarray) else np.column_stack([*self.raw]).astype(object)
             for place, (_, new, gone) in changed.items():
                 rows[gone, place] = array_out([new[gone]], [_kind(self.table, place)], rows.dtype)[:, 0]
             return rows
         made = {name: self._column(name, *parts) for name, parts in changed.items()}
-        return _pandas_with(self.X, made) if self.given.backend == "pandas" else _frame_with(self.X, made)
+        return _pandas_with(self.X, made) if self.given.library == "pandas" else _frame_with(self.X, made)
 
     def _column(self, name: Any, column: Any, new: np.ndarray, gone: np.ndarray) -> Any:
         """Return a column with the cells that were missing."""
-        kind, backend = _kind(self.table, name), self.given.backend
+        kind, backend = _kind(self.table, name), self.given.library
         if column is None or len(gone) == len(new):
             return column_out(new, kind, backend, self._dtype_of_fit(name))
         made = column_out(new[gone], kind, backend, without_categories(self.given.dtypes[self.given.columns.index(name)]))
@@ -247,21 +255,21 @@ class IncompleteRows:
 
     def _dtype_of_fit(self, name: Any) -> str:
         """Return the dtype that a column had in the fit; where that was a table of another library, a dtype that holds anything."""
-        if self.given.backend == self.table.backend:
+        if self.given.library == self.table.library:
             return self.table.dtypes[list(self.table.schema).index(name)]
-        return "object" if self.given.backend == "pandas" else "Unknown"
+        return "object" if self.given.library == "pandas" else "Unknown"
 
 
-def _kind(table: MixedTable, name: Any) -> Any:
+def _kind(table: TableFormat, name: Any) -> Any:
     """Return the kind by which a column is read and written."""
     return written_kind(name, table.schema.sources.get(name), table.schema)
 
 
-def _check_columns(given: MixedTable, table: MixedTable) -> None:
+def _check_columns(given: TableKind, table: TableFormat) -> None:
     """Refuse a table whose columns are not those of the fit; a frame may lack some."""
-    if given.backend == "numpy" and (table.backend != "numpy" or len(given.columns) != len(table.columns)):
+    if given.library == "numpy" and (table.library != "numpy" or len(given.columns) != len(table.columns)):
         got = f"an array of {len(given.columns)} columns"
-        wanted = f"an array of {len(table.columns)} columns" if table.backend == "numpy" else "a data frame"
+        wanted = f"an array of {len(table.columns)} columns" if table.library == "numpy" else "a data frame"
         raise ValueError(f"X must be {wanted}, as that of fit was, got {got}; for cells that are not known give missing ones.")
     if not given.columns:
         raise ValueError("X must have one or more columns of the table that fit got, got a table without any; give those that are known.")

@@ -7,10 +7,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
-from skdpsynth.domain._box import Box, with_placeholder_bounds
-from skdpsynth.domain._kinds import Continuous
-from skdpsynth.domain._schema import Schema
-from skdpsynth.frames import Chunk, Rows, concatenate, open_source, table_of_numbers
+from skdpsynth.domain import Box, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
+from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
 from skdpsynth.persistence import savable
 from skdpsynth.tables._read import numbers_of, read
 from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, check_synthesized, columns_of, read_and_match, text_dtype

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._box import PLACEHOLDER, UnknownBounds
-from skdpsynth.domain._kinds import Continuous, Nominal
-from skdpsynth.domain._schema import Schema
+from skdpsynth.domain import PLACEHOLDER, Continuous, Nominal, Schema, UnknownBounds
 from skdpsynth.frames import Chunk, family_of, numpy_dtype, range_of
 from skdpsynth.persistence import savable
 

@@ -13,12 +13,27 @@ import numpy as np
 
 from skdpsynth._state_validation import require
 from skdpsynth._validation import short_repr
-from skdpsynth.domain._axes import PER_UNIT
-from skdpsynth.domain._dates import MICROSECONDS, Times
-from skdpsynth.domain._functional_dependencies import compute_columns, written_kind
-from skdpsynth.domain._kinds import Continuous, Identifier, Nominal, Text, name_repr
-from skdpsynth.domain._schema import Schema
-from skdpsynth.domain._structural_zeros import keys_of
+from skdpsynth.domain import (
+    BITS,
+    MICROSECONDS,
+    PER_UNIT,
+    Box,
+    Continuous,
+    Date,
+    Derived,
+    Identifier,
+    Kind,
+    Nominal,
+    Ordinal,
+    Schema,
+    Text,
+    Times,
+    UnknownBounds,
+    compute_columns,
+    keys_of,
+    name_repr,
+    written_kind,
+)
 from skdpsynth.frames import (
     TableKind,
     cast,

@@ -5,14 +5,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain._allowed_cells import condition_of
-from skdpsynth.domain._axes import axis_of
-from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique
-from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._functional_dependencies import Determines, Sum, compute_columns, inputs_of, sources_of, target_of
-from skdpsynth.domain._kinds import as_nullable
-from skdpsynth.domain._schema import Schema
-from skdpsynth.frames import family_of, numpy_dtype, open_source
+from skdpsynth.domain import (
+    Derived,
+    Determines,
+    Impossible,
+    Inequality,
+    MissingTogether,
+    Rule,
+    Schema,
+    Sum,
+    Unique,
+    as_nullable,
+    axis_of,
+    compute_columns,
+    condition_of,
+    inputs_of,
+    sources_of,
+    target_of,
+)
+from skdpsynth.frames import family_of, numpy_dtype, open_source, split_columns
 from skdpsynth.tables._read import numbers_of, read_column
 
 _TOLERANCE = 1e-6  # relative, of numbers that were computed: those of 32 bits are rounded
@@ -35,10 +46,10 @@ class Violations(NamedTuple):
 def count_violations(schema: Schema, X: Any, name: str = "X") -> tuple[list[tuple[Any, Violations]], int]:
     """Return (pairs of a rule or (column, `Derived`) and how many rows break it, the number of rows), of any table, chunk by chunk."""
     rules: list[Any] = [*schema.rules, *((each, kind) for each, kind in schema.items() if isinstance(kind, Derived))]
-    source = open_source(X, name, schema=schema)
+    source = open_source(X, name, read=schema.read)
     counts, n_samples = [0] * len(rules), 0
     seen: list[set] = [set() for _ in rules]
-    for chunk in [X] if source is None else source.chunks():
+    for chunk in source.chunks():
         rows, n_rows = _rows_of(chunk, schema, {each for rule in rules for each in _columns_of(rule)}, name)
         n_samples += n_rows
         for place, rule in enumerate(rules):
@@ -69,7 +80,7 @@ class _Rows(NamedTuple):
 
 
 def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str) -> tuple[_Rows, int]:
-    table, raw = read_table(chunk)
+    table, raw = split_columns(chunk)
     columns = dict(zip(table.columns, raw, strict=True))
     dtypes = dict(zip(table.columns, table.dtypes, strict=True))
     sources = sources_of(schema, schema.rules)

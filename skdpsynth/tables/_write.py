@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._dates import Times
-from skdpsynth.domain._derived import Derived
-from skdpsynth.domain._kinds import Continuous, Identifier, Nominal, Ordinal
+from skdpsynth.domain import Continuous, Identifier, Ordinal, Times
 from skdpsynth.frames import (
     cast,
     family_of,
