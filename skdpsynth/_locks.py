@@ -1,4 +1,4 @@
-"""One lock for each object that lives on between calls: held by whoever reads or writes it."""
+"""One lock for each object that lives on between calls, held while it is read or written."""
 
 import os
 import threading
@@ -12,8 +12,8 @@ _creation_lock = threading.Lock()
 def lock_of(owner: Any) -> Any:
     """Return the lock of an object; the thread that holds it may take it again.
 
-    It is no attribute, so it is in no pickle and no copy of the object, which get locks of their own; and after a fork the child starts
-    with free locks, whatever other threads of the parent held.
+    It is no attribute, so pickles and copies of the object get locks of their own; and after a fork the child starts with free locks,
+    whatever other threads of the parent held.
     """
     lock = _locks.get(owner)
     if lock is None:
@@ -23,7 +23,7 @@ def lock_of(owner: Any) -> Any:
 
 
 def _reset_after_fork() -> None:
-    global _locks, _making
+    global _locks, _creation_lock
     _locks, _creation_lock = WeakKeyDictionary(), threading.Lock()
 
 
