@@ -33,10 +33,10 @@ __all__ = [
 
 
 def _open() -> None:
-    """Import all rooms, those too whose classes only a saved file names, and take in what is public.
+    """Import all rooms, including those whose classes only a saved file names, and export the public names.
 
-    Numpy, scipy and scikit-learn take more than a second, which a program that asks for no name of ours, the help of the command line for
-    example, need not wait for (PEP 562).
+    Numpy, scipy and scikit-learn take more than a second, and programs that use no public name, such as the help of the command line, need
+    not wait for them (PEP 562).
     """
     import skdpsynth.federated
     import skdpsynth.model_selection  # noqa: F401

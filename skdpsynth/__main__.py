@@ -1,4 +1,4 @@
-"""``python -m skdpsynth`` is the command `skdpsynth`."""
+"""Entry point of ``python -m skdpsynth``."""
 
 from skdpsynth.cli import main
 

@@ -1,4 +1,4 @@
-"""Array-likes that callers hand over as arrays. No message quotes a number."""
+"""Array-likes as arrays; no message quotes a number."""
 
 from contextlib import suppress
 from itertools import repeat
@@ -10,9 +10,9 @@ from skdpsynth._validation import check_type, is_integer, short_repr
 
 
 def as_array(values: Any, dtype: Any = None) -> np.ndarray:
-    """Return what numpy makes of an array-like, and an object that is no number of what it cannot read, or should not.
+    """Return an array-like as an array, or an array of one object where numpy cannot read it.
 
-    For checks that refuse such a dtype in a sentence of their own: numpy's errors quote cells.
+    Callers refuse such a dtype in a sentence of their own: numpy's errors quote cells.
     """
     if type(values) is np.ndarray and dtype is None:
         return values
@@ -23,22 +23,7 @@ def as_array(values: Any, dtype: Any = None) -> np.ndarray:
 
 
 def as_numeric_array(values: Any, name: str, ndim: int | None = 1, *, whole: bool = False) -> np.ndarray:
-    """Return an array-like of numbers as an array, for those who hand numbers from one part of the package to another.
-
-    Parameters
-    ----------
-    values : array-like
-    name : str
-    ndim : int or None, default=1
-        How many axes it must have; None: any.
-    whole : bool, default=False
-        Whether all must be whole numbers, which come back as int64.
-
-    Raises
-    ------
-    TypeError, ValueError
-        In a sentence that quotes no number.
-    """
+    """Return an array-like of numbers as an array with `ndim` axes (None: any); `whole` numbers come back as int64."""
     array = as_array(values)
     if array.dtype == float and not array.size:  # what numpy makes of an empty list
         array = array.astype(np.int64 if whole else float)
@@ -60,5 +45,4 @@ def as_numeric_array(values: Any, name: str, ndim: int | None = 1, *, whole: boo
 
 
 def check_generator(rng: Any) -> None:
-    """Refuse what is no source of public randomness."""
     check_type("rng", rng, np.random.Generator, "a generator of numpy, such as np.random.default_rng()")

@@ -18,16 +18,7 @@ _LONGEST = 180  # characters of a name, to which others are added
 
 
 def output_path(path: Any, name: str = "path", also: str = "a path") -> Path:
-    """Return where a file shall be written: what a link leads to, in a folder that exists, and no device.
-
-    Parameters
-    ----------
-    path : str or path-like
-    name : str, default="path"
-        Of the parameter, for messages.
-    also : str, default="a path"
-        What it takes.
-    """
+    """Return the place of a file to be written: the target of a link, in a folder that exists, and no device."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise TypeError(f"{name} must be {also}, got {short_repr(path)}.")
     if not os.fspath(path) or "\0" in os.fspath(path):
@@ -50,22 +41,12 @@ def output_path(path: Any, name: str = "path", also: str = "a path") -> Path:
 
 @contextmanager
 def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
-    """Yield a new file beside a place, and move it there when the block is done; if it breaks, an interrupt as well, nothing is changed.
+    """Yield a new file beside a place, and move it there when the block is done; any exception or interrupt changes nothing.
 
     The mode is given as the file is made: to ask for the umask is to set it, for all threads, so a file that another thread makes
-    meanwhile would be open to everybody. The file is on the disk before it is moved, and the move before this returns. What a process
-    that was killed left beside the same place is removed after an hour.
-
-    Parameters
-    ----------
-    path : Path
-        From `place_of`. What stands there is replaced.
-    is_private : bool, default=False
-        Whether only the owner may read the file. Else it has the mode of the file that it replaces, or that of any new one.
-
-    Yields
-    ------
-    file : binary file
+    meanwhile would be open to everybody. A private file is for its owner alone; any other has the mode of the file that it replaces, or of
+    a new one. The file is on the disk before it is moved, and the move before this returns. Files that a killed process left beside the
+    same place are removed after an hour.
     """
     stem = f".{path.name[:_LONGEST]}."
     _remove_stale(path.parent, stem)
@@ -86,42 +67,33 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise unless a file can be made beside a place."""
     beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.part"
     os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     beside.unlink()
 
 
 class PendingFile:
-    """A file that was written beside a place, and is to be moved there.
-
-    Parameters
-    ----------
-    beside, path : Path
-        Where it is, and its place.
-    """
+    """A file that was written beside its place, and is to be moved there."""
 
     def __init__(self, beside: Path, path: Path) -> None:
         self.beside, self.path, self._number = beside, path, os.stat(beside).st_ino
 
     @property
     def is_moved(self) -> bool:
-        """Whether it is in its place."""
         return self.path.exists() and os.stat(self.path).st_ino == self._number
 
     def move(self) -> None:
-        """Move it to its place; if it is there already, do nothing."""
+        """Move it to its place, unless it is there already."""
         if not self.is_moved:
             os.replace(self.beside, self.path)
         _flush_folder(self.path.parent)
 
     def remove(self) -> None:
-        """Remove it from beside its place."""
         self.beside.unlink(missing_ok=True)
 
 
 def write_pending(path: Path, write: Callable[[BinaryIO], None]) -> PendingFile:
-    """Write a file beside a place, for its owner alone, and return it once it is on the disk; nothing stays if that breaks."""
+    """Write a file beside a place, for its owner alone, and return it once it is on the disk; remove it if that fails."""
     beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.next"
     try:
         with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:

@@ -1,4 +1,4 @@
-"""A limit on the threads of BLAS that does not outlive who wanted it."""
+"""A limit on the threads of BLAS that ends with its block."""
 
 import os
 import threading
@@ -9,10 +9,10 @@ from threadpoolctl import threadpool_limits
 
 
 class _Limit:
-    """One thread at a time holds the limit, which is one of the whole process, and takes it back itself.
+    """The limit, which is one of the whole process: one thread at a time holds it, and that thread ends it.
 
-    If each of two overlapping uses set a limit of its own, the later would find the earlier one's and bring it back for good. That the last
-    one out restores for all is no way either: threadpoolctl lets only the thread that set a limit end it.
+    If each of two overlapping uses set a limit of its own, the later would find the earlier one's and restore it for good. The last one
+    cannot restore for all either: threadpoolctl lets only the thread that set a limit end it.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class _Limit:
         self._limits: threadpool_limits | None = None
 
     def take(self) -> bool:
-        """Set the limit, unless somebody holds it; return whether it was set."""
+        """Set the limit, unless another thread holds it; return whether it was set."""
         with self._lock:
             if self._holder is None:
                 self._holder = threading.get_ident()
@@ -30,14 +30,13 @@ class _Limit:
             return False
 
     def end(self) -> None:
-        """Set BLAS free again."""
         with self._lock:
             limits, self._limits, self._holder = self._limits, None, None
             if limits is not None:
                 limits.__exit__(None, None, None)
 
     def reset_after_fork(self) -> None:
-        """After a fork other threads are gone, and would hold the limit for ever."""
+        """Free the limit of other threads, which are gone after a fork."""
         self._lock = threading.Lock()
         if self._holder != threading.get_ident():
             self.end()
@@ -50,9 +49,9 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_blas_thread(wanted: bool = True) -> Iterator[None]:
-    """Let BLAS use one thread meanwhile, if `wanted`.
+    """Let BLAS use one thread within the block, if `wanted`.
 
-    Of overlapping uses the first holds the limit for all, and as long as it is in; so keep them short.
+    Of overlapping uses the first holds the limit for all, until its own block ends; so keep them short.
     """
     is_ours = wanted and _limit.take()
     try:

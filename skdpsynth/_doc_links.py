@@ -1,4 +1,4 @@
-"""Where the documentation of a class is: for what notebooks show."""
+"""Links from notebooks to the documentation of a class."""
 
 from itertools import takewhile
 from typing import Any
@@ -31,7 +31,7 @@ def doc_url(cls: type) -> str:
 
 
 class DocLinkMixin:
-    """What scikit-learn asks an estimator for, so that its picture in a notebook links to our pages and not to scikit-learn's."""
+    """Links of the HTML representation of an estimator to this documentation instead of scikit-learn's."""
 
     _doc_link_module = "skdpsynth"
     _doc_link_template = API_URL + "{name}.html"

@@ -17,31 +17,23 @@ _MOST_THREADS = 256  # more would only wait, and systems refuse them at some num
 
 
 def effective_n_threads(n_jobs: Any) -> int:
-    """Return how many threads are meant by `n_jobs`, as everywhere in scikit-learn."""
+    """Return the number of threads that `n_jobs` means, as everywhere in scikit-learn."""
     check_n_jobs(n_jobs)
     return min(effective_n_jobs(None if n_jobs is None else int(n_jobs)), _MOST_THREADS)
 
 
 def check_n_jobs(n_jobs: Any) -> None:
-    """Raise ValueError unless this is a number of threads, as everywhere in scikit-learn."""
     if n_jobs is not None and (not is_integer(n_jobs, -math.inf) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or an integer that is not 0, got {short_repr(n_jobs)}; -1 takes all processors.")
 
 
 def effective_n_processes(n_jobs: Any) -> int:
-    """Return how many processes are meant: no more than the backend of joblib has workers, each of which takes memory."""
+    """Return a number of processes, at most the workers of the backend of joblib, each of which takes memory."""
     return min(effective_n_threads(n_jobs), max(1, effective_n_jobs(-1)))
 
 
 def run_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> None:
-    """Call all jobs, `n_jobs` at a time; few of them are taken from the iterable before they are needed.
-
-    Parameters
-    ----------
-    jobs : iterable of callables
-    n_jobs : int, default=None
-        Threads, as everywhere in scikit-learn. None: 1, or what ``joblib.parallel_config`` says.
-    """
+    """Call all jobs, `n_jobs` at a time in threads; few of them are taken from the iterable before they are needed."""
     jobs, n_threads = iter(jobs), effective_n_threads(n_jobs)
     begun = list(islice(jobs, 2))
     if len(begun) < 2 or n_threads < 2:

@@ -1,7 +1,7 @@
-"""Signs of life of long work: silent unless somebody asks, and then of public numbers alone.
+"""Progress of long work: silent unless shown or watched, and then public numbers alone.
 
-Names and totals of tasks are written by us; they say nothing of rows. How many rows were read is said only where it is public: see
-`set_rows_public`. How long something takes is seen by whoever watches, with or without this file.
+Names and totals of tasks are constants of this package or public; the number of rows read is shown only where it is public (see
+`set_rows_public`). The duration of work is visible to anyone, with or without this file.
 """
 
 import contextvars
@@ -19,8 +19,7 @@ _Item = TypeVar("_Item")
 class _NoTask:
     """A task that nobody watches."""
 
-    def step(self) -> None:
-        """Say nothing."""
+    def step(self) -> None: ...
 
     def __enter__(self) -> "_NoTask":
         return self
@@ -115,7 +114,7 @@ def _close() -> None:
 
 
 class _Task:
-    """A task that somebody watches."""
+    """A task that is shown or watched."""
 
     def __init__(self, name: str, total: int | None, watcher: Any = None, *, nests: bool = False) -> None:
         self._name, self._total, self._n_done = name, total, 0
@@ -132,7 +131,7 @@ class _Task:
         return self
 
     def step(self) -> None:
-        """Say that a part is done; from any thread."""
+        """Count a finished part; from any thread."""
         with self._lock:
             self._n_done += 1
             if self._watcher is not None and not self._nests:
@@ -150,16 +149,10 @@ class _Task:
 
 
 def task(name: str, total: int | None = None, *, nests: bool = False) -> Any:
-    """Return a context manager of a piece of work, whose method `step` says that a part of it is done.
+    """Return a context manager of a piece of work, whose method `step` counts a finished part.
 
-    Parameters
-    ----------
-    name : str
-        Public.
-    total : int, default=None
-        How many parts there are, which is public; 0: it has none. None: nobody knows yet.
-    nests : bool, default=False
-        Whether its parts are tasks themselves, so that only the bar counts them by `step`.
+    Its name is public, and so is `total`, its number of parts (0: it has none, None: unknown). If it `nests`, its parts are tasks
+    themselves, so that only the bar counts them by `step`.
     """
     watcher = _watching.get()
     return _NO_TASK if _bars is None and watcher is None else _Task(name, total, watcher, nests=nests)
@@ -171,7 +164,7 @@ def bar(name: str) -> Any:
 
 
 def reading_task(name: str) -> Any:
-    """Return a context manager of going through a table, whose chunks are counted only where the number of rows is public."""
+    """Return a context manager of reading a table, whose chunks are counted only where the number of rows is public."""
     if _bars is None:
         return _NO_TASK
     return _Task(name, None) if _are_public.get() else _UncountedTask(name, None)
@@ -179,19 +172,11 @@ def reading_task(name: str) -> Any:
 
 class _UncountedTask(_Task):
     def step(self) -> None:
-        """Say nothing: how many chunks there are tells how many rows there are."""
+        """Count nothing: the number of chunks tells the number of rows."""
 
 
 def track_steps(name: str, parts: Collection[_Item]) -> Iterable[_Item]:
-    """Return what goes through `parts` and says so: themselves, where nobody watches.
-
-    Parameters
-    ----------
-    name : str
-        Public.
-    parts : collection
-        How many there are is public.
-    """
+    """Return an iterable of `parts`, whose number and `name` are public, that shows each finished part."""
     watcher = _watching.get()
     return parts if _bars is None and watcher is None else _track(parts, _Task(name, len(parts), watcher))
 
@@ -205,7 +190,7 @@ def _track(parts: Iterable[_Item], progress: _Task) -> Iterator[_Item]:
 
 @contextmanager
 def set_rows_public(are_public: bool) -> Iterator[None]:
-    """Say whether the number of rows may be told of while the block runs."""
+    """Set whether the number of rows may be shown while the block runs."""
     token = _are_public.set(are_public)
     try:
         yield
@@ -214,13 +199,12 @@ def set_rows_public(are_public: bool) -> Iterator[None]:
 
 
 def current_watcher() -> Any:
-    """Return who watches this context beside the bars, or None."""
     return _watching.get()
 
 
 @contextmanager
 def use_watcher(watcher: Any) -> Iterator[None]:
-    """Let somebody watch the tasks of this context: its method ``task(name, total)`` is a context manager of what has ``step``."""
+    """Let a watcher see the tasks of this context: ``task(name, total)`` returns a context manager with a method `step`."""
     token = _watching.set(watcher)
     try:
         yield

@@ -1,4 +1,4 @@
-"""How objects look in notebooks: a small table, and a link to the page that explains them. Everything is escaped."""
+"""HTML representations of objects for notebooks, with links to the documentation. Everything is escaped."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,19 +9,7 @@ _CELL_STYLE = "text-align:left;vertical-align:top"
 
 
 def html_table(title: str, rows: Iterable[Sequence[Any]], page: str, *, heads: Sequence[str] = (), more: str = "") -> str:
-    """Return HTML for a notebook.
-
-    Parameters
-    ----------
-    title : str
-    rows : iterable of sequence
-        Cells; they are written as text.
-    page : str
-        Of the documentation, that explains the object.
-    heads : sequence of str, default=()
-    more : str, default=""
-        What stands below the table.
-    """
+    """Return a table of cells as text, with a link to a `page` of the documentation and the text `more` below."""
     head = f"<tr>{''.join(_cell(name, 'th') for name in heads)}</tr>" if heads else ""
     body = "".join(f"<tr>{''.join(_cell(value, 'td') for value in row)}</tr>" for row in rows)
     below = f"<p>{escape(more)}</p>" if more else ""
@@ -34,7 +22,7 @@ def _cell(value: Any, tag: str) -> str:
 
 
 def short_tuple_repr(values: Sequence[Any], most: int = 10) -> str:
-    """Return a tuple as Python writes it; of a long one, the first and how many there are."""
+    """Return a tuple as Python writes it; of a long one, the first elements and their number."""
     if len(values) <= most:
         return repr(tuple(values))
     return f"({', '.join(map(repr, values[:most]))}, ... {len(values)} in all)"

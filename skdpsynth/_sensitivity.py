@@ -1,4 +1,4 @@
-"""By how much one row moves exact integers, and several of one unit: a sensitivity that answers."""
+"""Sensitivity: how far one row, or several of one unit, move exact integers."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -108,7 +108,6 @@ class Query:
 
 
 def _as_fraction(name: str, value: Any) -> Fraction:
-    """Return how much something moves as a fraction."""
     if is_real(value):
         with suppress(ValueError, OverflowError, TypeError):  # NaN, infinities, what floats cannot hold
             return Fraction(value if isinstance(value, Rational) else float(value))
@@ -121,17 +120,17 @@ def _check_relation(relation: Any) -> None:
 
 
 def statistic_facts(kind: str, **facts: Any) -> tuple[tuple[str, Any], ...]:
-    """Return what a change says of its statistic: words, whole numbers, fractions, and tuples of them."""
+    """Return the facts that a sensitivity follows from: words, whole numbers, fractions, and tuples of them."""
     return (("kind", kind), *((name, _to_builtin(fact)) for name, fact in facts.items()))
 
 
 def _to_builtin(fact: Any) -> Any:
-    """Numbers of numpy are written to no ledger."""
+    """Convert numbers of numpy, which no ledger can hold."""
     return tuple(map(_to_builtin, fact)) if isinstance(fact, tuple) else int(fact) if isinstance(fact, Integral) else fact
 
 
 def count_sensitivity(relation: str, n_tables: Any = 1, statistic: Any = None) -> Sensitivity:
-    """Return the change of counts of cells, where a row is counted in one cell of each of `n_tables` tables.
+    """Return the sensitivity of counts of cells, where a row is counted in one cell of each of `n_tables` tables.
 
     Adding or removing a row changes one count of each table by 1. Replacing it takes 1 from a count of each and gives 1 to another. As
     every change is 1, the sum and the sum of squares are both the number of counts that change.

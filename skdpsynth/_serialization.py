@@ -1,4 +1,4 @@
-"""Objects as JSON and arrays, and back: of classes alone that say themselves that they may be saved, and without running code."""
+"""Objects as JSON and arrays, and back: only of classes marked as savable, and without running code."""
 
 import inspect
 import math
@@ -81,7 +81,7 @@ def savable(cls: _Class) -> _Class:
 
 
 class InvalidFile(Exception):
-    """What is wrong with a file, after its name."""
+    """A fault of a file, in words that follow its name."""
 
 
 def _name_of(cls: type) -> str:
@@ -110,13 +110,13 @@ def _class_of(name: Any) -> type:
 
 
 def _parameters(cls: type) -> set[str]:
-    """Names of the parameters that every object of an estimator class has."""
+    """Return the names of the parameters that every object of an estimator class has."""
     parameters = inspect.signature(cls).parameters.values() if issubclass(cls, BaseEstimator) else ()
     return {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def _shadowed_names(cls: type, state: Iterable[str]) -> list[str]:
-    """Return names of a state that would hide a method, a property, a constant or what Python itself keeps in an object."""
+    """Return names of a state that would hide a method, a property, a constant or a name of Python's own."""
     return [name for name in state if name.startswith("__") or (_is_defined(cls, name) and not _is_settable(cls, name))]
 
 
@@ -125,7 +125,7 @@ def _is_defined(cls: type, name: str) -> bool:
 
 
 def _is_settable(cls: type, name: str) -> bool:
-    """Whether what a class defines is but the default of an attribute that it declares."""
+    """Whether a class defines a name only as the default of an attribute that it declares."""
     default = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
     declared = (vars(base).get("__annotations__", {}).get(name) for base in cls.__mro__)
     return not hasattr(default, "__get__") and any(form is not None and "ClassVar" not in str(form) for form in declared)
@@ -186,7 +186,6 @@ def _write_dict(thing: dict, arrays: dict, where: str) -> Any:
 
 
 def _write_object(thing: Any, arrays: dict, where: str) -> Any:
-    """Write an object of a marked class, or refuse."""
     cls = type(thing)
     if cls.__module__.startswith("pandas") and hasattr(thing, "numpy_dtype"):
         return {"pandas_dtype": str(thing)}
@@ -239,14 +238,12 @@ _WRITERS: dict[type, Callable[[Any, dict, str], Any]] = {
 
 
 def decode(told: Any, array_of: Callable[[str], np.ndarray]) -> Any:
-    """Return what `encode` was given."""
     if isinstance(told, list):
         return [decode(item, array_of) for item in told]
     return _READERS[next(iter(told), "")](told, array_of) if isinstance(told, dict) else told
 
 
 def _read_object(told: dict, array_of: Callable) -> Any:
-    """Return an object of a marked class, with this state."""
     cls, state = _class_of(told["class"]), told["state"]
     lacking = _parameters(cls) - state.keys()
     if lacking:
@@ -279,7 +276,7 @@ def _make_object(cls: type, state: dict[str, Any]) -> Any:
 
 
 def check_usable(thing: Any) -> Any:
-    """Return a whole object that was read, which works where its class knows how to try that."""
+    """Return a whole object that was read, after trying it where its class knows how."""
     try:
         try_out(thing)
     except (MemoryError, InvalidFile, MissingDependency):

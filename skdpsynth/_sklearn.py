@@ -1,4 +1,4 @@
-"""What we need of scikit-learn beyond its public estimators: its checks of tables, in one place."""
+"""Checks of tables by scikit-learn, beyond its public estimators, in one place."""
 
 from functools import partial
 from typing import Any
@@ -22,25 +22,11 @@ _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) 
 
 
 def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: int = 1, allow_nan: bool = False) -> Any:
-    """Check a table of finite numbers; set or compare ``n_features_in_`` and ``feature_names_in_``.
+    """Return a table of finite numbers as rows; set (`reset`) or compare ``n_features_in_`` and ``feature_names_in_``.
 
-    No message depends on the value of a cell, but that it says whether there is NaN or infinity.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Sparse rows are taken where its tag ``input_tags.sparse`` says so.
-    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-    reset : bool
-        Whether to remember the columns (in ``fit``) or to compare with them.
-    ensure_min_samples : int, default=1
-    allow_nan : bool, default=False
-        Whether NaN and infinity may stand in cells. If not, they are refused whatever scikit-learn's ``assume_finite`` says.
-
-    Returns
-    -------
-    X : ndarray or compressed sparse rows, of shape (n_samples, n_features)
-        No copy where the input is such numbers already.
+    Rows are an ndarray, or compressed sparse rows where the tag ``input_tags.sparse`` of the estimator is set; no copy where the input is
+    such numbers already. NaN and infinity are refused unless `allow_nan`, whatever scikit-learn's ``assume_finite`` says. No message
+    depends on the value of a cell, except that it says whether there is NaN or infinity.
     """
     X = to_native(X)
     table = table_of_numbers(X, tell_names=not _READS_FRAMES)
@@ -67,20 +53,7 @@ def _check_array_lock() -> Any:
 
 
 def check_points(X: Any, dtype: Any = float) -> np.ndarray:
-    """Check points that are no rows of a table, for ``inverse_transform``: finite numbers, maybe none of them.
-
-    No message quotes them.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-    dtype : dtype or list of dtype, default=float
-        As in ``check_array``: of several, those that may stay; all else becomes the first.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_features)
-    """
+    """Return finite points that are no rows of a table, for ``inverse_transform``, maybe none; no message quotes them."""
     X = table_of_numbers(X)
     with _check_array_lock():
         points = check_array(X, dtype=dtype, ensure_min_samples=0, ensure_all_finite=False)
@@ -104,7 +77,6 @@ def check_finite(rows: np.ndarray, n_jobs: int | None = None) -> None:
 
 
 def _parallel_sum(rows: np.ndarray, n_jobs: int | None) -> float:
-    """Return the sum of an array; of a large one in threads."""
     n_parts = effective_n_threads(n_jobs) if rows.nbytes > _LARGE else 1
     sums = np.empty(n_parts)
 
@@ -124,18 +96,7 @@ def remember_columns(estimator: Any, X: Any, *, reset: bool) -> None:
 
 
 def check_feature_names(estimator: Any, input_features: Any = None) -> list[str]:
-    """Return the names of the columns of ``fit``; refuse others, in scikit-learn's words.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-    input_features : array-like of str, default=None
-        For an estimator that was fitted on an array: the names to use in place of x0, x1, ...
-
-    Returns
-    -------
-    names : list of str
-    """
+    """Return the names of the columns of ``fit``, or those given for an array; refuse others, in scikit-learn's words."""
     known = getattr(estimator, "feature_names_in_", None)
     if input_features is None:
         return [f"x{i}" for i in range(estimator.n_features_in_)] if known is None else list(known)
@@ -152,7 +113,7 @@ def check_feature_names(estimator: Any, input_features: Any = None) -> list[str]
 
 
 def check_seed(random_state: Any) -> np.random.RandomState:
-    """Return scikit-learn's generator for a seed; what is none is refused here, because its own message would print a table."""
+    """Return scikit-learn's generator for a seed; anything else is refused here, because its own message would print a table."""
     if not (random_state is None or is_integer(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
         raise ValueError(
             f"random_state must be None, an int from 0 to 2**32 - 1 or a numpy RandomState, got {short_repr(random_state)}; None is fresh."

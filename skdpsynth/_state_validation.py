@@ -1,8 +1,7 @@
-"""What the state of a loaded object must be: of the types that its class declares, and such that its class would have made it.
+"""Checks of the state of a loaded object: its types are those that the class declares, and the class could have made it.
 
-The form of a state is declared where the class is. Annotations say which attributes there are and of what type: all fields of a dataclass,
-and of any other class what stands in its body. What one attribute says about another is checked by ``__post_init__``, by an ``__init__``
-that takes just what the state holds, or by a method ``_check_loaded``, which may also try what it cannot check.
+Annotations declare the attributes and their types: all fields of a dataclass, and the body of any other class. Conditions between
+attributes are checked by ``__post_init__``, by an ``__init__`` whose parameters are just the state, or by a method ``_check_loaded``.
 """
 
 import importlib.util
@@ -26,22 +25,21 @@ _LARGEST = Fraction(sys.float_info.max)
 
 
 class InvalidState(Exception):
-    """What is wrong with a state, after the name of its class."""
+    """A fault of a state, in words that follow the name of its class."""
 
 
 class MissingDependency(Exception):
-    """What is not installed, after the name of the file."""
+    """A library that is not installed, in words that follow the name of the file."""
 
 
 def check_installed(backend: Any) -> None:
-    """Raise unless a library of tables can be imported."""
     require(isinstance(backend, str) and backend in _BACKENDS)
     if backend != "numpy" and importlib.util.find_spec(backend) is None:
         raise MissingDependency(f"was fitted to a table of {backend}, which is not installed; install it with `pip install {backend}`.")
 
 
 def check_columns(estimator: Any, columns: Any) -> None:
-    """Raise unless what an estimator says of the columns that it was fitted to is so; None: they had no names."""
+    """Raise unless the columns of an estimator agree with its fitted attributes; None: they had no names."""
     names = vars(estimator).get("feature_names_in_")
     n_features = estimator.n_features_in_
     require(is_of_type(n_features, int) and n_features >= 1 and (columns is None or len(columns) == n_features))
@@ -68,7 +66,7 @@ def _check_names(cls: type, forms: dict[str, Any], state: dict[str, Any]) -> Non
 
 
 def check_consistent(thing: Any, state: dict[str, Any]) -> None:
-    """Raise whatever its class raises unless the attributes of an object go together; see the head of this module."""
+    """Raise the error of the class unless the attributes of an object go together."""
     cls: Any = type(thing)
     if hasattr(cls, "__post_init__"):
         thing.__post_init__()
@@ -79,7 +77,7 @@ def check_consistent(thing: Any, state: dict[str, Any]) -> None:
 
 
 def try_out(thing: Any) -> None:
-    """Raise whatever comes of trying a whole object, where its class says how: ``_try_loaded`` changes nothing and costs no privacy."""
+    """Try a whole object where its class has ``_try_loaded``, which changes nothing and costs no privacy."""
     if hasattr(type(thing), "_try_loaded"):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -87,13 +85,12 @@ def try_out(thing: Any) -> None:
 
 
 def require(truth: Any, why: str = "parts do not fit each other") -> None:
-    """Raise `InvalidState` unless something is so."""
     if not truth:
         raise InvalidState(f"whose {why}")
 
 
 def is_array(value: Any, dtype: Any, *shape: int) -> bool:
-    """Whether a value is an array of this kind (letters of numpy), and of this shape; -1 stands for any length. Floats are finite."""
+    """Whether a value is a finite array of some kinds (letters of numpy) and of this shape; -1 stands for any length."""
     return (
         isinstance(value, np.ndarray)
         and value.dtype.kind in dtype
@@ -110,7 +107,7 @@ def _init_parameters(cls: type) -> set[str]:
 
 @cache
 def _declared_types(cls: type) -> dict[str, Any]:
-    """Return names of attributes, and their types as declared."""
+    """Return the declared types of attributes, by name."""
     if is_dataclass(cls):
         hints = get_type_hints(cls)
         return {field.name: hints[field.name] for field in fields(cls)}
@@ -127,7 +124,7 @@ def _hints_of(base: type) -> dict[str, Any]:
 
 
 def is_of_type(value: Any, form: Any) -> bool:
-    """Whether a value is of a declared type; arrays and numbers must be no NaN, arrays finite."""
+    """Whether a value is of a declared type; no number may be NaN, and arrays are finite."""
     origin, parts = get_origin(form), get_args(form)
     if form is Any:
         return True

@@ -1,11 +1,11 @@
-"""Numbers and lists in texts that people read."""
+"""Numbers and lists in texts for people."""
 
 import math
 from collections.abc import Sequence
 
 
 def format_number(value: float) -> str:
-    """Return a number with the digits that tell: in a table, in words and in a picture."""
+    """Return a number with two significant digits, or rounded if it is large."""
     return f"{value:.2g}" if abs(value) < 99.5 else f"{value:,.0f}"
 
 

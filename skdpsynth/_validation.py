@@ -1,4 +1,4 @@
-"""Small checks of parameters, and how messages show what was given."""
+"""Checks of parameters, and their values in messages."""
 
 import math
 import numbers
@@ -15,7 +15,7 @@ _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 
 
 def short_repr(value: Any) -> str:
-    """Return how a message shows a value that was given for a parameter.
+    """Return how a message shows the value of a parameter.
 
     Numbers and words are shown, cut where they are long. Of anything else only the type is: a table given in place of a parameter must
     not be printed.
@@ -59,14 +59,14 @@ def is_inside(value: Any, low: float, high: float) -> bool:
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str], others: str = "") -> str:
-    """Raise ValueError unless `value` is one of the strings `choices`; `others` says what else the parameter takes."""
+    """Return one of the strings `choices`, or raise ValueError; `others` says what else the parameter takes."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}{others}, got {short_repr(value)}.")
     return value
 
 
 def check_integer(name: str, value: Any, low: float = 0, high: float = math.inf, more: str = "") -> int:
-    """Return an integer in [low, high] as one of Python, or raise ValueError; `added_amount` says the way out."""
+    """Return an integer in [low, high] as one of Python, or raise ValueError; `more` says the way out."""
     if not is_integer(value, low, high):
         rule = f"from {low} to {high}" if high < math.inf else f"of at least {low}"
         raise ValueError(f"{name} must be an integer {rule}, got {short_repr(value)}{f'; {more}' if more else ''}.")
@@ -74,7 +74,7 @@ def check_integer(name: str, value: Any, low: float = 0, high: float = math.inf,
 
 
 def check_real(name: str, value: Any, low: float, high: float = math.inf, more: str = "") -> float:
-    """Return a finite real number in [low, high] as a float, or raise ValueError; `added_amount` says the way out."""
+    """Return a finite real number in [low, high] as a float, or raise ValueError; `more` says the way out."""
     # Compared, for of a whole number beyond floats none is made.
     if not is_real(value) or not low <= value <= min(high, sys.float_info.max):
         rule = f"from {low:g} to {high:g}" if high < math.inf else f"of at least {low:g}"
@@ -83,19 +83,19 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf, more: 
 
 
 def check_type(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
-    """Raise TypeError unless `value` is of one of some types; `what` says what it must be, and how one is made."""
+    """Raise TypeError unless `value` is of one of some types; `what` describes them, and how one is made."""
     if not isinstance(value, kinds):
         raise TypeError(f"{name} must be {what}, got {short_repr(value)}.")
 
 
 def check_attributes(name: str, value: Any, attributes: tuple[str, ...], what: str) -> None:
-    """Raise TypeError unless `value` is an object, and no class, with some attributes; `what` says what it must be."""
+    """Raise TypeError unless `value` is an object, and no class, with some attributes; `what` describes it."""
     if isinstance(value, type) or not all(hasattr(value, attribute) for attribute in attributes):
         raise TypeError(f"{name} must be {what}, got {short_repr(value)}.")
 
 
 def list_or_none(value: Any) -> list | None:
-    """Return the elements of what can be listed; None for a text, and for all that has none."""
+    """Return the elements of an iterable; None for a text, and for anything that is not iterable."""
     if not isinstance(value, str | bytes):
         with suppress(TypeError):
             return list(value)
@@ -103,29 +103,29 @@ def list_or_none(value: Any) -> list | None:
 
 
 def check_string(name: str, value: Any) -> str:
-    """Return a string, or raise TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {short_repr(value)}.")
     return value
 
 
 def check_memory(name: str, value: Any, n_bytes: int) -> None:
-    """Refuse what this machine's memory cannot hold, rather than fill it."""
+    """Refuse an amount that this machine's memory cannot hold, rather than fill it."""
     if n_bytes > available_memory():
         raise ValueError(
-            f"{name} must be less, got {short_repr(value)}, which takes {min(n_bytes, 2**100) / 2**30:.3g} GiB, more than this machine's memory."
+            f"{name} must be less, got {short_repr(value)}, which takes {min(n_bytes, 2**100) / 2**30:.3g} GiB, "
+            "more than this machine's memory."
         )
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """Return True or False, also one of numpy's; raise TypeError for all else."""
+    """Return True or False, also of numpy's; raise TypeError for anything else."""
     if not isinstance(value, bool) and not (type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")):
         raise TypeError(f"{name} must be True or False, got {short_repr(value)}.")
     return bool(value)
 
 
 def available_memory() -> float:
-    """Return how many bytes this machine's memory has; infinity where nobody says."""
+    """Return how many bytes this machine's memory has; infinity where that is unknown."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):  # not on Windows
@@ -142,10 +142,10 @@ _ONCE_ACTIONS = ("default", "module", "once")  # actions that do not repeat them
 
 
 def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
-    """Warn in the name of whoever called into the package: the first frame outside of it, and of scikit-learn.
+    """Warn in the name of the caller of the package: the first frame outside of it, and of scikit-learn.
 
-    A place in the caller's code is told the same once a process, unless filters say "always". Python means to do so too, but forgets
-    what it said whenever somebody changes filters, and scikit-learn does for each fit of a search.
+    A place in the caller's code gets the same warning once a process, unless filters say "always". Python means to do so too, but forgets
+    it whenever filters change, and scikit-learn changes them for each fit of a search.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_internal_frame(frame):
@@ -161,7 +161,7 @@ def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
 
 
 def _filter_action(text: str, category: type[Warning], module: str, line: int) -> str:
-    """Return what filters say is to be done with a warning, as Python finds it."""
+    """Return the action of the filters for a warning, as Python finds it."""
     filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()  # of this context, from Python 3.14
     for action, message, kind, name, at in filters:
         if issubclass(category, kind) and at in (0, line) and _matches(message, text) and _matches(name, module):

@@ -7,14 +7,14 @@ __all__ = ["BoundsWarning", "BudgetExceededError", "BudgetWarning", "InsecureRan
 
 
 class BudgetExceededError(ValueError):
-    """A release would cost more than what remains; nothing was drawn and nothing was charged.
+    """A release would cost more than the remaining budget; nothing was drawn and nothing was charged.
 
     Attributes
     ----------
     requested : Fraction or float
-        The epsilon asked for (of a loss in rho: the epsilon it would add at the accountant's delta).
+        The requested epsilon (for a loss in rho: the epsilon it would add at the accountant's delta).
     remaining : Fraction or float
-        The epsilon that was left.
+        The remaining epsilon.
 
     See Also
     --------
@@ -31,7 +31,7 @@ class BudgetExceededError(ValueError):
 
 
 class BoundsWarning(UserWarning):
-    """Nobody gave bounds, so values are clipped to (0, 1); or noise hides where numbers end within bounds that may be too wide.
+    """Bounds are missing, so values are clipped to (0, 1); or they may be so wide that noise hides where the numbers end.
 
     It follows from the parameters and from public or noisy numbers alone.
 
@@ -43,16 +43,16 @@ class BoundsWarning(UserWarning):
 
 
 class BudgetWarning(UserWarning):
-    """The budget that was asked for promises little (a large epsilon or delta), or a small delta would buy far less noise.
+    """The budget promises little (a large epsilon or delta), or a small delta would need far less noise.
 
     See Also
     --------
-    skdpsynth.model_selection.plan : What an epsilon would give.
+    skdpsynth.model_selection.plan : Expected errors at an epsilon.
     """
 
 
 class InsecureRandomnessWarning(UserWarning):
-    """Noise follows a seed, so whoever knows the seed can subtract it: good for tests, never for a release.
+    """Noise follows a seed, so anyone who knows the seed can subtract it: good for tests, never for a release.
 
     See Also
     --------
@@ -61,11 +61,11 @@ class InsecureRandomnessWarning(UserWarning):
 
 
 class SmallSampleWarning(UserWarning):
-    """The public numbers (rows, epsilon, features) say that noise will dominate what is released.
+    """Noise will dominate the release, by the public numbers (rows, epsilon, features).
 
     See Also
     --------
-    skdpsynth.model_selection.plan : What so many rows would give.
+    skdpsynth.model_selection.plan : Expected errors at a number of rows.
     """
 
 

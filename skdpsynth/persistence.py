@@ -1,8 +1,8 @@
 """Saving and loading of estimators without code execution: one zip of JSON and arrays.
 
-A class says itself that it may be saved (`savable`). A file names classes, and only those that imported modules have marked are made: what
-a file names is never imported. Arrays are read without pickle. So a file from anywhere can be opened safely, though what it says need not
-be true. What is made is checked by what its class declares: see `_state`.
+A file names classes, and only those that imported modules have marked (`savable`) are made: a class in a file is never imported. Arrays
+are read without pickle. So a file from anywhere can be opened safely, though its content need not be true. Loaded objects are checked
+against the declarations of their classes: see `_state_validation`.
 """
 
 import io
@@ -97,7 +97,7 @@ def to_bytes(thing: Any) -> bytes:
 
 
 def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
-    """Return the names of the members of a file, and what makes them."""
+    """Return the names of the members of a file, each with the function that makes it."""
     kind = type(thing).__name__
     if not is_savable(type(thing)):
         raise TypeError(f"A {kind} cannot be saved; mark the class itself, even if its base is marked, with skdpsynth.persistence.savable.")

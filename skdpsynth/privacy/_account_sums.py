@@ -1,4 +1,4 @@
-"""What the losses of one account add up to."""
+"""Sums of the losses of one account."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from skdpsynth.privacy._losses import Amount, PrivacyLoss
 
 @dataclass(frozen=True)
 class Sums:
-    """What the entries of one account add up to. Groups count at their largest member."""
+    """Sums of the losses of one account; a group counts as its largest member."""
 
     epsilon: Amount = Fraction(0)
     rho: Amount = Fraction(0)
@@ -25,12 +25,11 @@ class Sums:
 
     @classmethod
     def of(cls, *losses: PrivacyLoss) -> "Sums":
-        """Return the sums of losses."""
         return reduce(cls.plus, losses, cls())
 
     @classmethod
     def below(cls, charge: PrivacyLoss) -> "Sums":
-        """Return the sums of an account in which nothing was charged yet, and for which this was."""
+        """Return the empty sums of an account that was charged for, such as that of a child."""
         return cls() if charge.rho is None else cls(most=charge.rho, only_gaussian=charge.gaussian)
 
     def plus(self, loss: PrivacyLoss) -> "Sums":
@@ -41,44 +40,40 @@ class Sums:
         return replace(self, epsilon=more_epsilon, delta=more_delta, pure=pure, pure_gaussian=as_gaussian)
 
     def admits(self, loss: PrivacyLoss) -> bool:
-        """Whether a loss may follow, whatever made somebody choose it now.
+        """Whether a loss may follow, even if it was chosen after seeing earlier outputs.
 
-        Let h be all that came out before the first loss in rho: by basic composition its probability moves by exp(epsilon(h)) at most, but
+        Let h be all outputs before the first loss in rho: by basic composition its probability moves by exp(epsilon(h)) at most, but
         for a chance of delta(h). From there on all losses are of one kind, Gaussian or zCDP, whose sum has a limit that h fixes: what rho
         converts to within epsilon - epsilon(h), at delta - delta(h). Given h that is a filter, so P(S | h) is at most
         exp(epsilon - epsilon(h)) Q(S | h) + delta - delta(h), and the two multiply to the promise. If a loss in epsilon could come later,
-        its turn could follow from noise that was seen, and every turn would have a delta of its own: of many small Gaussian losses and
+        its turn could follow from noise that was seen, and every turn would have a delta of its own: for many small Gaussian losses and
         one pure loss at the worst moment the true delta is ten times as large, and more.
 
-        An account that was charged for in rho counts all of it in rho: one limit, in any order.
+        An account that was charged for in rho counts everything in rho: one limit, in any order.
         """
         if self.most != math.inf or not self.rho or loss.is_infinite:
             return True
         return loss.rho is not None and (loss.gaussian or not self.gaussian)
 
     def total(self, delta: Fraction) -> tuple[Amount, Fraction]:
-        """Return (epsilon, delta) of the sums, at the delta of a budget."""
+        """Return (epsilon, delta) at the delta of a budget."""
         if self.most != math.inf and self.epsilon:
             return total(Fraction(0), self._total_rho, self.delta, delta, self.gaussian and self.only_gaussian)
         return total(self.epsilon, self.rho, self.delta, delta, self.gaussian)
 
     def at(self, delta: Fraction) -> Amount:
-        """Return epsilon of the sums at any delta: infinite where the losses spend more."""
+        """Return epsilon at any delta; infinite where the losses spend more."""
         return math.inf if self.delta > delta else self.total(delta)[0]
 
     @property
     def exceeds_charge(self) -> bool:
-        """Whether an account that was charged for in rho cannot hold them: they are more, or of another kind.
-
-        Pure losses are both zCDP and Gaussian losses, of different rho.
-        """
+        """Whether the losses are more, or of another kind, than the rho that the account was charged for in."""
         if self.most == math.inf:
             return False
         return bool(self.delta) or (self.only_gaussian and not self.gaussian) or self._total_rho > self.most
 
     @property
     def remaining_rho(self) -> Amount:
-        """The rho that remains of an account that was charged for in rho."""
         return self.most - self._total_rho
 
     @property
@@ -86,7 +81,6 @@ class Sums:
         return self.rho + (self.pure_gaussian if self.only_gaussian else self.pure)
 
     def with_group(self, before: "Sums", after: "Sums") -> "Sums":
-        """Return the sums when the largest of a group has grown."""
         grown = {name: getattr(self, name) + added_amount(getattr(before, name), getattr(after, name)) for name in _SUMMED_FIELDS}
         return replace(self, **grown, gaussian=self.gaussian and after.gaussian)
 
@@ -101,17 +95,17 @@ _SUMMED_FIELDS = ("epsilon", "rho", "delta", "pure", "pure_gaussian")
 
 @dataclass
 class Group:
-    """Children that hold disjoint rows. Those of one name hold the same rows, and add.
+    """Children that hold disjoint rows; children of one name hold the same rows, and add.
 
     A row is in one of them, so the group loses what one of its members does: at most the largest epsilon, delta and rho of any. Where
-    some are charged in epsilon and others in rho, that is the sum of two, and more than the group loses.
+    some are charged in epsilon and others in rho, the sum of the two is more than the group loses.
     """
 
     largest: Sums = field(default_factory=Sums)
     members: dict[str, Sums] = field(default_factory=dict)
 
     def with_member(self, name: str, loss: PrivacyLoss) -> tuple[Sums, Sums]:
-        """Return the sums of a member that is charged (once more), and the largest then."""
+        """Return the sums of a member after another charge, and the largest of the group then."""
         mine = self.members.get(name, Sums()).plus(loss)
         return mine, largest([self.largest, mine])
 
@@ -125,5 +119,5 @@ def largest(sums: Iterable[Sums]) -> Sums:
 
 
 def added_amount(before: Amount, after: Amount) -> Amount:
-    """What was added; nothing to an infinite sum, as inf - inf is no number."""
+    """Return the difference; 0 between infinite sums, as inf - inf is no number."""
     return Fraction(0) if before == after else after - before

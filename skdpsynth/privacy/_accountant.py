@@ -1,4 +1,4 @@
-"""The accountant: the one door through which private data become public."""
+"""The accountant, which charges a release and then adds its noise."""
 
 import math
 import os
@@ -461,7 +461,7 @@ class PrivacyAccountant(BaseAccountant):
         names : sequence of str
             Members whose rows never come again, and whose children are closed.
         into : str
-            Name of the one entry; may be that of an earlier one, which is folded in.
+            Name of the one entry; an earlier one of that name is folded in.
         """
         check_string("group", group), check_string("into", into)
         if not isinstance(names, list | tuple | set) or not all(isinstance(name, str) for name in names):
@@ -479,7 +479,7 @@ class PrivacyAccountant(BaseAccountant):
         return self._entries.has_member(self._account, self._alias(group), name)
 
     def _last_entry(self) -> int:
-        """Return the number of what this accountant was charged last, or 0."""
+        """Return the number of the latest entry of this account, or 0."""
         return self._entries.last(self._account)
 
     def _alias(self, group: str) -> str:
@@ -496,7 +496,7 @@ class PrivacyAccountant(BaseAccountant):
         return remaining
 
     def _rest(self) -> PrivacyLoss:
-        """All that remains, as a loss: of a child that was charged for in rho, in rho."""
+        """Return all that remains as a loss; in rho for a child that was charged for in rho."""
         sums, epsilon = self._entries.sums(self._account), self._positive_remaining()
         if sums.most == math.inf:
             return PrivacyLoss(epsilon=epsilon)
@@ -530,7 +530,7 @@ class PrivacyAccountant(BaseAccountant):
         self._charge_first(name, losses, write=self._entries.check_room)
 
     def _charge_first(self, name: str, losses: list[PrivacyLoss], group: str | None = None, write: Any = None, **more: Any) -> Any:
-        """Charge the first of some losses that fits, or raise what the first of them raises."""
+        """Charge the first loss that fits, or raise the error of the first."""
         refused = []
         for loss in losses:
             try:
@@ -540,7 +540,7 @@ class PrivacyAccountant(BaseAccountant):
         raise refused[0]
 
     def _charge(self, entry: LedgerEntry, write: Any = None) -> Any:
-        """Refuse or write the entry; nothing else changes."""
+        """Write the entry, or refuse it and change nothing."""
         self.check_open(entry.name)
         if entry.loss.rho is not None and not self.delta and not entry.loss.is_infinite:
             raise ValueError(f"{short_repr(entry.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")

@@ -1,4 +1,4 @@
-"""The life of an accountant: what it shows of its ledger, records of it, other processes, and entries of other ledgers."""
+"""The life of an accountant: views of its ledger, records, processes and imports."""
 
 import math
 import os
@@ -31,7 +31,6 @@ _MOST_SHOWN = 20  # charges in a notebook
 
 
 def check_note(name: str, words: Any) -> str | None:
-    """Return what a caller says of entries, or raise ValueError."""
     if words is not None and not (isinstance(words, str) and 0 < len(words) <= _LONGEST):
         told = f"a text of {len(words)}" if isinstance(words, str) else short_repr(words)
         raise ValueError(f"{name} must be None or a text of 1 to {_LONGEST} characters, got {told}; say it in a few words.")
@@ -39,7 +38,7 @@ def check_note(name: str, words: Any) -> str | None:
 
 
 class BaseAccountant:
-    """What an accountant does with its ledger but to spend: the base of `PrivacyAccountant`."""
+    """All that an accountant does with its ledger, except spending."""
 
     epsilon: Amount
     delta: Fraction
@@ -247,7 +246,7 @@ class BaseAccountant:
         return html_table(repr(self)[1:-1], rows, "ledger.html", heads=("charge", "loss", "noise", "randomness", "time"), more=more)
 
     def _unit_in_words(self, entries: Iterable[LedgerEntry]) -> str | None:
-        """Return whom all entries protect, in words; None: a row."""
+        """Return the unit of privacy of all entries, in words; None: the row."""
         units = [entry.unit for entry in entries]  # what was imported may protect another than the account does
         return common_unit(units or [None if self.unit is None else str(self.unit)])
 
@@ -378,7 +377,7 @@ class BaseAccountant:
     # Processes, pickles and copies
 
     def check_open(self, name: str) -> None:
-        """Raise unless this is open, and in the process that opened it or with its ledger in a file."""
+        """Raise unless this is open and, with a ledger in memory, in the process that opened it."""
         if self._closed:
             raise BudgetExceededError(
                 f"{short_repr(name)} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.",
@@ -428,7 +427,7 @@ class BaseAccountant:
         vars(self).update(state, _entries=ledger, _process=os.getpid())
 
     def _check_loaded(self) -> None:
-        """Refuse a file of what could be spent from, or of parts that cost more than was charged for them."""
+        """Refuse a file of an open accountant, or of parts that cost more than their charge."""
         require(self._closed and not self._resumable)
         entries: Any = self._entries
         require(entries.are_parts_paid())

@@ -1,6 +1,6 @@
-"""How losses add up, and the tight conversion between rho and (epsilon, delta): of zCDP, and of Gaussian noise by `_gaussian_dp`.
+"""Composition of losses, and tight conversions between rho and (epsilon, delta): of zCDP here, of Gaussian noise in `_gaussian_dp`.
 
-Every figure that leaves this file is rounded towards more privacy lost: totals up, calibrated rho down.
+Every figure is rounded towards more privacy lost: totals up, calibrated rho down.
 """
 
 import math
@@ -59,7 +59,6 @@ def epsilon_of_rho(rho: Any, delta: Any, *, gaussian: bool = False) -> Amount:
 
 @lru_cache(maxsize=1 << 12)
 def _epsilon_above(rho: Fraction, delta: Fraction, gaussian: bool) -> Fraction:
-    """The conversion of a sum of losses, which may be larger or smaller than any one of them."""
     by_zcdp = _zcdp_above(rho, delta)
     # Gaussian noise of some rho keeps zCDP of that rho too; only where epsilon is hardly more than the slack does it convert to less.
     return min(by_zcdp, epsilon_of_gaussian(rho, delta)) if gaussian and by_zcdp > SLACK else by_zcdp
@@ -92,7 +91,7 @@ def _bound_above(rho: Fraction, delta: Fraction, excess: Fraction) -> Fraction:
 
 
 def _ln(x: Fraction) -> Decimal:
-    """Natural logarithm of a Fraction, within 1e-30."""
+    """Return the natural logarithm of a Fraction, within 1e-30."""
     return _CONTEXT.subtract(_CONTEXT.ln(Decimal(x.numerator)), _CONTEXT.ln(Decimal(x.denominator)))
 
 
@@ -166,17 +165,14 @@ def _rho_below(epsilon: Fraction, delta: Fraction, gaussian: bool) -> Fraction:
 
 
 def rho_of_pure(epsilon: Amount, gaussian: bool = False) -> Amount:
-    """Return the least rho that every loss of a pure epsilon has, rounded up: of Gaussian noise by `_gaussian_dp`, else of zCDP.
+    """Return the least rho that covers every loss of a pure epsilon, rounded up.
 
-    Of zCDP it is ``epsilon * tanh(epsilon / 2)``.
+    By `_gaussian_dp` for Gaussian losses; for zCDP it is ``epsilon * tanh(epsilon / 2)``. Every epsilon-differentially private mechanism
+    is post-processing of randomized response of that epsilon [1]_, whose Renyi divergence at alpha = 1 + t is g(t) / t with
+    g(t) = ln(cosh((2 t + 1) x) / cosh(x)), x = epsilon / 2. Here g(0) = 0 and g'(t) = epsilon tanh((2 t + 1) x), at most
+    epsilon (2 t + 1) tanh(x), as tanh is concave from 0 on and 0 there. So g(t) <= t (t + 1) epsilon tanh(x), and the divergence is at
+    most alpha rho. At alpha -> 1 it is rho itself, so no smaller rho will do.
 
-    Whatever is epsilon-differentially private is randomized response of that epsilon and post-processing [1]_, of which the Renyi
-    divergence at alpha = 1 + t is g(t) / t, g(t) = ln(cosh((2 t + 1) x) / cosh(x)), x = epsilon / 2. Here g(0) = 0 and
-    g'(t) = epsilon tanh((2 t + 1) x) <= epsilon (2 t + 1) tanh(x), as tanh is concave from 0 on and 0 there. So
-    g(t) <= t (t + 1) epsilon tanh(x), and the divergence is at most alpha rho. At alpha -> 1 it is rho itself: no less will do.
-
-    References
-    ----------
     .. [1] Kairouz, Oh, Viswanath (2015), "The composition theorem for differential privacy".
     """
     if gaussian:
@@ -196,23 +192,15 @@ _PURE_GRID = 10**24
 
 
 def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction, gaussian: bool = False) -> tuple[Amount, Fraction]:
-    """Return (epsilon, delta spent) of what losses sum to, an upper bound.
+    """Return an upper bound on the (epsilon, delta) of sums of epsilons, of rhos and of deltas, at the `delta` of a budget.
 
-    Pure and approximate losses add (basic composition); rho adds, and is converted once, at what the approximate losses leave of
-    `delta`. Of losses whose shares are fixed in advance that holds in any order: of pure and Gaussian losses that alternate, the privacy
-    loss L is at most epsilon + L', where L' is that of the experiment in which only what has Gaussian noise moves to the neighbor:
-    E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x). Of which order it holds for losses that are chosen as one
-    goes, `Sums.admits` tells. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and
-    has no filter that is proved, so it is not used.
-
-    Parameters
-    ----------
-    epsilon, rho, spent : numbers
-        Sums over the losses: of the epsilons, of the rhos, of the deltas.
-    delta : Fraction
-        The delta of the budget.
-    gaussian : bool, default=False
-        Whether every rho is that of Gaussian noise. One that is not leaves zCDP as what is known of all.
+    `gaussian` says that every rho is that of Gaussian noise; otherwise only zCDP is known of all. Pure and approximate losses add (basic
+    composition); rho adds, and is converted once, at what the approximate losses leave of `delta`. That holds in any order for losses whose
+    shares are fixed in advance: if pure and Gaussian losses alternate, the privacy loss L is at most epsilon + L', where L' is that of the
+    experiment in which only what has Gaussian noise moves to the neighbor:
+    E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x). For losses that are chosen adaptively `Sums.admits` states
+    which order is valid. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and
+    has no proven filter, so it is not used.
     """
     if not rho:
         return epsilon, spent
@@ -222,7 +210,7 @@ def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction, gaussi
 
 
 def covers(loss: PrivacyLoss, other: PrivacyLoss) -> bool:
-    """Whether whoever was charged `loss` has paid for `other`, of one release."""
+    """Whether a charge of `loss` pays for `other`, of one release."""
     if loss.is_infinite or other.is_infinite:
         return loss.is_infinite
     if loss.rho is not None:

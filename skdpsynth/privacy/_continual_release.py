@@ -1,4 +1,4 @@
-"""The door for a mechanism that releases again and again, such as a counter along a stream: it is charged for once, in full."""
+"""Releases of a mechanism that is charged once and releases again and again, such as a counter along a stream."""
 
 import os
 from collections.abc import Hashable, Iterable
@@ -20,19 +20,9 @@ Node = tuple[Hashable, str, int]
 class ContinualRelease:
     """Noise for all releases of one mechanism, under one charge. Only `PrivacyAccountant` makes one.
 
-    Whatever leaves through it carries noise of its own scale, which is 0 only where the loss is infinite. It knows what was charged, so
-    that a mechanism which costs more is refused. It stays in its process, also where the ledger is in a file: a fork has a copy of all
-    noise so far, and what both release of different events would differ by exact counts, or be a second release that nobody pays for.
-
-    Parameters
-    ----------
-    accountant : PrivacyAccountant
-        Where it was charged.
-    noise : DiscreteLaplace or DiscreteGaussian
-        What is drawn.
-    loss : PrivacyLoss
-        What all that is released together may cost.
-    rng : SecureBits or SeededBits
+    Every value that leaves carries noise of this scale, which is 0 only where the loss is infinite. The charge is known here, so a
+    mechanism that costs more is refused. It stays in its process, even where the ledger is in a file: a fork has a copy of all noise so
+    far, so releases of different events in both would differ by exact counts, or be a second release that nobody pays for.
     """
 
     def __init__(self, accountant: Any, noise: Any, loss: PrivacyLoss, rng: Any) -> None:
@@ -42,7 +32,6 @@ class ContinualRelease:
 
     @property
     def neighboring(self) -> str:
-        """The relation that the loss is stated under."""
         return str(self._accountant.neighboring)
 
     def check_open(self, name: str) -> None:
@@ -50,27 +39,14 @@ class ContinualRelease:
         self._accountant.check_open(name)
         if os.getpid() != self._process:
             raise RuntimeError(
-                f"{short_repr(name)} cannot be released in another process than that which charged it, where it would be a second release; go "
-                "on with a pickle, or with a file of save, which is charged anew."
+                f"{short_repr(name)} cannot be released in another process than that which charged it, where it would be a second release; "
+                "go on with a pickle, or with a file of save, which is charged anew."
             )
 
     def part(self, noise: Any, loss: PrivacyLoss, sensitivity: Sensitivity) -> "ContinualRelease":
-        """Return a door for a part of the mechanism, with a noise of its own.
+        """Return the release of a part of the mechanism, with noise of its own that covers `sensitivity` at `loss`.
 
         The mechanism proves that its parts together cost what was charged. One part alone never may cost more.
-
-        Parameters
-        ----------
-        noise : DiscreteLaplace or DiscreteGaussian
-        loss : PrivacyLoss
-            What the part costs.
-        sensitivity : Sensitivity
-            How far one row moves what its noise is added to.
-
-        Raises
-        ------
-        ValueError
-            If the part costs more than what was charged, or its noise does not cover the change at its loss.
         """
         self.check_open("a part")
         check_covered(noise, self._rng, sensitivity, loss, self.neighboring, "a part", self._accountant.rows_per_unit)
@@ -82,37 +58,15 @@ class ContinualRelease:
         return ContinualRelease(self._accountant, noise, loss, self._rng)
 
     def release(self, values: Any, name: str) -> np.ndarray:
-        """Add a draw of the noise to exact integers, at no further charge.
-
-        Parameters
-        ----------
-        values : int64 array
-        name : str
-            Of this draw: with a seed, draws of different names are independent, and those of one name equal.
-
-        Returns
-        -------
-        noisy_values : int64 array of the same shape
-        """
+        """Add noise to exact int64 values at no further charge; a seeded draw follows from its name."""
         values = check_int64(values)
         self.check_open(name)
         return values + self._draw(values.shape, name)
 
     def release_nodes(self, values: Any, nodes: Iterable[Node], kept: dict[Any, np.ndarray]) -> np.ndarray:
-        """Add the signed noise of nodes to exact integers; the noise of a node is drawn once, and kept.
+        """Add the signed noise of nodes to exact int64 values, which are the signed sum of the nodes.
 
-        Parameters
-        ----------
-        values : int64 array
-            The sum of the nodes, with their signs.
-        nodes : iterable of (key, name, sign)
-            Which nodes make up the values: at least one, each once, with sign 1 or -1. With a seed, the noise follows from the name.
-        kept : dict
-            Noise by key, of nodes that were used before. What is drawn is added: it is as secret as the values.
-
-        Returns
-        -------
-        noisy_values : int64 array of the same shape
+        The noise of a node is drawn once and `kept`, by its key: it is as secret as the values. With a seed, it follows from the name.
         """
         values, nodes = check_int64(values), list(nodes)
         if not nodes or len({key for key, _, _ in nodes}) < len(nodes) or any(abs(sign) != 1 for _, _, sign in nodes):
@@ -131,20 +85,15 @@ class ContinualRelease:
 
 
 def pop_charge(entries: list[Any], name: str, loss: PrivacyLoss) -> Any:
-    """Remove from the entries of a record the last that charged at least `loss` under a name, and return it.
+    """Remove the last entry that charged at least `loss` under a name, and return it; raise ValueError if there is none.
 
-    Each charge is taken up once: whoever goes on under it twice has made two releases, and needs a second copy of the record.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
+    Each charge is taken up once: continuing under it twice makes two releases, and needs a second copy of the record.
     """
     for place in reversed(range(len(entries))):
         entry = entries[place]
         if entry.name == name and entry.noise is not None and covers(entry.loss, loss):
             return entries.pop(place)
     raise ValueError(
-        f"accountant holds no charge of {loss} for {short_repr(name)} from before it was saved; reopen the record of the accountant that was "
-        "charged, or charge a new one."
+        f"accountant holds no charge of {loss} for {short_repr(name)} from before it was saved; reopen the record of the accountant that "
+        "was charged, or charge a new one."
     )

@@ -1,4 +1,4 @@
-"""A ledger in the words of the package dp-accounting."""
+"""Export of a ledger to the package dp-accounting."""
 
 import math
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def dp_events(ledger: Ledger, account: int | None) -> Any:
 
 
 def _losses(ledger: Ledger, account: int | None) -> Iterator[PrivacyLoss]:
-    """Yield what was charged, down to the releases; of a group, what its costliest member was charged."""
+    """Yield the losses of all releases; of a group, those of its costliest member."""
     groups: dict[str, dict[str, list[LedgerEntry]]] = {}
     for entry in ledger.entries(account):
         if entry.group is None:
@@ -38,7 +38,7 @@ def _release_losses(ledger: Ledger, entry: LedgerEntry) -> Iterator[PrivacyLoss]
 
 
 def _largest_member_losses(ledger: Ledger, members: dict[str, list[LedgerEntry]]) -> list[PrivacyLoss]:
-    """The losses below the member that was charged the most; where no member is the largest in all, the largest of each kind."""
+    """Return the losses of the costliest member; where none is the largest in all, the largest of each kind."""
     sums = {name: Sums.of(*(entry.loss for entry in entries)) for name, entries in members.items()}
     most = largest(sums.values())
     for name, entries in members.items():

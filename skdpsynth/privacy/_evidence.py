@@ -1,4 +1,4 @@
-"""A ledger as data that a program of others can check, which shares no code with this package."""
+"""Export of a ledger as data that an independent program can check."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,6 @@ _NORMS = {
 
 
 def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[str, Any]:
-    """Return the evidence of an account, whose entries are in a ledger in memory."""
     entries = list(ledger.below(account))
     charge = ledger.charge_of(account)
     return {
@@ -81,20 +80,19 @@ def _loss(loss: PrivacyLoss) -> dict[str, Any]:
 
 
 def _to_json(value: Any) -> Any:
-    """Return a fact as JSON has it: whole numbers as they are, fractions as text."""
     if isinstance(value, tuple):
         return [_to_json(each) for each in value]
     return value if isinstance(value, str | int) else exact_text(value)
 
 
 def _rows_per_unit(unit: str | None) -> int:
-    """How many rows a unit has at most, which is how its words end."""
+    """Return the most rows of a unit, which its words end with."""
     found = re.search(r", at most (\d+) rows?$", unit or "")
     return int(found[1]) if found else 1
 
 
 def _consecutive_ranges(numbers: list[int]) -> Iterator[list[int]]:
-    """Yield the first and the last number of each run without a gap: what was folded away in a stream leaves gaps."""
+    """Yield the first and the last number of each run without a gap; entries that a stream folded leave gaps."""
     ends = [i for i, (a, b) in enumerate(pairwise(numbers)) if b > a + 1]
     starts = [0, *(i + 1 for i in ends)]
     yield from ([numbers[a], numbers[b]] for a, b in zip(starts, [*ends, len(numbers) - 1], strict=True) if numbers)

@@ -1,4 +1,4 @@
-"""Standard normals drawn exactly: each is known as an interval, whose further bits are drawn when somebody needs them."""
+"""Exact standard normals, known as intervals whose further bits are drawn on demand."""
 
 import math
 from fractions import Fraction
@@ -25,21 +25,6 @@ class Normals:
     rest are independent and uniform given that prefix, and a word once drawn is kept. So any function of the normals may ask for words
     until it is certain, and has exactly the law of that function of normals.
 
-    Parameters
-    ----------
-    shape : tuple of two ints
-    rng : RandomBits
-
-    Attributes
-    ----------
-    shape : tuple of two ints
-    bits : int
-        How many bits of each fraction are known.
-    largest : int
-        The largest whole part.
-
-    Notes
-    -----
     Karney (2016), "Sampling exactly from the normal distribution", Algorithm N: a whole part k with ``P(k)`` proportional to
     ``exp(-k**2 / 2)``, a uniform x in [0, 1), both kept with probability ``exp(-x (2 k + x) / 2)``. The product of the two is
     ``exp(-(k + x)**2 / 2)``, so k + x has the law of abs(g).
@@ -66,7 +51,7 @@ class Normals:
 
     @property
     def bits(self) -> int:
-        """How many bits of each fraction are known."""
+        """Number of known bits of each fraction."""
         return _WORD * len(self._words)
 
     @property
@@ -101,7 +86,7 @@ class Normals:
         return digits.astype(float)
 
     def column(self, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (negative, a) of a column: its signs, and all that is known of its magnitudes as Python integers."""
+        """Return (negative, a) of a column: its signs, and all known bits of its magnitudes as Python integers."""
         a = self._whole[:, j].astype(object)
         for words in self._words:
             a = (a << _WORD) + words[:, j].astype(object)
@@ -109,12 +94,12 @@ class Normals:
 
 
 def fraction_bits(n_limbs: int) -> int:
-    """Return how many bits of a fraction so many limbs hold."""
+    """Return the number of bits of a fraction that some limbs hold."""
     return FIRST_LIMB_BITS + LIMB_BITS * (n_limbs - 1)
 
 
 def _propose(size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, list[int]]]:
-    """Propose whole parts k and first words of x; say which are accepted, and what else of x was drawn to know that."""
+    """Propose whole parts k and first words of x; return which are accepted, and the further words of x drawn to decide that."""
     whole = _whole_part_table().sample(size, rng)
     words = np.frombuffer(rng.bytes(8 * size), dtype=np.uint64)
     coins = np.frombuffer(rng.bytes(8 * size), dtype=np.uint64)
@@ -129,7 +114,7 @@ def _propose(size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _is_below(coin: int, whole: int, x: int, rng: RandomBits) -> tuple[bool, list[int]]:
-    """Decide ``U < exp(-x (2 k + x) / 2)`` where 64 bits of both U and x are known, and return the words of x drawn for it."""
+    """Decide ``U < exp(-x (2 k + x) / 2)`` from 64 bits of U and of x; return the decision and the words of x drawn for it."""
     bits = _WORD
     more: list[int] = []
     while True:

@@ -1,4 +1,4 @@
-"""How a ledger is shown: as lines, as a data frame, and in the words of a refusal."""
+"""A ledger as lines, as a data frame, and in the words of a refusal."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ LARGER_BUDGET_ADVICE = "charge what was spent here to a larger budget by its `im
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """An entry of a ledger, and what it added to what was spent; or a part of one, which adds nothing."""
+    """An entry and what it added to the total; or a part of an entry, which adds nothing."""
 
     entry: LedgerEntry
     part_of: str | None = None
@@ -39,14 +39,13 @@ def _part_lines(ledger: Ledger, entry: LedgerEntry, path: str) -> Iterator[Ledge
 
 
 def noise_of(ledger: Ledger, entry: LedgerEntry) -> str | None:
-    """Return the noise of an entry in words: that of its parts, if it charged for a child."""
+    """Return the noise of an entry in words; that of its parts, if it charged for a child."""
     if entry.noise is not None:
         return entry.describe()
     return "; ".join(dict.fromkeys(part.describe() or "" for part in ledger.below(entry.id) if part.noise)) or None
 
 
 def ledger_frame(ledger: Ledger, account: int | None, delta: Fraction, backend: Any, parts: bool) -> Any:
-    """Return the lines of an account as a data frame."""
     import narwhals.stable.v2 as nw
 
     check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
@@ -94,7 +93,7 @@ def budget_exceeded_error(
     budget: tuple[Amount, Fraction],
     in_rho: bool = False,
 ) -> BudgetExceededError:
-    """Return the error for an entry that does not fit; the pairs are (epsilon, delta), `needed` with the entry."""
+    """Return the error for an entry that does not fit; pairs are (epsilon, delta), `needed` includes the entry."""
     (epsilon, delta), remaining = budget, _subtract(budget[0], spent[0])
     requested = _subtract(needed[0], spent[0])
     less = "smaller epsilon (or share of `split`)"

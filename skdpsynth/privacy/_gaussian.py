@@ -1,4 +1,4 @@
-"""The discrete Gaussian distribution, sampled exactly: P(z) proportional to exp(-z**2 / (2 scale**2))."""
+"""Exact discrete Gaussian noise: P(z) proportional to exp(-z**2 / (2 scale**2))."""
 
 import math
 from dataclasses import dataclass
@@ -83,17 +83,15 @@ class DiscreteGaussian(Noise):
 
 
 def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
-    """Draw `size` values of one positive scale."""
     return _survival_table(scale).sample(size, rng) if scale <= _MAX_TABLE_SCALE else _sample_by_rejection(scale, size, rng)
 
 
 def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
-    """Draw `size` values of one positive scale by rejection."""
     return sample_by_rejection(size, lambda n: _propose(scale, n, rng))
 
 
 def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray]:
-    """Rejection from the discrete Laplace (Canonne, Kamath, Steinke, Algorithm 3), vectorised.
+    """Propose from the discrete Laplace law (Canonne, Kamath, Steinke, Algorithm 3).
 
     Accept z with probability exp(-g), g = (|z| - v/t)**2 / (2 v), v = scale**2, t = floor(scale) + 1.
     """
@@ -142,7 +140,7 @@ def _survival_table(scale: Fraction) -> SurvivalTable:
 
 
 def gaussian_scale(squared_sensitivity: Any, rho: Any, *, gaussian: bool = False) -> Fraction:
-    """Return sqrt(squared_sensitivity / (2 rho)) for rho-zCDP, rounded up to a multiple of 2**-20; 0 for an infinite rho.
+    """Return sqrt(squared_sensitivity / (2 rho)), rounded up to a multiple of 2**-20; 0 for an infinite rho.
 
     Where rho is a Gaussian loss the square is greater by 5/3, and the scale at least 3: see `DiscreteGaussian`.
     """

@@ -75,7 +75,7 @@ _FARTHEST = 39.0  # the least delta, 5e-324, is Q(38.5)
 
 
 def epsilon_of_gaussian(rho: Fraction, delta: Fraction) -> Fraction:
-    """Return an upper bound on the epsilon at `delta` of Gaussian losses that sum to `rho`; tight but for the slack of 2e-13."""
+    """Return an upper bound on the epsilon of Gaussian losses that sum to `rho`, tight but for the slack of 2e-13."""
     return Fraction(math.ceil((SLACK + _epsilon_above(rho, _delta_after_rounding(delta))) * _GRID), _GRID)
 
 
@@ -107,7 +107,7 @@ def _delta_after_rounding(delta: Fraction) -> Fraction:
 
 
 def _epsilon_above(rho: Fraction, delta: Fraction) -> Fraction:
-    """The exact conversion of continuous Gaussian noise, rounded up to a multiple of 1e-20."""
+    """Return the exact conversion of continuous Gaussian noise, rounded up to a multiple of 1e-20."""
     # A larger mu and a smaller delta make a larger epsilon: any a with delta(a, mu) <= delta gives a valid one.
     mu = _UP.next_plus(_UP.sqrt(_UP.multiply(2, _quotient(rho, _UP))))
     most = _quotient(delta, _DOWN)
@@ -194,7 +194,7 @@ def _quotient(x: Fraction, context: Context) -> Decimal:
 
 
 def rho_of_gaussian(epsilon: Fraction, delta: Fraction, least: Fraction) -> Fraction:
-    """Return the largest rho (rounded down, short by less than 1e-9 of it) with ``epsilon_of_gaussian(rho, delta) <= epsilon``.
+    """Return the largest rho with ``epsilon_of_gaussian(rho, delta) <= epsilon``, rounded down by less than 1e-9 of it.
 
     `least` is a rho that converts to no more by zCDP; it is returned where the slack leaves nothing to gain.
     """
@@ -227,7 +227,7 @@ def _float_epsilon(log_mu: float, log_delta: float) -> float:
 
 
 def _float_a(mu: float, log_delta: float) -> float:
-    """The a of a delta, or where epsilon is 0 if that is farther."""
+    """Return the a of a delta, or where epsilon is 0 if that is farther."""
     low, high = max(-mu / 2, 1 - _FARTHEST), min(_FARTHEST, 1e-3 - float(ndtri_exp(min(log_delta, -1e-16))))
     if low >= high or _log_delta(low, mu) <= log_delta:
         return low

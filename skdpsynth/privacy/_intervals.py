@@ -1,6 +1,6 @@
 """Certified integer bounds on exponentials: the only arithmetic that decides a draw.
 
-A number v in [0, 1] is held as a pair of integers (lo, hi) with ``lo <= v * 2**bits <= hi``.
+A number v in [0, 1] is a pair of integers (lo, hi) with ``lo <= v * 2**bits <= hi``.
 """
 
 from fractions import Fraction
@@ -10,12 +10,11 @@ Bounds = tuple[int, int]
 
 
 def multiply_bounds(a: Bounds, b: Bounds, bits: int) -> Bounds:
-    """Bounds on the product of two numbers in [0, 1] (floor below, ceiling above)."""
     return (a[0] * b[0]) >> bits, -((-a[1] * b[1]) >> bits)
 
 
 def exp_minus(x: Fraction, bits: int) -> Bounds:
-    """Bounds (lo, hi) on ``exp(-x) * 2**bits`` for a rational x >= 0, at most a few units apart."""
+    """Return bounds on ``exp(-x) * 2**bits`` for a rational x >= 0, at most a few units apart."""
     halvings = max(0, (2 * x.numerator // x.denominator).bit_length())  # y = x / 2**halvings < 1/2
     work = bits + halvings + 8  # squaring doubles the error, once a halving
     numerator, denominator = x.numerator, x.denominator << halvings
@@ -38,7 +37,7 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
 
 
 def bernoulli_exp_minus(x: Fraction, rng: Any, prefix: int, bits: int) -> bool:
-    """Decide ``U < exp(-x)`` for a uniform U whose first `bits` bits are `prefix`, drawing more bits as needed."""
+    """Decide ``U < exp(-x)`` for a uniform U with first `bits` bits `prefix`, drawing more bits as needed."""
     while True:
         lo, hi = exp_minus(x, bits)
         if prefix + 1 <= lo:

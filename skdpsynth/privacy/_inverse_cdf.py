@@ -1,8 +1,8 @@
 """Exact sampling from a survival function by lazily refined bits.
 
-A magnitude M with ``P(M >= k) = S(k)`` is ``M = max{k : V < S(k)}`` for V uniform on [0, 1). The first bits of
-V nearly always decide which k that is. When the dyadic interval they leave holds a threshold S(k), more bits are drawn and
-compared with certified integer bounds of S; no rounding ever decides.
+A magnitude M with ``P(M >= k) = S(k)`` is ``M = max{k : V < S(k)}`` for V uniform on [0, 1). The first bits of V nearly always
+decide k. When the dyadic interval they leave holds a threshold S(k), more bits are drawn and compared with certified integer bounds
+of S; no rounding ever decides.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,8 @@ _BLOCK = 1 << 17  # draws at a time: the scratch stays in cache
 class SurvivalTable:
     """Sampler of magnitudes, or of signed integers whose sign is a fair coin.
 
-    Parameters
-    ----------
-    survival : callable
-        ``survival(bits)`` returns ``[(lo_1, hi_1), (lo_2, hi_2), ...]``, integer bounds on ``S(k) * 2**bits`` for
-        k = 1, 2, ... down to the first k with ``hi_k <= 1`` (or to the end of the support).
-    signed : bool
-        Whether to attach a random sign.
+    ``survival(bits)`` returns integer bounds (lo, hi) on ``S(k) * 2**bits`` for k = 1, 2, ... down to the first k with ``hi <= 1``, or
+    to the end of the support.
     """
 
     def __init__(self, survival: Callable[[int], list[Bounds]], signed: bool) -> None:
@@ -59,7 +54,6 @@ class SurvivalTable:
         return table
 
     def sample(self, size: int, rng: RandomBits) -> np.ndarray:
-        """Draw `size` values as int64."""
         out = np.empty(size, dtype=np.int64)
         for start in range(0, size, _BLOCK):
             block = out[start : start + _BLOCK]

@@ -1,4 +1,4 @@
-"""The discrete Laplace distribution, sampled exactly: P(z) proportional to exp(-|z| / scale) on the integers."""
+"""Exact discrete Laplace noise: P(z) proportional to exp(-|z| / scale) on the integers."""
 
 import math
 from dataclasses import dataclass
@@ -90,14 +90,13 @@ def _mean_absolute(scale: Fraction) -> float:
 
 
 def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
-    """Draw `size` values of one positive scale."""
     if scale <= _MAX_TABLE_SCALE:
         return _two_sided_table(scale).sample(size, rng)
     return join_parts(*draw_parts(scale, size, rng))
 
 
 def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
-    """Draw `size` values of one positive scale by rejection from a whole scale t beyond it.
+    """Draw by rejection from a whole scale t beyond this one.
 
     Accept z with probability exp(-g), g = abs(z) * (1 / scale - 1 / t): the product with exp(-abs(z) / t) is the law.
     """
@@ -176,7 +175,7 @@ def _one_sided_table(scale: Fraction) -> SurvivalTable:
 
 
 def _power_bounds(q: tuple[int, int], factor: tuple[int, int], work: int, bits: int) -> list[tuple[int, int]]:
-    """Bounds on factor * q**k, k = 1, 2, ..., until below 2**-bits."""
+    """Return bounds on factor * q**k, k = 1, 2, ..., until below 2**-bits."""
     shift, out = work - bits, []
     (q_low, q_high), (low, high) = q, factor
     while True:

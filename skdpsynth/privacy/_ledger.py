@@ -1,7 +1,4 @@
-"""The ledger: what was charged, as data, and what it adds up to.
-
-`Ledger` keeps entries in memory, `LedgerFile` in a file. What both are is `BaseLedger`.
-"""
+"""Ledgers: entries and their sums, in memory (`Ledger`) or in a file (`LedgerFile`)."""
 
 import os
 from abc import ABC, abstractmethod
@@ -9,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from skdpsynth._locks import lock_of
 from skdpsynth._sensitivity import Sensitivity
@@ -22,6 +19,7 @@ from skdpsynth.privacy._losses import Amount, PrivacyLoss
 from skdpsynth.privacy._optimal_composition import covers_composition
 from skdpsynth.privacy._scales import describe_noise
 
+_Result = TypeVar("_Result")
 _REDRAWN = ", drawn anew after entry "
 
 
@@ -105,7 +103,7 @@ class LedgerEntry:
 
 
 class OverBudget(Exception):
-    """An entry does not fit: the (epsilon, delta) without it, and with it; and whether what was charged in rho is too little."""
+    """An entry does not fit: (epsilon, delta) without it and with it, and whether a charge in rho is too small for it."""
 
     def __init__(self, spent: tuple[Amount, Fraction], needed: tuple[Amount, Fraction], in_rho: bool = False) -> None:
         super().__init__(spent, needed, in_rho)
@@ -113,7 +111,7 @@ class OverBudget(Exception):
 
 
 class OutOfTurn(ValueError):
-    """An entry may not come now, whatever remains."""
+    """An entry may not come now, however much remains."""
 
 
 def base_name(name: str) -> str:
@@ -122,22 +120,18 @@ def base_name(name: str) -> str:
 
 
 class Overtaken(Exception):
-    """Somebody else has charged an account since whoever charges it now looked at it last."""
+    """Another process has charged the account since this one looked at it."""
 
 
 class BaseLedger(ABC):
     """Entries by account: None is the whole budget, and an entry's number is the account of the child it charged for.
 
-    An entry may be pending: charged, while what it paid for has been shown to nobody yet. A process that is killed leaves it so for ever,
+    An entry may be pending: charged, while nothing that it paid for has been shown yet. A process that is killed leaves it so for ever,
     because what it drew died with it. A pending entry counts as spent, and says nothing about which rows were released.
-
-    Attributes
-    ----------
-    id : str
-        Random: it tells the entries of this ledger from those of all others.
     """
 
     id: str
+    charge: PrivacyLoss | None = None  # for the account where the entries begin, if its entry is elsewhere
 
     # What a ledger keeps. A caller has the ledger to itself meanwhile.
 
@@ -146,7 +140,7 @@ class BaseLedger(ABC):
 
     @abstractmethod
     def _stored_sums(self, account: int | None) -> Sums | None:
-        """Return what an account was charged, in sums; None if nothing was."""
+        """Return the sums of an account; None if nothing was charged."""
 
     @abstractmethod
     def _group_of(self, account: int | None, group: str, name: str) -> Group:
@@ -154,7 +148,7 @@ class BaseLedger(ABC):
 
     @abstractmethod
     def _numbers(self, account: int | None, group: str | None = None, name: str | None = None) -> set[int]:
-        """Return the numbers of the entries of an account, or of those that a member of a group has, drawn anew or not."""
+        """Return the numbers of the entries of an account, or of a member of a group, drawn anew or not."""
 
     @abstractmethod
     def _pending(self) -> set[int]:
@@ -165,7 +159,7 @@ class BaseLedger(ABC):
 
     @abstractmethod
     def _entry_from(self, source: str) -> int | None:
-        """Return the number of the entry that came from another ledger's; 0 for one that was not needed, None if there is none."""
+        """Return the number of the entry that came from another ledger's; 0: it was not needed, None: there is none."""
 
     @abstractmethod
     def _entry(self, number: int) -> LedgerEntry | None: ...
@@ -176,108 +170,99 @@ class BaseLedger(ABC):
 
     @abstractmethod
     def _add(self, entry: LedgerEntry) -> int:
-        """Write an entry without a look at the budget, and return its number."""
+        """Write an entry without checking the budget, and return its number."""
 
     @abstractmethod
     def _leave_out(self, source: str) -> None:
         """Note that an entry of another ledger is not needed."""
 
+    @abstractmethod
+    def _fold_members(self, account: int | None, group: str, gone: set[str], into: str) -> int | None: ...
+
+    @abstractmethod
+    def _run_transaction(self, work: Callable[[], _Result], begin: str = "begin immediate") -> _Result:
+        """Do some work while this caller alone has the ledger, and return its result; "begin" is enough to read."""
+
     # What is done with it
 
     @abstractmethod
+    def snapshot(self, account: int | None) -> "Ledger":
+        """Return a ledger in memory with all entries of an account and their parts; a ledger in memory returns itself."""
+
+    @abstractmethod
+    def whole(self, work: Callable[[Any], _Result]) -> _Result:
+        """Do work that writes to the ledger it is given: all of it, or none where it raises; return its result."""
+
     def append(
-        self,
-        entry: LedgerEntry,
-        epsilon: Amount,
-        delta: Fraction,
-        newest: int | None = None,
-        planned: bool = False,
-        pending: bool = False,
+        self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None = None, planned: bool = False, pending: bool = False
     ) -> LedgerEntry:
         """Write an entry if the total of its account stays within (epsilon, delta), and return it with its number.
 
-        Parameters
-        ----------
-        entry : LedgerEntry
-        epsilon, delta : Fraction
-            The budget of its account.
-        newest : int, default=None
-            The number of the newest entry of the account that the caller knows.
-        planned : bool, default=False
-            Whether the shares of all kinds of losses were fixed before the first, as in a fit: then they may come in any order.
-        pending : bool, default=False
-            Whether what it pays for is shown to nobody until `settle`.
-
-        Raises
-        ------
-        Refused
-            If it does not fit; nothing is written then.
-        Overtaken
-            If the account has a newer entry than `newest`; nothing is written then.
-        BudgetExceededError
-            If its account was folded away.
+        `newest` is the newest entry of the account that the caller knows. `planned`: the shares of all kinds of losses were fixed before
+        the first, as in a fit, so they may come in any order. `pending`: nothing that it pays for is shown until `settle`. Nothing is
+        written where this raises: `OverBudget` or `OutOfTurn` if the entry may not come, `Overtaken` if the account has a newer entry than
+        `newest`, BudgetExceededError if its account was folded away.
         """
+        return self._run_transaction(lambda: self._append_checked(entry, epsilon, delta, newest, planned, pending))
 
-    @abstractmethod
-    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
-        """Raise what `append` would, and write nothing."""
-
-    @abstractmethod
-    def snapshot(self, account: int | None) -> "Ledger":
-        """Return a ledger in memory that has what an account was charged, with all parts: this one, if it is such a ledger."""
-
-    @abstractmethod
-    def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
-        """Return (epsilon, delta) that an account has spent of a budget with this delta."""
-
-    @abstractmethod
-    def sums(self, account: int | None) -> Sums:
-        """Return what an account was charged, in sums."""
-
-    @abstractmethod
-    def newest(self, account: int | None) -> int:
-        """Return the largest number of an entry of an account that is not pending, or 0."""
-
-    @abstractmethod
-    def last(self, account: int | None) -> int:
-        """Return the largest number of an entry of an account, pending or not, or 0."""
-
-    @abstractmethod
-    def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
-        """Note that what some entries paid for may be shown from now on, and so that the account is in use: all of it or nothing.
-
-        Raises
-        ------
-        Overtaken
-            If the account has another newest entry than `newest`: then somebody else has shown what these rows gave.
-        """
-
-    @abstractmethod
     def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
         """Return a pending entry like this one, whose owner died before anything was shown, or write this one as pending.
 
-        Where the owner still lives, two have it, and `settle` lets only the first of them show something. A ledger in memory writes always:
-        it dies with the owner.
+        Where the owner still lives, two have it, and `settle` lets only the first of them show something. A ledger in memory always
+        writes: it dies with the owner, and nothing in it would stop the second of two.
         """
+        return self.append(entry, epsilon, delta, planned=planned, pending=True)
 
-    @abstractmethod
-    def has_member(self, account: int | None, group: str, name: str) -> bool:
-        """Return whether a group has a member of this name."""
+    def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
+        """Make entries, and so their account, no longer pending: all of them or none.
 
-    @abstractmethod
+        Raises `Overtaken` if the account has another newest entry than `newest`: then these rows were released elsewhere.
+        """
+        numbers = [*numbers, *([] if account is None else [account])]
+
+        def work() -> None:
+            self._check_newest(account, newest)
+            self._set_pending(numbers, False)
+
+        self._run_transaction(work)
+
     def fold(self, account: int | None, group: str, names: Iterable[str], into: str, newest: int | None = None) -> int | None:
-        """Replace members of a group by one line, at the largest of them; their parts are forgotten, and nothing more is charged to them.
+        """Replace members of a group by one line, at the largest of them; their parts are forgotten.
 
-        For members whose rows never come again, so that what lives for ever stays small. The total does not change. Return the number
+        It is for members whose rows never come again, so that an endless ledger stays small. The total does not change. Return the number
         of the line, or None if there was nothing to fold.
         """
+        gone = {*names, into}
 
-    @abstractmethod
-    def whole(self, work: Callable[[Any], Any]) -> Any:
-        """Do work that writes to a ledger, which it is given: all of it or, where it raises, none; return what it returns."""
+        def work() -> int | None:
+            self._check_newest(account, newest)
+            return self._fold_members(account, group, gone, into)
+
+        return self._run_transaction(work)
+
+    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
+        """Raise what `append` would, and write nothing."""
+        self._run_transaction(lambda: self._check_room(entry, epsilon, delta, planned), "begin")
+
+    def sums(self, account: int | None) -> Sums:
+        return self._run_transaction(lambda: self._sums_of(account), "begin")
+
+    def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
+        """Return the (epsilon, delta) that an account has spent of a budget with this delta."""
+        return self.sums(account).total(delta)
+
+    def newest(self, account: int | None) -> int:
+        """Return the largest number of an entry of an account that is not pending, or 0."""
+        return self._run_transaction(lambda: self._newest_of(account), "begin")
+
+    def last(self, account: int | None) -> int:
+        """Return the largest number of an entry of an account, pending or not, or 0."""
+        return self._run_transaction(lambda: max(self._numbers(account), default=0), "begin")
+
+    def has_member(self, account: int | None, group: str, name: str) -> bool:
+        return self._run_transaction(lambda: name in self._group_of(account, group, name).members, "begin")
 
     def entries(self, account: int | None = None) -> tuple[LedgerEntry, ...]:
-        """Return what an account was charged, in order."""
         return self.snapshot(account).entries(account)
 
     def _check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
@@ -294,8 +279,8 @@ class BaseLedger(ABC):
             raise OverBudget(self._sums_of(entry.part_of).total(delta), needed, after.exceeds_charge)
         if not planned and not self._sums_of(entry.part_of).admits(entry.loss):
             raise OutOfTurn(
-                f"{short_repr(entry.name)} has a loss of {entry.loss}, which may not follow losses in rho of another kind, because which comes "
-                "when could follow from what came out; fit what is pure first, or give each kind a child of its own before."
+                f"{short_repr(entry.name)} has a loss of {entry.loss}, which may not follow losses in rho of another kind, because which "
+                "comes when could follow from what came out; fit what is pure first, or give each kind a child of its own before."
             )
 
     def _sums_of(self, account: int | None) -> Sums:
@@ -306,12 +291,12 @@ class BaseLedger(ABC):
         return Sums() if charge is None else Sums.below(charge)
 
     def charge_of(self, account: int | None) -> PrivacyLoss | None:
-        """Return what was charged for an account; None for the whole budget."""
+        """Return the charge for an account; None for the whole budget."""
         entry = None if account is None else self._entry(account)
-        return getattr(self, "charge", None) if entry is None else entry.loss
+        return self.charge if entry is None else entry.loss
 
     def _after(self, entry: LedgerEntry) -> tuple[Sums, Any, Any]:
-        """Return the sums with an entry; of one in a group also the loss of the member, and the largest of the group."""
+        """Return the sums after an entry; for one in a group also the sums of its member and the largest of the group."""
         sums = self._sums_of(entry.part_of)
         if entry.group is None:
             return sums.plus(entry.loss), None, None
@@ -326,7 +311,7 @@ class BaseLedger(ABC):
         if newest is not None and self._newest_of(account) != newest:
             raise Overtaken
 
-    def _written(
+    def _append_checked(
         self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, newest: int | None, planned: bool, pending: bool
     ) -> LedgerEntry:
         self._check_newest(entry.part_of, newest)
@@ -338,33 +323,21 @@ class BaseLedger(ABC):
         return entry
 
     def _name_redraw(self, entry: LedgerEntry) -> LedgerEntry:
-        """Name an entry of a group that has nothing but pending ones for these rows.
+        """Rename an entry of a group whose entries for these rows are all pending.
 
-        At most one of them is ever shown, so together they cost the largest, as members of other rows do, and not their sum.
+        At most one of them is ever shown, so together they cost the largest, as members with other rows do, and not their sum.
         """
         if entry.group is None or entry.name not in self._group_of(entry.part_of, entry.group, entry.name).members:
             return entry
         same = self._numbers(entry.part_of, entry.group, entry.name)
         return replace(entry, name=f"{entry.name}{_REDRAWN}{max(same)}") if same and same <= self._pending() else entry
 
-    def _settle_checked(self, account: int | None, numbers: Iterable[int], newest: int | None) -> None:
-        self._check_newest(account, newest)
-        self._set_pending([*numbers, *([] if account is None else [account])], False)
-
 
 class Ledger(BaseLedger):
-    """Entries in memory.
+    """Entries in memory, each before its parts.
 
-    Parameters
-    ----------
-    entries : iterable of LedgerEntry
-        Each before its parts.
-    account : int, default=None
-        Where the entries begin: the account of a child whose own entry is elsewhere, or None.
-    id : str, default=None
-        Of the ledger that they were charged in; None: of a new one.
-    charge : PrivacyLoss, default=None
-        What was charged for that account, where its entry is elsewhere.
+    `account` is where they begin, if the entry of that account is elsewhere; `charge` is then its loss. `id` is that of the ledger that
+    they were charged in; None: of a new one.
     """
 
     def __init__(
@@ -410,29 +383,9 @@ class Ledger(BaseLedger):
     def _entry_from(self, source: str) -> int | None:
         return self._known.get(source)
 
-    def append(
-        self,
-        entry: LedgerEntry,
-        epsilon: Amount,
-        delta: Fraction,
-        newest: int | None = None,
-        planned: bool = False,
-        pending: bool = False,
-    ) -> LedgerEntry:
+    def _run_transaction(self, work: Callable[[], _Result], begin: str = "begin immediate") -> _Result:
         with lock_of(self):
-            return self._written(entry, epsilon, delta, newest, planned, pending)
-
-    def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
-        with lock_of(self):
-            self._settle_checked(account, numbers, newest)
-
-    def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
-        # Nothing here would stop the second of two that live and have one account.
-        return self.append(entry, epsilon, delta, planned=planned, pending=True)
-
-    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
-        with lock_of(self):
-            self._check_room(entry, epsilon, delta, planned)
+            return work()
 
     def _write(self, entry: LedgerEntry) -> None:
         # The sums come first: an interrupt may leave a charge without its line, never a line that was not charged.
@@ -453,20 +406,12 @@ class Ledger(BaseLedger):
     def snapshot(self, account: int | None) -> "Ledger":
         return self
 
-    def newest(self, account: int | None) -> int:
-        with lock_of(self):
-            return self._newest_of(account)
-
-    def last(self, account: int | None) -> int:
-        with lock_of(self):
-            return max(self._numbers(account), default=0)
-
     def entries(self, account: int | None = None) -> tuple[LedgerEntry, ...]:
         with lock_of(self):
             return tuple(self._entries[number] for number in self._by_account.get(account, ()))
 
     def below(self, account: int | None) -> Iterator[LedgerEntry]:
-        """Yield what an account was charged, each followed by its parts."""
+        """Yield the entries of an account, each followed by its parts."""
         for entry in self.entries(account):
             yield entry
             yield from self.below(entry.id)
@@ -478,55 +423,40 @@ class Ledger(BaseLedger):
         return replace(entry, randomness=combined_randomness(self.below(entry.id)))
 
     def additions(self, account: int | None, delta: Fraction) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
-        """Yield what an account was charged, in order, each with the (epsilon, delta) that it added to the total."""
+        """Yield the entries of an account in order, each with the (epsilon, delta) that it added to the total."""
         replayed = Ledger(account=account, charge=self.charge_of(account))
-        epsilon, spent = replayed.total(account, delta)
+        epsilon, spent = replayed._sums_of(account).total(delta)
         for entry in self.entries(account):
             replayed._write(entry)
             before = epsilon, spent
-            epsilon, spent = replayed.total(account, delta)
+            epsilon, spent = replayed._sums_of(account).total(delta)
             yield entry, added_amount(before[0], epsilon), spent - before[1]
-
-    def sums(self, account: int | None) -> Sums:
-        with lock_of(self):
-            return self._sums_of(account)
-
-    def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
-        return self._sums_of(account).total(delta)
 
     def member(self, account: int | None, group: str, name: str) -> Any:
         """Return the sums of a member of a group, or None."""
         return self._group_of(account, group, name).members.get(name)
 
-    def has_member(self, account: int | None, group: str, name: str) -> bool:
-        return self.member(account, group, name) is not None
-
-    def fold(self, account: int | None, group: str, names: Iterable[str], into: str, newest: int | None = None) -> int | None:
-        gone = {*names, into}
-        with lock_of(self):
-            self._check_newest(account, newest)
-            numbers = self._by_account.get(account, [])
-            folded = [n for n in numbers if self._entries[n].group == group and base_name(self._entries[n].name) in gone]
-            if not folded:
-                return None
-            gone |= {self._entries[n].name for n in folded}
-            members = self._groups[account, group].members
-            most, lines = fold_entries(
-                [self.told(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into
-            )
-            lines = [replace(line, id=number) for number, line in enumerate(lines, self._last + 1)]
-            self._last = lines[-1].id
-            self._entries.update((line.id, line) for line in lines)
-            place, kept = numbers.index(folded[0]), set(numbers) - set(folded)
-            places = [[n] if n in kept else [line.id for line in lines] if i == place else [] for i, n in enumerate(numbers)]
-            self._by_account[account] = [n for each in places for n in each]
-            self._groups[account, group].members = {into: most} | {n: sums for n, sums in members.items() if n not in gone}
-            for number in folded:
-                self._forget(number)
-            return lines[-1].id
+    def _fold_members(self, account: int | None, group: str, gone: set[str], into: str) -> int | None:
+        numbers = self._by_account.get(account, [])
+        folded = [n for n in numbers if self._entries[n].group == group and base_name(self._entries[n].name) in gone]
+        if not folded:
+            return None
+        gone = gone | {self._entries[n].name for n in folded}
+        members = self._groups[account, group].members
+        most, lines = fold_entries([self.told(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into)
+        lines = [replace(line, id=number) for number, line in enumerate(lines, self._last + 1)]
+        self._last = lines[-1].id
+        self._entries.update((line.id, line) for line in lines)
+        place, kept = numbers.index(folded[0]), set(numbers) - set(folded)
+        places = [[n] if n in kept else [line.id for line in lines] if i == place else [] for i, n in enumerate(numbers)]
+        self._by_account[account] = [n for each in places for n in each]
+        self._groups[account, group].members = {into: most} | {n: sums for n, sums in members.items() if n not in gone}
+        for number in folded:
+            self._forget(number)
+        return lines[-1].id
 
     def are_parts_paid(self) -> bool:
-        """Whether the parts of each entry cost no more than was charged for them."""
+        """Whether the parts of each entry cost no more than its charge."""
         return all(self._is_paid(account) for account in self._by_account)
 
     def _is_paid(self, account: int | None) -> bool:
@@ -547,7 +477,7 @@ class Ledger(BaseLedger):
         for key in [key for key in self._groups if key[0] == number]:
             del self._groups[key]
 
-    def whole(self, work: Callable[[Any], Any]) -> Any:
+    def whole(self, work: Callable[[Any], _Result]) -> _Result:
         with lock_of(self):
             # All at once and last, so that an interrupt leaves this ledger as it was, or as it is then.
             twin = Ledger(self.below(self._root), self._root, self.id, self.charge)
@@ -571,7 +501,7 @@ class Ledger(BaseLedger):
 
 
 def fold_entries(folded: list[LedgerEntry], members: list[Sums], into: str) -> tuple[Sums, list[LedgerEntry]]:
-    """Return what members of a group come to, and the lines that stand for them: one in epsilon, one in rho, or both."""
+    """Return the largest sums of members of a group, and the lines that stand for them: in epsilon, in rho, or both."""
     most = largest(members)
     # A line of this ledger, whatever it stands for came from: by that source it would be taken for one of those.
     first = replace(folded[0], name=into, randomness=combined_randomness(folded), source=None)
@@ -579,11 +509,10 @@ def fold_entries(folded: list[LedgerEntry], members: list[Sums], into: str) -> t
 
 
 def new_ledger_id() -> str:
-    """Return the id of a new ledger, which nobody else has."""
     return f"ledger-{os.urandom(16).hex()}"
 
 
 def combined_randomness(entries: Iterable[LedgerEntry]) -> str | None:
-    """One seeded draw makes all of it seeded."""
+    """Return the randomness of entries together: one seeded draw makes all of it seeded."""
     sources = {entry.randomness for entry in entries}
     return "seeded" if "seeded" in sources else "secure" if "secure" in sources else None

@@ -1,4 +1,4 @@
-"""Where a ledger lies: its path, how its file is made, and what is wrong with it."""
+"""The path of a ledger, its creation, and the reasons why it cannot be used."""
 
 import math
 import os
@@ -61,7 +61,7 @@ def not_a_ledger_error(path: str) -> LedgerError:
 
 
 def check_path(path: Any, name: str = "ledger") -> str:
-    """Return the absolute path of a ledger that may be there or not; raise if it cannot be one."""
+    """Return the absolute path of a ledger that may exist or not; raise if it cannot be one."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str) or not os.fspath(path):
         raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; 'budget.db' is one.")
     full = os.path.abspath(os.fspath(path))
@@ -82,11 +82,12 @@ def check_path(path: Any, name: str = "ledger") -> str:
 
 
 def existing_path(path: Any, name: str) -> str:
-    """Return the absolute path of a ledger that is there, given for a parameter of this name."""
+    """Return the absolute path of a ledger that exists, given for a parameter of this name."""
     path = check_path(path, name)
     if not os.path.lexists(path):
         raise LedgerError(
-            f"{name} must be a ledger that exists, and there is no file {short_repr(path)}; make it by PrivacyAccountant(epsilon, ledger=...)."
+            f"{name} must be a ledger that exists, and there is no file {short_repr(path)}; "
+            "make it by PrivacyAccountant(epsilon, ledger=...)."
         )
     return path
 
@@ -117,7 +118,7 @@ def device_and_inode(path: str) -> tuple[int, int]:
 
 
 def _n_names(path: str) -> int:
-    """Return how many names a file has, but for that by which it was made, and which nobody opens."""
+    """Return the number of names of a file, without the one that it was made by, which nobody opens."""
     found, folder, start = os.stat(path), os.path.dirname(path), f".{os.path.basename(path)}."
     with os.scandir(folder) as names:
         first = [name for name in names if name.name.startswith(start) and name.inode() == found.st_ino]
@@ -138,7 +139,7 @@ def check_not_mounted(path: str) -> None:
 
 
 def beside(path: str) -> tuple[int | None, ...]:
-    """Return the inodes of the files beside a ledger: its last charges, and the memory that its processes share."""
+    """Return the inodes of ``-wal``, the last charges, and ``-shm``, the memory that processes share."""
     return tuple(_inode(f"{path}{end}") for end in ("-wal", "-shm"))
 
 
@@ -150,7 +151,6 @@ def _inode(path: str) -> int | None:
 
 
 def check_same_budget(path: str, has: Promise, wants: Promise) -> None:
-    """Refuse a budget that is not that of the file."""
     for name, one, other in zip(("epsilon", "delta", "neighboring"), has, wants, strict=True):
         if one != other:
             told, asked = (value if isinstance(value, str) else f"{float(value):.12g}" for value in (one, other))
@@ -159,7 +159,7 @@ def check_same_budget(path: str, has: Promise, wants: Promise) -> None:
 
 
 def _new_ledger_advice(path: str, wants: Promise) -> str:
-    """Return how a new ledger is made that knows what was spent in this one."""
+    """Return the code that makes a new ledger with the charges of this one."""
     epsilon, delta = (float(value) for value in wants[:2])
     told = [f"{epsilon:.12g}" if epsilon < math.inf else "float('inf')", *([f"{delta:.12g}"] if delta else [])]
     told += [] if wants[2] == "replace_one" else [f"neighboring={wants[2]!r}"]
@@ -167,7 +167,7 @@ def _new_ledger_advice(path: str, wants: Promise) -> str:
 
 
 def make_ledger_file(path: str, promise: Promise, dataset: str | None) -> None:
-    """Make a ledger: it is complete or not there, and never takes the place of one that somebody else made meanwhile."""
+    """Make a ledger: it is complete or not there, and never replaces one that another process made meanwhile."""
     if os.path.lexists(wal := f"{path}-wal"):
         raise LedgerError(f"{path!r} is gone, but {wal!r} is there with charges of it; put it back, or remove that file too.")
     beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.urandom(8).hex()}")

@@ -2,10 +2,10 @@
 
 One transaction checks the budget, writes the entry and commits. A commit returns when the disk has it (``synchronous=FULL``), but in
 ``-wal`` beside the file, which people leave behind when they copy a ledger. So the charge is then moved into the file itself, by a
-checkpoint, and only then is anything drawn: what was drawn was charged, whatever breaks afterwards and whatever becomes of ``-wal``.
+checkpoint, and only then is noise drawn: every draw was charged, whatever breaks afterwards and whatever becomes of ``-wal``.
 
 A process has one connection for each ledger, used by one thread at a time. None is open while the process forks: SQLite keeps in memory
-which locks it holds, a child would believe that they are its own, and what it writes could be lost.
+which locks it holds, a child would take them for its own, and its writes could be lost.
 """
 
 import os
@@ -16,7 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from skdpsynth._locks import lock_of
@@ -41,6 +41,7 @@ from skdpsynth.privacy._ledger_place import (
 from skdpsynth.privacy._ledger_text import entry_to_text, parse_entry, parse_text, to_text
 from skdpsynth.privacy._losses import Amount
 
+_Result = TypeVar("_Result")
 _DESCENDANTS = """
 with recursive below(id) as (
     select id from entries where account = ? union all select e.id from entries e join below b on e.account = b.id)
@@ -48,24 +49,7 @@ with recursive below(id) as (
 
 
 class LedgerFile(BaseLedger):
-    """Entries in a file.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Of a ledger that exists.
-    id : str, default=None
-        Of the ledger that must be there; None: whichever is.
-
-    Attributes
-    ----------
-    path : str
-        Absolute.
-    promise : tuple of epsilon, delta and relation
-        As the file has it.
-    dataset : str or None
-        What the one who made it called the data set.
-    """
+    """Entries in a file that exists; `id` is that of the ledger that must be there, None for any."""
 
     def __init__(self, path: Any, id: str | None = None) -> None:
         self.path = check_path(path)
@@ -95,14 +79,14 @@ class LedgerFile(BaseLedger):
 
     # Turns: what happens in one transaction
 
-    def _run_transaction(self, work: Callable[[], Any], begin: str = "begin immediate") -> Any:
-        """Do some work in one transaction, and return what it returns once that is committed and, if it wrote, in the file itself."""
+    def _run_transaction(self, work: Callable[[], _Result], begin: str = "begin immediate") -> _Result:
+        """Do some work in one transaction; return its result once it is committed and, if it wrote, in the file itself."""
         done = self._commit_work(work, begin)
         if begin == "begin immediate":
             self._checkpoint_wal()
         return done
 
-    def _commit_work(self, work: Callable[[], Any], begin: str) -> Any:
+    def _commit_work(self, work: Callable[[], _Result], begin: str) -> _Result:
         deadline = time.monotonic() + _ledger_place.PATIENCE
         while True:
             try:
@@ -121,7 +105,7 @@ class LedgerFile(BaseLedger):
             time.sleep(os.urandom(1)[0] / 25600)  # up to 10 ms, so that who waits takes turns
 
     def _checkpoint_wal(self) -> None:
-        """Move all that was committed from ``-wal`` into the file; raise if readers keep it out, when it is charged and not drawn."""
+        """Move all commits from ``-wal`` into the file; raise if readers keep it out: then it is charged and not drawn."""
         deadline = time.monotonic() + _ledger_place.PATIENCE
         while not self._is_checkpointed():
             if time.monotonic() > deadline:
@@ -144,7 +128,7 @@ class LedgerFile(BaseLedger):
         return not busy and there == moved
 
     def _connected(self) -> Any:
-        """Return the connection of this process, with this thread alone at it."""
+        """Return the connection of this process, which this thread alone uses."""
         if self._db is None:
             self._db = self._connect()
         elif self._process != os.getpid():
@@ -165,7 +149,7 @@ class LedgerFile(BaseLedger):
         return db
 
     def _learn(self, db: Any) -> None:
-        """Set up a new connection, and learn whether it is the ledger that it should be."""
+        """Set up a new connection, and check that it is the right ledger."""
         db.execute("pragma trusted_schema = off")
         db.execute(f"pragma synchronous = {_ledger_place.SYNCHRONOUS}")
         (application,), (version,) = (db.execute(f"pragma {name}").fetchone() for name in ("application_id", "user_version"))
@@ -187,7 +171,7 @@ class LedgerFile(BaseLedger):
         self.dataset, self._process = about.get("dataset"), os.getpid()
 
     def _wal_is_shared(self) -> bool:
-        """Whether another connection of this process has other files beside the ledger: SQLite would share its memory with this one."""
+        """Whether another connection of this process has other files beside the ledger: SQLite would share its memory with this."""
         same = [
             other
             for other in list(_OPEN_LEDGERS)
@@ -285,25 +269,11 @@ class LedgerFile(BaseLedger):
 
     # What is done with it
 
-    def append(
-        self,
-        entry: LedgerEntry,
-        epsilon: Amount,
-        delta: Fraction,
-        newest: int | None = None,
-        planned: bool = False,
-        pending: bool = False,
-    ) -> LedgerEntry:
-        entry = replace(entry, process=entry.process or process_label())
-        return self._seen(self._run_transaction(lambda: self._written(entry, epsilon, delta, newest, planned, pending)))
-
-    def settle(self, account: int | None, numbers: Iterable[int], newest: int | None = None) -> None:
-        numbers = [*numbers]
-        self._run_transaction(lambda: self._settle_checked(account, numbers, newest))
+    def append(self, entry: LedgerEntry, *arguments: Any, **options: Any) -> LedgerEntry:
+        return self._remember(super().append(_signed(entry), *arguments, **options))
 
     def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
-        entry = replace(entry, process=entry.process or process_label())
-        return self._seen(self._run_transaction(lambda: self._claim_pending(entry, epsilon, delta, planned)))
+        return self._remember(self._run_transaction(lambda: self._claim_pending(_signed(entry), epsilon, delta, planned)))
 
     def _claim_pending(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool) -> LedgerEntry:
         for number in sorted(self._numbers(entry.part_of) & self._pending()):
@@ -312,10 +282,10 @@ class LedgerFile(BaseLedger):
             is_free = not self._newest_of(number) and known.source is None
             if is_free and all(getattr(known, name) == getattr(entry, name) for name in ("name", "loss", "neighboring", "unit", "group")):
                 return known
-        return self._written(entry, epsilon, delta, None, planned, True)
+        return self._append_checked(entry, epsilon, delta, None, planned, True)
 
     def held(self, account: int | None, newest: int, act: Callable[[], None]) -> None:
-        """Do something that may be done twice while nobody can charge or settle an account; raise `Overtaken` if somebody has done so."""
+        """Act, maybe twice, while nobody can charge or settle an account; raise `Overtaken` if somebody has done so."""
 
         def work() -> None:
             self._check_newest(account, newest)
@@ -323,53 +293,33 @@ class LedgerFile(BaseLedger):
 
         self._commit_work(work, "begin immediate")
 
-    def _seen(self, entry: LedgerEntry) -> LedgerEntry:
+    def _remember(self, entry: LedgerEntry) -> LedgerEntry:
         self._latest_seen = max(self._latest_seen, entry.id)
         return entry
-
-    def check_room(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> None:
-        self._run_transaction(lambda: self._check_room(entry, epsilon, delta, planned), "begin")
-
-    def total(self, account: int | None, delta: Fraction) -> tuple[Amount, Fraction]:
-        return self.sums(account).total(delta)
-
-    def sums(self, account: int | None) -> Sums:
-        return self._run_transaction(lambda: self._sums_of(account), "begin")
-
-    def newest(self, account: int | None) -> int:
-        return int(self._run_transaction(lambda: self._newest_of(account), "begin"))
-
-    def last(self, account: int | None) -> int:
-        return int(self._run_transaction(lambda: max(self._numbers(account), default=0), "begin"))
 
     def entry_from(self, source: str) -> int | None:
         """Return the number of the entry that came from another ledger's, or None."""
         return self._run_transaction(lambda: self._entry_from(source), "begin") or None
 
     def pending(self) -> set[int]:
-        """Return the numbers of pending entries."""
-        return set(self._run_transaction(self._pending, "begin"))
-
-    def has_member(self, account: int | None, group: str, name: str) -> bool:
-        return bool(self._run_transaction(lambda: name in self._group_of(account, group, name).members, "begin"))
+        return self._run_transaction(self._pending, "begin")
 
     def entry(self, number: int) -> LedgerEntry | None:
-        """Return an entry by its number."""
         return self._run_transaction(lambda: self._entry(number), "begin")
 
     def named(self, account: int | None, name: str) -> list[LedgerEntry]:
-        """Return what an account was charged under a name, in order."""
+        """Return the entries of an account with a name, in order."""
         question = "select id, facts from entries where account = ? and name = ? order by place, id"
         rows = self._run_transaction(lambda: self._db.execute(question, (account or 0, name)).fetchall(), "begin")
         return [parse_entry(*row) for row in rows]
 
     def members(self, account: int | None, group: str) -> list[str]:
-        """Return the names of the members of a group, but for those that are pending."""
+        """Return the names of the members of a group, except those of pending entries."""
         question = "select distinct name from entries where account = ? and grp = ? and id not in (select entry from pending)"
         return [name for (name,) in self._run_transaction(lambda: self._db.execute(question, (account or 0, group)).fetchall(), "begin")]
 
     def group_of_stream(self, account: int | None, group: str) -> str:
-        """Return the name that a group of an account has here, which is another where the account came from another ledger."""
+        """Return the name of a group of an account here, which differs where the account came from another ledger."""
         question = "select distinct grp from entries where account = ? and grp is not null"
         names = [name for (name,) in self._run_transaction(lambda: self._db.execute(question, (account or 0,)).fetchall(), "begin")]
         return next((name for name in names if name.startswith(f"{group} of ledger-")), group)
@@ -387,17 +337,8 @@ class LedgerFile(BaseLedger):
         copy._set_pending(pending, True)
         return copy
 
-    def whole(self, work: Callable[[Any], Any]) -> Any:
+    def whole(self, work: Callable[[Any], _Result]) -> _Result:
         return self._run_transaction(lambda: work(self))
-
-    def fold(self, account: int | None, group: str, names: Iterable[str], into: str, newest: int | None = None) -> int | None:
-        gone = {*names, into}
-
-        def work() -> int | None:
-            self._check_newest(account, newest)
-            return self._fold_members(account, group, gone, into)
-
-        return self._run_transaction(work)
 
     def _fold_members(self, account: int | None, group: str, gone: set[str], into: str) -> int | None:
         question = "select id, place, name, facts from entries where account = ? and grp = ? order by place, id"
@@ -433,7 +374,7 @@ class LedgerFile(BaseLedger):
 
 
 class _Unreadable(Exception):
-    """A text in the file is not what was written there."""
+    """A text in the file is damaged."""
 
 
 def _decode(reader: Callable[..., Any], *arguments: Any) -> Any:
@@ -444,7 +385,7 @@ def _decode(reader: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _sums_to_text(sums: Sums, *key: Any) -> str:
-    """Return sums as text that names the account, group and member they are of: a key that flips on a disk would be another."""
+    """Return sums as text that names their account, group and member: a key that flips on a disk would be another."""
     return to_text((f"of {key}", sums))
 
 
@@ -476,6 +417,10 @@ _NUMBERS = count()
 _OPEN_LEDGERS: "WeakSet[LedgerFile]" = WeakSet()
 _LOCKED_FOR_FORK: list[LedgerFile] = []
 _PROCESS_LABELS: dict[int, str] = {}
+
+
+def _signed(entry: LedgerEntry) -> LedgerEntry:
+    return replace(entry, process=entry.process or process_label())
 
 
 def process_label() -> str:

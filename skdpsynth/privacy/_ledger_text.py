@@ -1,4 +1,4 @@
-"""Entries of a ledger, and what they add up to, as text that loses nothing: fractions are "n/d", infinity is "inf"."""
+"""Entries of a ledger and their sums as text that loses nothing: fractions are "n/d", infinity is "inf"."""
 
 import json
 import math
@@ -24,13 +24,7 @@ def to_text(thing: Any) -> str:
 
 
 def parse_text(text: str) -> Any:
-    """Return what `to_text` was given.
-
-    Raises
-    ------
-    ValueError, TypeError, KeyError
-        If it is no such text.
-    """
+    """Return the argument of `to_text`; raise ValueError, TypeError or KeyError if this is no such text."""
     return _from_json(_strip_checksum(text))
 
 
@@ -42,7 +36,6 @@ def entry_to_text(entry: LedgerEntry) -> str:
 
 
 def parse_entry(number: int, text: str) -> LedgerEntry:
-    """Return the entry that `entry_to_text` was given, with its number."""
     facts = _strip_checksum(text)
     return LedgerEntry(id=number, **(facts | {name: _from_json(facts[name]) for name in _EXACT_FIELDS if name in facts}))
 

@@ -1,4 +1,4 @@
-"""Noise for statistics of small sup-norm sensitivity, sampled exactly: P(z) proportional to exp(-max|z_i| / scale)."""
+"""Exact noise for sup-norm sensitivity: P(z) proportional to exp(-max|z_i| / scale)."""
 
 import math
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ class DiscreteSupNorm(Noise):
 
 
 def _draw_radius(scale: Fraction, count: int, rng: RandomBits) -> int:
-    """Draw R, a Python integer: a negative binomial, thinned to the wanted law."""
+    """Draw R, a Python integer: a negative binomial, thinned to its law."""
     while True:
         low, high, shift = draw_geometric(scale, count + 1, rng)
         radius = sum(low.tolist()) + (sum(high.tolist()) << shift)

@@ -1,4 +1,4 @@
-"""What one release costs."""
+"""The cost of one release."""
 
 import math
 from collections.abc import Sequence
@@ -22,15 +22,7 @@ Amount = Fraction | float
 
 
 def check_epsilon(epsilon: Any, name: str = "epsilon") -> Amount:
-    """Return a privacy parameter as an exact Fraction, or ``math.inf``.
-
-    A float means the decimal it prints: 0.1 is 1/10.
-
-    Raises
-    ------
-    ValueError
-        If it is not a number greater than 0 that floats tell from 0, or more than 1e300 and not infinite.
-    """
+    """Return a privacy parameter as an exact Fraction, or ``math.inf``; a float means the decimal it prints: 0.1 is 1/10."""
     if is_real(epsilon) and epsilon == math.inf:
         return math.inf
     exact = _as_finite_fraction(epsilon)
@@ -51,7 +43,7 @@ def _as_finite_fraction(number: Any) -> Fraction | None:
 
 
 def check_delta(delta: Any) -> Fraction:
-    """Return delta as an exact Fraction in [0, 1), or raise ValueError."""
+    """Return delta as an exact Fraction in [0, 1)."""
     exact = _as_finite_fraction(delta)
     # What counts is the fraction: a wide float of numpy may round to 0 or to 1 on its way there.
     if exact is None or not 0 <= exact < 1 or (delta > 0 and exact < _LEAST):
@@ -60,7 +52,6 @@ def check_delta(delta: Any) -> Fraction:
 
 
 def check_neighboring(neighboring: Any, name: str = "neighboring") -> str:
-    """Return the neighboring relation, or raise ValueError if it is not a known one."""
     if not isinstance(neighboring, str) or neighboring not in RELATIONS:
         raise ValueError(
             f"{name} must be one of {RELATIONS}, got {short_repr(neighboring)}; use 'replace_one' when the number of rows is public."

@@ -1,4 +1,4 @@
-"""Noise for symmetric matrices of small nuclear sensitivity, sampled exactly: a difference of two Wishart matrices, rounded."""
+"""Exact noise for symmetric matrices of small nuclear sensitivity: a difference of two Wishart matrices, rounded."""
 
 import math
 from dataclasses import dataclass
@@ -110,7 +110,8 @@ class DiscreteMatrixLaplace(Noise):
         super().check_size(n_values)
         if n_values != math.isqrt(n_values) ** 2 or n_values > _MAX_ROWS**2:
             raise ValueError(
-                f"matrix Laplace noise needs m * m values with m at most {_MAX_ROWS}, got {short_repr(n_values)}; use Laplace or sup-norm noise."
+                f"matrix Laplace noise needs m * m values with m at most {_MAX_ROWS}, got {short_repr(n_values)}; "
+                "use Laplace or sup-norm noise."
             )
 
     def variance(self, n_values: int = 1) -> float:
@@ -134,14 +135,14 @@ class DiscreteMatrixLaplace(Noise):
 
 
 def nuclear(sensitivity: Sensitivity) -> Fraction:
-    """Return the nuclear norm of a change, or raise ValueError if it has none."""
+    """Return the nuclear norm of a sensitivity, or raise ValueError if it has none."""
     if sensitivity.nuclear is None:
         raise ValueError("change must state its nuclear norm for matrix Laplace noise, got none; list a symmetric matrix, or use Laplace.")
     return sensitivity.nuclear
 
 
 def _sample(scale: Fraction, m: int, rng: RandomBits, n_limbs: int | None = None, count: int = 1) -> np.ndarray:
-    """Draw round(Z) some times for a positive scale, from limbs of normals where they decide it, and from more of their bits elsewhere."""
+    """Draw round(Z) `count` times, from limbs of normals where they decide it, and from more of their bits elsewhere."""
     n_limbs = _enough_limbs(scale, m) if n_limbs is None else n_limbs
     normals = Normals((2 * (m + 1), count * m), rng)  # G above H, those of one matrix beside those of the next
     while normals.bits < fraction_bits(n_limbs):
@@ -184,7 +185,7 @@ def _stack_blocks(limb: np.ndarray, m: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _enough_limbs(scale: Fraction, m: int) -> int:
-    """Return how many limbs leave an entry undecided in fewer than one of a thousand draws, or at least 3."""
+    """Return how many limbs, at least 3, leave an entry undecided in fewer than one of a thousand draws."""
     n_limbs = 3
     while _error(scale, m, n_limbs) * m * m > Fraction(1, 1024):
         n_limbs += 1
@@ -220,10 +221,7 @@ def _rounding(scale: Fraction, m: int, n_limbs: int) -> tuple[list[int], int, in
 
 
 def _round_block(products: list[np.ndarray], factor: list[int], places: int, error: int) -> tuple[np.ndarray, np.ndarray]:
-    """Round ``factor * sum_t C_t 2**(22 (n - 1 - t))`` to a multiple of ``2**(22 places)``; where an error may change that, say so.
-
-    The error is in units of 2**-44 of such a multiple.
-    """
+    """Round ``factor * sum_t C_t 2**(22 (n - 1 - t))`` to a multiple u of ``2**(22 places)``; say where an error in u 2**-44 may matter."""
     empty = np.zeros_like(products[0])
     limbs = _carry([*reversed(products), empty, empty])
     scaled = [empty.copy() for _ in range(max(len(limbs) + len(factor), places + 3))]
@@ -248,12 +246,11 @@ def _carry(limbs: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _limbs_of(number: int) -> list[int]:
-    """Return the limbs of a whole number, the least first."""
     return [number >> k & _MASK for k in range(0, max(1, number.bit_length()), LIMB_BITS)]
 
 
 def _decide(scale: Fraction, normals: Normals, i: int, j: int) -> int:
-    """Return round(Z_ij), a Python integer, from all that is known of the normals, or from as much more as it takes."""
+    """Return round(Z_ij), a Python integer, from the known bits of the normals, or from as many more as it takes."""
     while True:
         center, slack = _entry_interval(normals, i, j)
         unit = scale / (2 << 2 * normals.bits)

@@ -1,4 +1,4 @@
-"""Noise and loss, made together from how far one row, or the rows of one unit, move what is released."""
+"""Noise and loss, made together from a sensitivity."""
 
 import math
 from collections.abc import Sequence
@@ -123,7 +123,7 @@ _NOISES: dict[str, type[Noise]] = {
 
 @lru_cache(maxsize=1024)  # a plan is made twice for each fit, and again for the next one; all of it is public
 def _least_deviation(sensitivity: Sensitivity, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[str, int, Fraction]:
-    """Return the kind of noise of least deviation, which of its losses it takes, and its scale: no object that a pickle may tell apart."""
+    """Return the kind of noise of least deviation, the number of its loss, and its scale: no object that a pickle may tell apart."""
     options = [
         (Mechanism(sensitivity, _NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)  # type: ignore[call-arg]
         for kind in kinds
@@ -136,7 +136,7 @@ def _least_deviation(sensitivity: Sensitivity, share: PrivacyLoss, kinds: tuple[
 
 
 def loss_of_kind(kind: str, share: PrivacyLoss) -> PrivacyLoss | None:
-    """Return what noise of a kind can spend of a share: a Gaussian loss or a pure epsilon, or None if it does not serve the share."""
+    """Return what noise of a kind can spend of a share: a Gaussian loss or a pure epsilon; None if it does not serve the share."""
     return next(iter(losses_of_kind(kind, share)), None)
 
 
@@ -153,16 +153,7 @@ def losses_of_kind(kind: str, share: PrivacyLoss) -> list[PrivacyLoss]:
 
 
 def scale_of_kind(kind: str, sensitivity: Sensitivity, loss: PrivacyLoss) -> Fraction:
-    """Return the least scale of a kind of noise that covers the change of the rows of a unit at a loss, whether or not it can be sampled.
-
-    Parameters
-    ----------
-    kind : str
-    sensitivity : Sensitivity
-        Of one row.
-    loss : PrivacyLoss
-        Its ``rows`` are those of a unit.
-    """
+    """Return the least scale of a kind of noise that covers ``loss.rows`` times a sensitivity, whether or not it can be sampled."""
     sensitivity = sensitivity.times(loss.rows)
     if kind == "gaussian":
         return gaussian_scale(sensitivity.l2_squared, loss.rho, gaussian=loss.gaussian)
@@ -174,23 +165,10 @@ def scale_of_kind(kind: str, sensitivity: Sensitivity, loss: PrivacyLoss) -> Fra
 def check_covered(
     noise: Noise, rng: RandomBits, sensitivity: Sensitivity | None, loss: PrivacyLoss, relation: str, name: str, n_rows: int
 ) -> None:
-    """Raise unless noise covers what it is charged for, for all rows of a unit: nobody pays for less than is lost.
+    """Raise unless noise covers, at a loss, the sensitivity of one row times the `n_rows` of a unit: nobody pays for less than is lost.
 
-    Where no change is stated the caller answers for the loss; what can be told then is that scale 0 has an infinite loss, and Gaussian
-    noise no pure one. Of a unit of several rows the change must be stated.
-
-    Parameters
-    ----------
-    noise : Noise
-    rng : RandomBits
-    sensitivity : Sensitivity or None
-        Of one row.
-    loss : PrivacyLoss
-    relation : str
-    name : str
-        Of the release, for messages.
-    n_rows : int
-        The most rows of a unit, as the account says, whatever the noise was made for.
+    Without a sensitivity the caller answers for the loss; still, scale 0 has an infinite loss, and Gaussian noise no pure one. For a unit
+    of several rows the sensitivity must be stated.
     """
     check_stream(rng)
     if not isinstance(noise, Noise):

@@ -1,4 +1,4 @@
-"""Charging a ledger for what another one holds, once."""
+"""Import of the charges of another ledger, once."""
 
 import math
 import re
@@ -19,11 +19,11 @@ _ELSEWHERE = re.compile(r" of ledger-[0-9a-f]{32}:\d*")
 def merge_options(mine: BaseLedger, other: Ledger, of: int | None, whole: LedgerEntry) -> list[LedgerEntry | None]:
     """Return how an account of another ledger may be charged, the best way first: as one line, or (None) line by line.
 
-    `whole` has the (epsilon, delta) of its budget as its loss. What an accountant lets pass keeps that promise in all, whatever came when:
-    so one line for it is right wherever an (epsilon, delta) may be charged, by the rule that all lines obey, and what is charged to that
-    budget later is paid. It is for accounts that hold losses in rho and in epsilon, as many fits do: two of these line by line would have
-    losses in epsilon after losses in rho, whose order nobody can check. Where all of the budget is spent, one line costs no more at its
-    delta, and leaves the rest of delta here; else, or where some lines are charged already, line by line is less.
+    `whole` has the (epsilon, delta) of its budget as its loss. Everything that an accountant admits keeps that promise, in whatever order
+    it came: so one line for it is right wherever an (epsilon, delta) may be charged, and later charges to that budget are paid. It is for
+    accounts that hold losses in rho and in epsilon, as many fits do: two of these line by line would have losses in epsilon after losses in
+    rho, whose order nobody can check. Where all of the budget is spent, one line costs no more at its delta, and leaves the rest of delta
+    here; otherwise, or where some lines are charged already, line by line is less.
     """
     sums = other.sums(of)
     if not (sums.epsilon and sums.rho) or math.inf in (sums.epsilon, sums.rho):
@@ -37,34 +37,20 @@ def merge_options(mine: BaseLedger, other: Ledger, of: int | None, whole: Ledger
 def merge_entries(
     mine: BaseLedger, account: int | None, other: Ledger, of: int | None, budget: tuple[Amount, Fraction], whole: LedgerEntry | None = None
 ) -> int:
-    """Charge an account of a ledger what an account of another was charged, but for what was taken in before; return how many were new.
-
-    To be called within `AnyLedger.whole`, so that all of it is charged, or nothing.
+    """Charge an account for the new entries of an account of another ledger, within `BaseLedger.whole`; return how many were new.
 
     An entry is known by the id of the ledger that it was first charged in and its number there, so it counts once, whatever way it
-    came. Its parts are taken in with it, and cost nothing. A group of the other ledger remains one, apart from all groups here: about
-    its rows and those of a group here nothing is known.
+    came. Its parts are taken in with it, and cost nothing. A group of the other ledger remains one, apart from all groups here: how
+    its rows relate to those of a group here is unknown.
 
     An account that goes on in two other ledgers has released rows twice. Its charge pays for the one that came first, with all that led
     there; the other is charged as another account, known by the ledger where it goes on.
 
     Members of a group that are new but have, by their name, a loss here that is at least theirs there are lines that others were folded
-    into: what they stand for was taken in already.
+    into: their entries were taken in already.
 
-    Parameters
-    ----------
-    whole : LedgerEntry, default=None
-        One line for all that the account was or will be charged, of which its entries are parts; see `merge_options`. Whoever took that in
-        before has paid for all of them.
-
-    Raises
-    ------
-    Refused
-        If an entry does not fit, which is its attribute `entry`.
-    OutOfTurn
-        If a loss in epsilon would follow one in rho.
-    ValueError
-        If one of the ledgers is a copy that went on by itself, or it cannot be told because entries were folded into a sum.
+    `whole` is one line for all that the account was or will be charged, of which its entries are parts (see `merge_options`): a ledger that
+    took it in before has paid for all of them. An error for an entry that does not fit has that entry as its attribute `entry`.
     """
     as_one = f"{_source_key(other, of or 0)}:whole"
     root = mine._entry_from(as_one) or (None if of is None else _find_known(mine, _source_key(other, of)))
@@ -115,7 +101,7 @@ def _source_key(other: Ledger, other_id: int) -> str:
 
 
 def _find_known(mine: BaseLedger, key: str, entry: LedgerEntry | None = None) -> int | None:
-    """Return the number here of an entry with this key, and compare it with what came now; None if it is new."""
+    """Return the number here of an entry with this key, and compare it with the new one; None if it is new."""
     origin, _, number = key.rpartition(":")
     here = (int(number) if int(number) <= mine._latest() else -1) if origin == mine.id else mine._entry_from(key)
     known = mine._entry(here) if here and here > 0 and entry is not None else None
@@ -133,7 +119,7 @@ def _find_known(mine: BaseLedger, key: str, entry: LedgerEntry | None = None) ->
 
 
 def move_line_name(to: str, start: str) -> str:
-    """Return the name of a line which tells that an account of one ledger goes on in another that has imported it."""
+    """Return the name of a line that notes that an account goes on in another ledger, which has imported its own."""
     return f"goes on in {to}, from {start}"
 
 
@@ -144,7 +130,7 @@ def parse_moves(names: Iterable[str]) -> set[tuple[str, str]]:
 
 
 def _find_branch(mine: BaseLedger, here: int, other: Ledger, there: int) -> str | None:
-    """Return the ledger in which an account of the other ledger goes on, where that of mine goes on from the same ledger in another."""
+    """Return the ledger in which an account of the other ledger goes on, if mine goes on from the same ledger in another."""
     theirs = parse_moves(entry.name for entry in other.entries(there))
     ours = parse_moves(entry.name for n in mine._numbers(here) if (entry := mine._entry(n)) is not None) if theirs else set()
     return next((to for start, to in sorted(theirs - ours) if any(start == from_ for from_, _ in ours)), None)

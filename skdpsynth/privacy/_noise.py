@@ -1,4 +1,4 @@
-"""What every noise can say of itself."""
+"""The base of all noises."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,9 +16,9 @@ from skdpsynth.privacy._scales import describe_noise, distinct_scales, is_broadc
 
 
 class Noise(ABC):
-    """Base of the noises: independent of the data, exact, of one scale or one for each value.
+    """Noise that is independent of the data and exact, with one scale or one for each value.
 
-    A new noise is one file that fills in `sample`, `variance` and what it costs; the door asks nothing else.
+    A new noise is one file that defines `sample`, `variance` and its loss.
     """
 
     scale: Any
@@ -33,10 +33,10 @@ class Noise(ABC):
 
     @abstractmethod
     def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
-        """What covering `change` with a positive scale costs."""
+        """Return the cost of covering a sensitivity with a positive scale."""
 
     def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
-        """What it costs, as every loss that a noise can be charged as: each is true by itself."""
+        """Return every loss that a noise can be charged as: each is true by itself."""
         return (self._finite_loss(sensitivity, scale),)
 
     @property
@@ -45,14 +45,14 @@ class Noise(ABC):
         return distinct_scales(self.scale)
 
     def loss(self, sensitivity: Sensitivity) -> PrivacyLoss | None:
-        """Return what it costs to cover a change of the values with this noise; None where nothing changes.
+        """Return the cost of covering a sensitivity with this noise; None where nothing moves.
 
         With several scales every value may be the one with the least.
         """
         return next(iter(self.losses(sensitivity)), None)
 
     def losses(self, sensitivity: Sensitivity) -> tuple[PrivacyLoss, ...]:
-        """Return `loss`, and what else is true of it in other terms: Gaussian noise has its own beside zCDP."""
+        """Return `loss`, and the same in other terms: Gaussian noise has its own loss beside zCDP."""
         check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
         if not sensitivity.sup or not self.scales:  # no scales: an array of none, for no values
             return ()
@@ -79,7 +79,6 @@ class Noise(ABC):
 
 
 def check_int64(values: Any) -> np.ndarray:
-    """Return values as an int64 array, or raise TypeError if they are of another type."""
     values = as_array(values)
     if values.dtype != np.int64:
         raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantize them first.")

@@ -1,4 +1,4 @@
-"""What a parameter `accountant` stands for."""
+"""The parameter `accountant`."""
 
 import os
 from typing import Any
@@ -8,7 +8,7 @@ from skdpsynth.privacy._ledger_place import existing_path
 
 
 def resolve_accountant(accountant: Any) -> PrivacyAccountant | None:
-    """Return what a parameter `accountant` stands for: None, an accountant, or that of the ledger at a path."""
+    """Return the accountant that a parameter stands for: itself, that of the ledger at a path, or None."""
     if isinstance(accountant, str | os.PathLike):
         return PrivacyAccountant.at(existing_path(accountant, "accountant"))
     check_accountant(accountant)
@@ -16,7 +16,6 @@ def resolve_accountant(accountant: Any) -> PrivacyAccountant | None:
 
 
 def check_accountant(accountant: Any) -> None:
-    """Raise ValueError unless `accountant` is None or a PrivacyAccountant."""
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
         raise ValueError(
             f"accountant must be None or a PrivacyAccountant, got {type(accountant).__name__}; make one with PrivacyAccountant(epsilon), "

@@ -1,9 +1,9 @@
-"""The least epsilon of pure losses that are fixed in advance, and what the best attack gains: optimal composition, rounded up.
+"""Optimal composition of pure losses that are fixed in advance, rounded up: the least epsilon, and the best attack.
 
-Whatever is e-differentially private is post-processing of randomized response: one bit, true with probability p = e^e / (1 + e^e) [1]_,
-also if it is asked again and again [3]_. So k of them are post-processing of k such bits, whatever happens by turns between them, and
-randomized response itself attains it. The privacy loss of the bits is the sum of independent +-e_i, each + with probability p_i under
-the first table and with 1 - p_i under the second. With its law P, and Q(s) = P(-s) under the second,
+Every e-differentially private mechanism is post-processing of randomized response: one bit, true with probability
+p = e^e / (1 + e^e) [1]_, even if it is asked again and again [3]_. So k of them are post-processing of k such bits, in whatever order
+they are used, and randomized response itself attains it. The privacy loss of the bits is the sum of independent +-e_i, each + with
+probability p_i under the first table and with 1 - p_i under the second. With its law P, and Q(s) = P(-s) under the second,
 
     delta(epsilon) = sum over s > epsilon of P(s) - e^epsilon P(-s),
 
@@ -13,10 +13,10 @@ delta becomes 1 - (1 - delta) prod (1 - delta_i).
 **Least epsilon.** The sum over s > epsilon is the largest of all sums P(s > t) - e^epsilon Q(s > t). So delta(epsilon) <= delta holds from
 the largest of all ln((P(s > t) - delta) / Q(s > t)) on.
 
-**Rounding.** The e_i are taken up to multiples of a step (whoever keeps a promise of e keeps one that is larger): the largest that divides
-all of them, or, where that makes too many, their sum over the most steps. After that nothing is rounded but floats, and what they hold
-are products and sums of positive numbers: n of those in a row are wrong by a factor 1 +- n 2^-52, and by 1e-150 where numbers vanish.
-What is returned has P larger and Q smaller by that.
+**Rounding.** The e_i are rounded up to multiples of a step (a promise of e implies every larger one): the largest that divides
+all of them, or, where that makes too many, their sum over the most steps. After that only floats round, and they hold
+products and sums of positive numbers: n of those in a row are wrong by a factor 1 +- n 2^-52, and by 1e-150 where numbers vanish.
+The result has P larger and Q smaller by that.
 
 References
 ----------
@@ -47,16 +47,7 @@ _SLACK = Fraction(1, 10**9)
 
 
 def losses_of_child(epsilon: Amount, delta: Fraction, rho: str | None, parents: Fraction) -> list[PrivacyLoss]:
-    """Return what a child of a budget may be charged as, the least first: rho of a kind if all of it is, and else (epsilon, delta).
-
-    Parameters
-    ----------
-    epsilon, delta : numbers
-        The child's budget.
-    rho : {None, "gaussian", "zcdp"}
-    parents : Fraction
-        The delta of the budget that is charged.
-    """
+    """Return how a child of a budget of delta `parents` may be charged, the least first: in rho if all of it is, and (epsilon, delta)."""
     if rho is not None:
         check_choice("rho", rho, ("gaussian", "zcdp"), " or None")
     whole = PrivacyLoss(epsilon, delta)
@@ -67,13 +58,7 @@ def losses_of_child(epsilon: Amount, delta: Fraction, rho: str | None, parents: 
 
 
 def optimal_loss(losses: Sequence[PrivacyLoss], delta: Fraction) -> PrivacyLoss:
-    """Return what losses that are fixed in advance cost together, at `delta` more than their own deltas.
-
-    Raises
-    ------
-    ValueError
-        If there is none, one is in rho, or they are too many.
-    """
+    """Return the joint cost of losses that are fixed in advance, at `delta` more than their own deltas."""
     if not losses or len(losses) > _MOST_LOSSES or any(loss.rho is not None for loss in losses):
         bad = next((loss for loss in losses if loss.rho is not None), f"{len(losses)} losses")
         raise ValueError(
@@ -86,7 +71,7 @@ def optimal_loss(losses: Sequence[PrivacyLoss], delta: Fraction) -> PrivacyLoss:
 
 
 def covers_composition(losses: Sequence[PrivacyLoss], charge: PrivacyLoss) -> bool:
-    """Return whether a charge in epsilon pays for losses that were fixed in advance; up to the last digits of another processor."""
+    """Whether a charge in epsilon pays for losses that were fixed in advance, up to the last digits of another processor."""
     kept = math.prod((1 - loss.delta for loss in losses), start=Fraction(1))
     delta = 1 - (1 - charge.delta) / kept
     if not 0 < delta < 1 or len(losses) > _MOST_LOSSES or any(loss.rho is not None or loss.is_infinite for loss in losses):
@@ -95,21 +80,21 @@ def covers_composition(losses: Sequence[PrivacyLoss], charge: PrivacyLoss) -> bo
 
 
 def optimal_epsilon(epsilons: Sequence[Fraction], delta: Fraction) -> Amount:
-    """Return the least epsilon at `delta` > 0 of pure losses that are fixed in advance, rounded up; infinite where floats cannot tell.
+    """Return the least epsilon at `delta` > 0 of pure losses that are fixed in advance, rounded up; infinite where floats fail.
 
-    Where the losses have a common step, at most 2^17 of which are their sum, it exceeds the least by less than 1e-9 of it. Else each loss
-    is taken up by less than 2^-17 of the sum of all.
+    Where the losses have a common step, at most 2^17 of which are their sum, it exceeds the least by less than 1e-9 of it. Otherwise each
+    loss is rounded up by less than 2^-17 of the sum of all.
     """
     law, error = _compose(epsilons)
     return _least_epsilon(law, float(delta), error)
 
 
 def tradeoff_curve(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return how often the best attacks on pure losses that are fixed in advance are wrong, at least, and right, at most; or None.
+    """Return lower bounds on how often the best attacks on fixed pure losses are wrong, and upper bounds on how often right; or None.
 
     They are the corners of the trade-off curve, which is straight between them: by Neyman and Pearson the best attack gives the alarm where
     the privacy loss of all bits is more than some t, and so it is right with P(s > t), and wrong with P(s < -t). Rounded as above. None
-    where they are so many that it would take long.
+    where so many losses would take long.
     """
     n_losses = len(epsilons)
     if not 0 < n_losses <= _MOST_LOSSES or (n_losses > _MOST_DISTINCT and len(set(epsilons)) > 1):
@@ -130,14 +115,14 @@ def _compose(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, float]:
 
 
 def _grid_step(epsilons: Sequence[Fraction]) -> Fraction:
-    """The largest step that divides all of them, where it is not too small."""
+    """Return the largest step that divides all of them, if it is not too small."""
     whole, one = sum(epsilons), math.lcm(*(epsilon.denominator for epsilon in epsilons))
     common = Fraction(math.gcd(*(int(epsilon * one) for epsilon in epsilons)), one)
     return Fraction(max(common, whole / _MOST_STEPS))
 
 
 def _binomial_pmf(epsilon: float, count: int) -> np.ndarray:
-    """Probabilities that 0, 1, ... of `count` bits are false: binomial, by ratios from the largest on, whose sum is 1."""
+    """Return probabilities that 0, 1, ... of `count` bits are false: binomial, by ratios from the largest on, whose sum is 1."""
     false = np.arange(1, count + 1)
     ratios = (count - false + 1) / false * math.exp(-epsilon)  # which fall
     top = int(np.count_nonzero(ratios > 1))
@@ -146,7 +131,7 @@ def _binomial_pmf(epsilon: float, count: int) -> np.ndarray:
 
 
 def _convolve(law: np.ndarray, bits: np.ndarray, steps: int) -> np.ndarray:
-    """The law of a loss, from -S to S steps, with that of equal bits added."""
+    """Return the law of a loss, from -S to S steps, with equal bits added."""
     joined = np.zeros(len(law) + 2 * steps * (len(bits) - 1))
     for n_false, probability in enumerate(bits[::-1]):  # from the least loss, of which all are false
         if probability > _VANISHED**2:

@@ -1,4 +1,4 @@
-"""Levels that nobody has listed: which of them may be shown because enough rows have them."""
+"""Partition selection: levels that nobody has listed are shown if enough rows have them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -82,25 +82,14 @@ class Discovery:
     loss: PrivacyLoss
 
     def check(self, relation: str, n_tables: int, rng: RandomBits, name: str, n_rows: int) -> None:
-        """Raise unless noise and threshold cover what is charged, of tables under a relation: nobody pays for less than is lost.
-
-        Parameters
-        ----------
-        relation : {"replace_one", "add_or_remove_one"}
-        n_tables : int
-        rng : SecureBits or SeededBits
-        name : str
-            Of the release, for messages.
-        n_rows : int
-            The most rows of a unit.
-        """
+        """Raise unless noise and threshold cover the charge, for tables under a relation and units of `n_rows` rows."""
         check_stream(rng)
         check_neighboring(relation, "relation")
         n_tables, n_rows = check_integer("n_tables", n_tables), check_integer("n_rows", n_rows, 1)
         if (relation, n_tables) != (self.relation, self.n_tables):
             raise ValueError(
-                f"{short_repr(name)} was planned for {self.n_tables} tables under {self.relation!r}, got {short_repr(n_tables)} under {relation!r}; "
-                "plan it anew."
+                f"{short_repr(name)} was planned for {self.n_tables} tables under {self.relation!r}, got {short_repr(n_tables)} "
+                f"under {relation!r}; plan it anew."
             )
         if self.loss.is_infinite:
             return
@@ -109,18 +98,14 @@ class Discovery:
         covered = covered and self.loss.rho is None and self.loss.epsilon * scale >= count_sensitivity(relation, n_tables).times(n_rows).l1
         if not (covered and is_integer(self.threshold, 1) and is_hidden(scale, self.threshold, self.loss.delta / n_tables, n_rows)):
             raise ValueError(
-                f"Showing levels of {short_repr(name)} above {short_repr(self.threshold)} with {self.noise.describe()} costs more than the loss "
-                f"{self.loss} that is charged; use `discovery`, which makes them together."
+                f"Showing levels of {short_repr(name)} above {short_repr(self.threshold)} with {self.noise.describe()} costs "
+                f"more than the loss {self.loss} that is charged; use `discovery`, which makes them together."
             )
 
     def shown_levels(self, counts: Mapping[Any, int], rng: RandomBits) -> list[Any]:
         """Draw the noise of one table, and return the levels above the threshold: numbers first, then words, each in order.
 
-        Parameters
-        ----------
-        counts : dict of level to int
-            Of one table; exact, and **private**: only `PrivacyAccountant.release_discovered`, which charges, calls this.
-        rng : SecureBits or SeededBits
+        The `counts` of levels are exact, and **private**: only `PrivacyAccountant.release_discovered`, which charges, calls this.
         """
         (counts,) = check_tables([counts])
         levels = sorted((level for level, count in counts.items() if count >= 1), key=level_sort_key)
@@ -129,7 +114,7 @@ class Discovery:
 
 
 def level_sort_key(level: Any) -> tuple[bool, Any]:
-    """Return what levels are sorted by, so that their order says nothing about rows: whole numbers first, then words."""
+    """Return a key that sorts whole numbers before words, so that the order of levels says nothing about rows."""
     return isinstance(level, str), level
 
 
@@ -175,7 +160,7 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
 
 
 def is_hidden(scale: Fraction, threshold: int, delta: Fraction, n_rows: int) -> bool:
-    """Whether the levels that only the rows of one unit have are surely shown with probability at most `delta`.
+    """Whether the levels that only the rows of one unit have are certain to be shown with probability at most `delta`.
 
     They are one level of `n_rows` rows, p(k), or as many of one row each, k p(1): see `Discovery`.
     """
@@ -187,7 +172,7 @@ def is_hidden(scale: Fraction, threshold: int, delta: Fraction, n_rows: int) -> 
 
 
 def _is_one_row_hidden(scale: Fraction, threshold: int, delta: Fraction) -> bool:
-    """Whether a level that one row has is surely shown with probability at most `delta`: ``q**t / (1 + q) <= delta``.
+    """Whether the level of one row is certain to be shown with probability at most `delta`: ``q**t / (1 + q) <= delta``.
 
     The unit that is added to the upper bound on q**t pays for noise that wraps modulo 2**64.
     """
@@ -197,7 +182,6 @@ def _is_one_row_hidden(scale: Fraction, threshold: int, delta: Fraction) -> bool
 
 
 def _threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int:
-    """Return the least threshold that hides what only one unit has."""
     threshold = _approximate_threshold(scale, delta, n_rows)
     while not is_hidden(scale, threshold, delta, n_rows):
         threshold += 1
@@ -207,7 +191,7 @@ def _threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int:
 
 
 def _approximate_threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int:
-    """Return where to look for the least threshold: floats may be wrong by one or two."""
+    """Return where the search for the least threshold starts: floats may be wrong by one or two."""
     q = math.exp(-float(1 / scale))
     log_delta = math.log(delta.numerator) - math.log(delta.denominator)
     threshold = max(1, math.floor(-float(scale) * (log_delta + math.log1p(q))))
@@ -215,7 +199,7 @@ def _approximate_threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int
 
 
 def check_tables(tables: Sequence[Mapping[Any, int]]) -> list[dict[Any, int]]:
-    """Return tables of exact counts as they are; refuse other numbers, without a word about them."""
+    """Return tables of exact counts; refuse other numbers, without a word about them."""
     listed = [dict(table) for table in tables] if isinstance(tables, list | tuple) and all(isinstance(t, Mapping) for t in tables) else None
     if listed is None:
         raise TypeError(f"tables must be a list of dicts of level to int, got {short_repr(tables)}; count the levels of each column.")

@@ -1,4 +1,4 @@
-"""A choice among candidates, by exact whole numbers: permute and flip for a pure loss, the exponential mechanism for one in rho."""
+"""Private selection by exact whole numbers: permute-and-flip for a pure loss, the exponential mechanism for one in rho."""
 
 import math
 from collections.abc import Sequence
@@ -33,9 +33,10 @@ class _Selection:
 
 @dataclass(frozen=True)
 class PermuteAndFlip(_Selection):
-    """Choose among candidates: look at them in random order, and take candidate c with probability ``exp((u_c - max u) / scale)``.
+    """Visit candidates in random order, and take candidate c with probability ``exp((u_c - max u) / scale)``.
 
-    The best one is taken for sure when it is looked at, so one round is enough.
+    The best one is always taken when it is visited, so one round is enough. With scale 0 the best one is taken, the first of several; that
+    has an infinite loss, unless no utility moves.
 
     *Loss.* Where neighbors move every utility by at most D, the choice is (2 D / scale)-differentially private. Let
     ``p_c = exp((u_c - max u) / scale)``. Give each candidate a time uniform on (0, 1); in their order, c is taken if all that came before
@@ -45,17 +46,12 @@ class PermuteAndFlip(_Selection):
 
     That is the law of ``argmax(u_j + Z_j)`` with independent Z_j of the exponential distribution of mean `scale`: given Z_c = z, all others
     lose with the product over j of ``max(0, 1 - exp(-(u_c + z - u_j) / scale))``; put ``s = exp(-(u_c + z - max u) / scale)``, so that
-    ``exp(-z / scale) dz / scale = p_c ds``. Of the argmax the loss is plain: fix the Z_j of the others, let t be the largest of their
+    ``exp(-z / scale) dz / scale = p_c ds``. The loss of the argmax is plain: fix the Z_j of the others, let t be the largest of their
     ``u_j + Z_j``. Then c wins with ``P(Z_c > t - u_c)``. A neighbor moves t and u_c by at most D each, and
     ``P(Z > x + 2 D) >= exp(-2 D / scale) P(Z > x)`` for all x, also below 0.
 
     Nothing is rounded: the order is uniform, and ``U < exp(-x)`` is decided for a rational x by certified bounds and as many bits of U as
     that takes.
-
-    Parameters
-    ----------
-    scale : Fraction
-        0: the best one is taken, the first of several. That has an infinite loss, unless no utility moves.
 
     References
     ----------
@@ -65,14 +61,7 @@ class PermuteAndFlip(_Selection):
     """
 
     def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
-        """Draw the number of a candidate.
-
-        Parameters
-        ----------
-        utilities : sequence of int
-            Exact, and **private**: only `PrivacyAccountant.release_choice`, which charges, calls this.
-        rng : SecureBits or SeededBits
-        """
+        """Draw the number of a candidate, by exact and **private** utilities: only `release_choice`, which charges, calls this."""
         best = max(utilities)
         if not self.scale:
             return utilities.index(best)
@@ -84,33 +73,19 @@ class PermuteAndFlip(_Selection):
 
 @dataclass(frozen=True)
 class ExponentialMechanism(_Selection):
-    """Choose candidate c with probability in proportion to ``exp(u_c / scale)``.
+    """Choose candidate c with probability in proportion to ``exp(u_c / scale)``; with scale 0 the best one, the first of several.
 
     A candidate is drawn evenly and taken with probability ``exp((u_c - max u) / scale)``; where it is not, another draw follows.
 
     *Loss.* Where neighbors move every utility by at most D, the logarithm of P(c) / Q(c) is ``(u_c - v_c) / scale`` and a number that all
     candidates share: it lies in an interval of length b = 2 D / scale. Such a range is the Gaussian loss of a pure epsilon of b / 2 [1]_,
-    as `_gaussian_dp` proves: so at the same loss in rho the scale is half of that of permute and flip.
+    as `_gaussian_dp` proves: so at the same loss in rho the scale is half of that of permute-and-flip.
 
-    Parameters
-    ----------
-    scale : Fraction
-        0: the best one is taken, the first of several.
-
-    References
-    ----------
     .. [1] Dong, Durfee, Rogers (2020), "Optimal differential privacy composition for exponential mechanisms".
     """
 
     def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
-        """Draw the number of a candidate.
-
-        Parameters
-        ----------
-        utilities : sequence of int
-            Exact, and **private**: only `PrivacyAccountant.release_choice`, which charges, calls this.
-        rng : SecureBits or SeededBits
-        """
+        """Draw the number of a candidate, by exact and **private** utilities: only `release_choice`, which charges, calls this."""
         best = max(utilities)
         if not self.scale:
             return utilities.index(best)
@@ -142,17 +117,7 @@ def _uniform_below(size: int, rng: RandomBits) -> int:
 
 
 def selection_mechanism(sensitivity: Sensitivity, loss: PrivacyLoss, relation: str, rng: Any) -> PermuteAndFlip | ExponentialMechanism:
-    """Return the choice of least scale that a loss covers, where a row moves no utility by more than `change` says.
-
-    Parameters
-    ----------
-    sensitivity : Sensitivity
-        Its `sup` counts.
-    loss : PrivacyLoss
-    relation : str
-        That of the accountant.
-    rng : SecureBits or SeededBits
-    """
+    """Return the choice of least scale that a loss covers, where the sup of the sensitivity bounds how far utilities move."""
     check_stream(rng)
     if sensitivity.relation != relation:
         raise ValueError(f"change is stated under {sensitivity.relation!r}, but this budget is under {relation!r}; ask for that.")
@@ -171,7 +136,7 @@ def exponential_scale(sup: Fraction, rho: Fraction) -> Fraction:
 
 
 def selection_loss(sup: Fraction, scale: Fraction, kind: PrivacyLoss) -> PrivacyLoss:
-    """Return what a choice of some scale costs, in the kind of another loss: the way back from `selection_mechanism`."""
+    """Return the cost of a choice of some scale, in the kind of another loss: the inverse of `selection_mechanism`."""
     if kind.rho is None:
         return PrivacyLoss(epsilon=2 * sup / scale, rows=kind.rows)
     return PrivacyLoss(rho=gaussian_of_pure(sup / scale), gaussian=kind.gaussian, rows=kind.rows)

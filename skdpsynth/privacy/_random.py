@@ -1,7 +1,6 @@
-"""Where random bits come from: the operating system, or a seed for tests.
+"""Streams of random bits: of the operating system, or from a seed for tests.
 
-A stream keeps no buffer between calls, so a forked process never repeats the noise of its parent
-(unless both follow a seed, which is what a seed is for).
+A stream keeps no buffer between calls, so a forked process never repeats the noise of its parent, unless both follow a seed.
 """
 
 import hashlib
@@ -34,7 +33,7 @@ class RandomBits:
         return self
 
     def random_state(self) -> Any:
-        """Return what an inner estimator takes as ``random_state``."""
+        """Return the ``random_state`` of an inner estimator."""
 
     def generator(self) -> np.random.Generator:
         """Return a numpy generator that starts from these bits, for public choices: never for noise."""
@@ -47,23 +46,17 @@ class SecureBits(RandomBits):
     seeded = False
 
     def bytes(self, size: int) -> bytes:
-        """Return `size` fresh random bytes."""
         return os.urandom(size)
 
     def child(self, name: str) -> "SecureBits":
-        """Return the stream of the mechanism called `name`; secure streams are independent as they are."""
+        """Return this stream: secure streams are independent as they are."""
         return self
 
 
 class SeededBits(RandomBits):
     """Reproducible bits for tests: the same samplers run on them, but the output is not private.
 
-    Parameters
-    ----------
-    entropy : int
-        What the stream is derived from.
-    path : tuple of str, default=()
-        Names of the mechanisms from the root to this stream; streams of different paths are independent.
+    The stream follows from `entropy` and the names of the mechanisms from the root to it; streams of different paths are independent.
     """
 
     seeded = True
@@ -76,15 +69,12 @@ class SeededBits(RandomBits):
         self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest))))
 
     def bytes(self, size: int) -> bytes:
-        """Return the next `size` bytes of the stream."""
         return self._generator.bytes(size)
 
     def child(self, name: str) -> "SeededBits":
-        """Return the independent stream of the mechanism called `name`."""
         return SeededBits(self._entropy, (*self._path, name))
 
     def random_state(self) -> np.random.RandomState:
-        """Return what an inner estimator takes as ``random_state``."""
         return np.random.RandomState(np.frombuffer(self.bytes(64), dtype=np.uint32))
 
     def __repr__(self) -> str:

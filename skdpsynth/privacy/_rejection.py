@@ -1,4 +1,4 @@
-"""Rejection: proposals that are kept with probability exp(-g), decided exactly."""
+"""Rejection sampling: proposals are kept with probability exp(-g), decided exactly."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,7 +14,6 @@ Proposals = tuple[np.ndarray, np.ndarray]  # values, and which of them are accep
 
 
 def sample_by_rejection(size: int, propose: Callable[[int], Proposals]) -> np.ndarray:
-    """Draw `size` values as int64: those that are refused are proposed anew."""
     out = np.empty(size, dtype=np.int64)
     missing = np.arange(size)
     while len(missing):
@@ -25,15 +24,9 @@ def sample_by_rejection(size: int, propose: Callable[[int], Proposals]) -> np.nd
 
 
 def accept_exactly(exponents: np.ndarray, exact: Callable[[int], Fraction], rng: RandomBits) -> np.ndarray:
-    """Decide ``U < exp(-g)`` for each g.
+    """Decide ``U < exp(-g)`` for each g, which ``exact(place)`` returns exactly.
 
-    Parameters
-    ----------
-    exponents : ndarray of shape (n,)
-        In floats: an absolute error below 2**-38 up to 1800, and of a few parts in 2**53 beyond, where exp(-g) is next to nothing.
-    exact : callable
-        From a place to its g.
-    rng : SecureBits or SeededBits
+    `exponents` are g in floats: with an absolute error below 2**-38 up to 1800, and of a few parts in 2**53 beyond, where exp(-g) is tiny.
     """
     accept = np.exp(-exponents)
     words = np.frombuffer(rng.bytes(8 * len(exponents)), dtype=np.uint64)

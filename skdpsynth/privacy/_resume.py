@@ -1,8 +1,8 @@
-"""How a mechanism that lives for long goes on after it was saved and loaded, so that its ledger in a file stays true.
+"""Streams that go on after they were saved and loaded, with a ledger in a file that stays true.
 
-Each stream has an account in the ledger. What is loaded may have been left behind: by the one that was saved, which released more
-before it broke down, or by another copy. If the ledger proves that nothing of the rows to come was released in an account of the stream,
-it goes on in that one. Else their release is a second one, and a new account is charged as much as the first.
+Each stream has an account in the ledger. A loaded stream may be outdated: the saved one may have released more before it broke down, or
+another copy may have. If the ledger proves that nothing of the rows to come was released in an account of the stream, it goes on in that
+one. Otherwise their release is a second one, and a new account is charged as much as the first.
 
 Rows that are taken in and saved in one step (`partial_fit` with `save`) cost nothing more if the process is killed, wherever that is:
 
@@ -12,33 +12,34 @@ Rows that are taken in and saved in one step (`partial_fit` with `save`) cost no
    that this state was made from.
 4. The file is moved to its place, the object takes the state over, and the call returns.
 
-Why a row is shown at most once for one charge. What is shown of a stream is its samples, and the object gives none of the new state
-before step 4. A kill before step 3 ends the process, and with it all that it drew: entries stay pending, and the file in its place is that
-of the state before. Whoever goes on from there draws again, under the same charge, because of both draws only the second can be shown.
-After step 3 the entries say which rows are released, so the state before can go on only at a second charge, by the rule above: an old file
-that is put back gets no second draw. The state that may go on is the one beside its place; that its number of the newest entry is the
-ledger's tells it from all others, since a ledger never gives a number twice, and `load` moves it to its place. Two processes that go on
-from one file both draw, but the check in step 3 lets one of them through, and what the other drew is thrown away. Rows in a block that is
-drawn again need not be those of the first draw: nothing tells of those.
+**A row is shown at most once for one charge.** A stream shows its samples, and none of the new state before step 4. A kill before step 3
+ends the process, and all that it drew: entries stay pending, and the file in its place is that of the state before. A process that goes
+on from there draws again, under the same charge, because only the second of both draws can be shown. After step 3 the entries say which
+rows are released, so the state before can go on only at a second charge, by the rule above: an old file that is put back gets no second
+draw. The state that may go on is the one beside its place; its number of the newest entry is the ledger's, which tells it from all
+others, since a ledger never gives a number twice, and `load` moves it to its place. Two processes that go on from one file both draw, but
+the check in step 3 lets one of them through, and the draws of the other are thrown away. Rows in a block that is drawn again need not be
+those of the first draw: nothing tells of those.
 
-The account of a stream is pending too, until something may be shown in it: of a beginning that was killed or that broke, the next stream
-that begins takes it over (`claim`). So rows that are taken in without `save` settle it before anything is drawn, and nobody claims an
-account that holds an entry that is not pending, nor one that came from another ledger, in which it may be claimed too, nor one in memory.
+**Beginnings.** The account of a stream is pending too, until something may be shown in it: the next stream that begins takes over the
+account of a beginning that was killed or that broke (`claim`). So rows that are taken in without `save` settle it before anything is
+drawn, and nobody claims an account that holds an entry that is not pending, nor one that came from another ledger, in which it may be
+claimed too, nor one in memory.
 
-Why numbers of entries and no digest of the file: a digest would be a function of the rows that wait in it, so whoever reads the ledger
-could try guesses of them. States that have the same number differ in waiting rows alone, of which nothing is released.
+**Numbers of entries, no digest of the file.** A digest would be a function of the rows that wait in it, so readers of the ledger could
+try guesses of them. States that have the same number differ in waiting rows alone, of which nothing is released.
 
-Without a ledger in a file the record is part of the state, so moving the file to its place (step 4) settles both at once. Nothing then
-sees an old file that is put back: it is a second release.
+**In memory.** Without a ledger in a file the record is part of the state, so step 4 settles both at once. Nothing then sees an old file
+that is put back: it is a second release.
 
-Where a stream goes on in another ledger, which has imported its own, both get a line that says so (`move_line_name`), the one that it leaves first
-and if it has not left that for a third. Its account there pays for its rows here too, since nobody goes on in it there at no charge. The
-line here stays with the account, whatever is folded and whatever becomes of the other file: whoever imports two ledgers in which one
-account goes on from the same place knows that rows were released twice, and charges both.
+**Moves.** Where a stream goes on in another ledger, which has imported its own, both get a line that says so (`move_line_name`), the one
+that it leaves first and if it has not left that for a third. Its account there pays for its rows here too, since nobody goes on in it
+there at no charge. The line here stays with the account, whatever is folded and whatever becomes of the other file: an import of two
+ledgers in which one account goes on from the same place sees that rows were released twice, and charges both.
 
-What is assumed: nobody reads the memory of a process that was killed (a core dump, a debugger), nor a file beside its place whose entries
-are pending; and that the process was killed did not follow from the noise that it had drawn. So an exception that the release itself
-raises, which might follow from it, leaves its block out, as it does without `save`.
+**Assumptions.** Nobody reads the memory of a process that was killed (a core dump, a debugger), nor a file beside its place whose entries
+are pending; and the kill did not follow from the noise that the process had drawn. So an exception that the release itself raises, which
+might follow from it, leaves its block out, as it does without `save`.
 """
 
 import math
@@ -66,7 +67,7 @@ def is_durable(accountant: PrivacyAccountant) -> bool:
 
 
 def guard_account(accountant: PrivacyAccountant) -> PrivacyAccountant:
-    """Let nobody charge the account of a stream unseen: then a charge of this accountant is refused, as it may be the second."""
+    """Refuse charges of the account of a stream that this accountant has not seen, as they may be the second."""
     if isinstance(accountant._entries, LedgerFile) and accountant._newest is None and accountant._account is not None:
         accountant._newest = accountant._entries.newest(accountant._account)
         accountant._first = accountant._account
@@ -97,7 +98,7 @@ def claim_child(
 
 @contextmanager
 def pending_charges(accountant: PrivacyAccountant) -> Iterator[None]:
-    """Let all charges within the block be pending, until they are settled; lines are folded when it is over."""
+    """Make all charges within the block pending, until they are settled; fold lines when it is over."""
     accountant._unshown = []
     try:
         yield
@@ -114,7 +115,7 @@ def _newest_after_settling(accountant: PrivacyAccountant) -> int:
 
 
 def settle(accountant: PrivacyAccountant, is_first: bool) -> None:
-    """Note in the ledger that what was charged may be shown from now on; `is_first`: the account itself may be pending."""
+    """Note in the ledger that what was charged may be shown; `is_first`: the account itself may be pending."""
     if accountant._unshown or is_first:
         try:
             accountant._entries.settle(accountant._account, accountant._unshown or (), accountant._newest)
@@ -123,13 +124,13 @@ def settle(accountant: PrivacyAccountant, is_first: bool) -> None:
 
 
 def is_settled(accountant: PrivacyAccountant) -> bool:
-    """Whether what was charged may be shown by now, as the ledger has it."""
+    """Whether the ledger has what was charged as settled."""
     is_file = isinstance(accountant._entries, LedgerFile)
     return is_file and bool(accountant._unshown) and accountant._entries.newest(accountant._account) == _newest_after_settling(accountant)
 
 
 def acknowledge_settled(accountant: PrivacyAccountant) -> None:
-    """Let an accountant know that what it was charged is settled; last, so that an interrupt before it makes it look at the ledger."""
+    """Note in the accountant that its charges are settled; last, so that an interrupt before it looks at the ledger again."""
     if accountant._newest is not None:
         accountant._newest = _newest_after_settling(accountant)
 
@@ -142,7 +143,7 @@ def unsettle(accountant: PrivacyAccountant) -> None:
 
 
 def finish(accountant: PrivacyAccountant, move: Callable[[], None]) -> None:
-    """Move a state to its place, unless somebody went on from where this one stood."""
+    """Move a state to its place, unless another process went on from where this one stood."""
     newest, ledger = _newest_after_settling(accountant), accountant._entries
     if not isinstance(ledger, LedgerFile):
         try:
@@ -182,7 +183,7 @@ def recover(accountant: PrivacyAccountant, at: PrivacyAccountant | None, move: C
 
 
 def is_overtaken(accountant: PrivacyAccountant) -> bool:
-    """Whether somebody else has charged the account since."""
+    """Whether another process has charged the account since."""
     known, ledger = accountant._newest, accountant._entries
     return known is not None and isinstance(ledger, LedgerFile) and ledger.newest(accountant._account) != known
 
@@ -206,32 +207,10 @@ def resume(
 ) -> PrivacyAccountant:
     """Return an open accountant for a stream that was loaded, or overtaken by a copy.
 
-    Parameters
-    ----------
-    accountant : PrivacyAccountant
-        A checkpoint, or the accountant of a stream that lives.
-    name : str
-        Of the stream, for the ledger.
-    group : str
-        In which its rows are charged.
-    row : int
-        The first row, counted from 0, that it may release from now on.
-    stop_of : callable, default=None
-        Returns the row after the last one that a member of the group released, by its name. None: names do not tell, and only an
-        account that nobody has charged since proves that nothing was released.
-    loss : (epsilon, delta)
-        Of a member of the group.
-    at : PrivacyAccountant, default=None
-        Of the same ledger, where it was moved, or of another that has imported it.
-
-    Returns
-    -------
-    accountant : PrivacyAccountant
-
-    Raises
-    ------
-    BudgetExceededError
-        If rows were released since, and their second release does not fit.
+    `accountant` is a checkpoint, or that of a live stream; `at` has the same ledger, where it was moved, or another that has imported it.
+    `row` is the first row, counted from 0, that the stream may release now. ``stop_of(name)`` returns the row after the last one that a
+    member of the group released; None: names do not tell, and only an account that nobody has charged since proves that nothing was
+    released. `loss` is the (epsilon, delta) of a member. Raises BudgetExceededError if the second release of rows does not fit.
     """
     if not is_durable(accountant):
         return accountant.reopened()
@@ -264,7 +243,7 @@ def _stream_accounts(ledger: LedgerFile, first: int, entry: LedgerEntry, again: 
 
 
 def _locate_stream(accountant: PrivacyAccountant, at: PrivacyAccountant | None) -> tuple[LedgerFile, int, int, int]:
-    """Return the ledger of a stream, its account there, the newest entry that it knows of, and its first account."""
+    """Return the ledger of a stream, its account there, the newest entry that it has seen, and its first account."""
     if isinstance(accountant._entries, LedgerFile):
         return accountant._entries, accountant._account or 0, accountant._newest or 0, accountant._first or accountant._account or 0
     path, id_, account, newest, first = accountant._place or ("", "", 0, 0, 0)
@@ -278,7 +257,7 @@ def _locate_stream(accountant: PrivacyAccountant, at: PrivacyAccountant | None) 
 def _locate_imported_stream(
     ledger: LedgerFile, path: str, id_: str, account: int, newest: int, first: int
 ) -> tuple[LedgerFile, int, int, int]:
-    """Return the same in a ledger that has imported the one of the stream, with all that this was charged there."""
+    """Return the same in a ledger that has imported the one of the stream, with all of its charges there."""
     old = _previous_ledger(ledger, path, id_)
 
     def here(number: int) -> int | None:
@@ -350,7 +329,7 @@ def _record_departure(old: LedgerFile, source: str, line: LedgerEntry) -> bool:
         if any(from_ == old.id for from_, _ in parse_moves(names - {line.name})):
             return False
         if line.name not in names:
-            ledger._written(line, *budget, None, False, False)
+            ledger._append_checked(line, *budget, None, False, False)
         return True
 
     return bool(old.whole(work))

@@ -22,7 +22,7 @@ Sampler = Callable[[Fraction, int, RandomBits], np.ndarray]
 
 
 def to_fraction(value: Any) -> Fraction:
-    """Return the rational a number stands for; a float means the decimal it prints (0.1 is 1/10)."""
+    """Return the rational number that a number stands for; a float means the decimal it prints (0.1 is 1/10)."""
     if type(value) is Fraction:  # most are, and it cannot change
         return value
     if isinstance(value, numbers.Rational):
@@ -77,7 +77,8 @@ def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
 def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Sampler, by_rejection: Sampler) -> np.ndarray:
     """Draw an array of shape `size`, by an exact sampler for each distinct scale.
 
-    Where these are more than tables are kept and each has few values, rejection is quicker: its proposals have whole scales, which return.
+    Where there are more scales than cached tables and each has few values, rejection is quicker: its proposals have whole scales, which
+    return.
     """
     check_stream(rng)
     shape = shape_of(size)
@@ -106,7 +107,6 @@ def distinct_scales(scale: Any) -> tuple[Fraction, ...]:
 
 
 def describe_noise(kind: str, scales: tuple[Fraction, ...]) -> str:
-    """Say in words what noise of some kind and scales is."""
     return f"{kind}(scale={', '.join(f'{float(scale):.6g}' for scale in scales)})"
 
 

@@ -1,4 +1,4 @@
-"""What an attacker gains from what was released: the meaning of a loss."""
+"""The risk of an attack: losses as rates of false and right alarms."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -81,7 +81,7 @@ class AttackRisk:
 
 
 def losses_of(entries: Iterable[LedgerEntry]) -> list[PrivacyLoss]:
-    """Return the losses of lines of one account; of a group one, the largest of its members, in which alone a row may be."""
+    """Return the losses of lines of one account; of a group, those of its largest member, as a row is in one of them alone."""
     groups: dict[str, Group] = {}
     losses = []
     for entry in entries:
@@ -94,17 +94,15 @@ def losses_of(entries: Iterable[LedgerEntry]) -> list[PrivacyLoss]:
 
 
 def risk_of(sums: Sums, losses: Sequence[PrivacyLoss], fpr: Any, neighboring: str, unit: str | None = None) -> AttackRisk:
-    """Return what the best attack gains on losses that are fixed in advance, with these sums.
+    """Return the gain of the best attack on losses that are fixed in advance, with these sums.
 
     An attack with false alarms a and right ones b has b <= e^epsilon a + delta and 1 - a <= e^epsilon (1 - b) + delta, for every (epsilon,
     delta) that holds [1]_: so b <= 1 - e^-epsilon (1 - delta - a), and b - a <= delta + (1 - delta) tanh(epsilon / 2). For one pure epsilon
     randomized response attains all three, and for Gaussian noise with mu = sqrt(2 rho) b is at most Phi(Phi^-1(a) + mu), attained [2]_.
-    Of several losses in epsilon `tradeoff_curve` knows all attacks on their randomized responses: of an (epsilon, delta) that response
-    gives all away with chance delta. With chance D = 1 - prod(1 - delta_i) one of them does, and else the attack is one on pure losses,
+    For several losses in epsilon `tradeoff_curve` has all attacks on their randomized responses: for an (epsilon, delta) that response
+    gives all away with chance delta. With chance D = 1 - prod(1 - delta_i) one of them does; otherwise the attack is one on pure losses,
     whose false alarms at a / (1 - D) are a of all. For mixtures with rho the least over many delta is a bound.
 
-    References
-    ----------
     .. [1] Kairouz, Oh, Viswanath (2015), "The composition theorem for differential privacy".
     .. [2] Dong, Roth, Su (2022), "Gaussian differential privacy".
     """
@@ -139,7 +137,7 @@ def _tpr_bound(epsilon: float, delta: float, a: float) -> float:
 
 
 def _minimize_over_delta(sums: Sums, bound: Callable[[float, float], float]) -> float:
-    """The least of a bound over deltas: one alone where all is pure, else those of a grid, and between the best of it."""
+    """Return the least bound over deltas: one alone where all is pure, otherwise those of a grid, refined around the best."""
 
     def at(log_delta: float) -> float:
         delta = min(max(Fraction(math.exp(log_delta)), sums.delta), Fraction(999, 1000))

@@ -1,4 +1,4 @@
-"""Whom a budget protects: a row, or all rows that carry one label."""
+"""The unit of privacy: a row, or all rows of one label."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -52,9 +52,9 @@ LONE_ROW = "row that is the only one of its unit"
 
 
 def common_unit(units: Iterable[str | None]) -> str | None:
-    """Return whom all of some entries protect, in words; None: the row.
+    """Return the unit that all of some entries protect, in words; None: the row.
 
-    Where units differ, that is a row whose unit has no other: with it its unit comes, goes or is replaced. Of a unit with more rows than
+    Where units differ, that is a row whose unit has no other: with it its unit comes, goes or is replaced. If a unit has more rows than
     count, one row that goes lets another count in its place: under "add_or_remove_one" two rows that count differ, and noise for one row
     loses twice its epsilon.
     """
@@ -63,7 +63,6 @@ def common_unit(units: Iterable[str | None]) -> str | None:
 
 
 def check_unit(unit: Unit | None, within: Unit | None = None) -> Unit | None:
-    """Return a unit, or None for the row; raise if it is none, or not that of the account which it is a part of."""
     if unit is not None and not isinstance(unit, Unit):
         raise TypeError(f"unit must be None or a Unit, got {short_repr(unit)}; give skdpsynth.privacy.Unit(name, rows).")
     if within is not None and unit not in (None, within):
