@@ -51,12 +51,9 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     stem = f".{path.name[:_LONGEST]}."
     _remove_stale(path.parent, stem)
     beside = path.parent / f"{stem}{uuid.uuid4().hex}.part"
-    mode = 0o600 if is_private else 0o666
     try:
-        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with _new_file(beside, 0o600 if is_private else 0o666) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
         if path.exists() and not is_private:
             shutil.copymode(path, beside)
         os.replace(beside, path)
@@ -64,6 +61,14 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     except BaseException:
         beside.unlink(missing_ok=True)  # gone, if an interrupt came right after the move
         raise
+
+
+@contextmanager
+def _new_file(path: Path, mode: int) -> Iterator[BinaryIO]:
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def check_writable(path: Path) -> None:
@@ -96,10 +101,8 @@ def write_pending(path: Path, write: Callable[[BinaryIO], None]) -> PendingFile:
     """Write a file beside a place, for its owner alone, and return it once it is on the disk; remove it if that fails."""
     beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.next"
     try:
-        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with _new_file(beside, 0o600) as file:
             write(file)
-            file.flush()
-            os.fsync(file.fileno())
         _flush_folder(path.parent)
         return PendingFile(beside, path)
     except BaseException:
@@ -108,7 +111,6 @@ def write_pending(path: Path, write: Callable[[BinaryIO], None]) -> PendingFile:
 
 
 def pending_files(path: Path) -> list[PendingFile]:
-    """Return the files that were written beside a place, and not moved there."""
     stem = f".{path.name[:_LONGEST]}."
     found = []
     for name in sorted(os.listdir(path.parent)):

@@ -51,7 +51,7 @@ if hasattr(os, "register_at_fork"):
 def one_blas_thread(wanted: bool = True) -> Iterator[None]:
     """Let BLAS use one thread within the block, if `wanted`.
 
-    Of overlapping uses the first holds the limit for all, until its own block ends; so keep them short.
+    The first of overlapping uses holds the limit for all, until its own block ends; so keep them short.
     """
     is_ours = wanted and _limit.take()
     try:

@@ -4,7 +4,7 @@ from itertools import takewhile
 from typing import Any
 
 API_URL = "https://skdpsynth.readthedocs.io/en/stable/api/generated/"
-# What the package shows itself; all else is shown by the room that it lives in, but for `tables`, whose classes `domain` shows.
+# Exported by the package; all other classes are exported by their rooms, but those of `tables` by `domain`.
 TOP_LEVEL_CLASSES = frozenset(
     {
         "LatentFactorSynthesizer",
@@ -23,11 +23,6 @@ def public_name(cls: type) -> str:
     room = list(takewhile(lambda part: not part.startswith("_"), cls.__module__.split(".")))
     place = ["skdpsynth"] if cls.__name__ in TOP_LEVEL_CLASSES else ["skdpsynth", "domain"] if room[1:] == ["tables"] else room
     return ".".join([*place, cls.__name__])
-
-
-def doc_url(cls: type) -> str:
-    """Return the address of the page of a public class."""
-    return f"{API_URL}{public_name(cls)}.html"
 
 
 class DocLinkMixin:

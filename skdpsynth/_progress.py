@@ -16,28 +16,12 @@ from skdpsynth._validation import check_type
 _Item = TypeVar("_Item")
 
 
-class _NoTask:
-    """A task that nobody watches."""
-
-    def step(self) -> None: ...
-
-    def __enter__(self) -> "_NoTask":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-_NO_TASK = _NoTask()
 _bars: Any = None  # the display of this process
 _n_users = 0  # blocks of show_progress that are open
 _bars_lock = threading.Lock()
-
+# Of the fit in this context: a watcher beside the bars, which opens tasks of its own, and whether the number of rows may be shown.
 _watching: contextvars.ContextVar[Any] = contextvars.ContextVar("watching", default=None)
-"""Who watches the fit that runs in this context, beside the bars: opens tasks of its own."""
-
 _are_public: contextvars.ContextVar[bool] = contextvars.ContextVar("are_public", default=False)
-"""Whether the fit that runs in this context may say how many rows were read."""
 
 
 @contextmanager
@@ -51,8 +35,8 @@ def show_progress(console: Any = None) -> Iterator[None]:
     Parameters
     ----------
     console : rich.console.Console, default=None
-        Where to draw. None: the standard error of the process, where a terminal or notebook is; elsewhere nothing is drawn. Of blocks
-        within another, or in other threads at the same time, the first one draws for all.
+        Where to draw. None: the standard error of the process, where a terminal or notebook is; elsewhere nothing is drawn. If blocks
+        are nested or run in several threads, the first one draws for all.
 
     Yields
     ------
@@ -79,13 +63,17 @@ def show_progress(console: Any = None) -> Iterator[None]:
     >>> with show_progress():
     ...     pmm = PrivateMeasureMechanism(bounds=(0, 1)).fit(np.random.default_rng(0).random((1000, 2)))
     """
+    global _bars, _n_users
     with _bars_lock:
         _open(console)
     try:
         yield
     finally:
         with _bars_lock:
-            _close()
+            _n_users -= 1
+            if not _n_users:
+                bars, _bars = _bars, None
+                bars.stop()
 
 
 def _open(console: Any) -> None:
@@ -105,20 +93,12 @@ def _open(console: Any) -> None:
     _n_users += 1
 
 
-def _close() -> None:
-    global _bars, _n_users
-    _n_users -= 1
-    if not _n_users:
-        bars, _bars = _bars, None
-        bars.stop()
-
-
 class _Task:
-    """A task that is shown or watched."""
+    """A piece of work, which bars or a watcher may show."""
 
-    def __init__(self, name: str, total: int | None, watcher: Any = None, *, nests: bool = False) -> None:
+    def __init__(self, name: str, total: int | None, watcher: Any = None, *, nests: bool = False, counts: bool = True) -> None:
         self._name, self._total, self._n_done = name, total, 0
-        self._bars, self._watcher, self._nests = _bars, watcher, nests
+        self._bars, self._watcher, self._nests, self._counts = _bars, watcher, nests, counts
         self._stack, self._lock = ExitStack(), threading.Lock()
 
     def __enter__(self) -> "_Task":
@@ -131,7 +111,9 @@ class _Task:
         return self
 
     def step(self) -> None:
-        """Count a finished part; from any thread."""
+        """Count a finished part, from any thread, unless their number is private."""
+        if not self._counts:
+            return
         with self._lock:
             self._n_done += 1
             if self._watcher is not None and not self._nests:
@@ -148,7 +130,10 @@ class _Task:
         self._stack.__exit__(*error)
 
 
-def task(name: str, total: int | None = None, *, nests: bool = False) -> Any:
+_NO_TASK = _Task("", None, counts=False)  # stands for all work that is neither shown nor watched
+
+
+def task(name: str, total: int | None = None, *, nests: bool = False) -> _Task:
     """Return a context manager of a piece of work, whose method `step` counts a finished part.
 
     Its name is public, and so is `total`, its number of parts (0: it has none, None: unknown). If it `nests`, its parts are tasks
@@ -158,21 +143,14 @@ def task(name: str, total: int | None = None, *, nests: bool = False) -> Any:
     return _NO_TASK if _bars is None and watcher is None else _Task(name, total, watcher, nests=nests)
 
 
-def bar(name: str) -> Any:
+def bar(name: str) -> _Task:
     """Return a context manager of a piece of work that has a bar, and is no task for callbacks."""
     return _NO_TASK if _bars is None else _Task(name, None)
 
 
-def reading_task(name: str) -> Any:
+def reading_task(name: str) -> _Task:
     """Return a context manager of reading a table, whose chunks are counted only where the number of rows is public."""
-    if _bars is None:
-        return _NO_TASK
-    return _Task(name, None) if _are_public.get() else _UncountedTask(name, None)
-
-
-class _UncountedTask(_Task):
-    def step(self) -> None:
-        """Count nothing: the number of chunks tells the number of rows."""
+    return _NO_TASK if _bars is None else _Task(name, None, counts=_are_public.get())
 
 
 def track_steps(name: str, parts: Collection[_Item]) -> Iterable[_Item]:

@@ -17,7 +17,7 @@ RELATIONS = ("replace_one", "add_or_remove_one")
 @savable
 @dataclass(frozen=True)
 class Sensitivity:
-    """The most that whole numbers move between neighbors: two tables that differ in one row.
+    """Bounds on how far whole numbers move between neighbors: two tables that differ in one row.
 
     A statistic makes it, with the proof in its docstring and a brute-force test; noise and loss are made from it, together.
 
@@ -32,15 +32,14 @@ class Sensitivity:
     sup : Fraction
         The largest absolute change of one number.
     nuclear : Fraction or None
-        Where the numbers are a symmetric matrix, listed whole: the sum of the absolute eigenvalues of its change.
+        For a symmetric matrix, listed whole: the sum of the absolute eigenvalues of its change.
     statistic : tuple of (str, value) or None
-        What moves: its kind, and the public numbers that its change follows from, so that whoever reads a ledger can derive it again.
-        None: nobody has said.
+        The kind of statistic and the public numbers that its sensitivity follows from, so that readers of a ledger can derive it again.
 
     See Also
     --------
-    Query : Exact numbers with their change.
-    skdpsynth.privacy.mechanism : Noise and cost from a change.
+    Query : Exact numbers with their sensitivity.
+    skdpsynth.privacy.mechanism : Noise and cost from a sensitivity.
     """
 
     relation: str
@@ -67,7 +66,7 @@ class Sensitivity:
             )
 
     def times(self, n_rows: int) -> "Sensitivity":
-        """Return how far the numbers move between tables that differ in up to `n_rows` rows: those of one unit.
+        """Return the sensitivity to up to `n_rows` rows: those of one unit.
 
         The rows are replaced, or come or go, one after the other. Each step moves the numbers by one change, and all norms here obey the
         triangle inequality: so l1, the root of l2_squared, sup and nuclear grow `n_rows` times at most. It is reached: k equal rows that

@@ -25,12 +25,12 @@ _NOT_SAVED = {"_sklearn_version", "_skl_callbacks"}
 def savable(cls: _Class) -> _Class:
     """Mark a class whose objects may be saved, and made again from a file; for use as the outermost decorator.
 
-    The marked class itself is meant: a subclass is marked anew, because whether a file may make it is for its author to say. What is
-    saved is what a pickle would hold: ``__getstate__`` (a dict) or all attributes. They may be numbers, strings, arrays of numbers,
+    The mark is not inherited: a subclass is marked anew, because its author decides whether a file may make it. The saved state is that
+    of a pickle: ``__getstate__`` (a dict) or all attributes. They may be numbers, strings, arrays of numbers,
     tuples, lists, dicts, and objects of marked classes. An attribute ``random_state`` is saved as None: a seed must not travel.
 
-    `load` checks what it makes: of a dataclass that all fields are there and of their types, and ``__post_init__`` again; of other classes
-    the attributes that are annotated in the body. What else must hold is for a method ``_check_loaded``, which raises where it does not.
+    `load` checks its objects: for a dataclass that all fields are there and of their types, and ``__post_init__`` again; for other classes
+    the attributes that are annotated in the body. A method ``_check_loaded`` may check further conditions, and raises where they fail.
 
     In a file a class outside the package has the name of its module and its own. `load` imports nothing, so that module must have been
     imported before.
@@ -110,18 +110,15 @@ def _class_of(name: Any) -> type:
 
 
 def _parameters(cls: type) -> set[str]:
-    """Return the names of the parameters that every object of an estimator class has."""
     parameters = inspect.signature(cls).parameters.values() if issubclass(cls, BaseEstimator) else ()
     return {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def _shadowed_names(cls: type, state: Iterable[str]) -> list[str]:
     """Return names of a state that would hide a method, a property, a constant or a name of Python's own."""
-    return [name for name in state if name.startswith("__") or (_is_defined(cls, name) and not _is_settable(cls, name))]
-
-
-def _is_defined(cls: type, name: str) -> bool:
-    return any(name in vars(base) for base in cls.__mro__)
+    return [
+        name for name in state if name.startswith("__") or (any(name in vars(base) for base in cls.__mro__) and not _is_settable(cls, name))
+    ]
 
 
 def _is_settable(cls: type, name: str) -> bool:
@@ -139,10 +136,6 @@ def encode(thing: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     return next(_WRITERS[base] for base in type(thing).__mro__ if base in _WRITERS)(thing, arrays, where)
 
 
-def _write_unchanged(thing: Any, arrays: dict, where: str) -> Any:
-    return thing
-
-
 def _write_float(thing: float, arrays: dict, where: str) -> Any:
     return float(thing) if math.isfinite(thing) else {"float": repr(float(thing))}
 
@@ -151,14 +144,6 @@ def _write_scalar(thing: np.generic, arrays: dict, where: str) -> Any:
     if thing.dtype.kind not in DTYPES or isinstance(thing.item(), np.generic):  # a longdouble, which nothing else can hold
         raise _unsavable_error(thing, where)
     return {"scalar": str(thing.dtype), "value": encode(thing.item(), arrays, where)}
-
-
-def _write_fraction(thing: Fraction, arrays: dict, where: str) -> Any:
-    return {"fraction": str(thing)}
-
-
-def _write_dtype(thing: np.dtype, arrays: dict, where: str) -> Any:
-    return {"dtype": thing.str}
 
 
 def _write_array(thing: np.ndarray, arrays: dict, where: str) -> Any:
@@ -175,10 +160,6 @@ def _write_array(thing: np.ndarray, arrays: dict, where: str) -> Any:
 
 def _write_list(thing: list | tuple, arrays: dict, where: str) -> Any:
     return [encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(thing)]
-
-
-def _write_tuple(thing: tuple, arrays: dict, where: str) -> Any:
-    return {"tuple": _write_list(thing, arrays, where)}
 
 
 def _write_dict(thing: dict, arrays: dict, where: str) -> Any:
@@ -211,30 +192,28 @@ def _state_of(thing: Any, where: str) -> dict[str, Any]:
     if hidden:
         raise TypeError(f"{where}.{hidden[0]} cannot be saved, because {type(thing).__name__} defines that name; use another.")
     if "random_state" in state:
-        state["random_state"] = None  # a seed voids the promise of whoever finds it
+        state["random_state"] = None  # anyone who finds a seed can undo the noise
     if "prior" in state and isinstance(thing, BaseEstimator):
         state["prior"] = None  # a table, or where one lies: it is no part of a model
     return state
 
 
 _WRITERS: dict[type, Callable[[Any, dict, str], Any]] = {
-    type(None): _write_unchanged,
-    str: _write_unchanged,
-    int: _write_unchanged,  # bool too
+    **dict.fromkeys((type(None), str, int), lambda thing, arrays, where: thing),  # bool is an int
     float: _write_float,
     np.float64: _write_float,
     np.generic: _write_scalar,
-    np.dtype: _write_dtype,
+    np.dtype: lambda thing, arrays, where: {"dtype": thing.str},
     np.ndarray: _write_array,
-    Fraction: _write_fraction,
+    Fraction: lambda thing, arrays, where: {"fraction": str(thing)},
     list: _write_list,
-    tuple: _write_tuple,
+    tuple: lambda thing, arrays, where: {"tuple": _write_list(thing, arrays, where)},
     dict: _write_dict,
     object: _write_object,
 }
 
 
-# JSON to objects. A reader gets what was told, and how to read an array.
+# JSON to objects. A reader gets the JSON, and a function that reads an array.
 
 
 def decode(told: Any, array_of: Callable[[str], np.ndarray]) -> Any:
@@ -294,34 +273,10 @@ def _read_array(told: dict, array_of: Callable) -> np.ndarray:
     return array
 
 
-def _read_tuple(told: dict, array_of: Callable) -> tuple:
-    return tuple(decode(told["tuple"], array_of))
-
-
-def _read_dict(told: dict, array_of: Callable) -> dict:
-    return {decode(key, array_of): decode(value, array_of) for key, value in told["dict"]}
-
-
 def _read_fraction(told: dict, array_of: Callable) -> Fraction:
     if len(told["fraction"]) > _LONGEST or not re.fullmatch(r"-?\d+(/\d+)?", told["fraction"]):
         raise InvalidFile("holds a fraction that save does not write.")
     return Fraction(told["fraction"])
-
-
-def _read_float(told: dict, array_of: Callable) -> float:
-    return float(told["float"])
-
-
-def _read_scalar(told: dict, array_of: Callable) -> Any:
-    return _dtype(told["scalar"]).type(decode(told["value"], array_of))
-
-
-def _read_dtype(told: dict, array_of: Callable) -> np.dtype:
-    return _dtype(told["dtype"])
-
-
-def _read_names(told: dict, array_of: Callable) -> np.ndarray:
-    return np.array(decode(told["names"], array_of), dtype=object)
 
 
 def _read_pandas_dtype(told: dict, array_of: Callable) -> Any:
@@ -333,13 +288,13 @@ def _read_pandas_dtype(told: dict, array_of: Callable) -> Any:
 _READERS: dict[str, Callable[[dict, Callable], Any]] = {
     "class": _read_object,
     "array": _read_array,
-    "tuple": _read_tuple,
-    "dict": _read_dict,
+    "tuple": lambda told, array_of: tuple(decode(told["tuple"], array_of)),
+    "dict": lambda told, array_of: {decode(key, array_of): decode(value, array_of) for key, value in told["dict"]},
     "fraction": _read_fraction,
-    "float": _read_float,
-    "scalar": _read_scalar,
-    "dtype": _read_dtype,
-    "names": _read_names,
+    "float": lambda told, array_of: float(told["float"]),
+    "scalar": lambda told, array_of: _dtype(told["scalar"]).type(decode(told["value"], array_of)),
+    "dtype": lambda told, array_of: _dtype(told["dtype"]),
+    "names": lambda told, array_of: np.array(decode(told["names"], array_of), dtype=object),
     "pandas_dtype": _read_pandas_dtype,
 }
 

@@ -32,8 +32,9 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
     table = table_of_numbers(X, tell_names=not _READS_FRAMES)
     kinds: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": ensure_min_samples}
     kinds["accept_sparse"] = ["csr"] if get_tags(estimator).input_tags.sparse else False
-    # A floating-point warning would tell of values; and one thread at a time, as `_check_array_lock` says.
-    with _check_array_lock(), np.errstate(all="ignore"):
+    # A floating-point warning would tell of values. One thread at a time: `check_array` changes the warning filters of the process for a
+    # moment, and two threads would restore them in the wrong order, and leave them changed for good.
+    with lock_of(check_array), np.errstate(all="ignore"):
         if is_arrow(X):  # of which nothing but the array of its numbers is left
             remember_columns(estimator, X, reset=reset)
             rows = check_array(table, estimator=estimator, input_name="X", **kinds)
@@ -44,18 +45,10 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
     return rows
 
 
-def _check_array_lock() -> Any:
-    """Return a lock around ``check_array``, which changes the warning filters of the process for a moment.
-
-    Two threads in it at once would restore them in the wrong order, and leave them changed for good.
-    """
-    return lock_of(check_array)
-
-
 def check_points(X: Any, dtype: Any = float) -> np.ndarray:
     """Return finite points that are no rows of a table, for ``inverse_transform``, maybe none; no message quotes them."""
     X = table_of_numbers(X)
-    with _check_array_lock():
+    with lock_of(check_array):
         points = check_array(X, dtype=dtype, ensure_min_samples=0, ensure_all_finite=False)
     check_finite(points)
     return points

@@ -52,17 +52,13 @@ def check_state(cls: type, state: dict[str, Any]) -> None:
     """Raise `InvalidState` unless a state has the attributes that its class declares, each of its type."""
     forms = _declared_types(cls)
     if not issubclass(cls, BaseEstimator):
-        _check_names(cls, forms, state)
+        if lacking := forms.keys() - state.keys():
+            raise InvalidState(f"without {', '.join(sorted(lacking))}")
+        if forms and is_dataclass(cls) and (more := state.keys() - forms.keys()):
+            raise InvalidState(f"with {len(more)} attributes more than it has")
     for name, value in state.items():
         if name in forms and not is_of_type(value, forms[name]):
             raise InvalidState(f"whose {name} is none that save writes")
-
-
-def _check_names(cls: type, forms: dict[str, Any], state: dict[str, Any]) -> None:
-    if lacking := forms.keys() - state.keys():
-        raise InvalidState(f"without {', '.join(sorted(lacking))}")
-    if forms and is_dataclass(cls) and (more := state.keys() - forms.keys()):
-        raise InvalidState(f"with {len(more)} attributes more than it has")
 
 
 def check_consistent(thing: Any, state: dict[str, Any]) -> None:
@@ -107,20 +103,15 @@ def _init_parameters(cls: type) -> set[str]:
 
 @cache
 def _declared_types(cls: type) -> dict[str, Any]:
-    """Return the declared types of attributes, by name."""
     if is_dataclass(cls):
         hints = get_type_hints(cls)
         return {field.name: hints[field.name] for field in fields(cls)}
     hints = {}
     for base in reversed(cls.__mro__):
         if base.__module__.split(".")[0] == __name__.split(".")[0] and "__annotations__" in vars(base):
-            hints.update(_hints_of(base))
+            own = get_type_hints(base)
+            hints.update({name: own[name] for name in vars(base)["__annotations__"]})
     return {name: form for name, form in hints.items() if get_origin(form) is not ClassVar and not hasattr(cls, name)}
-
-
-def _hints_of(base: type) -> dict[str, Any]:
-    hints = get_type_hints(base)
-    return {name: hints[name] for name in vars(base)["__annotations__"]}
 
 
 def is_of_type(value: Any, form: Any) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 
 def format_number(value: float) -> str:
-    """Return a number with two significant digits, or rounded if it is large."""
     return f"{value:.2g}" if abs(value) < 99.5 else f"{value:,.0f}"
 
 
@@ -16,6 +15,5 @@ def percent_at_most(share: float) -> str:
 
 
 def join_words(words: Sequence[str], conjunction: str) -> str:
-    """Return words as a list in a sentence: "a, b and c"."""
     *most, last = words
     return f"{', '.join(most)} {conjunction} {last}" if most else last

@@ -17,8 +17,8 @@ _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 def short_repr(value: Any) -> str:
     """Return how a message shows the value of a parameter.
 
-    Numbers and words are shown, cut where they are long. Of anything else only the type is: a table given in place of a parameter must
-    not be printed.
+    Numbers and words are shown, cut where they are long. For anything else only the type is shown: a table given in place of a parameter
+    must not be printed.
     """
     if type(value) in _PLAIN:
         if isinstance(value, int) and abs(value) >= 10**_LONGEST:  # Python refuses to print the longest
@@ -118,14 +118,12 @@ def check_memory(name: str, value: Any, n_bytes: int) -> None:
 
 
 def check_bool(name: str, value: Any) -> bool:
-    """Return True or False, also of numpy's; raise TypeError for anything else."""
     if not isinstance(value, bool) and not (type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")):
         raise TypeError(f"{name} must be True or False, got {short_repr(value)}.")
     return bool(value)
 
 
 def available_memory() -> float:
-    """Return how many bytes this machine's memory has; infinity where that is unknown."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):  # not on Windows
@@ -175,6 +173,5 @@ def _matches(pattern: Any, text: str) -> bool:
 
 def _is_internal_frame(frame: Any) -> bool:
     file = frame.f_code.co_filename
-    return (file.startswith(_HERE) and not file.startswith(_TESTING)) or frame.f_globals.get("__name__", "").split(".")[
-        0
-    ] in _TRANSPARENT_PACKAGES
+    package = frame.f_globals.get("__name__", "").split(".")[0]
+    return (file.startswith(_HERE) and not file.startswith(_TESTING)) or package in _TRANSPARENT_PACKAGES

@@ -44,14 +44,14 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     thing : estimator or counter
-        Of this package, or of a class of your own that is marked with `savable`.
+        An object of this package, or of a class of your own that is marked with `savable`.
     path : str or path-like
-        Of a plain file in a folder that exists.
+        The place of a plain file in a folder that exists.
 
     Raises
     ------
     OSError, ValueError
-        If nothing can be written there. What was there before is then still there.
+        If nothing can be written there. An earlier file is then still there.
     TypeError
         If its class, or that of a parameter such as a partition of the caller's own, is not marked with `savable`.
 
@@ -62,25 +62,24 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """
     place = output_path(path)
     members = _members_of(thing)
-    # A stream keeps the rows of its open block, whoever wrote it.
+    # A stream keeps the rows of its open block.
     is_private = getattr(thing, "_state_is_private", True) or hasattr(thing, "partial_fit")
     with atomic_write(place, is_private=is_private) as file:
         _write(file, members)
 
 
 def save_pending(thing: Any, place: Path) -> PendingFile:
-    """Write an object beside a place, from where it can be moved there."""
     members = _members_of(thing)
     return write_pending(place, lambda file: _write(file, members))
 
 
 def to_bytes(thing: Any) -> bytes:
-    """Return what `save` would write to a file, to be sent or kept elsewhere; equal objects give equal bytes.
+    """Return the bytes of a file of `save`, to be sent or kept elsewhere; equal objects give equal bytes.
 
     Parameters
     ----------
     thing : object
-        Of a class that is marked with `savable`.
+        An object of a class that is marked with `savable`.
 
     Returns
     -------
@@ -97,7 +96,6 @@ def to_bytes(thing: Any) -> bytes:
 
 
 def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
-    """Return the names of the members of a file, each with the function that makes it."""
     kind = type(thing).__name__
     if not is_savable(type(thing)):
         raise TypeError(f"A {kind} cannot be saved; mark the class itself, even if its base is marked, with skdpsynth.persistence.savable.")
@@ -109,7 +107,7 @@ def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
-    """Read what `save` wrote: a fitted estimator that samples, transforms and, where it is a stream, goes on.
+    """Read a file of `save`: a fitted estimator that samples, transforms and, where it is a stream, goes on.
 
     No code of the file runs and no module that it names is imported: import the module of a class of your own first. Seeds are not in
     it: set ``random_state`` again where you had one. Going on twice from one file is two releases.
@@ -121,8 +119,8 @@ def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
     ----------
     path : str or path-like
     accountant : PrivacyAccountant, str or path-like, default=None
-        Who is charged from now on. Of a stream whose ledger is in a file: that ledger where it lies now, or another in a file that has
-        charged what that one spent by its `import_record`. Of any other estimator: its parameter `accountant`. None: as it was saved.
+        The accountant to charge from now on. For a stream whose ledger is in a file: that ledger where it lies now, or another in a
+        file that has imported its charges by `import_record`. For any other estimator: its parameter `accountant`. None: as it was saved.
 
     Returns
     -------
@@ -184,13 +182,13 @@ def _open_file(path: Any) -> Any:
 
 
 def from_bytes(data: bytes, name: str = "data") -> Any:
-    """Read what `to_bytes` returned: no code in it runs, and no module that it names is imported.
+    """Read the bytes of `to_bytes`: no code in them runs, and no module that they name is imported.
 
     Parameters
     ----------
     data : bytes
     name : str, default="data"
-        What the caller calls it, for messages.
+        Its name in messages.
 
     Returns
     -------
@@ -246,7 +244,6 @@ def _npy_bytes(array: np.ndarray) -> memoryview:
 
 
 def _read(archive: zipfile.ZipFile, size: int) -> Any:
-    """Return the object of an open archive whose file has `size` bytes."""
     if (
         archive.getinfo(_JSON_MEMBER).file_size > _MOST_TEXT
         or sum(member.file_size for member in archive.infolist()) > _MAX_COMPRESSION * size

@@ -20,7 +20,7 @@ _blas: one_blas_thread
 _sensitivity: Sensitivity count_sensitivity
 _validation: short_repr
 frames._tables: dense_chunks to_native
-_doc_links: TOP_LEVEL_CLASSES API_URL doc_url public_name
+_doc_links: TOP_LEVEL_CLASSES API_URL public_name
 _locks: lock_of
 _version: __version__
 _atomic_write: PendingFile output_path atomic_write

@@ -56,7 +56,6 @@ class Sums:
         return loss.rho is not None and (loss.gaussian or not self.gaussian)
 
     def total(self, delta: Fraction) -> tuple[Amount, Fraction]:
-        """Return (epsilon, delta) at the delta of a budget."""
         if self.most != math.inf and self.epsilon:
             return total(Fraction(0), self._total_rho, self.delta, delta, self.gaussian and self.only_gaussian)
         return total(self.epsilon, self.rho, self.delta, delta, self.gaussian)
@@ -85,7 +84,6 @@ class Sums:
         return replace(self, **grown, gaussian=self.gaussian and after.gaussian)
 
     def losses(self) -> list[PrivacyLoss]:
-        """Return losses with these sums: one in epsilon, one in rho, or both."""
         in_epsilon = [PrivacyLoss(self.epsilon, self.delta)] if self.epsilon else []
         return in_epsilon + ([PrivacyLoss(rho=self.rho, gaussian=self.gaussian)] if self.rho else [])
 
@@ -111,7 +109,6 @@ class Group:
 
 
 def largest(sums: Iterable[Sums]) -> Sums:
-    """Return the least sums that are at least each of these."""
     listed = list(sums)
     return Sums(
         **{name: max(getattr(each, name) for each in listed) for name in _SUMMED_FIELDS}, gaussian=all(each.gaussian for each in listed)

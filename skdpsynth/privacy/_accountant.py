@@ -17,14 +17,23 @@ from skdpsynth.privacy._format import LARGER_BUDGET_ADVICE, budget_exceeded_erro
 from skdpsynth.privacy._ledger import Ledger, LedgerEntry, OverBudget, Overtaken
 from skdpsynth.privacy._ledger_place import existing_path
 from skdpsynth.privacy._ledger_sqlite import LedgerFile
-from skdpsynth.privacy._losses import Amount, PrivacyLoss, as_loss, check_delta, check_epsilon, check_neighboring, split_exactly
+from skdpsynth.privacy._losses import (
+    Amount,
+    PrivacyLoss,
+    Unit,
+    as_loss,
+    check_delta,
+    check_epsilon,
+    check_neighboring,
+    check_unit,
+    split_exactly,
+)
 from skdpsynth.privacy._mechanism import check_covered
 from skdpsynth.privacy._noise import Noise, check_int64
 from skdpsynth.privacy._optimal_composition import losses_of_child, optimal_loss
 from skdpsynth.privacy._partition_selection import Discovery, check_tables
 from skdpsynth.privacy._permute_and_flip import check_utilities, selection_mechanism
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._unit import Unit, check_unit
 
 
 @savable
@@ -34,35 +43,34 @@ class PrivacyAccountant(BaseAccountant):
     Parameters
     ----------
     epsilon : number
-        The whole budget. A float means the decimal it prints (0.1 is 1/10); ``float("inf")`` allows releases without
-        noise.
+        The whole budget. A float means the decimal it prints (0.1 is 1/10); ``float("inf")`` allows releases without noise.
     delta : number, default=0.0
-        The delta of the budget; above 0 it admits losses in rho, those of Gaussian noise among them.
+        The delta of the budget; above 0 it admits losses in rho, such as those of Gaussian noise.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        The relation that every loss here is stated under.
+        The neighboring relation of every loss.
     ledger : str or path-like, default=None
-        A file that keeps what was spent, for all programs that use the same data: it is made if it is not there, and refused if it was
-        made with another budget or relation. None: the ledger is in memory, and goes with this process.
+        A file that keeps the charges, for all programs that use the same data: it is made if it does not exist, and refused if it was
+        made with another budget or relation. None: the ledger is in memory, and ends with this process.
     dataset : str, default=None
-        What you call the data set: each entry says so. None: what the maker of the `ledger` called it.
+        Your name of the data set, which each entry repeats. None: the name given by the maker of the `ledger`.
     note : str, default=None
-        What else each entry shall say. It may be changed later.
+        A note on each entry. It may be changed later.
     unit : Unit, default=None
-        Whom every loss here protects. None: the row; children may then have units of their own.
+        The unit of privacy of every loss. None: the row; children may then have units of their own.
 
     Attributes
     ----------
     epsilon, delta : Fraction
         The budget (epsilon may be ``math.inf``).
     spent, remaining : Fraction or float
-        Epsilon spent so far and left; they sum to the budget. Exact for pure losses; of losses in rho an upper
-        bound by the conversion of their sum, which is smaller if all are of Gaussian noise.
+        Epsilon spent so far and left; they sum to the budget. Exact for pure losses; for losses in rho an upper bound by the conversion
+        of their sum, which is smaller if all are of Gaussian noise.
     spent_delta : Fraction
         Delta spent so far.
     remark : str or None
-        What its text says besides: that of the fit of a clone tells that other fits are not in it.
+        A further note in its text: after the fit of a clone, that other fits are not counted here.
     ledger : tuple of LedgerEntry
-        What was charged, in order.
+        The charges, in order.
     rows_per_unit : int
         The most rows of one unit, which every noise must cover.
 
@@ -73,32 +81,31 @@ class PrivacyAccountant(BaseAccountant):
     LedgerError
         If the file of the `ledger` cannot be used; nothing is drawn then.
     BudgetExceededError
-        By `spend`, `release` and `child` when the cost exceeds what remains; then nothing is charged or drawn.
+        By `spend`, `release` and `child` when the cost exceeds the remaining budget; then nothing is charged or drawn.
 
     See Also
     --------
     skdpsynth.privacy.LedgerEntry : A line of the ledger.
     skdpsynth.privacy.PrivacyLoss : A cost.
     skdpsynth.model_selection.plan : Expected errors, before anything is spent.
-    skdpsynth.exceptions.BudgetExceededError : What a release meets that does not fit.
+    skdpsynth.exceptions.BudgetExceededError : Raised by a release that does not fit.
 
     Notes
     -----
-    How much each loss is may be chosen as one goes, by what was released before, as long as all are of one kind: pure, of Gaussian noise
-    [1]_ [2]_, or zCDP [3]_. Losses in epsilon may also come before all in rho. One that comes after them, or zCDP after Gaussian noise, is
-    refused, because its turn could follow from noise that was seen, and every possible turn would have a delta of its own. To spend on
-    several kinds by turns, fix their shares first: give each kind a `child`. One made with ``rho="zcdp"`` or
-    ``rho="gaussian"`` takes pure losses too, and counts all of them in rho, in any order: many small ones add up to less so. What was
-    spent before the budget is used up, and epsilon at another delta, are those of losses that were fixed in advance. Curves of several
-    fits are never composed: no such filter is proved.
+    The size of each loss may depend on earlier outputs, as long as all losses are of one kind: pure, of Gaussian noise [1]_ [2]_, or
+    zCDP [3]_. Losses in epsilon may also come before all in rho. A loss in epsilon after them, or zCDP after Gaussian noise, is refused,
+    because its turn could follow from noise that was seen, and every possible turn would have a delta of its own. To alternate between
+    kinds, fix their shares first: give each kind a `child`. A child with ``rho="zcdp"`` or ``rho="gaussian"`` takes pure losses too, and
+    counts all of them in rho, in any order: many small ones add up to less so. `spent` before the budget is used up, and epsilon at
+    another delta, hold for losses that were fixed in advance. Curves of several fits are never composed: no such filter is proved.
 
-    In memory it lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
+    A ledger in memory lives in one process: a forked process may not spend from it, and it refuses to be pickled while open, because a
     copy would let the budget be spent twice. ``clone`` and ``copy`` return the same object for the same reason.
 
-    With a `ledger` any number of processes and threads may spend, forked ones and those of ``n_jobs`` too: a charge is one transaction,
-    which is on the disk before anything is drawn. So what breaks afterwards has been paid for, and what was drawn too. But what releases
-    again and again under one charge, as a counter does, stays in the process that charged it. A pickle of this accountant names the
-    file, and goes on with it where it is loaded; a record holds what was charged, and no path.
+    From a `ledger` in a file any number of processes and threads may spend, forked ones and those of ``n_jobs`` too: a charge is one
+    transaction, which is on the disk before anything is drawn, so a crash never leaves an unpaid draw. But a mechanism that releases
+    again and again under one charge, such as a counter, stays in the process that charged it. A pickle of this accountant names the
+    file, and goes on with it where it is loaded; a record holds the charges, and no path.
 
     References
     ----------
@@ -165,12 +172,11 @@ class PrivacyAccountant(BaseAccountant):
 
     @classmethod
     def at(cls, path: Any, *, dataset: str | None = None, note: str | None = None) -> "PrivacyAccountant":
-        """Return the accountant of a ledger in a file, with the budget that it was made with.
+        """Return the accountant of an existing ledger in a file, with the budget that it was made with.
 
         Parameters
         ----------
         path : str or path-like
-            Of a ledger that exists.
         dataset, note : str, default=None
             As of the class.
 
@@ -214,7 +220,7 @@ class PrivacyAccountant(BaseAccountant):
         loss : PrivacyLoss or number
             A number is a pure epsilon.
         name : str
-            What it is for.
+            Its purpose, for the ledger.
         """
         self._charge(self._entry(name, as_loss(loss)))
 
@@ -232,13 +238,13 @@ class PrivacyAccountant(BaseAccountant):
         rng : SecureBits or SeededBits
             See `skdpsynth.privacy.check_rng`.
         name : str
-            What is released, for the ledger.
+            The name of the release in the ledger.
         loss : PrivacyLoss or number, default=None
-            What the release costs. None: all that remains.
+            The cost of the release. None: all that remains.
         sensitivity : Sensitivity, default=None
-            How far one row moves `values`, as `skdpsynth.statistics` tells it. The noise must cover that of all rows of a unit at `loss`,
-            or nothing is charged or drawn. None: the caller answers for the loss, and the ledger says that no change was stated; not
-            where a unit may have several rows.
+            How far one row moves `values`, from `skdpsynth.statistics`. The noise must cover that of all rows of a unit at `loss`, or
+            nothing is charged or drawn. None: the caller answers for the loss, and the ledger states no sensitivity; this is refused where
+            a unit may have several rows.
 
         Returns
         -------
@@ -253,22 +259,23 @@ class PrivacyAccountant(BaseAccountant):
         return values + noise.sample(values.shape, rng)
 
     def release_discovered(self, tables: Any, chosen: Discovery, rng: RandomBits, *, name: str) -> list[list[Any]]:
-        """Charge the loss of a discovery, then return the levels of tables that enough rows have; their number alone is private.
+        """Charge the loss of a discovery, then return the levels of tables that enough rows have.
 
         Parameters
         ----------
         tables : sequence of dict of level to int
-            Exact counts of the levels that occur: strings or whole numbers. Each row has at most one level of each table.
+            Exact counts of the levels that occur, strings or whole numbers, whose number alone is private. Each row has at most one level
+            of each table.
         chosen : Discovery
             From `skdpsynth.privacy.discovery`.
         rng : SecureBits or SeededBits
         name : str
-            What is released, for the ledger, which tells of no number of levels.
+            The name of the release in the ledger, which holds no number of levels.
 
         Returns
         -------
         levels : list of list
-            Of each table, in their own order.
+            The shown levels of each table, sorted.
         """
         tables = check_tables(tables)
         check_type("chosen", chosen, Discovery, "a Discovery, from skdpsynth.privacy.discovery")
@@ -278,21 +285,21 @@ class PrivacyAccountant(BaseAccountant):
         return [chosen.shown_levels(table, rng) for table in tables]
 
     def release_choice(self, utilities: Any, sensitivity: Sensitivity, rng: RandomBits, *, name: str, loss: Any = None) -> int:
-        """Charge `loss`, then choose one of some candidates, preferably one of large utility: nothing else about the utilities leaves.
+        """Charge `loss`, then choose one of some candidates, preferably one of large utility; nothing else about the utilities leaves.
 
         Parameters
         ----------
         utilities : int64 array of shape (n_candidates,)
-            Exact. Whole numbers, so that what a row moves is known exactly.
+            Exact whole numbers, so that their sensitivity is exact.
         sensitivity : Sensitivity
             How far one row moves them; its `sup`, D, counts. Candidates whose utility is less than the largest by ``2 D / epsilon`` are
             chosen e times less often.
         rng : SecureBits or SeededBits
         name : str
-            What is chosen, for the ledger.
+            The name of the choice in the ledger.
         loss : PrivacyLoss or number, default=None
-            A pure one, for permute and flip, or one in rho, Gaussian or zCDP, for the exponential mechanism, whose candidates of less
-            utility are chosen less often by twice that exponent at the same loss. None: all that remains.
+            A pure one, for permute-and-flip, or one in rho, Gaussian or zCDP, for the exponential mechanism, which at the same loss chooses
+            candidates of less utility less often by twice that exponent. None: all that remains.
 
         Returns
         -------
@@ -314,13 +321,12 @@ class PrivacyAccountant(BaseAccountant):
         Parameters
         ----------
         noise : DiscreteLaplace or DiscreteGaussian
-            What is drawn.
         rng : SecureBits or SeededBits
         name : str
         loss : PrivacyLoss or number, default=None
-            What all its releases together cost, which the caller proves. None: all that remains.
+            The cost of all its releases together, which the caller proves. None: all that remains.
         sensitivity : Sensitivity, default=None
-            How far one row moves all that is ever released together; see `release`.
+            How far one row moves all values that are ever released together; see `release`.
 
         Returns
         -------
@@ -332,27 +338,11 @@ class PrivacyAccountant(BaseAccountant):
         return ContinualRelease(self, noise, loss, rng)
 
     def standing_again(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any, sensitivity: Sensitivity) -> ContinualRelease:
-        """Open the door again of a mechanism that goes on after it was saved and loaded, under what the record shows was charged.
+        """Return the releases of a mechanism that goes on after it was saved and loaded, under a charge of the record.
 
-        Parameters
-        ----------
-        noise : DiscreteLaplace or DiscreteGaussian
-        rng : SecureBits or SeededBits
-        name : str
-            Of the charge: an entry of the record, or of a child in it. The last one counts, and each is taken up once.
-        loss : PrivacyLoss or number
-            What all releases together cost, those before and those to come.
-        sensitivity : Sensitivity
-            How far one row moves all that is released together, which the noise must cover.
-
-        Returns
-        -------
-        standing : object with ``release``
-
-        Raises
-        ------
-        ValueError
-            If this accountant was not made by `reopened`, or its record shows no such charge.
+        `name` is that of the charge: an entry of the record, or of a child in it. The last one counts, and each is taken up once. `loss`
+        is the cost of all releases together, those before and those to come, and `sensitivity` is how far one row moves all their values,
+        which the noise must cover. Raises ValueError if this accountant was not made by `reopened`, or its record has no such charge.
         """
         loss = as_loss(loss)
         check_string("name", name)
@@ -363,14 +353,7 @@ class PrivacyAccountant(BaseAccountant):
         return ContinualRelease(self, noise, loss, rng)
 
     def child(
-        self,
-        epsilon: Any,
-        delta: Any = 0.0,
-        *,
-        name: str,
-        group: str | None = None,
-        rho: str | None = None,
-        unit: Unit | None = None,
+        self, epsilon: Any, delta: Any = 0.0, *, name: str, group: str | None = None, rho: str | None = None, unit: Unit | None = None
     ) -> "PrivacyAccountant":
         """Hand part of the budget to a new accountant; this one is charged at once and in full.
 
@@ -379,18 +362,18 @@ class PrivacyAccountant(BaseAccountant):
         epsilon, delta : numbers
             The child's budget.
         name : str
-            What the child is for; within a group, which rows it holds.
+            The purpose of the child; within a group, which rows it holds.
         group : str, default=None
-            Children of one group hold disjoint rows (parallel composition): together they cost the largest of them. Those of one
-            name hold the same rows, and add. Under "replace_one" rows may be split by position where it is public: in an array, a frame
-            or a file, not in a query, which has no order unless it states one. Under "add_or_remove_one" split only by a value that each
-            row carries, never by position: one row more shifts all that follow.
+            Children of one group hold disjoint rows (parallel composition): together they cost the largest of them. Children of one name
+            hold the same rows, and add. Under "replace_one" rows may be split by position where it is public: in an array, a frame or a
+            file, not in a query, which has no order unless it states one. Under "add_or_remove_one" split only by a value that each row
+            carries, never by position: one row more shifts all that follow.
         rho : {None, "gaussian", "zcdp"}, default=None
-            All that the child is charged will be in rho: that of Gaussian noise, or of zCDP. It then costs the most rho that converts to
+            Charge the child in rho: all its losses will be those of Gaussian noise, or zCDP. It then costs the most rho that converts to
             its (epsilon, delta), and rho adds up: six Gaussian children of (0.5, 1e-7) cost 1.2 at a delta of 1e-6, and not 3. Where that
             does not fit, as where this accountant has delta=0, it costs (epsilon, delta).
         unit : Unit, default=None
-            Whom the child protects. None: whom this one does.
+            The unit of privacy of the child. None: that of this accountant.
 
         Returns
         -------
@@ -410,19 +393,19 @@ class PrivacyAccountant(BaseAccountant):
         return PrivacyAccountant(epsilon, delta, neighboring=self.neighboring, dataset=self.dataset, note=self.note, unit=unit)
 
     def children(self, losses: Any, delta: Any = 0.0, *, name: str) -> "list[PrivacyAccountant]":
-        """Hand parts of the budget that are fixed in advance to new accountants; together they cost the least epsilon that is possible.
+        """Hand parts of the budget that are fixed in advance to new accountants, at the least joint epsilon that is possible.
 
-        This one is charged at once and in full, by optimal composition at `delta`: whatever comes of some of the children, all are paid
-        for. The children can be spent from in any order, and by turns.
+        This one is charged at once and in full, by optimal composition at `delta`, however much of the children is used. The children can
+        be spent from in any order, and by turns.
 
         Parameters
         ----------
         losses : sequence of PrivacyLoss or numbers
             The budget of each child; a number is a pure epsilon. None in rho: those add up as they are.
         delta : number, default=0.0
-            What is paid of delta so that epsilon is less, beyond the deltas of the losses. 0: the sum.
+            The delta that is paid for a smaller epsilon, beyond the deltas of the losses. 0: epsilon is the sum.
         name : str
-            What the children are for.
+            The purpose of the children.
 
         Returns
         -------
@@ -455,13 +438,7 @@ class PrivacyAccountant(BaseAccountant):
     def fold(self, group: str, names: Any, *, into: str) -> None:
         """Replace entries of a group by one that costs the largest of them, so that the ledger of an endless stream stays short.
 
-        Parameters
-        ----------
-        group : str
-        names : sequence of str
-            Members whose rows never come again, and whose children are closed.
-        into : str
-            Name of the one entry; an earlier one of that name is folded in.
+        `names` are members whose rows never come again, and whose children are closed. An earlier entry named `into` is folded in.
         """
         check_string("group", group), check_string("into", into)
         if not isinstance(names, list | tuple | set) or not all(isinstance(name, str) for name in names):
@@ -515,17 +492,7 @@ class PrivacyAccountant(BaseAccountant):
         return LedgerEntry(name, loss.alone, self.neighboring, part_of=self._account, **(told | more))
 
     def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str, rho: str | None = None) -> None:
-        """Raise what `child` would raise now; nothing is charged.
-
-        Parameters
-        ----------
-        epsilon, delta : numbers
-            What a child would get.
-        name : str
-            What it would be for.
-        rho : {None, "gaussian", "zcdp"}, default=None
-            As in `child`.
-        """
+        """Raise the error that `child` would raise now; nothing is charged."""
         losses = losses_of_child(check_epsilon(epsilon), check_delta(delta), rho, self.delta)
         self._charge_first(name, losses, write=self._entries.check_room)
 
@@ -563,3 +530,19 @@ class PrivacyAccountant(BaseAccountant):
         except OverBudget as refused:
             spent, needed, in_rho = refused.spent, refused.needed, refused.in_rho
         raise budget_exceeded_error(entry, spent, needed, (self.epsilon, self.delta), in_rho)
+
+
+def resolve_accountant(accountant: Any) -> PrivacyAccountant | None:
+    """Return the accountant that a parameter stands for: itself, that of the ledger at a path, or None."""
+    if isinstance(accountant, str | os.PathLike):
+        return PrivacyAccountant.at(existing_path(accountant, "accountant"))
+    check_accountant(accountant)
+    return accountant
+
+
+def check_accountant(accountant: Any) -> None:
+    if accountant is not None and not isinstance(accountant, PrivacyAccountant):
+        raise ValueError(
+            f"accountant must be None or a PrivacyAccountant, got {type(accountant).__name__}; make one with PrivacyAccountant(epsilon), "
+            "or give the path of a ledger."
+        )

@@ -13,15 +13,13 @@ from skdpsynth._repr_html import html_table
 from skdpsynth._state_validation import require
 from skdpsynth._validation import check_bool, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy._dp_accounting import dp_events
-from skdpsynth.privacy._evidence import evidence_of
+from skdpsynth.privacy._export import dp_events, evidence_of
 from skdpsynth.privacy._format import budget_exceeded_error, ledger_frame, ledger_lines, noise_of
 from skdpsynth.privacy._ledger import BaseLedger, Ledger, LedgerEntry, OutOfTurn, OverBudget
 from skdpsynth.privacy._ledger_sqlite import LedgerFile
-from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_delta
+from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, check_delta, common_unit
 from skdpsynth.privacy._merge_ledgers import merge_entries, merge_options
 from skdpsynth.privacy._tradeoff import AttackRisk, losses_of, risk_of
-from skdpsynth.privacy._unit import LONE_ROW, Unit, common_unit
 
 Place = tuple[str, str, int, int, int]
 """Where a checkpoint goes on: path and id of the ledger, account, its newest entry then, and the account that it was charged to first."""
@@ -73,26 +71,25 @@ class BaseAccountant:
         return self._entries.total(self._account, self.delta)[1]
 
     def epsilon_at(self, delta: Any) -> Amount:
-        """Return the epsilon at another delta of what was spent; infinite where there is none.
+        """Return the spent epsilon at another delta, rounded up; infinite where there is none.
 
-        So a ledger can be compared with one that has another delta. It is a bound at every delta at once for losses that were fixed in
-        advance, as those of a fit are. Of losses that were chosen as one went, by what had come out, pure ones are a bound always; where
-        some are in rho the accountant is a filter, which keeps its promise at its own epsilon and delta, and at no others.
+        So ledgers of different deltas can be compared. For losses that were fixed in advance, such as those of a fit, it is a bound at
+        every delta at once. For losses that were chosen adaptively it is a bound if they are pure; where some are in rho the accountant is
+        a filter, which keeps its promise at its own epsilon and delta only.
 
         Parameters
         ----------
         delta : number
-            In [0, 1). 0: what is pure of it, else infinite.
+            In [0, 1). At 0 epsilon is the pure part, infinite if there is another.
 
         Returns
         -------
         epsilon : Fraction or inf
-            Rounded up.
         """
         return self._entries.sums(self._account).at(check_delta(delta))
 
     def risk(self, fpr: Any = 0.01) -> AttackRisk:
-        """Return what the best attack on what was spent gains, against people of whom the attacker knows all else.
+        """Return the gain of the best attack on the releases so far, on a target whose every other row the attacker knows.
 
         Parameters
         ----------
@@ -102,15 +99,15 @@ class BaseAccountant:
         Returns
         -------
         risk : AttackRisk
-            Its text says it in words, of the unit that all entries protect, or else of a row that is the only one of its unit.
+            Its text says it in words, for the unit that all entries protect, or else for a row that is the only one of its unit.
 
         Notes
         -----
-        It is for losses that were fixed in advance: of those whose number or size followed from what had come out, ask an accountant that
-        is charged the whole budget at once. It is exact, no mechanism with these losses shows more and some show as much, for pure losses
-        and losses with a delta, alone or together (up to 4,096 that differ, or 65,536 that are equal; of more it is that of their sum, an
-        upper bound), and for Gaussian noise alone. Where rho is mixed with epsilon, for zCDP, and for groups of children with several
-        lines each it is an upper bound.
+        It holds for losses that were fixed in advance: if their number or size followed from earlier outputs, ask an accountant that is
+        charged the whole budget at once. It is exact (no mechanism with these losses shows more and some show as much) for pure losses and
+        losses with a delta, alone or together (up to 4,096 that differ, or 65,536 that are equal; beyond, it is that of their sum, an
+        upper bound), and for Gaussian noise alone. It is an upper bound where rho is mixed with epsilon, for zCDP, and for groups of
+        children with several lines each.
 
         Examples
         --------
@@ -124,22 +121,22 @@ class BaseAccountant:
         return risk_of(self._entries.sums(self._account), losses_of(entries), fpr, self.neighboring, self._unit_in_words(entries))
 
     def to_dp_events(self) -> Any:
-        """Return what was charged as a ``ComposedDpEvent`` of the package dp-accounting, down to the releases.
+        """Return the charges as a ``ComposedDpEvent`` of the package dp-accounting, down to the releases.
 
         It needs the extra ``accounting``. Each event is stated for the relation of this accountant, so leave that of an accountant of that
         package as it is: ``PLDAccountant().compose(events).get_epsilon(1e-6)``. A pure epsilon is a ``DiscreteLaplaceDpEvent`` of
         sensitivity 1, whose two losses are those of the worst mechanism of that epsilon; Gaussian noise is a
         ``GaussianDpEvent``, zCDP a ``ZCDpEvent`` (which needs the ``RdpAccountant``), no noise a ``NonPrivateDpEvent``. There is none for
-        (epsilon, delta), which is an ``UnsupportedDpEvent``. What a child released stands in its place; of a group, its costliest member.
+        (epsilon, delta), which is an ``UnsupportedDpEvent``. The releases of a child stand in its place; of a group, its costliest member.
         """
         return dp_events(self._entries.snapshot(self._account), self._account)
 
     def evidence(self) -> dict[str, Any]:
-        """Return what was charged as data that others can check: of each release what it was, and all that its loss follows from.
+        """Return the charges as data that others can check: each release, and all facts that its loss follows from.
 
-        Those are: the statistic and its public sizes, the neighboring relation, the unit of privacy, the norm that the noise covers and
-        how far the statistic moves in it, the noise with its scales, and the loss; exact numbers as texts such as "1/10". No value is in
-        it, neither of rows nor with noise, and no name of a data set. The names of releases are, and those may quote names of columns.
+        The facts are: the statistic and its public sizes, the neighboring relation, the unit of privacy, the norm that the noise covers
+        and the sensitivity in it, the noise with its scales, and the loss; exact numbers as texts such as "1/10". It holds no value,
+        neither of rows nor with noise, and no name of a data set. It holds the names of releases, which may quote names of columns.
 
         Returns
         -------
@@ -162,17 +159,17 @@ class BaseAccountant:
 
     @property
     def ledger(self) -> tuple[LedgerEntry, ...]:
-        """Entries in the order of their charge; one that charged for a child says where the child's noise came from."""
-        return self._told(self._account)
+        """Entries in the order of their charge; an entry for a child has the randomness of the child's noise."""
+        return self._entries_of(self._account)
 
     def parts_of(self, entry: LedgerEntry) -> tuple[LedgerEntry, ...]:
-        """Return what the child released that an entry charged for: none for any other entry."""
+        """Return the releases of the child that an entry charged for; none for any other entry."""
         check_type("entry", entry, LedgerEntry, "an entry of the ledger")
-        return self._told(entry.id)
+        return self._entries_of(entry.id)
 
-    def _told(self, account: int | None) -> tuple[LedgerEntry, ...]:
+    def _entries_of(self, account: int | None) -> tuple[LedgerEntry, ...]:
         ledger = self._entries.snapshot(account)
-        return tuple(map(ledger.told, ledger.entries(account)))
+        return tuple(map(ledger.with_randomness, ledger.entries(account)))
 
     @property
     def closed(self) -> bool:
@@ -182,27 +179,27 @@ class BaseAccountant:
     def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
         """Return the ledger as a data frame, a row for each charge.
 
-        The columns "epsilon" and "delta" say what a charge added to what was spent, so they sum to `spent` and `spent_delta`: the
-        members of a group add only what exceeds the largest before, and losses in rho what their sum converts to.
+        The columns "epsilon" and "delta" are the increments of `spent` and `spent_delta`, so they sum to them: the members of a group add
+        only their excess over the largest before, and losses in rho the conversion of their sum.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, default="pandas"
             The library of the frame; it must be installed.
         parts : bool, default=False
-            Whether to list below each charge what the child that it paid for released. Those rows have the name of the charge in a
+            Whether to list below each charge the releases of the child that it paid for. Those rows have the name of the charge in a
             column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
         """
         check_bool("parts", parts)
         return ledger_frame(self._entries.snapshot(self._account), self._account, self.delta, backend, parts)
 
     def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
-        """Yield (entry, name of the entry it is part of or None): the ledger, with what children released below their entry."""
+        """Yield (entry, name of the entry it is part of or None): the ledger, with the releases of children below their entry."""
         ledger = self._entries.snapshot(self._account)
-        return ((line.entry, line.part_of) for line in ledger_lines(ledger, self._account, self.delta))
+        return ((entry, part_of) for entry, part_of, *_ in ledger_lines(ledger, self._account, self.delta))
 
     def charges(self) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
-        """Return (entry, epsilon, delta) of each charge: what it added to `spent` and to `spent_delta`, as `to_frame` shows it.
+        """Return (entry, epsilon, delta) of each charge: its increments of `spent` and `spent_delta`, as in `to_frame`.
 
         Returns
         -------
@@ -220,7 +217,7 @@ class BaseAccountant:
         return self._entries.snapshot(self._account).additions(self._account, self.delta)
 
     def noise_of(self, entry: LedgerEntry) -> str | None:
-        """Return the noise of an entry in words: that of its parts, if it charged for a child."""
+        """Return the noise of an entry in words; that of its parts, if it charged for a child."""
         check_type("entry", entry, LedgerEntry, "an entry of the ledger")
         return noise_of(self._entries.snapshot(entry.id), entry)
 
@@ -239,14 +236,13 @@ class BaseAccountant:
 
     def _repr_html_(self) -> str:
         ledger: Any = self._entries.snapshot(self._account)
-        entries = [ledger.told(entry) for entry in ledger.entries(self._account)]
+        entries = [ledger.with_randomness(entry) for entry in ledger.entries(self._account)]
         rows = [(entry.name, entry.loss, noise_of(ledger, entry), entry.randomness, entry.time) for entry in entries[-_MOST_SHOWN:]]
         older = len(entries) - len(rows)
         more = f"The last {len(rows)} of {len(entries)} charges; to_frame() has all." if older else ""
         return html_table(repr(self)[1:-1], rows, "ledger.html", heads=("charge", "loss", "noise", "randomness", "time"), more=more)
 
     def _unit_in_words(self, entries: Iterable[LedgerEntry]) -> str | None:
-        """Return the unit of privacy of all entries, in words; None: the row."""
         units = [entry.unit for entry in entries]  # what was imported may protect another than the account does
         return common_unit(units or [None if self.unit is None else str(self.unit)])
 
@@ -264,14 +260,10 @@ class BaseAccountant:
         return self._copy_with(self._copy_of_ledger(), closed=True)
 
     def reopened(self) -> Self:
-        """Return an open accountant that has spent what this record has: for a mechanism that goes on after it was saved and loaded.
+        """Return an open accountant that has spent as much as this record, for a mechanism that was saved and loaded.
 
-        It is in memory. Going on twice from one record is two releases of what follows, which together cost the sum.
-
-        Raises
-        ------
-        ValueError
-            If this is open: two open accountants would spend one budget twice.
+        It is in memory. Going on twice from one record makes two releases, which together cost the sum. An open accountant is refused with
+        a ValueError: two of them would spend one budget twice.
         """
         if not self._closed:
             raise ValueError("Only a closed record can be reopened, and this accountant is open; go on with it as it is.")
@@ -298,16 +290,15 @@ class BaseAccountant:
         return copy
 
     def import_record(self, record: Any) -> int:
-        """Charge what another ledger spent on the same data, once: importing it again adds only what is new there.
+        """Charge the expenses of another ledger on the same data, once: importing it again adds only new entries.
 
         Entries are known by the ledger that they were first charged in and their number there, whatever way they came. All of them are
-        charged, or none. A group of the other ledger stays a group apart. A record that holds losses in epsilon and in rho, as that of
+        charged, or none. A group of the other ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of
         many fits with a delta, is one line: the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here
         one by one.
 
-        In which order entries of two ledgers came, nobody can check. The sum is right where what was charged here did not follow from
-        what had come out there, or all of both is pure. If it did, do not import: charge the whole budget of the other by `spend`,
-        before any loss in rho.
+        Nobody can check the order of entries of two ledgers. The sum is right where the charges here did not follow from outputs there, or
+        all charges of both are pure. If they did, do not import: charge the whole budget of the other by `spend`, before any loss in rho.
 
         Parameters
         ----------
@@ -322,7 +313,7 @@ class BaseAccountant:
         Raises
         ------
         ValueError
-            If it counts under another relation, or went on as a copy of this ledger, or that cannot be told.
+            If it has another relation, or went on as a copy of this ledger, or that cannot be told.
         BudgetExceededError
             If it does not fit; then nothing of it is charged.
 
@@ -393,15 +384,14 @@ class BaseAccountant:
     def __sklearn_clone__(self) -> Self:
         return self
 
-    def __copy__(self) -> Self:
-        return self
+    __copy__ = __sklearn_clone__
 
     def __deepcopy__(self, memo: dict) -> Self:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # A pickle goes to another process, which goes on with the file. What `save` writes is the state below: it may be published, and
-        # holds no path.
+        # A pickle goes to another process, which goes on with the file. `save` writes the state below, which may be
+        # published and holds no path.
         if isinstance(self._entries, LedgerFile):
             return _reconnect, (type(self), {**vars(self)})
         return super().__reduce_ex__(protocol)

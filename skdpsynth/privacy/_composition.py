@@ -26,7 +26,7 @@ _LARGE = Decimal("1e20")  # beyond, 40 digits hold no 15 decimals
 def epsilon_of_rho(rho: Any, delta: Any, *, gaussian: bool = False) -> Amount:
     """Return an upper bound on the epsilon of rho-zCDP, or of Gaussian noise of that rho, at `delta`, tight to about 1e-12.
 
-    Of zCDP it is the infimum over alpha > 1 of ``rho * alpha + ln(1 / (alpha * delta)) / (alpha - 1) + ln(1 - 1 / alpha)``; every alpha
+    For zCDP it is the infimum over alpha > 1 of ``rho * alpha + ln(1 / (alpha * delta)) / (alpha - 1) + ln(1 - 1 / alpha)``; every alpha
     gives a valid bound, so the search may be in floating point and only its value must be rounded up.
 
     Parameters
@@ -79,7 +79,6 @@ def _zcdp_above(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def _bound_above(rho: Fraction, delta: Fraction, excess: Fraction) -> Fraction:
-    """Evaluate the bound at alpha = 1 + excess with every step rounded up."""
     alpha = 1 + excess
     first = _ceil_decimal(rho * alpha)
     second = _CONTEXT.divide(_CONTEXT.add(_ln(1 / (alpha * delta)), _SLACK), _floor_decimal(excess))
@@ -195,12 +194,12 @@ def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction, gaussi
     """Return an upper bound on the (epsilon, delta) of sums of epsilons, of rhos and of deltas, at the `delta` of a budget.
 
     `gaussian` says that every rho is that of Gaussian noise; otherwise only zCDP is known of all. Pure and approximate losses add (basic
-    composition); rho adds, and is converted once, at what the approximate losses leave of `delta`. That holds in any order for losses whose
-    shares are fixed in advance: if pure and Gaussian losses alternate, the privacy loss L is at most epsilon + L', where L' is that of the
-    experiment in which only what has Gaussian noise moves to the neighbor:
+    composition); rho adds, and is converted once, at what the approximate losses leave of `delta`. That holds in any order for losses
+    whose shares are fixed in advance: if pure and Gaussian losses alternate, the privacy loss L is at most epsilon + L', where L' is that
+    of the experiment in which only values with Gaussian noise move to the neighbor:
     E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x). For losses that are chosen adaptively `Sums.admits` states
-    which order is valid. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and
-    has no proven filter, so it is not used.
+    which order is valid. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and has
+    no proven filter, so it is not used.
     """
     if not rho:
         return epsilon, spent

@@ -21,7 +21,7 @@ _MARGIN = 2.0**-32  # the float filter below is wrong by less than 2**-45
 class Normals:
     """A matrix of independent standard normals, each with ``a <= abs(g) * 2**bits < a + 1`` for a whole number a.
 
-    A normal is a sign, a whole part and a fraction whose bits are drawn in words of 64. What is known of it is a prefix of its bits: the
+    A normal is a sign, a whole part and a fraction whose bits are drawn in words of 64. Its known part is a prefix of its bits: the
     rest are independent and uniform given that prefix, and a word once drawn is kept. So any function of the normals may ask for words
     until it is certain, and has exactly the law of that function of normals.
 
@@ -51,16 +51,13 @@ class Normals:
 
     @property
     def bits(self) -> int:
-        """Number of known bits of each fraction."""
         return _WORD * len(self._words)
 
     @property
     def largest(self) -> int:
-        """The largest whole part."""
         return int(self._whole.max(initial=0))
 
     def reveal(self) -> None:
-        """Draw 64 more bits of every fraction."""
         words = np.frombuffer(self._rng.bytes(8 * math.prod(self.shape)), dtype=np.uint64).copy()
         for i, more in self._ahead.items():
             words[i] = more.pop(0)
@@ -94,7 +91,6 @@ class Normals:
 
 
 def fraction_bits(n_limbs: int) -> int:
-    """Return the number of bits of a fraction that some limbs hold."""
     return FIRST_LIMB_BITS + LIMB_BITS * (n_limbs - 1)
 
 

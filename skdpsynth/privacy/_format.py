@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -15,26 +14,19 @@ from skdpsynth.privacy._losses import Amount
 LARGER_BUDGET_ADVICE = "charge what was spent here to a larger budget by its `import_record`, and go on there"
 
 
-@dataclass(frozen=True)
-class LedgerLine:
-    """An entry and what it added to the total; or a part of an entry, which adds nothing."""
-
-    entry: LedgerEntry
-    part_of: str | None = None
-    epsilon: Amount | None = None
-    delta: Fraction | None = None
+LedgerLine = tuple[LedgerEntry, str | None, Amount | None, Fraction | None]
+"""An entry, the entry it is part of, and the (epsilon, delta) that it added; a part adds nothing."""
 
 
 def ledger_lines(ledger: Ledger, account: int | None, delta: Fraction) -> Iterator[LedgerLine]:
-    """Yield the entries of an account in order, each followed by its parts."""
     for entry, epsilon, spent in ledger.additions(account, delta):
-        yield LedgerLine(ledger.told(entry), None, epsilon, spent)
+        yield ledger.with_randomness(entry), None, epsilon, spent
         yield from _part_lines(ledger, entry, entry.name)
 
 
 def _part_lines(ledger: Ledger, entry: LedgerEntry, path: str) -> Iterator[LedgerLine]:
     for part in ledger.entries(entry.id):
-        yield LedgerLine(ledger.told(part), path)
+        yield ledger.with_randomness(part), path, None, None
         yield from _part_lines(ledger, part, f"{path} / {part.name}")
 
 
@@ -49,7 +41,7 @@ def ledger_frame(ledger: Ledger, account: int | None, delta: Fraction, backend: 
     import narwhals.stable.v2 as nw
 
     check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
-    rows = [_row(ledger, line) for line in ledger_lines(ledger, account, delta) if parts or line.part_of is None]
+    rows = [_row(ledger, *line) for line in ledger_lines(ledger, account, delta) if parts or line[1] is None]
     names = [name for name in _COLUMNS if parts or name != "part_of"]
     columns = {name: [row[name] for row in rows] for name in names}
     schema = {name: nw.Float64 if name in _FLOAT_COLUMNS else nw.String for name in names}
@@ -65,20 +57,14 @@ def ledger_frame(ledger: Ledger, account: int | None, delta: Fraction, backend: 
         raise ImportError(f"to_frame needs {backend}: install it, name another backend, or read the ledger itself.") from None
 
 
-def _row(ledger: Ledger, line: LedgerLine) -> dict[str, Any]:
-    entry = line.entry
-    told = entry.name, line.part_of, _to_float(line.epsilon), _to_float(line.delta), str(entry.loss), _to_float(entry.loss.rho)
-    more = noise_of(ledger, entry), _to_float(entry.sensitivity and entry.sensitivity.l1), entry.n_values
-    last = entry.randomness, entry.group, entry.time, entry.dataset, entry.unit, entry.process, entry.note
-    return dict(zip(_COLUMNS, told + more + last, strict=True))
+def _row(ledger: Ledger, entry: LedgerEntry, part_of: str | None, epsilon: Amount | None, delta: Fraction | None) -> dict[str, Any]:
+    amounts = _to_float(epsilon), _to_float(delta), str(entry.loss), _to_float(entry.loss.rho)
+    noise = noise_of(ledger, entry), _to_float(entry.sensitivity and entry.sensitivity.l1)
+    return dict(zip(_COLUMNS, (entry.name, part_of, *amounts, *noise, *(getattr(entry, name) for name in _FIELDS)), strict=True))
 
 
-_COLUMNS = (
-    *("name", "part_of", "epsilon", "delta", "loss", "rho"),
-    *("noise", "sensitivity", "n_values"),
-    *("randomness", "group", "time"),
-    *("dataset", "unit", "process", "note"),
-)
+_FIELDS = ("n_values", "randomness", "group", "time", "dataset", "unit", "process", "note")  # of an entry
+_COLUMNS = ("name", "part_of", "epsilon", "delta", "loss", "rho", "noise", "sensitivity", *_FIELDS)
 _FLOAT_COLUMNS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
 
 

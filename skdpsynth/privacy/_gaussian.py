@@ -45,8 +45,8 @@ class DiscreteGaussian(Noise):
     See Also
     --------
     DiscreteLaplace : Noise of a pure loss.
-    skdpsynth.privacy.mechanism : Noise and cost from a change.
-    skdpsynth.privacy.epsilon_of_rho : What its rho is as an epsilon.
+    skdpsynth.privacy.mechanism : Noise and cost from a sensitivity.
+    skdpsynth.privacy.epsilon_of_rho : Convert its rho to an epsilon.
 
     References
     ----------

@@ -11,7 +11,7 @@ Hence exp(-eta) <= P(y) / P'(y) <= exp(eta) for every y, with eta < 3e-26.
 
 **So it has nearly the loss of a continuous Gaussian.** Whole numbers that one row moves by D in L2 norm, with independent noise
 N_Z(0, scale^2) each, are within exp(+-n eta), n the number of values, of a post-processing of X, and X is mu-GDP with
-mu = D / sqrt(scale^2 - t) [1]_. Of values with several scales the least counts. GDP composes by the sum of mu^2, also where later
+mu = D / sqrt(scale^2 - t) [1]_. The least of several scales counts. GDP composes by the sum of mu^2, also where later
 mechanisms and their mu follow from earlier outputs, as long as the sum keeps a limit set in advance [2]_ [3]_; and the factors multiply,
 each being true for every history. With P' and Q' for two neighbors, and n values drawn in all,
 P(S) <= e^(n eta) P'(S) <= e^(n eta) (e^epsilon Q'(S) + delta) <= e^(epsilon + 2 n eta) Q(S) + e^(n eta) delta.
@@ -20,7 +20,7 @@ Up to n = 2^41 values n eta < 1e-13, so 2e-13 of epsilon and 1e-13 of each delta
 **The unit of account is rho = mu^2 / 2.** GDP of that mu implies zCDP with that rho, and the noise itself has the zCDP loss
 D^2 / (2 scale^2), which is less. So the flag "gaussian" of a loss only ever adds what is known of it.
 
-**What is pure is Gaussian, too.** The trade-off curve of a mechanism of which the logarithm of P / Q lies in an interval [t - b, t]
+**A pure loss is Gaussian, too.** The trade-off curve of a mechanism of which the logarithm of P / Q lies in an interval [t - b, t]
 (its range is b) is convex from (0, 1) to (1, 0), with slopes from -e^t to -e^(t - b). So it lies above both chords that meet at (q, 1 - p),
 p = e^t q and 1 - p = e^(t - b) (1 - q); and a convex curve lies below them if it passes below that point, as that of mu-GDP does from
 mu = h(x + b) - h(x) on, where x is the logit of q, x + b that of p, and h(x) is the normal quantile of 1 / (1 + e^-x) [1]_ [5]_. Here

@@ -43,7 +43,7 @@ class DiscreteLaplace(Noise):
     --------
     DiscreteGaussian : Less noise for many values at once, for a small delta.
     DiscreteSupNorm : For values that all move at once.
-    skdpsynth.privacy.mechanism : Noise and cost from a change.
+    skdpsynth.privacy.mechanism : Noise and cost from a sensitivity.
 
     Examples
     --------

@@ -35,47 +35,48 @@ class LedgerEntry:
     Attributes
     ----------
     name : str
-        What was released.
+        The name of the release.
     loss : PrivacyLoss
-        What it cost.
+        Its cost.
     neighboring : {"replace_one", "add_or_remove_one"}
-        The relation that the loss is stated under.
+        The neighboring relation of the loss.
     noise : str or None
         Kind of the noise that was added; None for a plain charge, and for the budget of a child.
     scale : tuple of Fraction
         The different scales of the noise, the least first.
     sensitivity : Sensitivity or None
-        How far one row, or the rows of one unit, move the values that were released. None where the caller stated the loss alone.
+        How far one row, or the rows of one unit, move the released values. None where the caller stated the loss alone.
     n_values : int or None
-        How many values were released.
+        Number of released values.
     randomness : {"secure", "seeded"} or None
-        Where the bits came from; seeded noise protects nobody.
+        The source of the bits; seeded noise protects nobody.
     group : str or None
         Children of one group hold disjoint rows: together they cost their largest.
     unit : str or None
-        Whom it protects, where that is not a row: the labels, and how many rows of each count, such as "patient_id, at most 5 rows".
+        The unit of privacy, if not a row: the labels, and how many rows of each count, such as "patient_id, at most 5 rows".
     part_of : int or None
         The entry that charged for this one already: it is a part, and adds nothing.
     id : int
         Its number in the ledger.
     time : str
-        When it was charged: UTC, in the form of ISO 8601.
+        Time of the charge: UTC, in the form of ISO 8601.
     version : str
-        Of the package that charged it.
+        Version of the package that charged it.
     dataset : str or None
-        What the caller calls the data set.
+        The caller's name of the data set.
     process : str or None
-        Which process charged it, in a ledger that many share: its number, and some random letters. It tells of no machine and no user.
+        The process that charged it, in a ledger that many share: its number, and some random letters, which identify no machine and no
+        user.
     note : str or None
-        The caller's.
+        The caller's note.
     source : str or None
-        Of an entry that was first charged in another ledger: the id of that ledger, and its number there.
+        For an entry that was first charged in another ledger: the id of that ledger, and its number there.
 
     See Also
     --------
     PrivacyAccountant : Keeps the ledger.
     PrivacyLoss : The cost of an entry.
-    Sensitivity : How far one row moves what was released.
+    Sensitivity : How far one row moves the released values.
     """
 
     name: str
@@ -416,7 +417,7 @@ class Ledger(BaseLedger):
             yield entry
             yield from self.below(entry.id)
 
-    def told(self, entry: LedgerEntry) -> LedgerEntry:
+    def with_randomness(self, entry: LedgerEntry) -> LedgerEntry:
         """Return an entry with the randomness of its parts, if it is the charge of a child."""
         if entry.noise is not None or entry.randomness is not None:
             return entry
@@ -433,7 +434,6 @@ class Ledger(BaseLedger):
             yield entry, added_amount(before[0], epsilon), spent - before[1]
 
     def member(self, account: int | None, group: str, name: str) -> Any:
-        """Return the sums of a member of a group, or None."""
         return self._group_of(account, group, name).members.get(name)
 
     def _fold_members(self, account: int | None, group: str, gone: set[str], into: str) -> int | None:
@@ -443,7 +443,9 @@ class Ledger(BaseLedger):
             return None
         gone = gone | {self._entries[n].name for n in folded}
         members = self._groups[account, group].members
-        most, lines = fold_entries([self.told(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into)
+        most, lines = fold_entries(
+            [self.with_randomness(self._entries[n]) for n in folded], [members[name] for name in gone & members.keys()], into
+        )
         lines = [replace(line, id=number) for number, line in enumerate(lines, self._last + 1)]
         self._last = lines[-1].id
         self._entries.update((line.id, line) for line in lines)

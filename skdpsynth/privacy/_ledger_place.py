@@ -4,7 +4,6 @@ import math
 import os
 import re
 import sqlite3
-import stat
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
@@ -76,7 +75,7 @@ def check_path(path: Any, name: str = "ledger") -> str:
         raise LedgerError(f"{full!r} is a folder; name a file in it, such as 'budget.db'.")
     if not os.path.isdir(os.path.dirname(full)):
         raise LedgerError(f"{full!r} lies in a folder that does not exist; make it first.")
-    if os.path.lexists(full) and not stat.S_ISREG(_mode(full)):
+    if os.path.lexists(full) and not os.path.isfile(full):
         raise not_a_ledger_error(full)
     return full
 
@@ -90,13 +89,6 @@ def existing_path(path: Any, name: str) -> str:
             "make it by PrivacyAccountant(epsilon, ledger=...)."
         )
     return path
-
-
-def _mode(path: str) -> int:
-    try:
-        return os.stat(path).st_mode
-    except OSError:
-        return 0
 
 
 def device_and_inode(path: str) -> tuple[int, int]:

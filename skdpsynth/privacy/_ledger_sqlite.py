@@ -113,7 +113,7 @@ class LedgerFile(BaseLedger):
                     f"{self.path} was read by others for {_ledger_place.PATIENCE:g} seconds, so a charge that was made could not be moved "
                     "into it, and nothing is drawn; find who reads it, and release anew, which is charged again."
                 )
-            time.sleep(os.urandom(1)[0] / 256000)  # up to 1 ms: whoever moves charges now may move this one too
+            time.sleep(os.urandom(1)[0] / 256000)  # up to 1 ms: a process that moves charges now may move this one too
 
     def _is_checkpointed(self) -> bool:
         try:
@@ -149,7 +149,6 @@ class LedgerFile(BaseLedger):
         return db
 
     def _learn(self, db: Any) -> None:
-        """Set up a new connection, and check that it is the right ledger."""
         db.execute("pragma trusted_schema = off")
         db.execute(f"pragma synchronous = {_ledger_place.SYNCHRONOUS}")
         (application,), (version,) = (db.execute(f"pragma {name}").fetchone() for name in ("application_id", "user_version"))
@@ -172,12 +171,8 @@ class LedgerFile(BaseLedger):
 
     def _wal_is_shared(self) -> bool:
         """Whether another connection of this process has other files beside the ledger: SQLite would share its memory with this."""
-        same = [
-            other
-            for other in list(_OPEN_LEDGERS)
-            if other._db is not None and other._process == os.getpid() and other._place == self._place
-        ]
-        return any(other._beside != self._beside for other in same)
+        connected = [other for other in list(_OPEN_LEDGERS) if other._db is not None and other._process == os.getpid()]
+        return any(other._place == self._place and other._beside != self._beside for other in connected)
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None
@@ -273,16 +268,18 @@ class LedgerFile(BaseLedger):
         return self._remember(super().append(_signed(entry), *arguments, **options))
 
     def claim(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool = False) -> LedgerEntry:
-        return self._remember(self._run_transaction(lambda: self._claim_pending(_signed(entry), epsilon, delta, planned)))
+        def work() -> LedgerEntry:
+            for number in sorted(self._numbers(entry.part_of) & self._pending()):
+                known: Any = self._entry(number)
+                # Otherwise something was shown in it by its owner, or can be in the ledger that it came from.
+                is_free = not self._newest_of(number) and known.source is None
+                if is_free and all(
+                    getattr(known, name) == getattr(entry, name) for name in ("name", "loss", "neighboring", "unit", "group")
+                ):
+                    return known
+            return self._append_checked(_signed(entry), epsilon, delta, None, planned, True)
 
-    def _claim_pending(self, entry: LedgerEntry, epsilon: Amount, delta: Fraction, planned: bool) -> LedgerEntry:
-        for number in sorted(self._numbers(entry.part_of) & self._pending()):
-            known: Any = self._entry(number)
-            # Else something was shown in it by whoever has it, or can be in the ledger that it came from.
-            is_free = not self._newest_of(number) and known.source is None
-            if is_free and all(getattr(known, name) == getattr(entry, name) for name in ("name", "loss", "neighboring", "unit", "group")):
-                return known
-        return self._append_checked(entry, epsilon, delta, None, planned, True)
+        return self._remember(self._run_transaction(work))
 
     def held(self, account: int | None, newest: int, act: Callable[[], None]) -> None:
         """Act, maybe twice, while nobody can charge or settle an account; raise `Overtaken` if somebody has done so."""
@@ -298,7 +295,6 @@ class LedgerFile(BaseLedger):
         return entry
 
     def entry_from(self, source: str) -> int | None:
-        """Return the number of the entry that came from another ledger's, or None."""
         return self._run_transaction(lambda: self._entry_from(source), "begin") or None
 
     def pending(self) -> set[int]:
@@ -308,7 +304,6 @@ class LedgerFile(BaseLedger):
         return self._run_transaction(lambda: self._entry(number), "begin")
 
     def named(self, account: int | None, name: str) -> list[LedgerEntry]:
-        """Return the entries of an account with a name, in order."""
         question = "select id, facts from entries where account = ? and name = ? order by place, id"
         rows = self._run_transaction(lambda: self._db.execute(question, (account or 0, name)).fetchall(), "begin")
         return [parse_entry(*row) for row in rows]
@@ -345,7 +340,7 @@ class LedgerFile(BaseLedger):
         folded = [row for row in self._db.execute(question, (account or 0, group)).fetchall() if base_name(row[2]) in gone]
         if not folded:
             return None
-        told = [self._told(_decode(parse_entry, number, facts)) for number, _, _, facts in folded]
+        told = [self._with_randomness(_decode(parse_entry, number, facts)) for number, _, _, facts in folded]
         members = [self._group_of(account, group, name).members[name] for name in {row[2] for row in folded}]
         most, lines = fold_entries(told, members, into)
         number, place = self._latest(), folded[0][1]
@@ -361,13 +356,12 @@ class LedgerFile(BaseLedger):
             self._forget(row[0])
         return number
 
-    def _told(self, entry: LedgerEntry) -> LedgerEntry:
+    def _with_randomness(self, entry: LedgerEntry) -> LedgerEntry:
         question = f"{_DESCENDANTS} select id, facts from entries where id in (select id from below) order by place, id"
         rows = self._db.execute(question, (entry.id,)).fetchall()
-        return Ledger((_decode(parse_entry, *row) for row in rows), entry.id, self.id).told(entry)
+        return Ledger((_decode(parse_entry, *row) for row in rows), entry.id, self.id).with_randomness(entry)
 
     def _forget(self, number: int) -> None:
-        """Delete an entry, and its parts."""
         gone = [(number,), *self._db.execute(f"{_DESCENDANTS} select id from below", (number,)).fetchall()]
         for table, key in (("entries", "id"), ("sums", "account"), ("groups", "account"), ("members", "account"), ("pending", "entry")):
             self._db.executemany(f"delete from {table} where {key} = ?", gone)
@@ -433,7 +427,7 @@ def process_label() -> str:
 
 
 def _before_fork() -> None:
-    for ledger in sorted(_OPEN_LEDGERS, key=lambda ledger: ledger._number):  # in one order, whoever forks
+    for ledger in sorted(_OPEN_LEDGERS, key=lambda ledger: ledger._number):  # in one order
         lock_of(ledger).acquire()
         _LOCKED_FOR_FORK.append(ledger)
         ledger._disconnect()

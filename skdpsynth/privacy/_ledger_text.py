@@ -19,7 +19,6 @@ _CLASSES = {cls.__name__: cls for cls in (PrivacyLoss, Sums, Sensitivity)}
 
 
 def to_text(thing: Any) -> str:
-    """Return a loss, sums, or a tuple of numbers as text."""
     return _add_checksum(_to_json(thing))
 
 
@@ -29,7 +28,6 @@ def parse_text(text: str) -> Any:
 
 
 def entry_to_text(entry: LedgerEntry) -> str:
-    """Return an entry as text, without its number."""
     facts = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name != "id"}
     exact = {name: _to_json(facts[name]) for name in _EXACT_FIELDS}
     return _add_checksum({name: value for name, value in (facts | exact).items() if value is not None})
@@ -41,7 +39,6 @@ def parse_entry(number: int, text: str) -> LedgerEntry:
 
 
 def exact_text(number: Any) -> str:
-    """Return a Fraction, or infinity, as text."""
     return str(_to_json(number))
 
 

@@ -37,7 +37,7 @@ class DiscreteSupNorm(Noise):
     See Also
     --------
     DiscreteLaplace : For values of which one row moves few.
-    skdpsynth.privacy.mechanism : Noise and cost from a change.
+    skdpsynth.privacy.mechanism : Noise and cost from a sensitivity.
 
     Notes
     -----

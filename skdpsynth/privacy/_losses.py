@@ -1,7 +1,7 @@
-"""The cost of one release."""
+"""Privacy losses, and the unit of privacy that they protect."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -43,7 +43,6 @@ def _as_finite_fraction(number: Any) -> Fraction | None:
 
 
 def check_delta(delta: Any) -> Fraction:
-    """Return delta as an exact Fraction in [0, 1)."""
     exact = _as_finite_fraction(delta)
     # What counts is the fraction: a wide float of numpy may round to 0 or to 1 on its way there.
     if exact is None or not 0 <= exact < 1 or (delta > 0 and exact < _LEAST):
@@ -76,7 +75,7 @@ def split_exactly(amount: Amount, weights: Any) -> list[Any]:
 @savable
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The cost of one release: pure or approximate differential privacy, or zero-concentrated (zCDP), or that of Gaussian noise.
+    """The cost of one release: pure or approximate differential privacy, zero-concentrated (zCDP), or that of Gaussian noise.
 
     Losses that share one budget add up with ``+``, as `split` shared them: pure ones, zCDP, or Gaussian ones.
 
@@ -92,18 +91,18 @@ class PrivacyLoss:
         The loss in rho is that of Gaussian noise: ``sqrt(2 * rho)``-GDP (Gaussian differential privacy), which implies rho-zCDP and
         converts to a smaller epsilon.
     rows : int, default=1
-        Of a share that noise is to be made for: the most rows that one unit of privacy may have, so that `mechanism` covers the change of
-        so many. What it costs is the same number, and a ledger says the unit in its own field.
+        For a share that noise is to be made for: the most rows of one unit of privacy, whose sensitivity `mechanism` covers. The cost
+        is the same number, and a ledger has the unit in its own field.
 
     Raises
     ------
     ValueError
-        If both or neither of `epsilon` and `rho` are given, or if one is not a positive number. By ``+``: of losses of different
+        If both or neither of `epsilon` and `rho` are given, or if one is not a positive number. By ``+``: for losses of different
         kinds, or with a delta.
 
     See Also
     --------
-    PrivacyAccountant : Adds losses up, and refuses what does not fit.
+    PrivacyAccountant : Adds losses up, and refuses any that does not fit.
     skdpsynth.privacy.epsilon_of_rho : Convert a loss in rho.
 
     Examples
@@ -159,7 +158,7 @@ class PrivacyLoss:
 
     @property
     def alone(self) -> "PrivacyLoss":
-        """What it costs, without the rows of a unit that noise is to be made for."""
+        """The cost alone, without the rows of a unit that noise is to be made for."""
         return self if self.rows == 1 else replace(self, rows=1)
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
@@ -182,5 +181,67 @@ class PrivacyLoss:
 
 
 def as_loss(loss: Any) -> PrivacyLoss:
-    """Return a loss; a number is a pure epsilon."""
     return loss if isinstance(loss, PrivacyLoss) else PrivacyLoss(epsilon=loss)
+
+
+@savable
+@dataclass(frozen=True)
+class Unit:
+    """The unit of privacy: one person or thing behind a label, with at most so many rows.
+
+    Neighbors differ in the rows of one unit. Under "replace_one" they are replaced by as many others, and the number of rows of each unit
+    is public; under "add_or_remove_one" a unit comes or goes with all its rows.
+
+    Parameters
+    ----------
+    name : str
+        The column of labels, or what they are; it is public.
+    rows : int
+        The most rows of one unit that any sum counts.
+
+    See Also
+    --------
+    PrivacyAccountant : Protects units where it is given one.
+    Sensitivity : How far one row moves a statistic; its method `times` says how far a unit does.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import Unit
+    >>> print(Unit("patient_id", 5))
+    patient_id, at most 5 rows
+    """
+
+    name: str
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ValueError(f"name must be a string that says what the labels are, got {short_repr(self.name)}; 'patient_id' for example.")
+        if not is_integer(self.rows, 1):
+            raise ValueError(f"rows must be a positive integer, got {short_repr(self.rows)}; it is the most rows that one unit may have.")
+        object.__setattr__(self, "rows", int(self.rows))
+
+    def __str__(self) -> str:
+        return f"{self.name}, at most {self.rows} row{'s' * (self.rows > 1)}"
+
+
+LONE_ROW = "row that is the only one of its unit"
+
+
+def common_unit(units: Iterable[str | None]) -> str | None:
+    """Return the unit that all of some entries protect, in words; None: the row.
+
+    Where units differ, that is a row whose unit has no other: with it its unit comes, goes or is replaced. If a unit has more rows than
+    count, one row that goes lets another count in its place: under "add_or_remove_one" two rows that count differ, and noise for one row
+    loses twice its epsilon.
+    """
+    all_units = set(units)
+    return all_units.pop() if len(all_units) == 1 else LONE_ROW
+
+
+def check_unit(unit: Unit | None, within: Unit | None = None) -> Unit | None:
+    if unit is not None and not isinstance(unit, Unit):
+        raise TypeError(f"unit must be None or a Unit, got {short_repr(unit)}; give skdpsynth.privacy.Unit(name, rows).")
+    if within is not None and unit not in (None, within):
+        raise ValueError(f"unit must be that of the whole account, {within}, got {unit}; open an account of its own.")
+    return within if unit is None else unit

@@ -47,7 +47,7 @@ class DiscreteMatrixLaplace(Noise):
     --------
     PrivatePCA : Releases its second moment with it.
     DiscreteLaplace : For values of which one row moves few.
-    skdpsynth.privacy.mechanism : Noise and cost from a change.
+    skdpsynth.privacy.mechanism : Noise and cost from a sensitivity.
 
     Notes
     -----
@@ -179,7 +179,6 @@ def _products(normals: Normals, m: int, n_limbs: int, entries: tuple[np.ndarray,
 
 
 def _stack_blocks(limb: np.ndarray, m: int) -> np.ndarray:
-    """Return matrices that lie beside each other as a stack."""
     return limb.reshape(len(limb), -1, m).swapaxes(0, 1)
 
 
@@ -195,9 +194,9 @@ def _enough_limbs(scale: Fraction, m: int) -> int:
 def _error(scale: Fraction, m: int, n_limbs: int) -> Fraction:
     """Bound how far `_round` may be from an entry of Z before it rounds.
 
-    Let p = fraction_bits(n), where n is the number of limbs, and abs(g) < 16. Of a product g h of normals, C_t leave out limb i of g times
-    what follows limb n - 1 - i of h, less than ``2**(4 - 22 i) 2**(-p + 22 i)`` for each of n limbs, and the unknown bits of g times h,
-    less than ``2**-p 16``: together (n + 1) 2**(4 - p). There are 2 (m + 1) products, times scale / 2. That the scale is cut to whole
+    Let p = fraction_bits(n), where n is the number of limbs, and abs(g) < 16. From a product g h of normals, C_t leave out limb i of g
+    times what follows limb n - 1 - i of h, less than ``2**(4 - 22 i) 2**(-p + 22 i)`` for each of n limbs, and the unknown bits of g times
+    h, less than ``2**-p 16``: together (n + 1) 2**(4 - p). There are 2 (m + 1) products, times scale / 2. That the scale is cut to whole
     multiples of 2**-q moves their sum, below 2 (m + 1) 2**8, by a factor below 2**-q <= scale * 2**(-p - 5): one more of the n + 1.
     """
     return scale * (m + 1) * (n_limbs + 2) / (Fraction(2) ** (fraction_bits(n_limbs) - 4))

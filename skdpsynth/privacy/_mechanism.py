@@ -22,22 +22,22 @@ from skdpsynth.privacy._scales import MOST_VALUES
 
 @dataclass(frozen=True)
 class Mechanism:
-    """Noise that covers a change, and what that costs: `mechanism` makes the two together, so neither can be stated apart.
+    """Noise that covers a sensitivity, and its cost: `mechanism` makes the two together, so neither can be stated apart.
 
     Attributes
     ----------
     sensitivity : Sensitivity
-        How far one row moves the values. What the noise covers is that of ``loss.rows`` rows, ``change.times(loss.rows)``.
+        How far one row moves the values. The noise covers that of ``loss.rows`` rows, ``sensitivity.times(loss.rows)``.
     noise : DiscreteLaplace, DiscreteGaussian, DiscreteSupNorm or DiscreteMatrixLaplace
     loss : PrivacyLoss
-        What is charged.
+        The charge.
     n_values : int
         How many values it was made for; the variance of some noises depends on it.
 
     See Also
     --------
     skdpsynth.privacy.mechanism : Makes it.
-    Sensitivity : What its noise covers.
+    Sensitivity : Covered by its noise.
     """
 
     sensitivity: Sensitivity
@@ -66,7 +66,7 @@ class Mechanism:
 
 
 def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str] = ("laplace", "gaussian"), n_values: int = 1) -> Mechanism:
-    """Return the noise of least deviation, of some kinds, that covers the change of all rows of a unit at a share of the budget.
+    """Return the noise of least deviation, of some kinds, that covers all rows of a unit at a share of the budget.
 
     The choice is by public numbers alone.
 
@@ -75,11 +75,11 @@ def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str]
     sensitivity : Sensitivity
         How far one row moves the values.
     share : PrivacyLoss
-        What it may cost, and how many rows a unit may have (``share.rows``, 1 where the unit is the row). A pure share serves all but
+        The most it may cost, and how many rows a unit may have (``share.rows``, 1 where the unit is the row). A pure share serves all but
         "gaussian", rho serves "gaussian", and (epsilon, delta) all of them: Gaussian noise is then charged as such, or, where its scale
         is so small that this would take more of it, as zCDP.
     kinds : sequence of {"laplace", "gaussian", "sup_norm", "matrix_laplace"}, default=("laplace", "gaussian")
-        What may be used; "matrix_laplace" where the values are a whole symmetric matrix and the change has a nuclear norm.
+        Allowed kinds; "matrix_laplace" where the values are a whole symmetric matrix and the sensitivity has a nuclear norm.
     n_values : int, default=1
         How many values are released together.
 
@@ -89,8 +89,8 @@ def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str]
 
     See Also
     --------
-    Mechanism : What it returns.
-    Sensitivity : What noise must cover.
+    Mechanism : The result.
+    Sensitivity : Covered by the noise.
     Budget : Answers queries with it.
 
     Examples

@@ -124,7 +124,6 @@ def move_line_name(to: str, start: str) -> str:
 
 
 def parse_moves(names: Iterable[str]) -> set[tuple[str, str]]:
-    """Return (from, to) of all moves among the names of lines."""
     found = [_MOVE.match(name) for name in names]
     return {(told[2], told[1]) for told in found if told is not None}
 

@@ -22,14 +22,14 @@ _MOST_ROWS = 2**62  # noise of int64 is added to their number
 
 @dataclass(frozen=True)
 class Discovery:
-    """Noise and a threshold that show levels with many rows, and what that costs.
+    """Noise and a threshold that show levels with many rows, and their cost.
 
-    Of each of some tables, the counts of the levels that **occur** get noise Z, discrete Laplace of scale s, and a level is shown where
+    In each of some tables, the counts of the levels that **occur** get noise Z, discrete Laplace of scale s, and a level is shown where
     ``count + Z > threshold``. Neither counts nor how many levels there are leave the door.
 
     Let q = exp(-1 / s). A level that one row alone has is shown with probability ``p = P(1 + Z > t) = q**t / (1 + q)``, t the threshold.
 
-    *Of one table*, between two tables of rows that differ in one row (c and c' are counts of a level, 0 where it does not occur):
+    *One table*, between two tables of rows that differ in one row (c and c' are counts of a level, 0 where it does not occur):
 
     - a level with c, c' >= 1, ``|c - c'|`` = 1 is shown or not with probabilities in a ratio of at most e**(1/s), as its noisy count is;
     - a level with c = 1, c' = 0 is shown with probability p, against 0.
@@ -48,21 +48,21 @@ class Discovery:
     *A unit of k rows.* They come or go, or k others take their place. The counts of levels that occur in both tables change by k l in all:
     (k l / s, 0). A level that occurs in one table only has a rows there, all of this unit, and is shown with
     ``p(a) = P(a + Z > t) = q**(t - a + 1) / (1 + q)`` (t >= a). Let A be the chance that any of those of the first table is shown, B the
-    same of the second, and f the law of all other levels, whose loss is pure. What shows a level of the first table alone has chance A;
-    all the rest has (1 - A) f in the first and (1 - B) f in the second, which differ by at most max(0, B - A) beyond the pure loss: the
-    delta is at most max(A, B). A is at most the sum of p(a) over levels with a >= 1 and sum k. As p is convex, the sum is largest for one
-    level or for k: **p_k = max(p(k), k p(1))**. So m tables cost (m k l / s, m p_k), and the threshold is at least k.
+    same of the second, and f the law of all other levels, whose loss is pure. An output that shows a level of the first table alone has
+    chance A; all others have (1 - A) f in the first and (1 - B) f in the second, which differ by at most max(0, B - A) beyond the pure
+    loss: the delta is at most max(A, B). A is at most the sum of p(a) over levels with a >= 1 and sum k. As p is convex, the sum is
+    largest for one level or for k: **p_k = max(p(k), k p(1))**. So m tables cost (m k l / s, m p_k), and the threshold is at least k.
 
     Attributes
     ----------
     relation : {"replace_one", "add_or_remove_one"}
     n_tables : int
-        In each a row has one level, or none.
+        Number of tables; in each a row has one level, or none.
     noise : DiscreteLaplace
     threshold : int
         At least 1.
     loss : PrivacyLoss
-        (epsilon, delta): what is charged; its ``rows`` are those of a unit.
+        The charge, (epsilon, delta); its ``rows`` are those of a unit.
 
     See Also
     --------
@@ -135,7 +135,7 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
 
     See Also
     --------
-    Discovery : What it returns.
+    Discovery : The result.
     PrivacyAccountant.release_discovered : Shows the levels.
 
     Examples

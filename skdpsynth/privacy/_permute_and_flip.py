@@ -1,7 +1,8 @@
 """Private selection by exact whole numbers: permute-and-flip for a pure loss, the exponential mechanism for one in rho."""
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -20,15 +21,24 @@ _STEPS = 1 << 20  # of a scale, as of Gaussian ones
 
 
 @dataclass(frozen=True)
-class _Selection:
-    """A private choice, told by its scale."""
+class _Selection(ABC):
+    """A private choice of a candidate by its utility."""
 
     scale: Fraction
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """The scale, as noises tell theirs."""
         return (self.scale,)
+
+    @abstractmethod
+    def _proposals(self, size: int, rng: RandomBits) -> Iterable[int]: ...
+
+    def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
+        """Draw the number of a candidate, by exact and **private** utilities: only `release_choice`, which charges, calls this."""
+        best = max(utilities)
+        if not self.scale:
+            return utilities.index(best)
+        return next(each for each in self._proposals(len(utilities), rng) if _is_taken((best - utilities[each]) / self.scale, rng))
 
 
 @dataclass(frozen=True)
@@ -60,15 +70,8 @@ class PermuteAndFlip(_Selection):
        exponential noise".
     """
 
-    def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
-        """Draw the number of a candidate, by exact and **private** utilities: only `release_choice`, which charges, calls this."""
-        best = max(utilities)
-        if not self.scale:
-            return utilities.index(best)
-        for candidate in _random_permutation(len(utilities), rng):
-            if _is_taken((best - utilities[candidate]) / self.scale, rng):
-                return candidate
-        raise AssertionError("the best candidate is always taken")
+    def _proposals(self, size: int, rng: RandomBits) -> Iterable[int]:
+        return _random_permutation(size, rng)
 
 
 @dataclass(frozen=True)
@@ -84,15 +87,9 @@ class ExponentialMechanism(_Selection):
     .. [1] Dong, Durfee, Rogers (2020), "Optimal differential privacy composition for exponential mechanisms".
     """
 
-    def choose(self, utilities: Sequence[int], rng: RandomBits) -> int:
-        """Draw the number of a candidate, by exact and **private** utilities: only `release_choice`, which charges, calls this."""
-        best = max(utilities)
-        if not self.scale:
-            return utilities.index(best)
+    def _proposals(self, size: int, rng: RandomBits) -> Iterable[int]:
         while True:
-            candidate = _uniform_below(len(utilities), rng)
-            if _is_taken((best - utilities[candidate]) / self.scale, rng):
-                return candidate
+            yield _uniform_below(size, rng)
 
 
 def _is_taken(x: Fraction, rng: RandomBits) -> bool:

@@ -25,7 +25,6 @@ class RandomBits:
     seeded: bool
 
     def bytes(self, size: int) -> bytes:
-        """Return the next `size` bytes."""
         raise AssertionError("a stream says where its bits come from")
 
     def child(self, name: str) -> "RandomBits":

@@ -56,9 +56,8 @@ from skdpsynth.privacy._accountant import PrivacyAccountant
 from skdpsynth.privacy._format import budget_exceeded_error
 from skdpsynth.privacy._ledger import BaseLedger, LedgerEntry, OverBudget, Overtaken
 from skdpsynth.privacy._ledger_sqlite import LedgerFile, process_label
-from skdpsynth.privacy._losses import Amount, PrivacyLoss
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, Unit
 from skdpsynth.privacy._merge_ledgers import move_line_name, parse_moves
-from skdpsynth.privacy._unit import Unit
 
 
 def is_durable(accountant: PrivacyAccountant) -> bool:
@@ -156,7 +155,7 @@ def finish(accountant: PrivacyAccountant, move: Callable[[], None]) -> None:
     except Overtaken:
         if not accountant._unshown:
             raise _overtaken_error() from None
-        # It is settled, and was moved to its place by whoever went on.
+        # It is settled, and the process that went on moved it to its place.
 
 
 def _overtaken_error() -> RuntimeError:
@@ -183,7 +182,6 @@ def recover(accountant: PrivacyAccountant, at: PrivacyAccountant | None, move: C
 
 
 def is_overtaken(accountant: PrivacyAccountant) -> bool:
-    """Whether another process has charged the account since."""
     known, ledger = accountant._newest, accountant._entries
     return known is not None and isinstance(ledger, LedgerFile) and ledger.newest(accountant._account) != known
 
@@ -215,9 +213,9 @@ def resume(
     if not is_durable(accountant):
         return accountant.reopened()
     ledger, account, newest, first = _locate_stream(accountant, at)
-    entry, again = _own_entry(ledger, first), _second_charge_name(name, first)
+    entry, again = _own_entry(ledger, first), f"{name}: rows released once more, see entry {first}"
     chosen = None
-    for each in _stream_accounts(ledger, first, entry, again):
+    for each in [first, *(e.id for e in ledger.named(entry.part_of, again) if e.loss == entry.loss and e.noise is None)]:
         known = ledger.newest(each)  # before the rows are looked at: what comes in between is seen when it is charged
         names = ledger.members(each, ledger.group_of_stream(each, group))
         shown = [name for name in names if not parse_moves([name])]
@@ -231,15 +229,6 @@ def resume(
     opened = _open_account(accountant, ledger, *chosen, first)
     opened._aliases = {group: ledger.group_of_stream(chosen[0], group)}
     return opened
-
-
-def _second_charge_name(name: str, first: int) -> str:
-    return f"{name}: rows released once more, see entry {first}"
-
-
-def _stream_accounts(ledger: LedgerFile, first: int, entry: LedgerEntry, again: str) -> list[int]:
-    """Return the accounts of a stream: the first, and those of rows that were released once more."""
-    return [first, *(e.id for e in ledger.named(entry.part_of, again) if e.loss == entry.loss and e.noise is None)]
 
 
 def _locate_stream(accountant: PrivacyAccountant, at: PrivacyAccountant | None) -> tuple[LedgerFile, int, int, int]:
@@ -279,7 +268,6 @@ def _locate_imported_stream(
 
 
 def _previous_ledger(ledger: LedgerFile, path: str, id_: str) -> LedgerFile | None:
-    """Return the ledger that a stream was charged in before, if it is still where it was."""
     return LedgerFile(path, id_) if exists(path) and path != ledger.path else None
 
 
@@ -347,22 +335,19 @@ def _charge_again(ledger: LedgerFile, line: LedgerEntry) -> int:
     budget = _budget_of(ledger, line.part_of)
     try:
         return ledger.append(line, *budget).id
-    except OverBudget as refusal_:
-        refused = refusal_
+    except OverBudget as over:
+        refused = over
     error = budget_exceeded_error(line, refused.spent, refused.needed, budget, refused.in_rho)
     if line.part_of is None:
+        delta = f", {float(refused.needed[1]):.12g}" if refused.needed[1] else ""
         relation = "" if line.neighboring == "replace_one" else f", neighboring={line.neighboring!r}"
-        error.args = (f"{str(error).rpartition(';')[0]}; {_refusal_advice(ledger.path, refused.needed, relation)}",)
+        advice = (
+            "load the newest file of this stream, which goes on at no charge, or make "
+            f"big = PrivacyAccountant({float(refused.needed[0]):.12g}{delta}{relation}, ledger='larger.db'), charge what was spent here by "
+            f"big.import_record({ledger.path!r}), and go on with load(the file, accountant=big)."
+        )
+        error.args = (f"{str(error).rpartition(';')[0]}; {advice}",)
     raise error
-
-
-def _refusal_advice(path: str, needed: tuple[Amount, Fraction], relation: str) -> str:
-    delta = f", {float(needed[1]):.12g}" if needed[1] else ""
-    return (
-        "load the newest file of this stream, which goes on at no charge, or make "
-        f"big = PrivacyAccountant({float(needed[0]):.12g}{delta}{relation}, ledger='larger.db'), charge what was spent here by "
-        f"big.import_record({path!r}), and go on with load(the file, accountant=big)."
-    )
 
 
 def _budget_of(ledger: LedgerFile, account: int | None) -> tuple[Amount, Fraction]:

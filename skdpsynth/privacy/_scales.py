@@ -102,7 +102,6 @@ def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Sampler,
 
 
 def distinct_scales(scale: Any) -> tuple[Fraction, ...]:
-    """Return the different scales of a noise, the least first."""
     return (scale,) if isinstance(scale, Fraction) else tuple(sorted(set(np.ravel(scale).tolist())))
 
 

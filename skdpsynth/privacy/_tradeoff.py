@@ -23,26 +23,26 @@ _ROUND_UP = 1 + 1e-12  # for the rounding of floats, and of discrete Gaussian no
 @savable
 @dataclass(frozen=True)
 class AttackRisk:
-    """What the best attack gains whose target is one row, or all rows of one unit, and that knows all others.
+    """The gain of the best attack on one row, or on all rows of one unit, by an attacker who knows all others.
 
-    The attacker sees everything that was released, and must tell which of two neighboring tables it came from.
+    The attacker sees all releases, and must tell which of two neighboring tables they came from.
 
     Attributes
     ----------
     fpr : float
         How often the attack may raise a false alarm.
     tpr : float
-        How often it is right then where the row is what it looks for: at most. Without any release it would be `fpr`.
+        An upper bound on how often its alarm is right. Without any release it would be `fpr`.
     advantage : float
         The most by which right alarms can exceed false ones, at any `fpr`: 0 means that nothing is learned, 1 that all is.
     neighboring : {"replace_one", "add_or_remove_one"}
-        What the attacker must tell apart.
+        The neighboring tables that the attacker must tell apart.
     unit : str or None
-        Whom the attack is on: "patient_id, at most 5 rows", or "row that is the only one of its unit". None: one row.
+        The target: "patient_id, at most 5 rows", or "row that is the only one of its unit". None: one row.
 
     See Also
     --------
-    PrivacyAccountant.risk : Returns it for what was spent.
+    PrivacyAccountant.risk : Returns it for the charges so far.
     """
 
     fpr: float
@@ -53,16 +53,16 @@ class AttackRisk:
 
     @property
     def accuracy(self) -> float:
-        """How often a guess is right, at most, where both tables are as likely before; a coin is right half the time."""
+        """How often a guess is right, at most, if both tables are equally likely before; a coin is right half the time."""
         return (1 + self.advantage) / 2
 
     def posterior(self, prior: float) -> float:
-        """Return how sure an attacker with this `fpr` is of an alarm, at most, who was sure by `prior` before.
+        """Return an upper bound on the probability that an alarm at this `fpr` is right.
 
         Parameters
         ----------
         prior : float
-            In (0, 1).
+            The probability before, in (0, 1).
         """
         if not (is_real(prior) and 0 < prior < 1):
             raise ValueError(f"prior must be a number in (0, 1), got {short_repr(prior)}; 0.5 means that both tables are as likely.")
