@@ -137,5 +137,5 @@ def count_sensitivity(relation: str, n_tables: Any = 1, statistic: Any = None) -
     _check_relation(relation)
     n_tables = check_integer("n_tables", n_tables)
     changed = n_tables * (2 if relation == "replace_one" else 1)
-    told = statistic_facts("tables", tables=n_tables) if statistic is None else statistic
-    return Sensitivity(relation, changed, changed, min(1, changed), statistic=told)
+    facts = statistic_facts("tables", tables=n_tables) if statistic is None else statistic
+    return Sensitivity(relation, changed, changed, min(1, changed), statistic=facts)

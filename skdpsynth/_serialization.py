@@ -216,14 +216,14 @@ _WRITERS: dict[type, Callable[[Any, dict, str], Any]] = {
 # JSON to objects. A reader gets the JSON, and a function that reads an array.
 
 
-def decode(told: Any, array_of: Callable[[str], np.ndarray]) -> Any:
-    if isinstance(told, list):
-        return [decode(item, array_of) for item in told]
-    return _READERS[next(iter(told), "")](told, array_of) if isinstance(told, dict) else told
+def decode(data: Any, array_of: Callable[[str], np.ndarray]) -> Any:
+    if isinstance(data, list):
+        return [decode(item, array_of) for item in data]
+    return _READERS[next(iter(data), "")](data, array_of) if isinstance(data, dict) else data
 
 
-def _read_object(told: dict, array_of: Callable) -> Any:
-    cls, state = _class_of(told["class"]), told["state"]
+def _read_object(data: dict, array_of: Callable) -> Any:
+    cls, state = _class_of(data["class"]), data["state"]
     lacking = _parameters(cls) - state.keys()
     if lacking:
         raise InvalidFile(f"holds a {cls.__name__} without {', '.join(sorted(lacking))}; it was not written by save.")
@@ -267,34 +267,34 @@ def check_usable(thing: Any) -> Any:
     return thing
 
 
-def _read_array(told: dict, array_of: Callable) -> np.ndarray:
-    array = array_of(told["array"])
-    array.setflags(write=not told["frozen"])
+def _read_array(data: dict, array_of: Callable) -> np.ndarray:
+    array = array_of(data["array"])
+    array.setflags(write=not data["frozen"])
     return array
 
 
-def _read_fraction(told: dict, array_of: Callable) -> Fraction:
-    if len(told["fraction"]) > _LONGEST or not re.fullmatch(r"-?\d+(/\d+)?", told["fraction"]):
+def _read_fraction(data: dict, array_of: Callable) -> Fraction:
+    if len(data["fraction"]) > _LONGEST or not re.fullmatch(r"-?\d+(/\d+)?", data["fraction"]):
         raise InvalidFile("holds a fraction that save does not write.")
-    return Fraction(told["fraction"])
+    return Fraction(data["fraction"])
 
 
-def _read_pandas_dtype(told: dict, array_of: Callable) -> Any:
+def _read_pandas_dtype(data: dict, array_of: Callable) -> Any:
     import pandas as pd
 
-    return pd.api.types.pandas_dtype(str(told["pandas_dtype"]))
+    return pd.api.types.pandas_dtype(str(data["pandas_dtype"]))
 
 
 _READERS: dict[str, Callable[[dict, Callable], Any]] = {
     "class": _read_object,
     "array": _read_array,
-    "tuple": lambda told, array_of: tuple(decode(told["tuple"], array_of)),
-    "dict": lambda told, array_of: {decode(key, array_of): decode(value, array_of) for key, value in told["dict"]},
+    "tuple": lambda data, array_of: tuple(decode(data["tuple"], array_of)),
+    "dict": lambda data, array_of: {decode(key, array_of): decode(value, array_of) for key, value in data["dict"]},
     "fraction": _read_fraction,
-    "float": lambda told, array_of: float(told["float"]),
-    "scalar": lambda told, array_of: _dtype(told["scalar"]).type(decode(told["value"], array_of)),
-    "dtype": lambda told, array_of: _dtype(told["dtype"]),
-    "names": lambda told, array_of: np.array(decode(told["names"], array_of), dtype=object),
+    "float": lambda data, array_of: float(data["float"]),
+    "scalar": lambda data, array_of: _dtype(data["scalar"]).type(decode(data["value"], array_of)),
+    "dtype": lambda data, array_of: _dtype(data["dtype"]),
+    "names": lambda data, array_of: np.array(decode(data["names"], array_of), dtype=object),
     "pandas_dtype": _read_pandas_dtype,
 }
 

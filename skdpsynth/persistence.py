@@ -175,8 +175,8 @@ def _open_file(path: Any) -> Any:
     try:
         return open(path, "rb")
     except OSError as error:
-        told = f"path must be a file that can be read, got {short_repr(os.fspath(path))} ({error.strerror}); correct it."
-        raise type(error)(error.errno, told) from None
+        message = f"path must be a file that can be read, got {short_repr(os.fspath(path))} ({error.strerror}); correct it."
+        raise type(error)(error.errno, message) from None
     except ValueError:  # no name of a file at all
         raise ValueError(f"path must be a file that can be read, got {short_repr(os.fspath(path))}; correct it.") from None
 
@@ -252,11 +252,11 @@ def _read(archive: zipfile.ZipFile, size: int) -> Any:
     text = archive.read(_JSON_MEMBER)
     if _is_too_long(text):
         raise InvalidFile("holds more parts than save writes; it was not written by save.")
-    told = json.loads(text)
-    _check_format(told["format"])
-    if "class" not in told["object"]:
+    content = json.loads(text)
+    _check_format(content["format"])
+    if "class" not in content["object"]:
         raise InvalidFile("holds no estimator or counter; it was not written by save.")
-    return check_usable(decode(told["object"], cache(lambda name: _read_array(archive, name))))  # each is read once, however often named
+    return check_usable(decode(content["object"], cache(lambda name: _read_array(archive, name))))  # each is read once, however often named
 
 
 def _is_too_long(text: bytes) -> bool:

@@ -62,17 +62,8 @@ class PrivacyAccountant(BaseAccountant):
     ----------
     epsilon, delta : Fraction
         The budget (epsilon may be ``math.inf``).
-    spent, remaining : Fraction or float
-        Epsilon spent so far and left; they sum to the budget. Exact for pure losses; for losses in rho an upper bound by the conversion
-        of their sum, which is smaller if all are of Gaussian noise.
-    spent_delta : Fraction
-        Delta spent so far.
     remark : str or None
         A further note in its text: after the fit of a clone, that other fits are not counted here.
-    ledger : tuple of LedgerEntry
-        The charges, in order.
-    rows_per_unit : int
-        The most rows of one unit, which every noise must cover.
 
     Raises
     ------
@@ -195,7 +186,7 @@ class PrivacyAccountant(BaseAccountant):
 
     @property
     def rows_per_unit(self) -> int:
-        """The most rows of one unit."""
+        """The most rows of one unit, which every noise must cover."""
         return 1 if self.unit is None else self.unit.rows
 
     def split(self, weights: Any) -> list[Any]:
@@ -280,8 +271,8 @@ class PrivacyAccountant(BaseAccountant):
         tables = check_tables(tables)
         check_type("chosen", chosen, Discovery, "a Discovery, from skdpsynth.privacy.discovery")
         chosen.check(self.neighboring, len(tables), rng, name, self.rows_per_unit)
-        told = statistic_facts("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
-        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, sensitivity=count_sensitivity(self.neighboring, len(tables), told)))
+        facts = statistic_facts("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
+        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, sensitivity=count_sensitivity(self.neighboring, len(tables), facts)))
         return [chosen.shown_levels(table, rng) for table in tables]
 
     def release_choice(self, utilities: Any, sensitivity: Sensitivity, rng: RandomBits, *, name: str, loss: Any = None) -> int:
@@ -485,11 +476,11 @@ class PrivacyAccountant(BaseAccountant):
             more["group"] = self._alias(check_string("group", more["group"]))
         if noise is not None and rng is not None:
             more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
-        told = {"dataset": check_note("dataset", self.dataset), "note": check_note("note", self.note)}
+        facts = {"dataset": check_note("dataset", self.dataset), "note": check_note("note", self.note)}
         unit, sensitivity = more.pop("unit", self.unit), more.pop("sensitivity", None)
-        told["unit"] = None if unit is None else str(unit)
+        facts["unit"] = None if unit is None else str(unit)
         more["sensitivity"] = sensitivity if sensitivity is None else sensitivity.times(self.rows_per_unit)
-        return LedgerEntry(name, loss.alone, self.neighboring, part_of=self._account, **(told | more))
+        return LedgerEntry(name, loss.alone, self.neighboring, part_of=self._account, **(facts | more))
 
     def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str, rho: str | None = None) -> None:
         """Raise the error that `child` would raise now; nothing is charged."""

@@ -30,8 +30,8 @@ _MOST_SHOWN = 20  # charges in a notebook
 
 def check_note(name: str, words: Any) -> str | None:
     if words is not None and not (isinstance(words, str) and 0 < len(words) <= _LONGEST):
-        told = f"a text of {len(words)}" if isinstance(words, str) else short_repr(words)
-        raise ValueError(f"{name} must be None or a text of 1 to {_LONGEST} characters, got {told}; say it in a few words.")
+        given = f"a text of {len(words)}" if isinstance(words, str) else short_repr(words)
+        raise ValueError(f"{name} must be None or a text of 1 to {_LONGEST} characters, got {given}; say it in a few words.")
     return words
 
 
@@ -62,7 +62,7 @@ class BaseAccountant:
 
     @property
     def spent(self) -> Amount:
-        """Epsilon spent so far, at the accountant's delta."""
+        """Epsilon spent so far: exact for pure losses, and for losses in rho an upper bound, the conversion of their sum."""
         return self._entries.total(self._account, self.delta)[0]
 
     @property
@@ -154,7 +154,7 @@ class BaseAccountant:
 
     @property
     def remaining(self) -> Amount:
-        """Epsilon left: an exact fraction; print ``float(accountant.remaining)``."""
+        """Epsilon left: the budget less `spent`, an exact fraction; print ``float(accountant.remaining)``."""
         return math.inf if self.epsilon == math.inf else self.epsilon - self.spent
 
     @property
@@ -226,11 +226,11 @@ class BaseAccountant:
         spent, spent_delta = ledger.total(self._account, self.delta)
         entries = ledger.entries(self._account)
         unit = self._unit_in_words(entries)
-        told = f"; protects one {unit}{', because not all entries protect the same unit' if unit == LONE_ROW else ''}"
+        protects = f"; protects one {unit}{', because not all entries protect the same unit' if unit == LONE_ROW else ''}"
         return (
             f"<PrivacyAccountant ({'record' if self._closed else 'open'}): spent epsilon={float(spent):g} of {float(self.epsilon):g}, "
             f"delta={float(spent_delta):g} of {float(self.delta):g}, {self.neighboring}, {len(entries)} entries"
-            f"{'' if unit is None else told}"
+            f"{'' if unit is None else protects}"
             f"{'' if self.remark is None else f'; {self.remark}'}>"
         )
 

@@ -18,7 +18,7 @@ from skdpsynth.privacy._scales import to_fraction
 
 # Decimal's ln is correctly rounded; 40 digits leave an error far below the slack of 1e-30. Every operation names this
 # context: operators such as + would follow the caller's.
-_CONTEXT = Context(prec=40, rounding=ROUND_CEILING)
+_CONTEXT, _FLOOR = Context(prec=40, rounding=ROUND_CEILING), Context(prec=40, rounding=ROUND_FLOOR)
 _SLACK = Decimal("1e-30")
 _LARGE = Decimal("1e20")  # beyond, 40 digits hold no 15 decimals
 
@@ -81,7 +81,9 @@ def _zcdp_above(rho: Fraction, delta: Fraction) -> Fraction:
 def _bound_above(rho: Fraction, delta: Fraction, excess: Fraction) -> Fraction:
     alpha = 1 + excess
     first = _ceil_decimal(rho * alpha)
-    second = _CONTEXT.divide(_CONTEXT.add(_ln(1 / (alpha * delta)), _SLACK), _floor_decimal(excess))
+    second = _CONTEXT.divide(
+        _CONTEXT.add(_ln(1 / (alpha * delta)), _SLACK), _FLOOR.divide(Decimal(excess.numerator), Decimal(excess.denominator))
+    )
     third = _CONTEXT.add(_ln(excess / alpha), _SLACK)
     total = _CONTEXT.add(_CONTEXT.add(first, second), third)
     if total < _LARGE:
@@ -96,10 +98,6 @@ def _ln(x: Fraction) -> Decimal:
 
 def _ceil_decimal(x: Fraction) -> Decimal:
     return _CONTEXT.divide(Decimal(x.numerator), Decimal(x.denominator))
-
-
-def _floor_decimal(x: Fraction) -> Decimal:
-    return Context(prec=40, rounding=ROUND_FLOOR).divide(Decimal(x.numerator), Decimal(x.denominator))
 
 
 def _log(x: Fraction) -> float:
@@ -182,7 +180,7 @@ def rho_of_pure(epsilon: Amount, gaussian: bool = False) -> Amount:
 @lru_cache(maxsize=1 << 12)
 def _rho_of_pure(epsilon: Fraction) -> Fraction:
     grown = _CONTEXT.next_plus(_CONTEXT.exp(_ceil_decimal(epsilon)))
-    tanh = _CONTEXT.subtract(1, Context(prec=40, rounding=ROUND_FLOOR).divide(2, _CONTEXT.next_plus(_CONTEXT.add(grown, 1))))
+    tanh = _CONTEXT.subtract(1, _FLOOR.divide(2, _CONTEXT.next_plus(_CONTEXT.add(grown, 1))))
     return Fraction(math.ceil(min(epsilon * Fraction(tanh), epsilon**2 / 2) * _PURE_GRID), _PURE_GRID)
 
 

@@ -9,9 +9,11 @@ import numpy as np
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import short_repr
 from skdpsynth.privacy._composition import covers
+from skdpsynth.privacy._ledger import LedgerEntry
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._mechanism import check_covered
-from skdpsynth.privacy._noise import check_int64
+from skdpsynth.privacy._noise import Noise, check_int64
+from skdpsynth.privacy._random import RandomBits
 
 Node = tuple[Hashable, str, int]
 """Key of a node in what the caller keeps, name of its draw, and its sign."""
@@ -25,7 +27,7 @@ class ContinualRelease:
     far, so releases of different events in both would differ by exact counts, or be a second release that nobody pays for.
     """
 
-    def __init__(self, accountant: Any, noise: Any, loss: PrivacyLoss, rng: Any) -> None:
+    def __init__(self, accountant: Any, noise: Noise, loss: PrivacyLoss, rng: RandomBits) -> None:
         if np.any(np.asarray(noise.scale == 0)) and not loss.is_infinite:
             raise ValueError(f"noise of scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
         self._accountant, self.noise, self.loss, self._rng, self._process = accountant, noise, loss, rng, os.getpid()
@@ -43,7 +45,7 @@ class ContinualRelease:
                 "go on with a pickle, or with a file of save, which is charged anew."
             )
 
-    def part(self, noise: Any, loss: PrivacyLoss, sensitivity: Sensitivity) -> "ContinualRelease":
+    def part(self, noise: Noise, loss: PrivacyLoss, sensitivity: Sensitivity) -> "ContinualRelease":
         """Return the release of a part of the mechanism, with noise of its own that covers `sensitivity` at `loss`.
 
         The mechanism proves that its parts together cost what was charged. One part alone never may cost more.
@@ -57,13 +59,13 @@ class ContinualRelease:
             )
         return ContinualRelease(self._accountant, noise, loss, self._rng)
 
-    def release(self, values: Any, name: str) -> np.ndarray:
+    def release(self, values: np.ndarray, name: str) -> np.ndarray:
         """Add noise to exact int64 values at no further charge; a seeded draw follows from its name."""
         values = check_int64(values)
         self.check_open(name)
         return values + self._draw(values.shape, name)
 
-    def release_nodes(self, values: Any, nodes: Iterable[Node], kept: dict[Any, np.ndarray]) -> np.ndarray:
+    def release_nodes(self, values: np.ndarray, nodes: Iterable[Node], kept: dict[Any, np.ndarray]) -> np.ndarray:
         """Add the signed noise of nodes to exact int64 values, which are the signed sum of the nodes.
 
         The noise of a node is drawn once and `kept`, by its key: it is as secret as the values. With a seed, it follows from the name.
@@ -84,7 +86,7 @@ class ContinualRelease:
         return self.noise.sample(shape, self._rng.child(name))
 
 
-def pop_charge(entries: list[Any], name: str, loss: PrivacyLoss) -> Any:
+def pop_charge(entries: list[LedgerEntry], name: str, loss: PrivacyLoss) -> LedgerEntry:
     """Remove the last entry that charged at least `loss` under a name, and return it; raise ValueError if there is none.
 
     Each charge is taken up once: continuing under it twice makes two releases, and needs a second copy of the record.

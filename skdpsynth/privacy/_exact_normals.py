@@ -38,16 +38,14 @@ class Normals:
         whole, word = np.empty(count, dtype=np.int16), np.empty(count, dtype=np.uint64)
         self._ahead: dict[int, list[int]] = {}  # words of the fraction that an acceptance had to know, and that are not in use yet
         for start in range(0, count, _BLOCK):
-            self._fill(whole, word, np.arange(start, min(start + _BLOCK, count)))
+            missing = np.arange(start, min(start + _BLOCK, count))
+            while len(missing):
+                wholes, words, accepted, ahead = _propose(len(missing), rng)
+                kept = missing[accepted]
+                whole[kept], word[kept] = wholes[accepted], words[accepted]
+                self._ahead.update({int(missing[i]): more for i, more in ahead.items() if accepted[i] and more})
+                missing = missing[~accepted]
         self._whole, self._words = whole.reshape(shape), [word.reshape(shape)]
-
-    def _fill(self, whole: np.ndarray, word: np.ndarray, missing: np.ndarray) -> None:
-        while len(missing):
-            wholes, words, accepted, ahead = _propose(len(missing), self._rng)
-            kept = missing[accepted]
-            whole[kept], word[kept] = wholes[accepted], words[accepted]
-            self._ahead.update({int(missing[i]): more for i, more in ahead.items() if accepted[i] and more})
-            missing = missing[~accepted]
 
     @property
     def bits(self) -> int:

@@ -47,7 +47,7 @@ def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[st
 
 
 def _release_facts(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "number": entry.id,
         "name": entry.name,
         "part_of": None if entry.part_of == account else entry.part_of,
@@ -58,13 +58,13 @@ def _release_facts(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
         "loss": _loss(entry.loss),
     }
     if entry.noise is None:
-        return told
+        return facts
     sensitivity, norm = entry.sensitivity, _NORMS.get(entry.noise)
     stated = None if sensitivity is None or norm is None else getattr(sensitivity, norm)
     statistic = (
         None if sensitivity is None or sensitivity.statistic is None else {name: _to_json(value) for name, value in sensitivity.statistic}
     )
-    return told | {
+    return facts | {
         "statistic": statistic,
         "norm": norm,
         "sensitivity": None if stated is None else exact_text(stated),

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDING_VARIANCE
-from skdpsynth.privacy._intervals import exp_minus, multiply_bounds
+from skdpsynth.privacy._intervals import Bounds, exp_minus, multiply_bounds
 from skdpsynth.privacy._inverse_cdf import SurvivalTable
 from skdpsynth.privacy._laplace import draw_parts, join_parts
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
@@ -112,7 +112,7 @@ def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, n
 def _survival_table(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 sum_{j >= k} w_j / (1 + 2 sum_{j >= 1} w_j), w_j = exp(-j**2 / (2 scale**2))."""
 
-    def survival(bits: int) -> Any:
+    def survival(bits: int) -> list[Bounds]:
         work = bits + 96
         step = exp_minus(1 / (scale * scale), work)
         ratio = exp_minus(1 / (2 * scale * scale), work)  # w_{j+1} / w_j = ratio * step**j

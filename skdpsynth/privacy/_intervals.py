@@ -4,7 +4,8 @@ A number v in [0, 1] is a pair of integers (lo, hi) with ``lo <= v * 2**bits <= 
 """
 
 from fractions import Fraction
-from typing import Any
+
+from skdpsynth.privacy._random import RandomBits
 
 Bounds = tuple[int, int]
 
@@ -36,7 +37,7 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
     return value[0] >> shift, -(-value[1] >> shift)
 
 
-def bernoulli_exp_minus(x: Fraction, rng: Any, prefix: int, bits: int) -> bool:
+def bernoulli_exp_minus(x: Fraction, rng: RandomBits, prefix: int, bits: int) -> bool:
     """Decide ``U < exp(-x)`` for a uniform U with first `bits` bits `prefix`, drawing more bits as needed."""
     while True:
         lo, hi = exp_minus(x, bits)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._sensitivity import Sensitivity
-from skdpsynth.privacy._intervals import exp_minus, multiply_bounds
+from skdpsynth.privacy._intervals import Bounds, exp_minus, multiply_bounds
 from skdpsynth.privacy._inverse_cdf import SurvivalTable
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
 from skdpsynth.privacy._noise import Noise
@@ -68,25 +68,11 @@ class DiscreteLaplace(Noise):
 
     def variance(self, n_values: int = 1) -> Any:
         """Return the exact variance, ``2 q / (1 - q)**2``, as a float (an array if `scale` is one)."""
-        return np.vectorize(_variance, otypes=[float])(self.scale)[()]
+        return np.vectorize(lambda scale: 0.5 / math.sinh(float(1 / scale) / 2) ** 2 if scale else 0.0, otypes=[float])(self.scale)[()]
 
     def mean_absolute(self) -> Any:
         """Return ``E|Z| = 1 / sinh(1 / scale)`` as a float (an array if `scale` is one)."""
-        return np.vectorize(_mean_absolute, otypes=[float])(self.scale)[()]
-
-
-def _variance(scale: Fraction) -> float:
-    if scale == 0:
-        return 0.0
-    x = float(1 / scale)
-    return 0.5 / math.sinh(x / 2) ** 2 if x < 700 else 0.0
-
-
-def _mean_absolute(scale: Fraction) -> float:
-    if scale == 0:
-        return 0.0
-    x = float(1 / scale)
-    return 1 / math.sinh(x) if x < 700 else 0.0
+        return np.vectorize(lambda scale: 1 / math.sinh(float(1 / scale)) if scale else 0.0, otypes=[float])(self.scale)[()]
 
 
 def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
@@ -153,7 +139,7 @@ def draw_geometric(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndar
 def _two_sided_table(scale: Fraction) -> SurvivalTable:
     """Table of |Z|: S(k) = 2 q**k / (1 + q)."""
 
-    def survival(bits: int) -> Any:
+    def survival(bits: int) -> list[Bounds]:
         work = bits + 64
         q = exp_minus(1 / scale, work)
         one = 1 << work
@@ -167,14 +153,14 @@ def _two_sided_table(scale: Fraction) -> SurvivalTable:
 def _one_sided_table(scale: Fraction) -> SurvivalTable:
     """Table of a geometric: S(k) = q**k."""
 
-    def survival(bits: int) -> Any:
+    def survival(bits: int) -> list[Bounds]:
         work = bits + 64
         return _power_bounds(exp_minus(1 / scale, work), (1 << work, 1 << work), work, bits)
 
     return SurvivalTable(survival, signed=False)
 
 
-def _power_bounds(q: tuple[int, int], factor: tuple[int, int], work: int, bits: int) -> list[tuple[int, int]]:
+def _power_bounds(q: Bounds, factor: Bounds, work: int, bits: int) -> list[Bounds]:
     """Return bounds on factor * q**k, k = 1, 2, ..., until below 2**-bits."""
     shift, out = work - bits, []
     (q_low, q_high), (low, high) = q, factor
@@ -189,7 +175,7 @@ def _power_bounds(q: tuple[int, int], factor: tuple[int, int], work: int, bits: 
 def _digit_table(scale: Fraction) -> SurvivalTable:
     """Table of G mod 2**8: S(k) = (q**k - q**m) / (1 - q**m), m = 2**8."""
 
-    def survival(bits: int) -> Any:
+    def survival(bits: int) -> list[Bounds]:
         # 1 - q**m is about m / scale: that many more bits keep the quotient's bounds tight.
         work = bits + 64 + math.ceil(scale).bit_length()
         q = exp_minus(1 / scale, work)

@@ -433,7 +433,7 @@ class Ledger(BaseLedger):
             epsilon, spent = replayed._sums_of(account).total(delta)
             yield entry, added_amount(before[0], epsilon), spent - before[1]
 
-    def member(self, account: int | None, group: str, name: str) -> Any:
+    def member(self, account: int | None, group: str, name: str) -> Sums | None:
         return self._group_of(account, group, name).members.get(name)
 
     def _fold_members(self, account: int | None, group: str, gone: set[str], into: str) -> int | None:

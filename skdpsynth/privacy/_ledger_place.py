@@ -145,17 +145,17 @@ def _inode(path: str) -> int | None:
 def check_same_budget(path: str, has: Promise, wants: Promise) -> None:
     for name, one, other in zip(("epsilon", "delta", "neighboring"), has, wants, strict=True):
         if one != other:
-            told, asked = (value if isinstance(value, str) else f"{float(value):.12g}" for value in (one, other))
+            found, asked = (value if isinstance(value, str) else f"{float(value):.12g}" for value in (one, other))
             out = "" if has[2] != wants[2] else f", or charge it to another budget: {_new_ledger_advice(path, wants)}"
-            raise ValueError(f"{name} of the ledger {path!r} is {told}, got {asked}; open it by PrivacyAccountant.at{out}.")
+            raise ValueError(f"{name} of the ledger {path!r} is {found}, got {asked}; open it by PrivacyAccountant.at{out}.")
 
 
 def _new_ledger_advice(path: str, wants: Promise) -> str:
     """Return the code that makes a new ledger with the charges of this one."""
     epsilon, delta = (float(value) for value in wants[:2])
-    told = [f"{epsilon:.12g}" if epsilon < math.inf else "float('inf')", *([f"{delta:.12g}"] if delta else [])]
-    told += [] if wants[2] == "replace_one" else [f"neighboring={wants[2]!r}"]
-    return f"PrivacyAccountant({', '.join(told)}, ledger='new.db').import_record({os.path.basename(path)!r})"
+    arguments = [f"{epsilon:.12g}" if epsilon < math.inf else "float('inf')", *([f"{delta:.12g}"] if delta else [])]
+    arguments += [] if wants[2] == "replace_one" else [f"neighboring={wants[2]!r}"]
+    return f"PrivacyAccountant({', '.join(arguments)}, ledger='new.db').import_record({os.path.basename(path)!r})"
 
 
 def make_ledger_file(path: str, promise: Promise, dataset: str | None) -> None:

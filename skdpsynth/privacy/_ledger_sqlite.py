@@ -340,9 +340,9 @@ class LedgerFile(BaseLedger):
         folded = [row for row in self._db.execute(question, (account or 0, group)).fetchall() if base_name(row[2]) in gone]
         if not folded:
             return None
-        told = [self._with_randomness(_decode(parse_entry, number, facts)) for number, _, _, facts in folded]
+        entries = [self._with_randomness(_decode(parse_entry, number, facts)) for number, _, _, facts in folded]
         members = [self._group_of(account, group, name).members[name] for name in {row[2] for row in folded}]
-        most, lines = fold_entries(told, members, into)
+        most, lines = fold_entries(entries, members, into)
         number, place = self._latest(), folded[0][1]
         for line in lines:
             number += 1

@@ -45,9 +45,9 @@ def exact_text(number: Any) -> str:
 _EXACT_FIELDS = ("loss", "scale", "sensitivity")  # of an entry; all else is words and whole numbers
 
 
-def _add_checksum(told: Any) -> str:
+def _add_checksum(data: Any) -> str:
     """Return JSON behind its check sum, since a digit that flips on a disk would be another amount."""
-    text = json.dumps(told, separators=(",", ":"))
+    text = json.dumps(data, separators=(",", ":"))
     return f"{zlib.crc32(text.encode()):08x} {text}"
 
 
@@ -71,14 +71,14 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-def _from_json(told: Any) -> Any:
-    if isinstance(told, str):
-        return math.inf if told == "inf" else _fraction(told) if _NUMBER.fullmatch(told) else told
-    if isinstance(told, list):
-        return tuple(_from_json(item) for item in told)
-    if isinstance(told, dict):
-        return _CLASSES[told["is"]](**{name: _from_json(value) for name, value in told.items() if name != "is"})
-    return told
+def _from_json(data: Any) -> Any:
+    if isinstance(data, str):
+        return math.inf if data == "inf" else _fraction(data) if _NUMBER.fullmatch(data) else data
+    if isinstance(data, list):
+        return tuple(_from_json(item) for item in data)
+    if isinstance(data, dict):
+        return _CLASSES[data["is"]](**{name: _from_json(value) for name, value in data.items() if name != "is"})
+    return data
 
 
 def _digits(number: int) -> str:

@@ -83,8 +83,8 @@ class DiscreteSupNorm(Noise):
         super().check_size(n_values)
         # A radius is about n_values * scale, and accepted with probability about exp(-n_values / (2 scale)).
         if self.scale and n_values > 8 * self.scale + 8:
-            told = f"{float(self.scale):g} for {short_repr(n_values)}"
-            raise ValueError(f"scale must be at least an eighth of the number of values, got {told}; use Laplace noise.")
+            given = f"{float(self.scale):g} for {short_repr(n_values)}"
+            raise ValueError(f"scale must be at least an eighth of the number of values, got {given}; use Laplace noise.")
 
     def variance(self, n_values: int = 1) -> float:
         """Return, to a relative error of about 1 / scale, the variance of one of `n_values` entries as a float."""

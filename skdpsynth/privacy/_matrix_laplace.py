@@ -153,7 +153,8 @@ def _sample(scale: Fraction, m: int, rng: RandomBits, n_limbs: int | None = None
         values, undecided = _round(_products(normals, m, n_limbs, (rows, columns)), scale, m)
     for k in np.flatnonzero(undecided).tolist():
         which, entry = divmod(k, len(rows))
-        values[k] = _wrap(_decide(scale, normals, which * m + int(rows[entry]), which * m + int(columns[entry])))
+        decided = _decide(scale, normals, which * m + int(rows[entry]), which * m + int(columns[entry]))
+        values[k] = (decided + 2**63) % 2**64 - 2**63
     out = np.empty((count, m, m), dtype=np.int64)
     out[:, rows, columns] = out[:, columns, rows] = values.reshape(count, -1)
     return out
@@ -215,7 +216,8 @@ def _rounding(scale: Fraction, m: int, n_limbs: int) -> tuple[list[int], int, in
     shift = LIMB_BITS - 2 * FIRST_LIMB_BITS % LIMB_BITS  # q: with it, the fraction of an entry of Z is a whole number of limbs
     while scale * 2**shift < 1 << fraction_bits(n_limbs) + 5:
         shift += LIMB_BITS
-    factor = _limbs_of(int(scale * 2 ** (shift - 1)))
+    whole = int(scale * 2 ** (shift - 1))
+    factor = [whole >> k & _MASK for k in range(0, max(1, whole.bit_length()), LIMB_BITS)]  # the least first
     return factor, (shift + 2 * FIRST_LIMB_BITS) // LIMB_BITS + n_limbs - 1, math.ceil(_error(scale, m, n_limbs) * 4**LIMB_BITS)
 
 
@@ -244,10 +246,6 @@ def _carry(limbs: list[np.ndarray]) -> list[np.ndarray]:
     return [*out, limbs[-1] + carry]
 
 
-def _limbs_of(number: int) -> list[int]:
-    return [number >> k & _MASK for k in range(0, max(1, number.bit_length()), LIMB_BITS)]
-
-
 def _decide(scale: Fraction, normals: Normals, i: int, j: int) -> int:
     """Return round(Z_ij), a Python integer, from the known bits of the normals, or from as many more as it takes."""
     while True:
@@ -266,7 +264,3 @@ def _entry_interval(normals: Normals, i: int, j: int) -> tuple[int, int]:
     products = a * b
     # abs(g h) lies between a b and (a + 1) (b + 1), whatever its sign.
     return int(np.where(negative ^ reverse ^ ours, products, -products).sum()), int((a + b + 1).sum())
-
-
-def _wrap(value: int) -> int:
-    return (value + 2**63) % 2**64 - 2**63

@@ -125,7 +125,7 @@ def move_line_name(to: str, start: str) -> str:
 
 def parse_moves(names: Iterable[str]) -> set[tuple[str, str]]:
     found = [_MOVE.match(name) for name in names]
-    return {(told[2], told[1]) for told in found if told is not None}
+    return {(match[2], match[1]) for match in found if match is not None}
 
 
 def _find_branch(mine: BaseLedger, here: int, other: Ledger, there: int) -> str | None:

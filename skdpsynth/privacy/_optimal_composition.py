@@ -106,19 +106,14 @@ def tradeoff_curve(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, np.ndarray
 
 def _compose(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, float]:
     """Return the law of the privacy loss, from -S to S steps, and a bound on the relative error of its sums."""
-    step = _grid_step(epsilons)
+    whole, one = sum(epsilons), math.lcm(*(epsilon.denominator for epsilon in epsilons))
+    common = Fraction(math.gcd(*(int(epsilon * one) for epsilon in epsilons)), one)  # the largest step that divides all of them
+    step = Fraction(max(common, whole / _MOST_STEPS))
     law, n_rounded = np.ones(1), 64.0
     for steps, count in sorted(Counter(math.ceil(epsilon / step) for epsilon in epsilons).items()):
         law = _convolve(law, _binomial_pmf(float(step * steps), count), steps)
         n_rounded += count * (8 + float(step * steps))
     return law, (n_rounded + len(law)) * 2.0**-52
-
-
-def _grid_step(epsilons: Sequence[Fraction]) -> Fraction:
-    """Return the largest step that divides all of them, if it is not too small."""
-    whole, one = sum(epsilons), math.lcm(*(epsilon.denominator for epsilon in epsilons))
-    common = Fraction(math.gcd(*(int(epsilon * one) for epsilon in epsilons)), one)
-    return Fraction(max(common, whole / _MOST_STEPS))
 
 
 def _binomial_pmf(epsilon: float, count: int) -> np.ndarray:

@@ -113,7 +113,9 @@ def _uniform_below(size: int, rng: RandomBits) -> int:
     return drawn % size
 
 
-def selection_mechanism(sensitivity: Sensitivity, loss: PrivacyLoss, relation: str, rng: Any) -> PermuteAndFlip | ExponentialMechanism:
+def selection_mechanism(
+    sensitivity: Sensitivity, loss: PrivacyLoss, relation: str, rng: RandomBits
+) -> PermuteAndFlip | ExponentialMechanism:
     """Return the choice of least scale that a loss covers, where the sup of the sensitivity bounds how far utilities move."""
     check_stream(rng)
     if sensitivity.relation != relation:

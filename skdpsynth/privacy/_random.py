@@ -28,7 +28,7 @@ class RandomBits:
         raise AssertionError("a stream says where its bits come from")
 
     def child(self, name: str) -> "RandomBits":
-        """Return the stream of the mechanism called `name`."""
+        """Return the stream of the mechanism called `name`; secure streams are independent as they are."""
         return self
 
     def random_state(self) -> Any:
@@ -46,10 +46,6 @@ class SecureBits(RandomBits):
 
     def bytes(self, size: int) -> bytes:
         return os.urandom(size)
-
-    def child(self, name: str) -> "SecureBits":
-        """Return this stream: secure streams are independent as they are."""
-        return self
 
 
 class SeededBits(RandomBits):
@@ -101,7 +97,7 @@ def check_rng(random_state: Any) -> SecureBits | SeededBits:
     See Also
     --------
     PrivacyAccountant.release : Draws noise from such a stream.
-    skdpsynth.exceptions.InsecureRandomnessWarning : What a seed is told.
+    skdpsynth.exceptions.InsecureRandomnessWarning : The warning of a seed.
     """
     rng = make_stream(random_state)
     if rng.seeded:

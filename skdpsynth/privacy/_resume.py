@@ -259,10 +259,10 @@ def _locate_imported_stream(
     unshown, pending = set() if old is None else old.pending(), {None, *ledger.pending()}
     shown = [line.id for line in lines if line.id not in unshown and not parse_moves([line.name])]
     if None in numbers or any(here(number) in pending for number in shown):
-        told = repr(path) if old is not None else "the ledger of the stream"
+        record = repr(path) if old is not None else "the ledger of the stream"
         raise LedgerError(
             f"{ledger.path!r} does not hold all that this stream was charged; charge it there first, by "
-            f"PrivacyAccountant.at({ledger.path!r}).import_record({told})."
+            f"PrivacyAccountant.at({ledger.path!r}).import_record({record})."
         )
     return LedgerFile(ledger.path, ledger.id), numbers[0] or 0, here(newest) or 0, numbers[1] or 0
 
