@@ -389,7 +389,7 @@ def test_a_name_that_is_not_known_yet_makes_all_savable_classes_of_the_package_k
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef) and "savable" in [ast.unparse(decorator) for decorator in node.decorator_list]
     }
-    script = "import skdpsynth._serialization as p\ntry: p._class_of('NoSuchClass')\nexcept p.Refused: print(*p._CLASSES)"
+    script = "import skdpsynth._serialization as p\ntry: p._class_of('NoSuchClass')\nexcept p.InvalidFile: print(*p._CLASSES)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
     assert len(marked) > 30

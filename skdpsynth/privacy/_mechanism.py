@@ -97,7 +97,7 @@ def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str]
     --------
     >>> from skdpsynth.privacy import PrivacyLoss, mechanism
     >>> from skdpsynth.statistics import Histogram
-    >>> chosen = mechanism(Histogram.change("replace_one"), PrivacyLoss(epsilon=0.5))
+    >>> chosen = mechanism(Histogram.sensitivity("replace_one"), PrivacyLoss(epsilon=0.5))
     >>> chosen.noise, chosen.loss
     (DiscreteLaplace(scale=Fraction(4, 1)), PrivacyLoss(epsilon=Fraction(1, 2), delta=Fraction(0, 1), rho=None, gaussian=False))
     """

@@ -93,7 +93,7 @@ def test_changes_are_those_that_the_statistics_state(relation, changed):
     assert cells.entry.sensitivity.l1 == changed
     pairs = contract.releases(skdpsynth.LatentFactorSynthesizer(), relation, 0.0)[-1]
     assert pairs.entry.sensitivity == Marginals.sensitivity(relation, 3)  # of three columns
-    assert contract.method_of(pairs.statistic) == "Marginals.change"
+    assert contract.method_of(pairs.statistic) == "Marginals.sensitivity"
 
 
 def test_every_row_of_a_table_fills_the_columns_of_its_head_and_every_link_has_its_place(page):

@@ -33,9 +33,9 @@ def calls(tree):
 
 def test_only_the_door_makes_a_standing_release():
     texts = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
-    makers = [name for name, text in texts.items() if "StandingRelease" in text and "StandingRelease" in calls(ast.parse(text))]
+    makers = [name for name, text in texts.items() if "ContinualRelease" in text and "ContinualRelease" in calls(ast.parse(text))]
     assert sorted(makers) == ["privacy/_accountant.py", "privacy/_continual_release.py"]
-    assert "StandingRelease" not in skdpsynth.privacy.__all__
+    assert "ContinualRelease" not in skdpsynth.privacy.__all__
 
 
 def test_noise_of_scale_0_is_refused_unless_the_loss_is_infinite():
