@@ -66,16 +66,11 @@ class Sensitivity:
             )
 
     def times(self, n_rows: int) -> "Sensitivity":
-        """Return the sensitivity to up to `n_rows` rows: those of one unit.
+        """Return the sensitivity to up to `n_rows` rows, at least 1: those of one unit.
 
         The rows are replaced, or come or go, one after the other. Each step moves the numbers by one change, and all norms here obey the
         triangle inequality: so l1, the root of l2_squared, sup and nuclear grow `n_rows` times at most. It is reached: k equal rows that
         all become one other row move a histogram by k out of one cell and k into another.
-
-        Parameters
-        ----------
-        n_rows : int
-            At least 1.
         """
         if (n_rows := check_integer("n_rows", n_rows, 1)) == 1:
             return self

@@ -11,7 +11,7 @@ modules: measures._transport metrics._associations metrics._contingency metrics.
 modules: metrics._tables model_selection._holdout model_selection._utility_scores models._mixture_sampling models._conditional_sampling models._latent_factors
 modules: models._marginal_model models._ensemble models._training models._wide_factors privacy._partition_selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._intervals privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
-modules: privacy._exact_normals privacy._optimal_composition privacy._rejection privacy._scales privacy._linf duckdb._database
+modules: privacy._exact_normals privacy._optimal_composition privacy._scales privacy._linf duckdb._database
 modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base synthesis._sampling
 modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running synthesis._private_measure
 modules: synthesis._signed_measure

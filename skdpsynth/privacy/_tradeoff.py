@@ -57,13 +57,7 @@ class AttackRisk:
         return (1 + self.advantage) / 2
 
     def posterior(self, prior: float) -> float:
-        """Return an upper bound on the probability that an alarm at this `fpr` is right.
-
-        Parameters
-        ----------
-        prior : float
-            The probability before, in (0, 1).
-        """
+        """Return an upper bound on the probability that an alarm at this `fpr` is right, by the probability `prior` in (0, 1) before."""
         if not (is_real(prior) and 0 < prior < 1):
             raise ValueError(f"prior must be a number in (0, 1), got {short_repr(prior)}; 0.5 means that both tables are as likely.")
         right, false = float(prior) * self.tpr, (1 - float(prior)) * self.fpr
