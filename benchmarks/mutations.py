@@ -56,8 +56,8 @@ NAMED = re.compile(
     re.I,
 )
 MAKERS = {
-    "Sensitivity", "units", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace", "PermuteAndFlip",
-    "ExponentialMechanism", "loss_of_choice", "pure_of_gaussian", "gaussian_of_pure", "laplace_scale", "gaussian_scale", "rho_of_epsilon",
+    "Sensitivity", "count_sensitivity", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace",
+    "PermuteAndFlip", "ExponentialMechanism", "loss_of_choice", "pure_of_gaussian", "gaussian_of_pure", "laplace_scale", "gaussian_scale", "rho_of_epsilon",
     "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
     "scale_of_kind", "noise_for", "part", "child", "discovery", "Discovery", "PrivacyAccountant", "selection", "release", "spend",
 }  # fmt: skip
@@ -325,7 +325,7 @@ class _Finder(ast.NodeVisitor):
             self.noises
             or node.name in ("_release", "_plan")
             or bool(NAMED.search(node.name))
-            or (self.whole and bool({"Sensitivity", "units"} & called))
+            or (self.whole and bool({"Sensitivity", "count_sensitivity"} & called))
         )
 
     def visit_Return(self, node: ast.Return) -> None:

@@ -4,16 +4,19 @@ from importlib import import_module
 
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
-modules: _locks _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv frames._write_files
+modules: _locks _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
+modules: frames._write_files
 modules: tables._open frames._rows frames._source frames._chunks frames._files frames._contribution_bounding federated._pairwise_masks
 modules: measures._cells measures._sample_blocks measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
 modules: measures._transport metrics._associations metrics._contingency metrics._marginals metrics._quality metrics._quantiles
-modules: metrics._tables model_selection._holdout model_selection._utility_scores models._mixture_sampling models._conditional_sampling models._latent_factors
+modules: metrics._tables model_selection._holdout model_selection._utility_scores models._mixture_sampling models._conditional_sampling
+modules: models._latent_factors
 modules: models._marginal_model models._ensemble models._training models._wide_factors privacy._partition_selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._intervals privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
 modules: privacy._exact_normals privacy._optimal_composition privacy._scales privacy._linf duckdb._database
 modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base synthesis._sampling
-modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running synthesis._private_measure
+modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running
+modules: synthesis._private_measure
 modules: synthesis._signed_measure
 modules: testing._evidence_kinds testing._evidence_losses
 _blas: one_blas_thread
@@ -92,7 +95,8 @@ models._wide_training: CommonFactors WideTargets _Descent
 privacy._composition: covers rho_of_pure total
 privacy._partition_selection: is_hidden
 privacy._gaussian: _survival_table
-privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
+privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above
+privacy._gaussian_dp: epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
 privacy._intervals: bernoulli_exp_minus exp_minus multiply_bounds
 privacy._laplace: _digit_table _one_sided_table _two_sided_table
 privacy._ledger_text: parse_entry to_text entry_to_text parse_text

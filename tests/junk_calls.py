@@ -98,6 +98,7 @@ MADE = {
 }
 OF_MECHANISMS = {
     *("Question.of", "Sites.ask", "Sites.chunks", "RemoteRows.ask", "RemoteRows.chunks", "PartialSums.ask", "PartialSums.chunks"),
+    *(f"{name}.{each}" for name in ("Sites", "RemoteRows", "PartialSums") for each in ("aggregate", "session")),
     *("Histogram.over_refined", "Histogram.query_of_first", "Marginals.filled", "Link.weighed", "AuditDisplay.from_results"),
 }
 

@@ -116,11 +116,13 @@ class EvenCuts:
 
     def steps(self, x: str) -> str:
         """Write how many steps x lies above the lower bound."""
-        return f"(least(greatest({x}, {float_literal(self.low)}), {float_literal(self.high)}) - {float_literal(self.low)}) * {float_literal(self._scale)}"
+        low, high, scale = map(float_literal, (self.low, self.high, self._scale))
+        return f"(least(greatest({x}, {low}), {high}) - {low}) * {scale}"
 
     def n_below(self, x: str, steps: str, floor: str) -> str:
         """Write the number of cuts up to x: the floor of its steps, put right by the cuts beside it where x is near one."""
-        cut = f"({float_literal(self.low)} + {float_literal(self.high - self.low)} * (({floor} + {{}}) * {float_literal(1.0 / self.n_steps)}))"
+        low, width, step = map(float_literal, (self.low, self.high - self.low, 1.0 / self.n_steps))
+        cut = f"({low} + {width} * (({floor} + {{}}) * {step}))"
         right = f"{floor} + CAST({x} >= {cut.format(float_literal(1))} AS DOUBLE) - CAST({x} < {cut.format(float_literal(0))} AS DOUBLE)"
         right = f"greatest(least({right}, {float_literal(self.n_steps - 1)}), {float_literal(0)})"
         is_far = f"abs({steps} - {floor} - {float_literal(0.5)}) < {float_literal(0.5 - self.near)}"

@@ -193,8 +193,8 @@ class PartialSums(RemoteTable):
         part = load(path)
         if not isinstance(part, _Part) or to_bytes(part.question) != self._same:
             raise ValueError(
-                f"{short_repr(str(Path(path).name))} must hold the sums that are added up here, {self.question.rule}; make them by PartialSums "
-                "for a model with the same parameters, columns and n_samples."
+                f"{short_repr(str(Path(path).name))} must hold the sums that are added up here, {self.question.rule}; make them by "
+                "PartialSums for a model with the same parameters, columns and n_samples."
             )
         with lock_of(self):
             self._check_whole()

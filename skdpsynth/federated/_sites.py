@@ -101,8 +101,8 @@ class Sites(RemoteTable):
                     sums += answer.result()
                 except Exception as error:
                     raise ConnectionError(
-                        f"Site {short_repr(name)} did not answer question {asked.number}, {question.rule} ({type(error).__name__}); no sum is "
-                        "complete without it: see to it, and fit again."
+                        f"Site {short_repr(name)} did not answer question {asked.number}, {question.rule} ({type(error).__name__}); no sum "
+                        "is complete without it: see to it, and fit again."
                     ) from error
         if int(sums[-1]) != len(self._sites):
             raise ValueError(

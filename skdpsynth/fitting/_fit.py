@@ -187,9 +187,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         # Where a public fact is yet to be bought, a plan by made-up ones, at what will be left of epsilon, refuses what parameters forbid
         # before anything is charged.
         plan = self._plan(_placeholder_facts(facts, is_private) if is_private or facts.lacks_facts else facts)
-        if not isinstance(plan, Plan):
-            name = type(self).__name__
-            raise TypeError(f"{name}._plan must return a Plan, got a {type(plan).__name__}; derive yours from skdpsynth.fitting.Plan.")
+        _check_plan(plan, type(self).__name__)
         in_rho = loss_kind_of_fit(facts, [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None), plan.rho)
         if hand is None:
             if labels is None:
@@ -422,3 +420,8 @@ def _placeholder_facts(facts: Facts, is_private: bool) -> Facts:
 
 def _is_clone(estimator: PrivateEstimator) -> bool:
     return _CLONE in vars(estimator)
+
+
+def _check_plan(plan: Any, name: str) -> None:
+    if not isinstance(plan, Plan):
+        raise TypeError(f"{name}._plan must return a Plan, got a {type(plan).__name__}; derive yours from skdpsynth.fitting.Plan.")

@@ -202,8 +202,8 @@ class CsvFiles(Files):
 
     def _wrong(self, file: Path) -> str:
         return (
-            f"{self.name} must be CSV files in {self._text.encoding.upper()} whose first line names the columns, but {short_path(file)} does "
-            "not begin so, or cannot be read to its end; correct it, or write it as Parquet."
+            f"{self.name} must be CSV files in {self._text.encoding.upper()} whose first line names the columns, but {short_path(file)} "
+            "does not begin so, or cannot be read to its end; correct it, or write it as Parquet."
         )
 
 

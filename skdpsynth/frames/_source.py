@@ -149,7 +149,7 @@ def require_package(package: str, name: str, what: str) -> None:
 
 
 def without_cells_in_errors(read: Any, sentence: str) -> Any:
-    """Call `read`; any error becomes our sentence alone (``{error}`` in it the class of the error), of the same type where that is common."""
+    """Call `read`; any error becomes our sentence alone, of the same type where that is common; in it ``{error}`` is the error's class."""
     try:
         with np.errstate(all="ignore"):
             return read()

@@ -79,8 +79,8 @@ class Marginals(Statistic):
     def sensitivity(relation: str, n_tables: int) -> Sensitivity:
         """Return by how much one row moves the counts of `n_tables` tables: a public fact.
 
-        A row has one combination of codes in each table, and is counted there; what `count_sensitivity` says holds. A table over more columns, such
-        as one with a column of classes, is still one table. It is attained by a row that differs in all columns.
+        A row has one combination of codes in each table, and is counted there; what `count_sensitivity` says holds. A table over more
+        columns, such as one with a column of classes, is still one table. It is attained by a row that differs in all columns.
         """
         return count_sensitivity(relation, n_tables)
 

@@ -137,7 +137,7 @@ def _parts(joints: Sequence[Joint], counted: Sequence[np.ndarray], attributes: S
 
 
 def classes_of(rows: Rows, database: Database) -> list[Classes] | None:
-    """Return the classes of raw cells that a schema and the grids of rows tell apart, by column; None if a database may see it otherwise."""
+    """Return by column the classes of raw cells that a schema and the grids of rows tell apart; None if a database may see others."""
     schema, raw = schema_of(rows), database.column_types()
     if list(raw) != list(schema) or not all(isinstance(each, ColumnMap) for each in rows.maps[1:]):
         return None

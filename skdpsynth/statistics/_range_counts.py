@@ -54,8 +54,8 @@ class Magnitudes(Statistic):
         """Return by how much one row moves the counts: a public fact.
 
         A number has one sign and one exponent, which its first twelve bits spell out, so a row is in one cell of each column; in none
-        where the number is missing (NaN). So a column is a table, and what `count_sensitivity` says of tables holds. It is attained by rows that
-        differ in the cells of all columns.
+        where the number is missing (NaN). So a column is a table, and what `count_sensitivity` says of tables holds. It is attained
+        by rows that differ in the cells of all columns.
         """
         return count_sensitivity(relation, n_columns)
 
@@ -125,7 +125,7 @@ class EvenCells(Statistic):
     def sensitivity(relation: str, n_columns: int) -> Sensitivity:
         """Return by how much one row moves the counts.
 
-        A number is in one cell, a fixed function of it alone, or in none where it is missing: what `count_sensitivity` says of tables holds.
+        A number is in one cell, a fixed function of it alone, or in none where it is missing: `count_sensitivity` holds.
         """
         return count_sensitivity(relation, n_columns)
 

@@ -211,7 +211,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     counted pairs, and the ledger every step.
 
     Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
-        4), a second round takes a quarter of the share of pairs, up to 40 columns. For up to 60 triples of columns that depend on each other in
+    4), a second round takes a quarter of the share of pairs, up to 40 columns. For up to 60 triples of columns that depend on each other in
     the model, it releases the noisy distance of their table from it, of sensitivity 2 (``statistics/_dependences.py``), and for the 20
     farthest (or all, if they are no more) the counts, which are then fitted together with the pairs. Left out are columns that are drawn
     together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals use columns and pairs alone.

@@ -428,8 +428,8 @@ def dtype_back(kind: Any, dtype: str) -> str:
     """Return the dtype in which a column comes back to pandas.
 
     There int64, float64, bool, object and str follow from the cells: one that is missing, or is a word, makes another dtype of the whole
-    column. So where a column has one of these, its schema alone says what comes back (of levels that are still to be bought, objects). All other
-    dtypes are the caller's choice, and stay.
+    column. So where a column has one of these, its schema alone says what comes back (objects, of levels that are still to be bought).
+    All other dtypes are the caller's choice, and stay.
     """
     if dtype not in ("int64", "float64", "bool", "object", "str"):
         return dtype
