@@ -57,8 +57,8 @@ NAMED = re.compile(
 )
 MAKERS = {
     "Sensitivity", "count_sensitivity", "PrivacyLoss", "DiscreteLaplace", "DiscreteGaussian", "DiscreteSupNorm", "DiscreteMatrixLaplace",
-    "PermuteAndFlip", "ExponentialMechanism", "loss_of_choice", "pure_of_gaussian", "gaussian_of_pure", "laplace_scale", "gaussian_scale", "rho_of_epsilon",
-    "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
+    "PermuteAndFlip", "ExponentialMechanism", "loss_of_choice", "pure_of_gaussian", "gaussian_of_pure", "laplace_scale", "gaussian_scale",
+    "rho_of_epsilon", "epsilon_of_rho", "rho_of_pure", "split", "split_exactly", "times", "mechanism",
     "scale_of_kind", "noise_for", "part", "child", "discovery", "Discovery", "PrivacyAccountant", "selection", "release", "spend",
 }  # fmt: skip
 ALIKE = {

@@ -22,7 +22,8 @@ modules: testing._evidence_kinds testing._evidence_losses
 _blas: one_blas_thread
 _sensitivity: Sensitivity count_sensitivity
 _validation: short_repr
-frames._tables: dense_chunks to_native
+frames._numbers: dense_chunks
+frames._table_kind: to_native
 _doc_links: TOP_LEVEL_CLASSES API_URL public_name
 _locks: lock_of
 _version: __version__

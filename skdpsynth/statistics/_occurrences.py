@@ -32,8 +32,8 @@ class Occurrences:
         """Return by how much one row moves the counts, of levels that do not occur (0) among them: a public fact.
 
         A row has one level in each column, or none where it is missing: what `count_sensitivity` says of tables holds. The
-        sensitivity alone does not tell what showing levels costs, because a level that occurs in one of two neighbors only can be shown of one only; see
-        `skdpsynth.privacy.discovery`.
+        sensitivity alone does not tell what showing levels costs, because a level that occurs in one of two neighbors only can be shown
+        of one only; see `skdpsynth.privacy.discovery`.
         """
         return count_sensitivity(relation, n_columns)
 

@@ -56,8 +56,8 @@ class Trees(Statistic):
         """Return by how much one row moves the counts: a public fact.
 
         The nodes of a level are disjoint, so a level counts a row once, or not at all if the number is missing. So it is a table among
-        as many tables as there are levels in all trees, and what `count_sensitivity` says of those holds: one count of each changes by 1 if a
-        row comes or goes, and two if it is replaced. It is attained where no number is missing and every level tells the rows apart.
+        as many tables as there are levels in all trees, and what `count_sensitivity` says of those holds: one count of each changes by 1 if
+        a row comes or goes, and two if it is replaced. It is attained where no number is missing and every level tells the rows apart.
         """
         told = statistic_facts("trees", depths=tuple(sorted(Counter(map(int, depths)).items())))
         return count_sensitivity(relation, sum(len(levels_of(depth)) for depth in depths), told)
