@@ -518,7 +518,7 @@ def _more_of(value: object, *names: str) -> object:
 
 
 class _Wrapping(ast.NodeTransformer):
-    """Hand the value of each site to `added_amount`, with the number of the site: one of them is more, while it is the mutant."""
+    """Hand the value of each site to `more`, with the number of the site: one of them is more, while it is the mutant."""
 
     def __init__(self, sites: dict[tuple[int, int, int, int], int]) -> None:
         self.sites = sites

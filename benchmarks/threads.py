@@ -48,7 +48,7 @@ def counters(n_steps):
 
 
 def together(write, read, n_reads):
-    """Run `write_slices` and `n_reads` times `read` in two threads; return what was read."""
+    """Run `write` and `n_reads` times `read` in two threads; return what was read."""
     reads = []
 
     def reader():

@@ -53,7 +53,8 @@ FLOORS = {
     4: {"measures", "tables"},
     3: {"domain"},
     2: {"_sklearn"},
-    1: {"privacy", "frames", "duckdb"},
+    1: {"privacy", "frames"},
+    0: {"duckdb"},
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 # What every room stands on. Of these files each imports only those before it.

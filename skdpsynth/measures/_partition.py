@@ -135,7 +135,7 @@ class BinaryPartition:
     def _locate_at_once(self, X: np.ndarray, group: _AxisGroup, finite: bool) -> np.ndarray:
         """Locate rows whose axes are all joined into one number: one pass over the rows as they lie, and one look-up."""
         cells = np.empty(len(X), dtype=np.int64)
-        size = min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64)  # `Box.track_steps` works on tiles of 64 rows
+        size = min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64)  # `Box.steps` works on tiles of 64 rows
         scratch, bits, places = np.zeros((size, len(group.axes))), np.array(group.bits), np.array(group.places)
         ((_, table),) = group.tables
         for start in range(0, len(X), _ROWS_AT_ONCE):
