@@ -140,7 +140,8 @@ class DifferencesOf:
         counts_missing : bool
             Whether rows without a difference have a cell after the last. Else their cell is -1, which trees count nowhere.
         """
-        return cls(tuple(pairs), tuple(edges), tuple(len(own) - 1 if counts_missing else -1 for own in edges))
+        finite = tuple(np.nan_to_num(own, posinf=np.finfo(float).max, neginf=np.finfo(float).min) for own in edges)  # as files hold arrays
+        return cls(tuple(pairs), finite, tuple(len(own) - 1 if counts_missing else -1 for own in edges))
 
     def __call__(self, chunk: Chunk) -> Chunk:
         return [self._cells(chunk, *of_pair) for of_pair in zip(self.pairs, self.edges, self.missing, strict=True)]

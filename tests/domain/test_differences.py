@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skdpsynth.domain import Continuous, Date, Schema, comparable, edges_of_differences
+from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.statistics import DifferencesOf
 
 
@@ -41,3 +42,9 @@ def test_a_row_without_a_number_has_no_difference():
     chunk = [np.array([0.0, 1.0, np.nan, 1.0]), np.array([1.0, 0.0, 0.0, np.nan])]
     assert DifferencesOf.over([(0, 1)], [edges], True)(chunk)[0].tolist() == [1, 0, 2, 2]
     assert DifferencesOf.over([(0, 1)], [edges], False)(chunk)[0].tolist() == [1, 0, -1, -1]
+
+
+def test_a_map_whose_outer_cells_have_no_end_travels_to_where_rows_are():
+    step = DifferencesOf.over([(0, 1)], [np.array([-np.inf, 0.0, np.inf])], True)
+    chunk = [np.array([0.0, 1.0, np.nan]), np.array([5.0, -1e300, 1.0])]
+    assert from_bytes(to_bytes(step), "step")(chunk)[0].tolist() == step(chunk)[0].tolist() == [1, 0, 2]
