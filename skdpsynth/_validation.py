@@ -48,6 +48,8 @@ def is_real(value: Any) -> bool:
 
 def is_integer(value: Any, low: float, high: float = math.inf) -> bool:
     """Whether `value` is an integer (no bool, no span of time) in [low, high]."""
+    if type(value) is int:  # of most, and asking an abstract class is slow
+        return low <= value <= high
     return isinstance(value, numbers.Integral) and is_real(value) and low <= int(value) <= high
 
 

@@ -34,12 +34,15 @@ def widest_diameters(partition: Any, depth: int) -> list[float]:
 
 def total_diameters(partition: Any, depth: int) -> tuple[float, ...]:
     """Return W_i, the sum of the diameters of the cells of level i, for i < `depth`."""
-    return tuple(float(np.sum(np.broadcast_to(partition.diameters(i), 1 << i))) for i in range(depth))
+    diameters = [partition.diameters(i) for i in range(depth)]
+    return tuple(
+        each * 2.0**i if isinstance(each, float) else float(np.sum(np.broadcast_to(each, 1 << i))) for i, each in enumerate(diameters)
+    )
 
 
 def rounding_bound(partition: Any, depth: int, n: float) -> float:
     """Bound n times the expected transport of rounding to n rows along the curve: half a unit a node, never more than n a level."""
-    return sum(float(np.max(partition.diameters(i))) * min(2.0**i / 2, n) for i in range(depth))
+    return sum(widest * min(2.0**i / 2, n) for i, widest in enumerate(widest_diameters(partition, depth - 1)))
 
 
 def measure_of_leaves(partition: Any, depth: int, mass: np.ndarray) -> DiscreteMeasure:

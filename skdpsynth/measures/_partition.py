@@ -92,7 +92,7 @@ class BinaryPartition:
     def diameters(self, level: int) -> float:
         """Return the diameter (chebyshev) of the cells of `level`; all of one level are congruent."""
         check_integer("level", level, 0, self.depth, "the depth of the partition is the last")
-        return float(np.max(self.box.width / 2.0 ** self.cuts(level)))
+        return _diameters_by_level(self.box.width.tobytes(), self.depth)[level]
 
     def locate(self, X: np.ndarray, *, finite: bool = False) -> np.ndarray:
         """Return the leaf of each row.
@@ -243,6 +243,12 @@ def _check_cells(cells: Any, level: int) -> np.ndarray:
 def halvings_per_axis(n_axes: int, level: int) -> np.ndarray:
     """Return how often each of some axes is halved down to a level."""
     return np.maximum(0, (level - np.arange(n_axes) + n_axes - 1) // n_axes)
+
+
+@lru_cache(maxsize=64)
+def _diameters_by_level(width: bytes, depth: int) -> tuple[float, ...]:
+    sides = np.frombuffer(width)
+    return tuple(float(np.max(sides / 2.0 ** halvings_per_axis(len(sides), level))) for level in range(depth + 1))
 
 
 @lru_cache(maxsize=16)
