@@ -4,7 +4,7 @@ Six data sets, n * epsilon in {1e2, 1e3, 1e4} (n = 1000 to 3000), and three at n
 n synthetic rows; at n = 1e6 and d >= 2 both are binned first (32^2, 10^3, 4^5 cells).
 
 With ``--only columns``: W1 of the default over that of uniform rows, in 2 to 93 columns, which is what the rule of
-``skdpsynth/synthesis/_warnings.py`` was taken from.
+``skdpsynth/synthesis/_base.py`` was taken from.
 
     python benchmarks/accuracy_measure.py [--repeats 4] [--only small|large|columns]
 """

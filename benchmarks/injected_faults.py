@@ -173,7 +173,7 @@ FAULTS = (
     ),
     Fault(
         "told_cell",
-        "federated/_messages.py",
+        "federated/_site.py",
         "if type(error) in (TypeError, ValueError):",
         "if isinstance(error, TypeError | ValueError):",
         "what a library says of a cell leaves its site",
@@ -201,7 +201,7 @@ FAULTS = (
     ),
     Fault(
         "statistic_of_rows",
-        "statistics/_dependences.py",
+        "statistics/_interactions.py",
         "dtype=np.int64), change(relation, len(expected)))",
         'dtype=np.int64), __import__("dataclasses").replace(change(relation, len(expected)), '
         'statistic=described("distances", tables=int(exact.tables()[0].flat[0]))))',

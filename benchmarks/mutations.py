@@ -40,7 +40,7 @@ KEPT = Path(tempfile.gettempdir()) / "skdpsynth-mutations"
 WHOLE = ("skdpsynth/privacy", "skdpsynth/statistics", "skdpsynth/_sensitivity.py")
 ASKING = tuple(
     f"skdpsynth/{room}"
-    for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_budget_per_level")
+    for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_consistency")
 )
 # Files that hold no noise: how ledgers are kept, shown and written, how sums are read from elsewhere, what a plan expects of errors.
 SKIPPED = re.compile(
@@ -134,11 +134,11 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_accountant.py:PrivacyAccountant.split:weights": "weights that are all larger share alike",
     "privacy/_accountant.py:PrivacyAccountant.children:sum(part.epsilon for part in parts)": "of a budget that nobody reaches",
     "privacy/_accountant.py:PrivacyAccountant.children:sum(part.delta for part in parts)": "as the sum of epsilons",
-    "measures/_budget_per_level.py:optimal_shares:0.02": "where a search begins",
-    "measures/_budget_per_level.py:optimal_shares:1.0": "where a search begins",
-    "measures/_budget_per_level.py:optimal_shares:starts.reshape(-1, r)": "where a search begins, whose shares are divided by their sum",
-    "measures/_budget_per_level.py:optimal_shares.bounds:1e-30": "so that nothing is divided by 0",
-    "measures/_budget_per_level.py:paper_shares:1": "of parts that are made whole numbers",
+    "measures/_consistency.py:optimal_shares:0.02": "where a search begins",
+    "measures/_consistency.py:optimal_shares:1.0": "where a search begins",
+    "measures/_consistency.py:optimal_shares:starts.reshape(-1, r)": "where a search begins, whose shares are divided by their sum",
+    "measures/_consistency.py:optimal_shares.bounds:1e-30": "so that nothing is divided by 0",
+    "measures/_consistency.py:paper_shares:1": "of parts that are made whole numbers",
     "model_selection/_search_plan.py:planned:weights": "weights that are all larger share alike",
     "model_selection/_search_plan.py:_runs:1": "a made-up number of rows, by which a part is asked whether it can plan",
     'privacy/_composition.py::Decimal("1e-30")': "far below the last digit that is kept, and towards more loss",
@@ -181,9 +181,9 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_gaussian_dp.py:_log_delta:2#2": "as _float_a",
     "privacy/_gaussian_dp.py::39.0": "where a search ends that only finds where to look",
     "privacy/_noise.py:Noise.variance:1": "a default that each noise has its own of",
-    "privacy/_scales.py::1 << 60": "the most values that are not refused",
-    "privacy/_scales.py::2000": "from where draws are looked up instead of rejected, by the same law",
-    "privacy/_scales.py:shape_of:8": "bytes of a number: what memory is asked for",
+    "privacy/_noise.py::1 << 60": "the most values that are not refused",
+    "privacy/_noise.py::2000": "from where draws are looked up instead of rejected, by the same law",
+    "privacy/_noise.py:shape_of:8": "bytes of a number: what memory is asked for",
     "privacy/_linf.py:_uniform:2**63": "up to 2**64 both ways draw the same law",
     "privacy/_linf.py:_uniform:64": "bits of a word, which are rounded down",
     "privacy/_tradeoff.py:_least.at": "at every delta there is a bound, and the least of some is taken",
@@ -217,7 +217,7 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_measure_plans.py:_level_noises:[shares[level] for level in used]": "weights that are all larger share alike",
     "synthesis/_measure_plans.py:PublishedLevels.of:paper_shares(total_diameters(partition, depth))": "as weights",
     "synthesis/_private_measure.py:PrivateMeasureMechanism._release:2": "a bound that is stated of the error",
-    "synthesis/_noisy_ranges.py:axis_scales": "how wide intervals are, by what was released before: no noise",
+    "synthesis/_subspace.py:axis_scales": "how wide intervals are, by what was released before: no noise",
     "synthesis/_online.py:OnlineSynthesizer._plan:1": "a number of rows of which it is only asked whether they are too many",
     "synthesis/_online.py:OnlineSynthesizer._plan:max(facts.n_samples or 1, _LONG)": "a number of rows, for warnings",
     "synthesis/_online.py:OnlineSynthesizer._plan:facts.delta": "of a part that is only asked about itself: blocks have the account's",

@@ -9,10 +9,8 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, check_random_state, validate_data
 
-from skdpsynth._arrays import as_array
-from skdpsynth._locks import lock_of
-from skdpsynth._parallel import effective_n_threads, run_all
-from skdpsynth._validation import is_integer, short_repr
+from skdpsynth._parallel import effective_n_threads, lock_of, run_all
+from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames import NamedArray, column_names, is_arrow, is_pandas, table_of_numbers, to_native
 
 _LARGE = 1 << 25  # bytes, from which on threads pay

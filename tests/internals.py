@@ -4,33 +4,34 @@ from importlib import import_module
 
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
-modules: _locks _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
+modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
 modules: frames._write_files
 modules: tables._open frames._rows frames._source frames._chunks frames._files frames._contribution_bounding federated._pairwise_masks
-modules: measures._cells measures._sample_blocks measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
-modules: measures._transport metrics._associations metrics._contingency metrics._marginals metrics._quality metrics._quantiles
-modules: metrics._tables model_selection._holdout model_selection._utility_scores models._mixture_sampling models._conditional_sampling
+modules: _parallel measures._cells measures._measure model_selection._search_plan
+modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
+modules: measures._transport metrics._associations metrics._marginals metrics._quality metrics._quantiles
+modules: metrics._tables model_selection._utility_scores models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
 modules: models._marginal_model models._ensemble models._training models._wide_factors privacy._partition_selection privacy._gaussian
-modules: privacy._gaussian_dp privacy._intervals privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
-modules: privacy._exact_normals privacy._optimal_composition privacy._scales privacy._linf duckdb._database
+modules: privacy._gaussian_dp privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
+modules: privacy._optimal_composition privacy._linf duckdb._database
 modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base synthesis._sampling
 modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running
 modules: synthesis._private_measure
 modules: synthesis._signed_measure
 modules: testing._evidence_kinds testing._evidence_losses
-_blas: one_blas_thread
+_parallel: one_blas_thread
 _sensitivity: Sensitivity count_sensitivity
 _validation: short_repr
 frames._numbers: dense_chunks
 frames._table_kind: to_native
 _doc_links: TOP_LEVEL_CLASSES API_URL public_name
-_locks: lock_of
+_parallel: lock_of
 _version: __version__
 _atomic_write: PendingFile output_path atomic_write
 auditing._attacks: HOLDOUT SYNTHETIC Space TRAIN Tables attributes closest_record find_copies membership gap_of_means gap_of_shares
 auditing._bounds: lower_epsilon lower_mu lower_share is_refuted lower_epsilon_of_one_run lower_mu_of_one_run
-auditing._audit_counters: CountingMechanism
+auditing._audit_noise: CountingMechanism
 auditing._likelihood: RATIO independent_draws minus_log_density
 auditing._neighbors: check_neighbors
 auditing._outputs: Layout visible_numbers run
@@ -53,7 +54,7 @@ frames._source: MOST_ROWS rows_at_once
 frames._open: open_source
 frames._files: read_ahead
 frames._contribution_bounding: _Choice
-federated._messages: Round
+federated._site: Round
 fitting._private_facts: noise_threshold buy_bounds occupied_cells reserve_budget
 fitting._budget: COUNT_SHARE
 measures._min_cost_flow: min_cost_flow
@@ -64,11 +65,11 @@ measures._transport: NearestMeasure
 model_selection._plan_measures: Measure
 model_selection._plan_result: Point
 model_selection._plan_setting: make_setting
-model_selection._simulate: RowSource
+model_selection._plan_setting: RowSource
 model_selection._utility_scores: CapturedVariance MarginalDistance N_POINTS SlicedDistance
 models._column_blocks: NoisyTables join_into_blocks
 models._significant_bins: threshold_link tail_directions expected_counts threshold_bins
-models._class_shrinkage: contrasts_expected=posterior_means shrink_class_contrasts
+models._measurements: contrasts_expected=posterior_means shrink_class_contrasts
 models._estimates: center_table weighting_deviations
 models._mixture_sampling: CommonNodeSampler MixtureSampler _shuffle_places_within
 models._conditional_sampling: sample_missing
@@ -86,34 +87,34 @@ models._pooling: james_stein_factor pool_tables
 models._posterior: Pattern Posterior
 models._joint_distribution: JointDistribution
 models._quantile_bins: _smooth_shares split_mass
-models._smoothness: Smoothness
+models._training: Smoothness
 models._systematic_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
 models._ensemble: does_ensemble_help n_ensemble_steps train_ensemble
 models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabilities score softmax starts_of train_factors
 models._three_way: TripleErrors
 models._measurements: recoding_matrix
-models._wide_training: CommonFactors WideTargets _Descent
+models._wide_factors: CommonFactors WideTargets _Descent
 privacy._composition: covers rho_of_pure total
 privacy._partition_selection: is_hidden
 privacy._gaussian: _survival_table
 privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above
 privacy._gaussian_dp: epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
-privacy._intervals: bernoulli_exp_minus exp_minus multiply_bounds
+privacy._random: bernoulli_exp_minus exp_minus multiply_bounds
 privacy._laplace: _digit_table _one_sided_table _two_sided_table
-privacy._ledger_text: parse_entry to_text entry_to_text parse_text
+privacy._format: parse_entry to_text entry_to_text parse_text
 privacy._noise: Noise
-privacy._exact_normals: FIRST_LIMB_BITS LIMB_BITS Normals fraction_bits
+privacy._matrix_laplace: FIRST_LIMB_BITS LIMB_BITS Normals fraction_bits
 privacy._optimal_composition: covers_composition optimal_epsilon
 privacy._permute_and_flip: ExponentialMechanism PermuteAndFlip _uniform_below _random_permutation
-privacy._inverse_cdf: SurvivalTable
-privacy._account_sums: Sums
+privacy._random: SurvivalTable
+privacy._composition: Sums
 report._promise: round_up
 duckdb._classes: Cuts
 duckdb._workload: choose_joint_tables
-duckdb._cuts: EvenCuts WholeCuts
+duckdb._sql: EvenCuts WholeCuts
 frames._dask: add_parts dask_Part=Part
-statistics._dependences: sensitivity_of_dependences dependences
-statistics._dependences: sensitivity_of_distances distances
+statistics._interactions: sensitivity_of_dependences dependences
+statistics._interactions: sensitivity_of_distances distances
 frames._packed_sums: Packed
 duckdb._sql: codes_of_cells
 statistics._trees: levels_of
@@ -121,14 +122,14 @@ synthesis._sampling: default_n_samples
 synthesis._intervals: _bias_corrected_interval
 synthesis._latent_pair_selection: PairSelection column_splits
 synthesis._latent_differences: independent_share
-synthesis._latent_pairs: PairRelease
+synthesis._latent_planning: PairRelease
 synthesis._latent_planning: MAX_CODES MarginalsPlan
 synthesis._latent_three_way: has_triples plan_triples
 synthesis._low_dim: _is_signed_at_least_as_good n_directions needs_distance
 synthesis._measure_plans: _stages_by_levels _stages_by_rows
 synthesis._online_blocks: length_until_horizon grown_length
 synthesis._online_tree: GrowingTree depth_shares
-synthesis._noisy_ranges: count_axis_cells range_edges choose_interval range_noise axis_scales default_ranges
+synthesis._subspace: count_axis_cells range_edges choose_interval range_noise axis_scales default_ranges
 synthesis._signed_measure: default_n_cells lattice_shape
 synthesis._subspace: Subspace
 testing._budget_laws: is_covered

@@ -59,8 +59,8 @@ FLOORS = {
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 # What every room stands on. Of these files each imports only those before it.
 GROUND = (
-    *("_version", "_lazy_imports", "exceptions", "_validation", "_text", "_repr_html", "_locks", "_blas", "_progress", "_parallel"),
-    *("_arrays", "_state_validation", "_serialization", "_doc_links", "_atomic_write", "persistence", "_sensitivity"),
+    *("_version", "_lazy_imports", "exceptions", "_validation", "_text", "_repr_html", "_progress", "_parallel"),
+    *("_state_validation", "_serialization", "_doc_links", "_atomic_write", "persistence", "_sensitivity"),
 )
 # Public names of `domain` whose code stands above it, imported when they are asked for.
 PUBLIC_FROM_ABOVE = {"domain/__init__.py": {"tables"}, "domain/_schema.py": {"tables"}}
@@ -258,7 +258,7 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("synthesis/_base.py", "score"): "not private, as it says",
     ("synthesis/_latent_prior.py", "open_prior"): "a public table",
     ("synthesis/_latent_marginals.py", "_count_prior"): "a public table",
-    ("synthesis/_parametric_bootstrap.py", "resample_and_fit"): "rows of a model",
+    ("synthesis/_intervals.py", "resample_and_fit"): "rows of a model",
     ("synthesis/_private_measure.py", "_try_partition"): "made-up rows",
     ("synthesis/_sampling.py", "_filled"): "synthetic rows",
     ("synthesis/_subspace.py", "lift"): "synthetic rows",

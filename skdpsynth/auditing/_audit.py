@@ -13,8 +13,7 @@ from skdpsynth._parallel import check_n_jobs, effective_n_processes
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._validation import is_integer, is_real, short_repr
-from skdpsynth.auditing._audit_counters import CountingMechanism, is_counter
-from skdpsynth.auditing._audit_noise import NoiseAudit
+from skdpsynth.auditing._audit_noise import CountingMechanism, NoiseAudit, is_counter
 from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
 from skdpsynth.auditing._events import learn_rule
 from skdpsynth.auditing._neighbors import check_neighbors

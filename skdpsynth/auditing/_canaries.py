@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import as_array
-from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.auditing._corners import FRAMES_NEED, Corners
+from skdpsynth._validation import as_array, is_integer, short_repr
+from skdpsynth.auditing._neighbors import FRAMES_NEED, Corners
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import column_names, make_frame
 

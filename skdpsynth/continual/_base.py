@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdpsynth._arrays import as_array
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, statistic_facts
 from skdpsynth._state_validation import is_array, require
-from skdpsynth._validation import available_memory, check_string, is_integer, short_repr
+from skdpsynth._validation import as_array, available_memory, check_string, is_integer, short_repr
 from skdpsynth.privacy import ContinualRelease, PrivacyAccountant, PrivacyLoss, check_accountant, check_epsilon, check_rng, mechanism
 
 _NUMBERS_PER_COUNTER = 128  # numbers of 8 bytes that a counter holds at most, whatever the horizon: counts and noise of open nodes

@@ -7,11 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._arrays import as_array
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._state_validation import is_of_type, require
-from skdpsynth._validation import check_choice, check_string, is_integer
+from skdpsynth._validation import as_array, check_choice, check_string, is_integer
 from skdpsynth.continual._base import (
     MAX_COUNT,
     ContinualCounter,

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._state_validation import is_array, is_of_type, require
 from skdpsynth._validation import is_integer

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import is_integer

@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._arrays import as_numeric_array
-from skdpsynth._validation import check_bool, check_integer, check_memory, check_real, check_type, is_integer, is_real, short_repr
+from skdpsynth._validation import (
+    as_numeric_array,
+    check_bool,
+    check_integer,
+    check_memory,
+    check_real,
+    check_type,
+    is_integer,
+    is_real,
+    short_repr,
+)
 from skdpsynth.domain._kinds import is_name, list_names
 from skdpsynth.frames import as_rows, dense_chunks
 from skdpsynth.persistence import savable

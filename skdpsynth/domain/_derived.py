@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import as_numeric_array
-from skdpsynth._validation import short_repr
+from skdpsynth._validation import as_numeric_array, short_repr
 from skdpsynth.domain._kinds import Unseen, checked_bounds
 from skdpsynth.persistence import savable
 

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skdpsynth._arrays import as_numeric_array
 from skdpsynth._repr_html import short_tuple_repr
-from skdpsynth._validation import is_integer, is_real, short_repr
+from skdpsynth._validation import as_numeric_array, is_integer, is_real, short_repr
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")

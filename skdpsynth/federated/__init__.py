@@ -4,8 +4,7 @@ from skdpsynth.federated._pairwise_masks import Masks
 from skdpsynth.federated._partial_sums import PartialSums
 from skdpsynth.federated._remote_rows import RemoteRows
 from skdpsynth.federated._remote_rows import RemoteTable as RemoteTable
-from skdpsynth.federated._site import Site
-from skdpsynth.federated._sites import Sites
+from skdpsynth.federated._site import Site, Sites
 from skdpsynth.statistics import Question
 
 __all__ = ["Masks", "PartialSums", "Question", "RemoteRows", "Site", "Sites"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._validation import short_repr
 from skdpsynth.federated._remote_rows import RemoteTable
 from skdpsynth.frames import as_chunk

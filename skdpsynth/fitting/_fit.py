@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._doc_links import DocLinkMixin
-from skdpsynth._locks import lock_of
-from skdpsynth._parallel import check_n_jobs
+from skdpsynth._parallel import check_n_jobs, lock_of
 from skdpsynth._progress import bar, set_rows_public
 from skdpsynth._state_validation import check_columns, require
 from skdpsynth._validation import short_repr, warn

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._arrays import as_array
-from skdpsynth._validation import is_integer, short_repr
+from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames._csv import MISSING_WORDS
 from skdpsynth.frames._open import open_source
 from skdpsynth.frames._source import ChunkedSource

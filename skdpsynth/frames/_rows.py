@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._blas import one_blas_thread
-from skdpsynth._parallel import effective_n_threads
+from skdpsynth._parallel import effective_n_threads, one_blas_thread
 from skdpsynth.frames._source import Source
 
 _SLICES = 4  # of rows in memory, for each thread

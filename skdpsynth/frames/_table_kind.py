@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._arrays import as_array
 from skdpsynth._state_validation import check_installed, is_of_type, require
-from skdpsynth._validation import short_repr
+from skdpsynth._validation import as_array, short_repr
 from skdpsynth.frames._dtypes import family_of, is_inferred, numpy_dtype, pandas_dtype_name, plain_name, without_categories
 from skdpsynth.persistence import savable
 

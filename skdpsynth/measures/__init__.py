@@ -5,14 +5,14 @@ from skdpsynth.measures._adaptive import (
     bound_of_clamped_counts,
     bound_of_least_squares,
     choose_refinement,
+    fit_prior,
     level_sums,
     measure_of_leaves,
+    posterior_mass,
     total_diameters,
 )
-from skdpsynth.measures._budget_per_level import optimal_shares, paper_shares
 from skdpsynth.measures._cells import NORMS, Lattice, NearestCells
-from skdpsynth.measures._consistency import least_squares, mass_from_root, pair_sums, uniform_consistency
-from skdpsynth.measures._empirical_bayes import fit_prior, posterior_mass
+from skdpsynth.measures._consistency import least_squares, mass_from_root, optimal_shares, pair_sums, paper_shares, uniform_consistency
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver
 from skdpsynth.measures._partition import MAX_DEPTH, BinaryPartition

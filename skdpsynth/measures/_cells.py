@@ -7,9 +7,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._arrays import as_numeric_array, check_generator
 from skdpsynth._state_validation import is_array, require
-from skdpsynth._validation import check_type, is_integer, short_repr
+from skdpsynth._validation import as_numeric_array, check_generator, check_type, is_integer, short_repr
 from skdpsynth.domain import Box
 from skdpsynth.frames import as_rows
 from skdpsynth.measures._placement import Placement, pack_coordinates

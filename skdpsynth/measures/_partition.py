@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._arrays import as_numeric_array, check_generator
-from skdpsynth._validation import check_bool, check_integer, check_type, is_integer, short_repr
+from skdpsynth._validation import as_numeric_array, check_bool, check_generator, check_integer, check_type, is_integer, short_repr
 from skdpsynth.domain import Box
 from skdpsynth.frames import as_rows
 from skdpsynth.measures._placement import Placement

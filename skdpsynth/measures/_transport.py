@@ -10,9 +10,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._arrays import as_array
 from skdpsynth._progress import task
-from skdpsynth._validation import check_choice, is_real, short_repr
+from skdpsynth._validation import as_array, check_choice, is_real, short_repr
 from skdpsynth.measures._cells import NORMS
 from skdpsynth.measures._grid_flow import TransportGrid
 from skdpsynth.measures._isotonic import transport_on_a_line

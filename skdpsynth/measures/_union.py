@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpsynth.measures._adaptive import MOST_LEARNED, TwoStages
+from skdpsynth.measures._adaptive import DEFAULT_PRIOR, MOST_LEARNED, TwoStages, left_mass, prior_from_evidence
 from skdpsynth.measures._consistency import interleave_siblings
-from skdpsynth.measures._empirical_bayes import DEFAULT_PRIOR, left_mass, prior_from_evidence
 from skdpsynth.measures._measure import DiscreteMeasure
 
 _CLEAR = 2.0  # standard errors

@@ -8,8 +8,7 @@ import numpy as np
 
 from skdpsynth.domain import Continuous, Nominal, Schema
 from skdpsynth.frames import Rows
-from skdpsynth.metrics._contingency import combination_counts
-from skdpsynth.metrics._marginals import read_both
+from skdpsynth.metrics._marginals import combination_counts, read_both
 from skdpsynth.metrics._quantiles import QuantileBins, bin_edges
 from skdpsynth.metrics._tables import sample_rows
 

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._arrays import as_array
 from skdpsynth._parallel import run_all
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
-from skdpsynth._validation import is_integer, is_real, short_repr
+from skdpsynth._validation import as_array, is_integer, is_real, short_repr
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.model_selection._plan_result import Point, SpendingPlan
 from skdpsynth.model_selection._plan_setting import Setting, make_setting

@@ -20,8 +20,15 @@ from skdpsynth._state_validation import is_of_type, require
 from skdpsynth._validation import check_choice, is_inside, is_real, short_repr
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, read_with_part
 from skdpsynth.frames import Rows, take_rows
-from skdpsynth.model_selection._holdout import held_out_mask, select_rows
-from skdpsynth.model_selection._search_plan import SCORINGS, SearchPlan, describe_candidate, plan_search, points_of
+from skdpsynth.model_selection._search_plan import (
+    SCORINGS,
+    SearchPlan,
+    describe_candidate,
+    held_out_mask,
+    plan_search,
+    points_of,
+    select_rows,
+)
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, PrivacyAccountant, RandomBits
 from skdpsynth.statistics import RowCount

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from skdpsynth._blas import one_blas_thread
+from skdpsynth._parallel import one_blas_thread
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax
 from skdpsynth.models._ensemble import does_ensemble_help, n_ensemble_steps, n_triple_steps, train_ensemble

@@ -20,8 +20,7 @@ from skdpsynth.models._quantile_bins import Link, share_by_mass
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.models._refined_bins import RefinedBins
 from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups, constrain_columns, constraint_cuts, possible_strata
-from skdpsynth.models._wide_factors import fit_wide_factors
-from skdpsynth.models._wide_training import CommonFactors
+from skdpsynth.models._wide_factors import CommonFactors, fit_wide_factors
 from skdpsynth.models._within_bin import link_column
 from skdpsynth.persistence import savable
 

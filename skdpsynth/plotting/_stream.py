@@ -6,8 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._arrays import as_numeric_array
-from skdpsynth._validation import check_attributes, check_choice, short_repr
+from skdpsynth._validation import as_numeric_array, check_attributes, check_choice, short_repr
 from skdpsynth.plotting._display import COLORS, PALE, SYNTHETIC, Display, draw_mean_and_range, headline, panels, shorten, tidy
 
 _ROWS = 2000  # synthetic rows of a block for its quantiles

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, count_sensitivity, statistic_facts
 from skdpsynth._validation import check_string, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError

@@ -8,13 +8,12 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Self
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._repr_html import html_table
 from skdpsynth._state_validation import require
 from skdpsynth._validation import check_bool, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy._export import dp_events, evidence_of
-from skdpsynth.privacy._format import budget_exceeded_error, ledger_frame, ledger_lines, noise_of
+from skdpsynth.privacy._format import budget_exceeded_error, dp_events, evidence_of, ledger_frame, ledger_lines, noise_of
 from skdpsynth.privacy._ledger import BaseLedger, Ledger, LedgerEntry, OutOfTurn, OverBudget
 from skdpsynth.privacy._ledger_sqlite import LedgerFile
 from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, check_delta, common_unit

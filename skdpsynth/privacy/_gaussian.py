@@ -10,13 +10,10 @@ import numpy as np
 
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDING_VARIANCE
-from skdpsynth.privacy._intervals import Bounds, accept_exactly, exp_minus, multiply_bounds, sample_by_rejection
-from skdpsynth.privacy._inverse_cdf import SurvivalTable
 from skdpsynth.privacy._laplace import draw_parts, join_parts
-from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon
-from skdpsynth.privacy._noise import Noise
-from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._scales import MAX_CACHED_TABLES, SMALLEST, check_scale, sample_by_scale, to_fraction
+from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon, to_fraction
+from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise, check_scale, sample_by_scale
+from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, accept_exactly, exp_minus, multiply_bounds, sample_by_rejection
 
 _MAX_TABLE_SCALE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
 

@@ -53,7 +53,7 @@ from functools import lru_cache
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtri_exp
 
-from skdpsynth.privacy._scales import to_fraction
+from skdpsynth.privacy._losses import to_fraction
 
 ROUNDING_VARIANCE = Fraction(5, 3)  # of the variance of discrete Gaussian noise: t above
 LEAST_SCALE = 3

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._account_sums import Group, Sums, added_amount, largest
+from skdpsynth.privacy._composition import Group, Sums, added_amount, largest
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
+from skdpsynth.privacy._noise import describe_noise
 from skdpsynth.privacy._optimal_composition import covers_composition
-from skdpsynth.privacy._scales import describe_noise
 
 _Result = TypeVar("_Result")
 _REDRAWN = ", drawn anew after entry "

@@ -11,8 +11,8 @@ from typing import Any
 
 from skdpsynth._validation import short_repr
 from skdpsynth.exceptions import LedgerError
+from skdpsynth.privacy._format import to_text
 from skdpsynth.privacy._ledger import new_ledger_id
-from skdpsynth.privacy._ledger_text import to_text
 from skdpsynth.privacy._losses import Amount
 
 PATIENCE = 30.0  # seconds to wait while others write

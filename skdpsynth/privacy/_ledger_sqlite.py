@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth.exceptions import LedgerError
 from skdpsynth.privacy import _ledger_place
-from skdpsynth.privacy._account_sums import Group, Sums
+from skdpsynth.privacy._composition import Group, Sums
+from skdpsynth.privacy._format import entry_to_text, parse_entry, parse_text, to_text
 from skdpsynth.privacy._ledger import BaseLedger, Ledger, LedgerEntry, base_name, fold_entries
 from skdpsynth.privacy._ledger_place import (
     APPLICATION_ID,
@@ -38,7 +39,6 @@ from skdpsynth.privacy._ledger_place import (
     make_ledger_file,
     not_a_ledger_error,
 )
-from skdpsynth.privacy._ledger_text import entry_to_text, parse_entry, parse_text, to_text
 from skdpsynth.privacy._losses import Amount
 
 _Result = TypeVar("_Result")

@@ -11,9 +11,8 @@ from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import check_integer, short_repr
 from skdpsynth.privacy._laplace import draw_geometric
 from skdpsynth.privacy._losses import PrivacyLoss
-from skdpsynth.privacy._noise import Noise
+from skdpsynth.privacy._noise import MOST_VALUES, Noise, check_scale, shape_of
 from skdpsynth.privacy._random import RandomBits, check_stream
-from skdpsynth.privacy._scales import MOST_VALUES, check_scale, shape_of
 
 
 @dataclass(frozen=True)

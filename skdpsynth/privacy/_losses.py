@@ -1,6 +1,7 @@
 """Privacy losses, and the unit of privacy that they protect."""
 
 import math
+import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -8,17 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import as_array
 from skdpsynth._sensitivity import RELATIONS
-from skdpsynth._validation import is_integer, is_real, short_repr
+from skdpsynth._validation import as_array, is_integer, is_real, short_repr
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._scales import to_fraction
 
 _LARGEST = 10**300  # of an epsilon that is not infinite: floats hold what is made of it
-_LEAST = to_fraction(5e-324)  # less would read as 0 in every report, and cost nothing there
+_LEAST = Fraction(repr(5e-324))  # less would read as 0 in every report, and cost nothing there
 
 Amount = Fraction | float
 """An exact number, or ``math.inf``."""
+
+
+def to_fraction(value: Any) -> Fraction:
+    """Return the rational number that a number stands for; a float means the decimal it prints (0.1 is 1/10)."""
+    if type(value) is Fraction:  # most are, and it cannot change
+        return value
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(repr(float(value)))
 
 
 def check_epsilon(epsilon: Any, name: str = "epsilon") -> Amount:

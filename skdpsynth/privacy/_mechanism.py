@@ -15,9 +15,8 @@ from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._linf import DiscreteSupNorm
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace, nuclear
-from skdpsynth.privacy._noise import Noise
+from skdpsynth.privacy._noise import MOST_VALUES, Noise
 from skdpsynth.privacy._random import RandomBits, check_stream
-from skdpsynth.privacy._scales import MOST_VALUES
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ import numpy as np
 
 from skdpsynth._validation import check_choice, short_repr
 from skdpsynth.privacy._composition import rho_of_epsilon
-from skdpsynth.privacy._losses import Amount, PrivacyLoss
-from skdpsynth.privacy._scales import to_fraction
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, to_fraction
 
 _MOST_STEPS = 1 << 17  # of the grid, from 0 to the sum of all
 _MOST_LOSSES = 1 << 16

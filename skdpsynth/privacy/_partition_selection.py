@@ -10,10 +10,9 @@ import numpy as np
 
 from skdpsynth._sensitivity import count_sensitivity
 from skdpsynth._validation import check_integer, check_type, is_integer, short_repr
-from skdpsynth.privacy._intervals import exp_minus
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._losses import PrivacyLoss, check_neighboring
-from skdpsynth.privacy._random import RandomBits, check_stream
+from skdpsynth.privacy._random import RandomBits, check_stream, exp_minus
 
 _LARGEST_SCALE = 2**40  # noise of it reaches 2**62 with a chance of exp(-2**22): far below one part in 2**_BITS
 _BITS = 1 << 12

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import as_array
 from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._validation import as_array
 from skdpsynth.privacy._gaussian_dp import gaussian_of_pure, pure_of_gaussian
-from skdpsynth.privacy._intervals import bernoulli_exp_minus
 from skdpsynth.privacy._losses import PrivacyLoss
-from skdpsynth.privacy._random import RandomBits, check_stream
+from skdpsynth.privacy._random import RandomBits, bernoulli_exp_minus, check_stream
 
 _STEPS = 1 << 20  # of a scale, as of Gaussian ones
 

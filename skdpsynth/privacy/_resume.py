@@ -50,7 +50,7 @@ from fractions import Fraction
 from os.path import exists
 from typing import Any
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth.exceptions import LedgerError
 from skdpsynth.privacy._accountant import PrivacyAccountant
 from skdpsynth.privacy._format import budget_exceeded_error

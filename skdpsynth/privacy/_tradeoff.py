@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from skdpsynth._text import percent_at_most
 from skdpsynth._validation import is_real, short_repr
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._account_sums import Group, Sums
+from skdpsynth.privacy._composition import Group, Sums
 from skdpsynth.privacy._ledger import LedgerEntry
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._optimal_composition import tradeoff_curve

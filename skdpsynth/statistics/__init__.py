@@ -2,26 +2,26 @@
 
 from skdpsynth._sensitivity import Query, Sensitivity
 from skdpsynth.statistics._aggregator import Aggregator, total
+from skdpsynth.statistics._aggregator import Question as Question
 from skdpsynth.statistics._aggregator import Statistic as Statistic
 from skdpsynth.statistics._aggregator import total_and_kept as total_and_kept
-from skdpsynth.statistics._dependences import dependences as dependences
-from skdpsynth.statistics._dependences import distances as distances
-from skdpsynth.statistics._dependences import sensitivity_of_dependences as sensitivity_of_dependences
 from skdpsynth.statistics._encoding import CellsOf as CellsOf
 from skdpsynth.statistics._encoding import Coding as Coding
 from skdpsynth.statistics._encoding import DifferencesOf as DifferencesOf
 from skdpsynth.statistics._encoding import LeavesOf as LeavesOf
 from skdpsynth.statistics._encoding import Merging as Merging
+from skdpsynth.statistics._histogram import CountLengths as CountLengths
 from skdpsynth.statistics._histogram import Histogram
 from skdpsynth.statistics._histogram import LevelCounts as LevelCounts
 from skdpsynth.statistics._interactions import Interactions as Interactions
+from skdpsynth.statistics._interactions import dependences as dependences
+from skdpsynth.statistics._interactions import distances as distances
+from skdpsynth.statistics._interactions import sensitivity_of_dependences as sensitivity_of_dependences
 from skdpsynth.statistics._marginals import Marginals
 from skdpsynth.statistics._moments import Gram as Gram
 from skdpsynth.statistics._moments import Moments
 from skdpsynth.statistics._moments import Packing as Packing
-from skdpsynth.statistics._norm_counts import CountLengths as CountLengths
 from skdpsynth.statistics._occurrences import Occurrences as Occurrences
-from skdpsynth.statistics._question import Question as Question
 from skdpsynth.statistics._range_counts import EDGES as MAGNITUDES
 from skdpsynth.statistics._range_counts import EvenCells as EvenCells
 from skdpsynth.statistics._range_counts import Magnitudes as Magnitudes

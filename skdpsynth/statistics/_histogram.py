@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import as_numeric_array
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
-from skdpsynth._validation import check_integer, short_repr
+from skdpsynth._validation import as_numeric_array, check_integer, short_repr
+from skdpsynth.domain import Ball
 from skdpsynth.frames import Packed
 from skdpsynth.measures import pair_sums
 from skdpsynth.persistence import savable
@@ -246,3 +246,43 @@ class LevelCounts:
 
     def __add__(self, other: "LevelCounts") -> "LevelCounts":
         return LevelCounts(tuple(a + b for a, b in zip(self.levels, other.levels, strict=True)))
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class CountLengths(Aggregator):
+    """Counts rows by their distance from the center of a ball, before they are shrunk.
+
+    Cell j holds those up to the radius j, but beyond the next; a row is in one cell, so the change is that of any histogram.
+
+    Attributes
+    ----------
+    ball : Ball
+    radii : ndarray of shape (n_radii,)
+        Squared, falling; the first is no less than the reach of the ball without a radius.
+    """
+
+    ball: Ball
+    radii: np.ndarray
+
+    def __str__(self) -> str:
+        return f"counts of {len(self.radii)} lengths"
+
+    @property
+    def n_values(self) -> int:
+        """Number of radii."""
+        return len(self.radii)
+
+    def zero(self) -> Histogram:
+        """Return the counts of no rows."""
+        return Histogram.over_cells(len(self.radii)).zero()
+
+    def add(self, statistic: Histogram, chunk: Any, kept: Any = None) -> Histogram:
+        """Count the rows of a chunk, in place; the cells of the rows are written to `james_stein_factor`, if there is such an array."""
+        counting, rising = Histogram.over_cells(len(self.radii)), self.radii[::-1]
+        for rows, q in self.ball.steps(chunk):
+            cells = len(rising) - 1 - np.searchsorted(rising, self.ball.squared_lengths(q))
+            counting.add(statistic, cells)
+            if kept is not None:
+                kept[rows] = cells
+        return statistic

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._arrays import as_numeric_array
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity
-from skdpsynth._validation import is_integer, short_repr
+from skdpsynth._validation import as_numeric_array, is_integer, short_repr
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
 from skdpsynth.statistics._pushdown import counts_of_tables

@@ -11,8 +11,14 @@ from skdpsynth._validation import check_memory, is_integer, short_repr
 from skdpsynth.domain import AllowedCells, Spans, keys_of, list_names, spans_of
 from skdpsynth.models import RejectionSampler, impute_table
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._intervals import BootstrapWorld, Interval, check_interval_arguments, estimate_interval, population_size
-from skdpsynth.synthesis._parametric_bootstrap import ParametricBootstrap
+from skdpsynth.synthesis._intervals import (
+    BootstrapWorld,
+    Interval,
+    ParametricBootstrap,
+    check_interval_arguments,
+    estimate_interval,
+    population_size,
+)
 from skdpsynth.synthesis._sampling import BATCH, check_generator, check_n_samples, default_n_samples
 from skdpsynth.tables import IncompleteRows, allowed_cells
 

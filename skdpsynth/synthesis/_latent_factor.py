@@ -203,7 +203,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     Where noise would drown most pairs, as with 400 rows of 33 columns at epsilon 1, a *private selection of few pairs* takes their share,
     up to 40 columns and without `stratify`: six tenths choose them, and the rest counts them alone. A pair is chosen for its distance from
-    the nearest table of independent columns, of sensitivity 2 (``statistics/_dependences.py``): by permute and flip or, for a budget in
+    the nearest table of independent columns, of sensitivity 2 (``statistics/_interactions.py``): by permute and flip or, for a budget in
     rho, by the exponential mechanism; both are exact. No pair closes a circle of earlier ones. There are as many as the root of the number
     of strong pairs that the share could find, and they replace all pairs where each then has at least 16 times its share among all. With
     enough rows, a twentieth of the share looks first at the spread of dependence: if a quarter of the pairs are far from independent, all
@@ -212,7 +212,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
     4), a second round takes a quarter of the share of pairs, up to 40 columns. For up to 60 triples of columns that depend on each other in
-    the model, it releases the noisy distance of their table from it, of sensitivity 2 (``statistics/_dependences.py``), and for the 20
+    the model, it releases the noisy distance of their table from it, of sensitivity 2 (``statistics/_interactions.py``), and for the 20
     farthest (or all, if they are no more) the counts, which are then fitted together with the pairs. Left out are columns that are drawn
     together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals use columns and pairs alone.
 

@@ -35,11 +35,11 @@ from skdpsynth.models import (
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
 from skdpsynth.synthesis._latent_differences import find_near_columns
 from skdpsynth.synthesis._latent_pair_selection import PairSelection, column_splits, refine_links
-from skdpsynth.synthesis._latent_pairs import PairRelease
 from skdpsynth.synthesis._latent_planning import (
     MAX_CODES,
     ONE_BLOCK,
     MarginalsPlan,
+    PairRelease,
     answer_query,
     bin_growth,
     choose_n_bins,

@@ -28,11 +28,10 @@ from skdpsynth.frames import Rows, concatenate_batches
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import split_exactly
 from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._noisy_ranges import axis_scales, default_ranges, range_noise, release_ranges
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._sampling import BATCH, iter_batches
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
-from skdpsynth.synthesis._subspace import Subspace
+from skdpsynth.synthesis._subspace import Subspace, axis_scales, default_ranges, range_noise, release_ranges
 
 _RANGES_SHARE = Fraction(1, 10)  # of what the reducer leaves
 _MEASURE = 0.3  # error of a measure on k axes, in widths of the widest over the k-th root of rows times epsilon

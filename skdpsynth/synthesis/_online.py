@@ -4,11 +4,12 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth.fitting import Budget, Facts, Plan, check_y_is_ignored
 from skdpsynth.frames import FirstRows, Rows, check_length
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import RandomBits, checkpoint, guard_account
+from skdpsynth.synthesis._base import warn_if_small
 from skdpsynth.synthesis._online_blocks import Blocks
 from skdpsynth.synthesis._online_rows import MixedRows, NumericRows
 from skdpsynth.synthesis._online_running import RunningStream, check_in_memory
@@ -23,7 +24,6 @@ from skdpsynth.synthesis._online_settings import (
     start_reading,
 )
 from skdpsynth.synthesis._online_tree import GrowingTree, tree_depth
-from skdpsynth.synthesis._warnings import warn_if_small
 
 _LONG = 100_000  # rows of a stream that is long enough
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._atomic_write import output_path, pending_files
-from skdpsynth._locks import lock_of
+from skdpsynth._parallel import lock_of
 from skdpsynth._state_validation import is_of_type, require
 from skdpsynth._validation import warn
 from skdpsynth.domain import Schema

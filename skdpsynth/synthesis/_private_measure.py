@@ -14,9 +14,8 @@ from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
 from skdpsynth.measures import MAX_DEPTH, BinaryPartition, DiscreteMeasure, TwoStages, measure_of_union
 from skdpsynth.persistence import savable
-from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._base import PrivateSynthesizer, warn_if_small
 from skdpsynth.synthesis._measure_plans import MOST_HELD, STRATEGIES
-from skdpsynth.synthesis._warnings import warn_if_small
 
 
 @dataclass(frozen=True)

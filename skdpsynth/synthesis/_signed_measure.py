@@ -15,8 +15,7 @@ from skdpsynth.measures import MAX_CELLS, NORMS, DiscreteMeasure, Lattice, Neare
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, mechanism
 from skdpsynth.statistics import Histogram, total
-from skdpsynth.synthesis._base import PrivateSynthesizer
-from skdpsynth.synthesis._warnings import warn_if_small
+from skdpsynth.synthesis._base import PrivateSynthesizer, warn_if_small
 
 _MOST_AUTO = 10_000  # cells that "auto" asks for: about a second of solving
 _MOST_ON_A_LINE = 1_000_000

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import _sample_blocks
+from internals import _measure
 from test_measure import Circle
 
 from skdpsynth.domain import Box
@@ -25,8 +25,8 @@ each_partition = pytest.mark.parametrize("partition", PARTITIONS.values(), ids=P
 @pytest.fixture(params=[(32, 1 << 20, 4), (50, 700, 16), (7, 100, 1)], ids=["one-deck", "decks", "small"])
 def sizes(request, monkeypatch):
     for name, size in zip(("_ROWS", "_DECK", "_SLAB"), request.param, strict=True):
-        monkeypatch.setattr(_sample_blocks, name, size)
-    monkeypatch.setattr(_sample_blocks, "_LEAST_ROWS", 1)
+        monkeypatch.setattr(_measure, name, size)
+    monkeypatch.setattr(_measure, "_LEAST_ROWS", 1)
     return request.param
 
 
@@ -66,8 +66,8 @@ def test_a_point_is_as_likely_to_stand_in_one_place_as_in_any_other(size, monkey
     All blocks have the same size here; where they differ by a point, so do the frequencies, by that share.
     """
     for name, value in zip(("_ROWS", "_DECK", "_SLAB"), size, strict=True):
-        monkeypatch.setattr(_sample_blocks, name, value)
-    monkeypatch.setattr(_sample_blocks, "_LEAST_ROWS", 1)
+        monkeypatch.setattr(_measure, name, value)
+    monkeypatch.setattr(_measure, "_LEAST_ROWS", 1)
     lattice, rng = Lattice(Box([0.0], [1.0]), (96,)), np.random.default_rng(0)
     measure = DiscreteMeasure.from_mass(lattice, np.arange(96), np.zeros(96), np.ones(96))
     found = np.zeros((96, 96))
@@ -87,8 +87,8 @@ def test_rows_do_not_depend_on_the_number_of_threads(partition, n_jobs, sizes):
 
 def test_points_of_a_cell_are_even_over_all_blocks_together(monkeypatch):
     """1024 points of one cell in 64 blocks: no gap of the golden rotation is as wide as 4 / 1024, but one of independent points is."""
-    monkeypatch.setattr(_sample_blocks, "_ROWS", 16)
-    monkeypatch.setattr(_sample_blocks, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(_measure, "_ROWS", 16)
+    monkeypatch.setattr(_measure, "_LEAST_ROWS", 1)
     gaps = []
     for spread in (True, False):
         measure = DiscreteMeasure.from_mass(BinaryPartition(Box([0.0], [1.0]), 1, spread=spread), [0], [0], [1.0])

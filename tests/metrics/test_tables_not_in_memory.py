@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import _base, _contingency, _open, _quantiles, _source, _tables, open_source
+from internals import _base, _marginals, _open, _quantiles, _source, _tables, open_source
 from sklearn.linear_model import LogisticRegression
 from sources import SOURCES, cut
 
@@ -88,7 +88,7 @@ def test_marginals_are_the_same_however_their_tables_are_grouped(order, cells, m
     # 1: only combinations that occur are counted; 50: some tables whole, a few at each reading.
     X, Y = table(0), table(1, 400)
     expected = marginal_total_variation(X, Y, SCHEMA, order)
-    monkeypatch.setattr(_contingency, "_MOST_CELLS", cells)
+    monkeypatch.setattr(_marginals, "_MOST_CELLS", cells)
     assert marginal_total_variation(cut(X, 20, 150), cut(Y, 100), SCHEMA, order) == expected
     assert marginal_total_variation(X, Y, SCHEMA, order) == expected
 

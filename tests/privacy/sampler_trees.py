@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
-from internals import _gaussian, _intervals, _laplace, exp_minus
+from internals import _gaussian, _laplace, _random, exp_minus
 
 getcontext().prec = 80
 WIDEST = 2**58
@@ -203,7 +203,7 @@ def acceptance(gamma, in_floats):
     """Return the probability that a proposal is accepted: by the float filter, and by exact bounds within its margin."""
     # What the filter is sure of must be right, whatever floats have made of the exponent.
     exact = decimal(-gamma).exp()
-    assert abs(Decimal(math.exp(-in_floats)) - exact) < Decimal(_intervals.MARGIN) / 8
+    assert abs(Decimal(math.exp(-in_floats)) - exact) < Decimal(_random.MARGIN) / 8
     low, high = exp_minus(gamma, 64)
     later = exp_minus(gamma, 128)
     assert low - 1 <= later[0] >> 64 <= high

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import __version__, _locks, lock_of
+from internals import __version__, _parallel, lock_of
 from laws import calls_of, in_threads, interrupted
 
 from skdpsynth import privacy
@@ -366,7 +366,7 @@ def test_a_process_forked_while_a_thread_makes_a_lock_can_make_locks(in_child_pr
         accountant.spend(0.5, name="a")
         return accountant.spent
 
-    with _locks._creation_lock:
+    with _parallel._creation_lock:
         assert in_child_process(make) == Fraction(1, 2)
 
 
@@ -400,8 +400,7 @@ def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose, in_c
         thread.join()
 
 
-DOOR = ("_accountant", "_accountant_base", "_account_sums", "_composition", "_merge_ledgers")
-DOOR += ("_ledger", "_ledger_sqlite", "_ledger_place", "_ledger_text")
+DOOR = ("_accountant", "_accountant_base", "_composition", "_merge_ledgers", "_ledger", "_ledger_sqlite", "_ledger_place", "_format")
 DOOR = tuple(str(Path(privacy.__file__).parent / f"{name}.py") for name in DOOR)
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from internals import FIRST_LIMB_BITS, LIMB_BITS, Normals, fraction_bits
-from internals import _exact_normals as normals
+from internals import _matrix_laplace as normals
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
 from sampler_trees import scaled_exp_minus
 

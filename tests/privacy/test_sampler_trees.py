@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _intervals, _laplace
+from internals import _laplace, _random
 from sampler_trees import (
     error_of_gaussian,
     error_of_laplace,
@@ -74,7 +74,7 @@ def test_a_threshold_a_few_units_off_a_word_looked_up_wrongly_and_another_scale_
 
 def test_an_exponential_that_is_rounded_to_a_float_is_seen(monkeypatch):
     def rounded(x, bits):
-        whole = int(float(_intervals.exp_minus(x, 64)[0]) * 2.0 ** (bits - 64))
+        whole = int(float(_random.exp_minus(x, 64)[0]) * 2.0 ** (bits - 64))
         return whole, whole + 1
 
     monkeypatch.setattr(_laplace, "exp_minus", rounded)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _scales, short_repr
+from internals import _noise, short_repr
 from laws import ALARM, chi_squared
 
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SeededBits
@@ -44,8 +44,8 @@ def test_values_of_several_scales_get_the_draws_of_each_scale_one_after_the_othe
 def test_more_scales_than_tables_are_kept_have_the_same_law(noise, power, scale):
     """Chi squared of 64,000 draws of 64 scales that are one to within 2**-40."""
     scales = [scale + Fraction(k, 2**46) for k in range(64)] + [300 + k for k in range(6)]
-    assert len(scales) > _scales.MAX_CACHED_TABLES
-    assert _scales._FEW > 1000
+    assert len(scales) > _noise.MAX_CACHED_TABLES
+    assert _noise._FEW > 1000
     draws = noise(scales).sample((1000, 70), SeededBits(0))[:, :64].ravel()
     cells = np.arange(-4, 5) * math.ceil(scale)
     law = np.exp(-(np.abs(cells / float(scale)) ** power) / power)

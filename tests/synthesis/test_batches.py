@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import _sample_blocks, _sampling, default_n_samples
+from internals import _measure, _sampling, default_n_samples
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
@@ -43,10 +43,10 @@ def small_blocks(monkeypatch):
         **dict.fromkeys(["synthesis._base.BATCH", "synthesis._low_dim.BATCH", "synthesis._online_blocks.BATCH"], 128),
         **dict.fromkeys(["models._score_model._ROWS", "models._row_sampling._ROWS", "models._row_sampling._LEAST_ROWS"], 128),
         **{
-            "measures._sample_blocks._ROWS": 32,
-            "measures._sample_blocks._LEAST_ROWS": 32,
-            "measures._sample_blocks._DECK": 700,
-            "measures._sample_blocks._SLAB": 4,
+            "measures._measure._ROWS": 32,
+            "measures._measure._LEAST_ROWS": 32,
+            "measures._measure._DECK": 700,
+            "measures._measure._SLAB": 4,
         },
     }.items():
         monkeypatch.setattr(f"skdpsynth.{name}", size)
@@ -128,8 +128,8 @@ def test_a_sample_does_not_depend_on_the_number_of_threads(name, n_jobs, small_b
 @pytest.mark.parametrize("name", ["PMM", "LowDim", "LatentFactor", "LatentFactor-scores", "Online", "Online-paper"])
 def test_memory_of_batches_does_not_grow_with_their_number(name, monkeypatch):
     # Each block of a stream has a deck of its own.
-    monkeypatch.setattr(_sample_blocks, "_DECK", 1 << 13)
-    monkeypatch.setattr(_sample_blocks, "_ROWS", 1 << 10)
+    monkeypatch.setattr(_measure, "_DECK", 1 << 13)
+    monkeypatch.setattr(_measure, "_ROWS", 1 << 10)
     model = MODELS[name].fit(ROWS)
     peaks = []
     for n_samples in (200_000, 200_000, 1_000_000):  # the first one imports
