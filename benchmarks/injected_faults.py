@@ -138,7 +138,7 @@ FAULTS = (
     ),
     Fault(
         "triples_exact",
-        "synthesis/_latent_three_way.py",
+        "synthesis/_latent_selection.py",
         "np.argsort(-noisy,",
         "np.argsort(0 * noisy - query.values,",
         "which three columns are counted follows from exact distances",

@@ -190,7 +190,7 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_partition_selection.py:_near": "where a search begins, which ends at the least threshold wherever it begins",
     "privacy/_partition_selection.py::2**62": "the largest count that is not refused",
     "synthesis/_latent_planning.py:plan:list(weights.values())": "as weights",
-    "synthesis/_latent_three_way.py:plan_triples:list(weights.values())": "as weights",
+    "synthesis/_latent_selection.py:plan_triples:list(weights.values())": "as weights",
     "privacy/_laplace.py:_variance:700": "from where floats are 0",
     "privacy/_laplace.py:_mean_absolute:700": "from where floats are 0",
     "privacy/_partition_selection.py::2**40": "the largest scale that is not refused",

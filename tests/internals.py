@@ -12,7 +12,7 @@ modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_f
 modules: measures._transport metrics._associations metrics._marginals metrics._quality metrics._quantiles
 modules: metrics._tables model_selection._utility_scores models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
-modules: models._marginal_model models._ensemble models._training models._wide_factors privacy._partition_selection privacy._gaussian
+modules: models._marginal_model models._training models._wide_factors privacy._partition_selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
 modules: privacy._optimal_composition privacy._linf duckdb._database
 modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base synthesis._sampling
@@ -67,10 +67,10 @@ model_selection._plan_result: Point
 model_selection._plan_setting: make_setting
 model_selection._plan_setting: RowSource
 model_selection._utility_scores: CapturedVariance MarginalDistance N_POINTS SlicedDistance
-models._column_blocks: NoisyTables join_into_blocks
+models._noisy_tables: NoisyTables join_into_blocks
 models._significant_bins: threshold_link tail_directions expected_counts threshold_bins
 models._measurements: contrasts_expected=posterior_means shrink_class_contrasts
-models._estimates: center_table weighting_deviations
+models._noisy_tables: center_table weighting_deviations
 models._mixture_sampling: CommonNodeSampler MixtureSampler _shuffle_places_within
 models._conditional_sampling: sample_missing
 models._refined_bins: N_FINE_BINS RefinedBins
@@ -83,15 +83,15 @@ models._coarse_pairs: CoarsePairs
 models._mixture: Mixture mixture_Part=Part
 models._differences: DifferenceSampler difference_pairs
 models._weighted_pairs: WeightedPair
-models._pooling: james_stein_factor pool_tables
+models._noisy_tables: james_stein_factor pool_tables
 models._posterior: Pattern Posterior
 models._joint_distribution: JointDistribution
 models._quantile_bins: _smooth_shares split_mass
 models._training: Smoothness
 models._systematic_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
-models._ensemble: does_ensemble_help n_ensemble_steps train_ensemble
+models._latent_factors: does_ensemble_help n_ensemble_steps train_ensemble
 models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabilities score softmax starts_of train_factors
-models._three_way: TripleErrors
+models._latent_factors: TripleErrors
 models._measurements: recoding_matrix
 models._wide_factors: CommonFactors WideTargets _Descent
 privacy._composition: covers rho_of_pure total
@@ -117,14 +117,14 @@ statistics._interactions: sensitivity_of_dependences dependences
 statistics._interactions: sensitivity_of_distances distances
 frames._packed_sums: Packed
 duckdb._sql: codes_of_cells
-statistics._trees: levels_of
+statistics._marginals: levels_of
 synthesis._sampling: default_n_samples
 synthesis._intervals: _bias_corrected_interval
-synthesis._latent_pair_selection: PairSelection column_splits
+synthesis._latent_selection: PairSelection column_splits
 synthesis._latent_differences: independent_share
 synthesis._latent_planning: PairRelease
 synthesis._latent_planning: MAX_CODES MarginalsPlan
-synthesis._latent_three_way: has_triples plan_triples
+synthesis._latent_selection: has_triples plan_triples
 synthesis._low_dim: _is_signed_at_least_as_good n_directions needs_distance
 synthesis._measure_plans: _stages_by_levels _stages_by_rows
 synthesis._online_blocks: length_until_horizon grown_length

@@ -11,13 +11,12 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth._doc_links import DocLinkMixin
 from skdpsynth._parallel import check_n_jobs, lock_of
-from skdpsynth._progress import bar, set_rows_public
+from skdpsynth._progress import CallbackMixin, bar, run_with_callbacks, set_rows_public
 from skdpsynth._state_validation import check_columns, require
 from skdpsynth._validation import short_repr, warn
 from skdpsynth.domain import NO_BOUNDS, Schema, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting._budget import COUNT_SHARE, Budget
-from skdpsynth.fitting._callbacks import CallbackMixin, run_with_callbacks
 from skdpsynth.fitting._facts import (
     Facts,
     Plan,
@@ -187,11 +186,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         # before anything is charged.
         plan = self._plan(_placeholder_facts(facts, is_private) if is_private or facts.lacks_facts else facts)
         _check_plan(plan, type(self).__name__)
-        in_rho = loss_kind_of_fit(facts, [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None), plan.rho)
+        parts = [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None)
+        in_rho = loss_kind_of_fit(facts, parts, plan.rho) if is_private or facts.lacks_facts else plan.rho
         if hand is None:
-            if labels is None:
-                self._note_missing_unit(facts)
-            self._warn_before_charge(facts, rng.seeded, plan, shared, in_rho)
+            self._warn_before_charge(facts, rng.seeded, plan, shared, in_rho, labels is not None)
         budget = Budget.opened_late(partial(self._open_account, plan, hand, shared, unit, in_rho), self.neighboring, rng, facts.told)
         if is_private:
             share, facts = reserve_budget(facts, COUNT_SHARE, plan.rho)
@@ -217,8 +215,12 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         self.accountant_ = budget.accountant if hand is None else budget.accountant.record()
         return facts.told
 
-    def _warn_before_charge(self, facts: Facts, is_seeded: bool, plan: Plan, shared: PrivacyAccountant | None, in_rho: str | None) -> None:
+    def _warn_before_charge(
+        self, facts: Facts, is_seeded: bool, plan: Plan, shared: PrivacyAccountant | None, in_rho: str | None, has_unit: bool
+    ) -> None:
         """Issue the warnings known by now, and refuse a fit for which a shared budget is too small."""
+        if not has_unit:
+            self._note_missing_unit(facts)
         self._note_public_warnings(facts, is_seeded)
         if shared is not None and not self._claims:
             delta = self.delta if plan.spends_delta else 0

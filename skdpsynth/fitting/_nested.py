@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from skdpsynth._progress import run_with_outer_callbacks
 from skdpsynth._validation import short_repr, warn
 from skdpsynth.exceptions import BudgetWarning
 from skdpsynth.fitting._budget import Budget
-from skdpsynth.fitting._callbacks import run_with_outer_callbacks
 from skdpsynth.fitting._facts import Facts
 from skdpsynth.fitting._fit import NestedContext, PrivateEstimator
 from skdpsynth.frames import Rows

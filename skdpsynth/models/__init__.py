@@ -1,22 +1,30 @@
 """Models of tables, fitted to noisy answers and sampled from: mathematics without data or privacy."""
 
 from skdpsynth.models._coarse_pairs import CoarsePairs
-from skdpsynth.models._column_blocks import NoisyTables, join_into_blocks, max_pair_counts, merge_codes, pairs_within, shares_of
 from skdpsynth.models._differences import DifferenceLaw, joint_columns, orient_difference
-from skdpsynth.models._estimates import Estimates, NoisyInteractions, expected_error
 from skdpsynth.models._imputation import impute_table
 from skdpsynth.models._joint_distribution import RejectionSampler
-from skdpsynth.models._latent_factors import LatentFactors
+from skdpsynth.models._latent_factors import LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._marginal_model import MarginalModel, bins_of, uniform_model
 from skdpsynth.models._measurements import Codes, Measurements, pool_measurements
-from skdpsynth.models._pooling import Pool
+from skdpsynth.models._noisy_tables import (
+    Estimates,
+    NoisyInteractions,
+    NoisyTables,
+    Pool,
+    expected_error,
+    join_into_blocks,
+    max_pair_counts,
+    merge_codes,
+    pairs_within,
+    shares_of,
+)
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import Link, grade_bins
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.models._score_model import LatentLinks, ScoreModel
 from skdpsynth.models._significant_bins import MIN_ROWS, threshold_bins, threshold_link
 from skdpsynth.models._structural_zeros import MAX_TUPLES, constrain_columns, constraint_cuts, max_tuples
-from skdpsynth.models._three_way import candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._wide_factors import learn_common_factors
 
 __all__ = ["LatentFactors", "Link"]

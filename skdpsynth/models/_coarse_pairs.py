@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri
 
-from skdpsynth.models._column_blocks import NoisyTables
-from skdpsynth.models._estimates import NoisyInteractions, iter_pairs
+from skdpsynth.models._noisy_tables import NoisyInteractions, NoisyTables, iter_pairs
 from skdpsynth.models._training import starts_of
 from skdpsynth.persistence import savable
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from skdpsynth.domain import AllowedCells, Schema
 from skdpsynth.frames import concatenate_batches
-from skdpsynth.models._column_blocks import Block
 from skdpsynth.models._differences import DifferenceSampler
 from skdpsynth.models._mixture import Mixture
+from skdpsynth.models._noisy_tables import Block
 from skdpsynth.models._row_sampling import RowSampler
 from skdpsynth.models._structural_zeros import ConstrainedColumns
 from skdpsynth.models._within_bin import LinkedColumn

@@ -10,12 +10,11 @@ import numpy as np
 
 from skdpsynth._state_validation import require
 from skdpsynth.domain import Continuous, Nominal, Schema, Tie, grids_of
-from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._differences import DifferenceLaw, DifferenceSampler, difference_pairs, joint_columns
-from skdpsynth.models._estimates import weighting_deviations
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.models._latent_factors import LatentFactors
 from skdpsynth.models._mixture import Mixture
+from skdpsynth.models._noisy_tables import Block, NoisyTables, shares_of, weighting_deviations
 from skdpsynth.models._quantile_bins import Link, share_by_mass
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.models._refined_bins import RefinedBins

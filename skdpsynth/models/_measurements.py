@@ -10,10 +10,9 @@ from scipy.linalg import null_space
 
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Schema
-from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
 from skdpsynth.models._differences import DifferenceLaw, joint_columns
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
-from skdpsynth.models._pooling import Pool, Table, pool_tables
+from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._rare_levels import LevelGroups

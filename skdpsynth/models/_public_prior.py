@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.models._column_blocks import Block, NoisyTables
-from skdpsynth.models._estimates import center_table
-from skdpsynth.models._pooling import Pool, james_stein_factor
+from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, center_table, james_stein_factor
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.persistence import savable

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpsynth._state_validation import is_array, require
-from skdpsynth.models._column_blocks import shares_of
+from skdpsynth.models._noisy_tables import shares_of
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.persistence import savable
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Continuous, Schema
 from skdpsynth.frames import concatenate_batches
-from skdpsynth.models._column_blocks import shares_of
+from skdpsynth.models._noisy_tables import shares_of
 from skdpsynth.persistence import savable
 
 _EXPLAINED = 0.8  # of the noisy variance, by the factors: c of equation (3)

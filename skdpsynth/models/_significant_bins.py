@@ -5,8 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 
 import numpy as np
 
-from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
-from skdpsynth.models._estimates import center_table
+from skdpsynth.models._noisy_tables import Block, NoisyTables, center_table, shares_of
 from skdpsynth.models._quantile_bins import Link, decay_rate, density_at_border, grade_bins, reweigh_bins
 from skdpsynth.models._rare_levels import LevelGroups
 

@@ -9,8 +9,8 @@ from scipy.special import ndtri
 
 from skdpsynth._progress import track_steps
 from skdpsynth.models._coarse_pairs import CoarsePairs
-from skdpsynth.models._column_blocks import Block, NoisyTables, join_into_blocks, shares_of
 from skdpsynth.models._latent_factors import LatentFactors, quasi_normal
+from skdpsynth.models._noisy_tables import Block, NoisyTables, join_into_blocks, shares_of
 from skdpsynth.models._training import (
     CLASS_SHARE,
     PLATEAU_TOLERANCE,

@@ -18,6 +18,7 @@ from skdpsynth.statistics._interactions import dependences as dependences
 from skdpsynth.statistics._interactions import distances as distances
 from skdpsynth.statistics._interactions import sensitivity_of_dependences as sensitivity_of_dependences
 from skdpsynth.statistics._marginals import Marginals
+from skdpsynth.statistics._marginals import Trees as Trees
 from skdpsynth.statistics._moments import Gram as Gram
 from skdpsynth.statistics._moments import Moments
 from skdpsynth.statistics._moments import Packing as Packing
@@ -28,7 +29,6 @@ from skdpsynth.statistics._range_counts import Magnitudes as Magnitudes
 from skdpsynth.statistics._row_count import CountRows as CountRows
 from skdpsynth.statistics._row_count import RowCount as RowCount
 from skdpsynth.statistics._thresholds import Thresholds as Thresholds
-from skdpsynth.statistics._trees import Trees as Trees
 
 # What authors of mechanisms are told of; the other rooms import more.
 __all__ = ["Aggregator", "Histogram", "Marginals", "Moments", "Query", "Sensitivity", "total"]

@@ -321,7 +321,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
             self._open_prior(reader.schema_)
             return X, {"schema": reader.schema_.coded}
-        check_prior_is_another(self.prior, X)
+        if self.prior is not None:
+            check_prior_is_another(self.prior, X)
         self._container, rows = start_table(self, X, self._least_rows)
         self._open_prior(self._container.schema)
         schema, dtypes = self._container.schema, self._container.dtypes

@@ -34,7 +34,6 @@ from skdpsynth.models import (
 )
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
 from skdpsynth.synthesis._latent_differences import find_near_columns
-from skdpsynth.synthesis._latent_pair_selection import PairSelection, column_splits, refine_links
 from skdpsynth.synthesis._latent_planning import (
     MAX_CODES,
     ONE_BLOCK,
@@ -46,7 +45,7 @@ from skdpsynth.synthesis._latent_planning import (
     many_level_columns,
     warn_of_noise,
 )
-from skdpsynth.synthesis._latent_three_way import TripleRound, has_triples, plan_triples
+from skdpsynth.synthesis._latent_selection import PairSelection, TripleRound, column_splits, has_triples, plan_triples, refine_links
 
 
 @dataclass(frozen=True, eq=False)

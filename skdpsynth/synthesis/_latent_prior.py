@@ -40,7 +40,7 @@ def check_prior_is_another(prior: Any, X: Any) -> None:
     """Refuse the protected table as the public one, where that shows without reading rows."""
     are_paths = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike)
     is_one_file = are_paths and os.path.realpath(prior) == os.path.realpath(X)
-    if prior is not None and (prior is X or is_one_file):
+    if prior is X or is_one_file:
         raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")
 
 

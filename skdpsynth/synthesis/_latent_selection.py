@@ -1,4 +1,7 @@
-"""Private selection of few pairs of columns, where noise would drown most of all pairs."""
+"""Which tables strategy "marginals" counts: few pairs, where noise would drown most of all, and triples, where noise is small.
+
+The triples are those whose tables are farthest from the model of pairs: a second round.
+"""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -11,10 +14,21 @@ import numpy as np
 from skdpsynth.domain import Nominal
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
-from skdpsynth.models import Link
+from skdpsynth.models import (
+    DifferenceLaw,
+    Link,
+    MarginalModel,
+    NoisyTables,
+    candidate_triples,
+    most_dependent_triples,
+    shares_of,
+    triple_frequencies,
+)
 from skdpsynth.privacy import PrivacyLoss, mechanism, selection_loss
-from skdpsynth.statistics import Marginals, dependences, sensitivity_of_dependences, total
-from skdpsynth.synthesis._latent_planning import MarginalsPlan
+from skdpsynth.statistics import Marginals, dependences, distances, sensitivity_of_dependences, total
+from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query
+
+Triple = tuple[int, ...]
 
 PAIRS, LOOK, CHOICE = "counts of pairs", "spread of dependence", "choice of pairs"
 _SHARES = {LOOK: 0.05, CHOICE: 0.57, PAIRS: 0.38}  # of what pairs would have alone
@@ -29,6 +43,12 @@ _LEAST_BINS, _MOST_BINS = 3, 16
 _SPLITS = 7  # of a column, at most
 
 Pair = tuple[int, int]
+
+DISTANCES, TRIPLES = "distances of triples", "counts of triples"
+_SHARES_OF_TRIPLES = {PAIRS: 0.75, DISTANCES: 0.02, TRIPLES: 0.23}  # of what pairs would have alone
+_MOST, _CONSIDERED = 20, 60  # triples
+_MOST_CELLS = 4096  # of a triple, in all classes
+_CLEAR_OF_TRIPLES = 3000  # times the noise of a count: so many rows pay for a second round
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +152,62 @@ def column_splits(shares: np.ndarray, kind: object) -> np.ndarray:
     upto = np.cumsum(mass) / max(mass.sum(), 1e-9)
     edges = np.unique(np.clip(np.searchsorted(upto, np.arange(1, n_splits + 1) / (n_splits + 1)) + 1, 1, len(mass) - 1))
     return codes < edges[:, None]
+
+
+def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relation: str, near: Sequence[DifferenceLaw]) -> MarginalsPlan:
+    """Share what pairs have with a second round where it pays, by public numbers and the noisy number of rows."""
+    if plan.block is not None or not plan.counts_all_pairs:
+        return plan
+    share = plan.shares[PAIRS]
+    n_triples = min(len(_candidate_triples(plan, sizes, near)), _CONSIDERED)
+    if not n_triples or share.rho is None or share.is_infinite:
+        return plan
+    weights = {name: weight for name, weight in _SHARES_OF_TRIPLES.items() if name != DISTANCES or n_triples > _MOST}
+    parts = dict(zip(weights, share.split(list(weights.values())), strict=True))
+    noise = mechanism(Marginals.sensitivity(relation, min(n_triples, _MOST)), parts[TRIPLES], ("gaussian",)).deviation
+    return replace(plan, shares={**plan.shares, **parts}) if n_rows >= _CLEAR_OF_TRIPLES * noise else plan
+
+
+def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence[DifferenceLaw]) -> list[Triple]:
+    """Return the triples of columns that are drawn by themselves, and whose tables are not too large."""
+    tied = {name for tie in plan.ties for name in tie.columns} | {name for each in near for name in (each.first, each.second)}
+    places = [place for place, name in enumerate(plan.names) if name in tied]
+    return candidate_triples(sizes[:-1], places, _MOST_CELLS // sizes[-1])
+
+
+def has_triples(plan: MarginalsPlan) -> bool:
+    return TRIPLES in plan.shares
+
+
+@dataclass(frozen=True, eq=False)
+class TripleRound:
+    """The second round of a fit."""
+
+    rows: Rows  # codes of columns, and last of the class: private
+    sizes: Sequence[int]  # number of codes of each
+    plan: MarginalsPlan
+    budget: Budget
+    near: Sequence[DifferenceLaw]
+
+    def released(self, model: MarginalModel, totals: np.ndarray) -> NoisyTables:
+        """Choose the triples farthest from a model of pairs, with class totals, and release them."""
+        classes = [model.probabilities(label) for label in range(len(totals))]
+        chosen = most_dependent_triples(_candidate_triples(self.plan, self.sizes, self.near), classes, shares_of(totals), _CONSIDERED)
+        if len(chosen) > _MOST:
+            chosen = self._worst(chosen, classes, totals)
+        exact = self._counted(chosen)
+        noisy, noise = answer_query(exact.query(self.budget.relation), self.plan.shares[TRIPLES], self.budget, TRIPLES, ("gaussian",))
+        return NoisyTables(dict(zip(chosen, exact.tables(noisy), strict=True)), noise.variance)
+
+    def _worst(self, triples: Sequence[Triple], classes: Sequence[Sequence[np.ndarray]], totals: np.ndarray) -> list[Triple]:
+        """Return the triples whose tables are farthest from the model, by noisy distances."""
+        expected = [
+            np.rint([n * triple_frequencies(P, triple) for n, P in zip(totals, classes, strict=True)]).astype(np.int64)
+            for triple in triples
+        ]
+        query = distances(self._counted(triples), expected, self.budget.relation)
+        noisy, _ = answer_query(query, self.plan.shares[DISTANCES], self.budget, DISTANCES, ("gaussian",))
+        return sorted(triples[place] for place in np.argsort(-noisy, kind="stable")[:_MOST].tolist())
+
+    def _counted(self, triples: Sequence[Triple]) -> Marginals:
+        return total(self.rows, Marginals.over(self.sizes, [(len(self.sizes) - 1, *triple) for triple in triples]))

@@ -1,13 +1,172 @@
-"""Counts of columns and of pairs from all noisy tables together: least squares, in closed form."""
+"""Noisy tables of columns and their pairs: as released, pooled, as least-squares estimates, and in blocks of dependent columns."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.models._column_blocks import Block, NoisyTables, shares_of
+from skdpsynth._state_validation import is_array, require
+from skdpsynth.persistence import savable
+
+_EXACT = 1e-30  # variance of a frequency that is exact as far as a float goes
+Table = tuple[np.ndarray, float]  # noisy counts, and the variance of each
+_MAX_BLOCK_SIZE = 12  # the most columns of a block
+_MIN_GROUPS = 3  # of a nominal column with more codes
+_MAX_GROUPS = 2048  # of all columns, up to which nominal ones have more: a model of so many takes about ten seconds
+
+Block = tuple[int, ...]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class NoisyTables:
+    """Tables over some of the columns, in each class of rows, as they were released together."""
+
+    tables: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...)
+    variance: float  # of the noise of each count; 0 without noise
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.variance)
+
+
+def shares_of(totals: np.ndarray) -> np.ndarray:
+    """Return non-negative numbers as shares of their sum; equal ones if all are 0."""
+    whole = totals.sum()
+    return totals / whole if whole > 0 else np.full(len(totals), 1 / len(totals))
+
+
+def merge_codes(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.ndarray]:
+    """Merge the codes of each column into groups of about equal mass; return, for each column, the group of each code.
+
+    Ordered codes have two groups of neighbors: a trend shows in any two. A dependence of nominal codes may lie between any of them, and a
+    group hides it, whatever the noise. The sensitivity of the interactions of a pair hardly grows with the number of codes, and the factors
+    are few, so the noise of more counts hardly moves them. So each nominal code is a group by itself, unless these are too many to fit.
+    """
+    counts = [table.sum(axis=0) for table in one_way.tables.values()]
+    sizes = [len(each) if nominal else 2 for each, nominal in zip(counts, is_nominal, strict=True)]
+    most = max(sizes, default=0)
+    while most > _MIN_GROUPS and sum(min(size, most) for size in sizes) > _MAX_GROUPS:
+        most -= 1
+    return [_equal_mass_groups(each, most if nominal else 0) for each, nominal in zip(counts, is_nominal, strict=True)]
+
+
+def join_into_blocks(dependence: np.ndarray, tied: Sequence[Sequence[int]] = ()) -> list[Block]:
+    """Join columns into blocks of at most 12, the most dependent first; at least two are joined.
+
+    The dependence of a pair is about 0 where there is nothing but noise, and hardly ever more than 1. Columns that are `tied` share a
+    block, however many they are.
+    """
+    blocks: dict[int, Block] = {i: (i,) for i in range(len(dependence))}
+    for together in tied:
+        blocks |= dict.fromkeys(together, tuple(sorted(together)))
+    first, second = np.triu_indices(len(dependence), 1)
+    order = np.argsort(-dependence[first, second], kind="stable")
+    n_joined = max(1, int((dependence[first, second] > 1).sum()))
+    for i, j in zip(first[order[:n_joined]].tolist(), second[order[:n_joined]].tolist(), strict=True):
+        if blocks[i] != blocks[j] and len(blocks[i]) + len(blocks[j]) <= _MAX_BLOCK_SIZE:
+            joined = tuple(sorted(blocks[i] + blocks[j]))
+            blocks |= dict.fromkeys(joined, joined)
+    return sorted(set(blocks.values()))
+
+
+def max_pair_counts(sizes: Sequence[int], in_blocks: bool) -> int:
+    """Return the most counts that the pairs of codes of columns within blocks can have: a bound on the work of their models.
+
+    It is largest if the columns of most codes share a block, then those of the most that are left.
+    """
+    ordered = sorted(sizes, reverse=True)
+    width = _MAX_BLOCK_SIZE if in_blocks else max(len(ordered), 1)
+    return sum(sum(ordered[i : i + width]) ** 2 for i in range(0, len(ordered), width))
+
+
+def pairs_within(blocks: Sequence[Block]) -> list[tuple[int, int]]:
+    return [pair for block in blocks for pair in combinations(block, 2)]
+
+
+def _equal_mass_groups(noisy: np.ndarray, most: int) -> np.ndarray:
+    """Merge codes into groups of about equal mass: `most` of any codes, each into the lightest so far; if 0, two of neighbors."""
+    mass = np.maximum(noisy, 0).astype(float)
+    if not most or len(mass) <= 2:
+        upto = np.cumsum(mass) - mass / 2
+        half = (upto > mass.sum() / 2).astype(np.int64)
+        return half if 0 < half.sum() < len(mass) else (np.arange(len(mass)) >= (len(mass) + 1) // 2).astype(np.int64)
+    group, load = np.zeros(len(mass), dtype=np.int64), np.zeros(min(most, len(mass)))
+    for rank, code in enumerate(np.argsort(-mass, kind="stable")):
+        group[code] = rank if rank < len(load) else int(np.argmin(load))
+        load[group[code]] += mass[code]
+    return group
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Noisy counts of one column, from all rows that were counted in these codes."""
+
+    counts: np.ndarray
+    variance: float  # of each count
+    n_rows: float  # as far as is known
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.counts, "if", -1) and len(self.counts) and 0 <= self.variance < math.inf and 0 <= self.n_rows < math.inf)
+
+    def joined(self, other: "Pool | None") -> "Pool":
+        """Return the counts of these and of other rows."""
+        if other is None:
+            return self
+        rows = [other.n_rows, self.n_rows]
+        return Pool(*pool_tables([(other.counts, other.variance), (self.counts, self.variance)], rows, rows), sum(rows))
+
+
+def pool_tables(found: Sequence[Table | None], counts: Sequence[float], numbers: Sequence[float]) -> Table:
+    """Estimate a table of the union of disjoint parts, and the variance of each count of it.
+
+    The plain sum of the parts' tables is unbiased, but has the noise of all of them, and that of a small part is as large as that of a
+    large one. If all parts had one law, the mean of their frequencies with weights of one over their variance would have the least noise:
+    little more than that of the largest part alone. Between the two each part is drawn towards this mean as far as its distance from it is
+    explained by its noise (James and Stein, positive part): with k counts its error is the least where ``1 - (k - 2) E / D`` of the
+    distance is kept, for the squared distance D and noise of mean square E on each count. So parts that differ keep their own values, parts
+    that are all noise stand for their number of rows only, and without noise this is the sum.
+
+    A part that was not counted so (None) has the mean of the others. Each part has `counts` rows, and stands for `numbers` of them.
+    """
+    known = [place for place, entry in enumerate(found) if entry is not None]
+    rows, wanted = (np.array([values[place] for place in known], dtype=float) for values in (counts, numbers))
+    shares = np.array([entry[0] for entry in found if entry is not None], dtype=float)
+    shares /= rows.reshape(-1, *[1] * (shares.ndim - 1))
+    variances = np.array([entry[1] for entry in found if entry is not None]) / rows**2
+    variances[variances < _EXACT] = 0.0
+    others = float(sum(numbers)) - wanted.sum()
+    if not variances.all():  # without noise
+        mean = np.tensordot(rows / rows.sum(), shares, 1)
+        return np.tensordot(wanted, shares, 1) + others * mean, 0.0
+    weights = 1 / variances
+    weights /= weights.sum()
+    mean = np.tensordot(weights, shares, 1)
+    kept = _shrinkage_factors(shares - mean, variances - 1 / np.sum(1 / variances))
+    factors = wanted * kept + (others + wanted @ (1 - kept)) * weights
+    return np.tensordot(factors, shares, 1), float(factors**2 @ variances)
+
+
+def _shrinkage_factors(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Return how much of its distance from the mean each part keeps; `noise` is the variance of each of its counts by noise alone."""
+    if len(distances) == 1:
+        return np.ones(1)
+    return james_stein_factor((distances.reshape(len(distances), -1) ** 2).sum(axis=1), distances[0].size, noise)
+
+
+def james_stein_factor(squares: Any, n_counts: float, noise: Any) -> Any:
+    """Return how much of their distance from a point `n_counts` counts keep, by the rule of James and Stein (positive part).
+
+    Of a centered table, the counts are those that are free; `noise` is the variance of each.
+    """
+    # Tables of so few counts that k - 2 would keep all noise are drawn half of the way at least. (Of 3, which is less than the 2 (k - 2)
+    # up to which nothing is lost.)
+    by_noise = max(n_counts - 2, n_counts / 2) * noise
+    return np.maximum(1 - by_noise / np.maximum(squares, 1e-300), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
