@@ -11,7 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each has a core: threads of several w
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from internals import _ensemble, _latent_factors, _training, _wide_factors, watch_releases
+from internals import _latent_factors, _training, _wide_factors, watch_releases
 
 from skdpsynth.privacy import SecureBits
 
@@ -73,8 +73,8 @@ QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 150,
     (_training, "_SPLITS"): 0,
-    (_ensemble, "_PILOT_STEPS"): 20,
-    (_ensemble, "_PILOT_STEPS_TOGETHER"): 6,
+    (_latent_factors, "_PILOT_STEPS"): 20,
+    (_latent_factors, "_PILOT_STEPS_TOGETHER"): 6,
     (_wide_factors, "_STEPS"): 100,
     (_wide_factors, "_PILOT_STEPS"): 20,
 }

@@ -19,7 +19,6 @@ modules: statistics._histogram statistics._interactions statistics._range_counts
 modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running
 modules: synthesis._private_measure
 modules: synthesis._signed_measure
-modules: testing._evidence_kinds testing._evidence_losses
 _parallel: one_blas_thread
 _sensitivity: Sensitivity count_sensitivity
 _validation: short_repr

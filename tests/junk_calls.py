@@ -92,7 +92,7 @@ ROOMS = {
 }
 # Results, which the package makes and a person reads; what mechanisms and sites say to each other; laws, whose errors are findings.
 MADE = {
-    *("AuditResult", "Gap", "PrivacyEvidence", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card", "EvidenceCheck"),
+    *("AuditResult", "Gap", "PrivacyEvidence", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card"),
     *("Question", "AuditDisplay", "BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay"),
     *("StreamDisplay", "SynthesisDisplay", "Marginals", "Link"),
 }

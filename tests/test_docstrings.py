@@ -11,10 +11,10 @@ import skdpsynth
 
 
 def public_modules():
-    """The package, and its rooms and modules without a leading underscore that say what they export."""
+    """The packages, and rooms and modules without a leading underscore that say what they export."""
     names = [info.name for info in pkgutil.walk_packages(skdpsynth.__path__, "skdpsynth.")]
     public = [name for name in names if not any(part.startswith("_") for part in name.split("."))]
-    return [module for module in map(importlib.import_module, ["skdpsynth", *public]) if hasattr(module, "__all__")]
+    return [module for module in map(importlib.import_module, ["skdpsynth", "skdpsynth_evidence", *public]) if hasattr(module, "__all__")]
 
 
 API = Path(__file__).parents[1] / "docs" / "api.md"

@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from estimators import variants
-from internals import _evidence_kinds as kinds
-from internals import _evidence_losses as losses
 from internals import _latent_factors, levels_of
 
-import skdpsynth.testing
+import skdpsynth_evidence
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.domain import Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho
 from skdpsynth.statistics import Histogram, Interactions
-from skdpsynth.testing import check_evidence
+from skdpsynth_evidence import _kinds as kinds
+from skdpsynth_evidence import _losses as losses
+from skdpsynth_evidence import check_evidence
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of small tables
 
@@ -366,13 +366,13 @@ def test_a_damaged_document_or_file_is_refused_or_found_wrong(evidence, tmp_path
 
 
 def test_checker_shares_no_code_with_the_mechanisms():
-    folder, allowed = Path(skdpsynth.testing.__file__).parent, set(sys.stdlib_module_names) | {"numpy"}
-    files = sorted(folder.glob("_evidence*.py"))
+    folder, allowed = Path(skdpsynth_evidence.__file__).parent, set(sys.stdlib_module_names) | {"numpy"}
+    files = sorted(folder.glob("*.py"))
     for path in files:
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         names = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
         names |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-        assert {name for name in names if name.split(".")[0] not in allowed} <= {f"skdpsynth.testing.{each.stem}" for each in files}
+        assert {name for name in names if name.split(".")[0] not in allowed} <= {f"skdpsynth_evidence.{each.stem}" for each in files}
 
 
 # Laws of noise, on windows of whole numbers

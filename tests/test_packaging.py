@@ -78,9 +78,8 @@ def test_changelog_begins_with_the_version():
 def test_wheel_holds_the_package_and_nothing_else(published):
     with zipfile.ZipFile(published[0]) as wheel:
         names = set(wheel.namelist())
-    here = {
-        path.relative_to(ROOT).as_posix() for path in (ROOT / "skdpsynth").rglob("*") if path.is_file() and "__pycache__" not in path.parts
-    }
+    paths = [path for folder in ("skdpsynth", "skdpsynth_evidence") for path in (ROOT / folder).rglob("*")]
+    here = {path.relative_to(ROOT).as_posix() for path in paths if path.is_file() and "__pycache__" not in path.parts}
     assert {name for name in names if ".dist-info/" not in name} == here
     assert "skdpsynth/py.typed" in here
     assert any(name.endswith("licenses/LICENSE") for name in names)
@@ -90,7 +89,7 @@ def test_source_archive_holds_all_that_its_tests_and_pages_need(published):
     with tarfile.open(published[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= NEEDED
-    for folder in ("skdpsynth", "tests", "docs", "examples", "benchmarks"):
+    for folder in ("skdpsynth", "skdpsynth_evidence", "tests", "docs", "examples", "benchmarks"):
         here = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py") if "auto_examples" not in path.parts}
         assert {name for name in here - names if "_build/" not in name and "generated/" not in name} == set()
 

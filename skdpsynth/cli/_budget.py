@@ -87,7 +87,7 @@ def evidence(voice: Voice, ledger: str, out: str | None, force: bool) -> None:
 @add_output_options
 def check(voice: Voice, told: str, strict: bool) -> int:
     """Derive every change, every loss and their sum in an EVIDENCE again. Exit code 1 if a line is wrong."""
-    from skdpsynth.testing import check_evidence
+    from skdpsynth_evidence import check_evidence
 
     found = check_evidence(told)
     voice.result({"ok": found.ok, **asdict(found)}, str(found))

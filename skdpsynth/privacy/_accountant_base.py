@@ -140,7 +140,7 @@ class BaseAccountant:
         Returns
         -------
         evidence : dict
-            As ``json.dumps`` takes it; `skdpsynth.testing.check_evidence` checks it.
+            As ``json.dumps`` takes it; `skdpsynth_evidence.check_evidence` checks it.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Checks for skeptics: `check_synthesizer` runs the laws of private estimators, `check_evidence` derives a ledger again."""
+"""Checks for skeptics: `check_synthesizer` runs the laws of private estimators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,6 @@ from skdpsynth._validation import check_bool
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _sample_laws, _side_effects, _unit_laws
 from skdpsynth.testing._check import LAWS
-from skdpsynth.testing._evidence import EvidenceCheck, check_evidence
 from skdpsynth.testing._spy import Draw as Draw
 from skdpsynth.testing._spy import NoiseLoss as NoiseLoss
 from skdpsynth.testing._spy import StopRun as StopRun
@@ -15,7 +14,7 @@ from skdpsynth.testing._spy import kind_of as kind_of
 from skdpsynth.testing._spy import pair_loss as pair_loss
 from skdpsynth.testing._spy import watch_releases as watch_releases
 
-__all__ = ["EvidenceCheck", "check_evidence", "check_synthesizer"]
+__all__ = ["check_synthesizer"]
 
 _SHARED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
 

@@ -15,7 +15,6 @@ from internals import (
     ROUNDING_VARIANCE,
     SLACK,
     Sensitivity,
-    _evidence_losses,
     _gaussian_dp,
     delta_above,
     epsilon_of_gaussian,
@@ -39,6 +38,7 @@ from skdpsynth.privacy import (
     mechanism,
     rho_of_epsilon,
 )
+from skdpsynth_evidence import _losses as checker_losses
 
 DIGITS = decimal.Context(prec=60)
 
@@ -264,9 +264,9 @@ def test_a_pure_loss_is_the_gaussian_one_whose_halves_tell_as_much(epsilon):
     rho = gaussian_of_pure(epsilon)
     tail = 1 / (1 + math.exp(epsilon))
     assert float(rho) == pytest.approx(2 * norm.isf(tail) ** 2, rel=1e-9 if epsilon > 1e-3 else 1e-6)
-    assert float(rho / _evidence_losses.gaussian_of_pure(epsilon)) == pytest.approx(1, rel=1e-8)
+    assert float(rho / checker_losses.gaussian_of_pure(epsilon)) == pytest.approx(1, rel=1e-8)
     assert pure_of_gaussian(rho) >= epsilon > pure_of_gaussian(rho * (1 - Fraction(1, 10**8)))
-    assert gaussian_of_pure(Fraction(1000)) == 4000 <= _evidence_losses.gaussian_of_pure(Fraction(1000))
+    assert gaussian_of_pure(Fraction(1000)) == 4000 <= checker_losses.gaussian_of_pure(Fraction(1000))
 
 
 @pytest.mark.parametrize("span", [0.1, 1.0, 6.0])

@@ -14,7 +14,7 @@ from internals import Sums, _optimal_composition, covers_composition, optimal_ep
 
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import DiscreteGaussian, PrivacyAccountant, PrivacyLoss, SecureBits, epsilon_of_rho, rho_of_epsilon
-from skdpsynth.testing import check_evidence
+from skdpsynth_evidence import check_evidence
 
 mpmath = pytest.importorskip("mpmath")
 

@@ -9,7 +9,7 @@ from internals import MarginalsPlan, PairSelection, _latent_factors, column_spli
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss
-from skdpsynth.testing import check_evidence
+from skdpsynth_evidence import check_evidence
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of small tables
 RELATIONS = ["replace_one", "add_or_remove_one"]

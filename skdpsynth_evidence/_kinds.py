@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.testing._evidence_pairs import interaction_sensitivity
+from skdpsynth_evidence._pairs import interaction_sensitivity
 
 Facts = dict[str, Any]
 Norms = dict[str, Any]

@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skdpsynth.testing._evidence_kinds import RELATIONS, derive_sensitivity
-from skdpsynth.testing._evidence_losses import (
+from skdpsynth_evidence._kinds import RELATIONS, derive_sensitivity
+from skdpsynth_evidence._losses import (
     CHOICES,
     NORM_OF,
     add_charges,
@@ -46,7 +46,7 @@ class EvidenceCheck:
 
     See Also
     --------
-    skdpsynth.testing.check_evidence : Makes it.
+    skdpsynth_evidence.check_evidence : Makes it.
     """
 
     wrong: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     Examples
     --------
     >>> from skdpsynth import PrivateMeasureMechanism
-    >>> from skdpsynth.testing import check_evidence
+    >>> from skdpsynth_evidence import check_evidence
     >>> model = PrivateMeasureMechanism(epsilon=0.5, bounds=(0, 1)).fit([[0.2], [0.7], [0.4]])
     >>> print(check_evidence(model.accountant_.evidence()))
     ok: 2 releases, epsilon 0.5 in all, under 'replace_one', for a row
