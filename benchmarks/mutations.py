@@ -186,7 +186,7 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_noise.py:shape_of:8": "bytes of a number: what memory is asked for",
     "privacy/_linf.py:_uniform:2**63": "up to 2**64 both ways draw the same law",
     "privacy/_linf.py:_uniform:64": "bits of a word, which are rounded down",
-    "privacy/_tradeoff.py:_least.at": "at every delta there is a bound, and the least of some is taken",
+    "privacy/_optimal_composition.py:_least.at": "at every delta there is a bound, and the least of some is taken",
     "privacy/_partition_selection.py:_near": "where a search begins, which ends at the least threshold wherever it begins",
     "privacy/_partition_selection.py::2**62": "the largest count that is not refused",
     "synthesis/_latent_planning.py:plan:list(weights.values())": "as weights",

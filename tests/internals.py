@@ -10,12 +10,12 @@ modules: tables._open frames._rows frames._source frames._chunks frames._files f
 modules: _parallel measures._cells measures._measure model_selection._search_plan
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
 modules: measures._transport metrics._associations metrics._marginals metrics._quality metrics._quantiles
-modules: metrics._tables model_selection._utility_scores models._mixture_sampling models._conditional_sampling
+modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
 modules: models._marginal_model models._training models._wide_factors privacy._partition_selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
 modules: privacy._optimal_composition privacy._linf duckdb._database
-modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base synthesis._sampling
+modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base
 modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running
 modules: synthesis._private_measure
 modules: synthesis._signed_measure
@@ -29,13 +29,13 @@ _parallel: lock_of
 _version: __version__
 _atomic_write: PendingFile output_path atomic_write
 auditing._attacks: HOLDOUT SYNTHETIC Space TRAIN Tables attributes closest_record find_copies membership gap_of_means gap_of_shares
-auditing._bounds: lower_epsilon lower_mu lower_share is_refuted lower_epsilon_of_one_run lower_mu_of_one_run
+auditing._result: lower_epsilon lower_mu lower_share is_refuted lower_epsilon_of_one_run lower_mu_of_one_run
 auditing._audit_noise: CountingMechanism
 auditing._likelihood: RATIO independent_draws minus_log_density
 auditing._neighbors: check_neighbors
 auditing._outputs: Layout visible_numbers run
 auditing._audit_noise: NoiseAudit
-auditing._events: rules_learned=learn_rule
+auditing._outputs: rules_learned=learn_rule
 cli._choose_estimator: choose_method methods_learned=modeled_schema
 cli._program: program
 continual._base: ContinualCounter calibrate_noise
@@ -61,11 +61,11 @@ measures._isotonic: _isotonic transport_on_a_line
 measures._placement: _kronecker_steps placement_Numbers=PointNumbers
 measures._grid_flow: PrimalDual
 measures._transport: NearestMeasure
-model_selection._plan_measures: Measure
+model_selection._plan_setting: Measure
 model_selection._plan_result: Point
 model_selection._plan_setting: make_setting
 model_selection._plan_setting: RowSource
-model_selection._utility_scores: CapturedVariance MarginalDistance N_POINTS SlicedDistance
+model_selection._search_plan: CapturedVariance MarginalDistance N_POINTS SlicedDistance
 models._noisy_tables: NoisyTables join_into_blocks
 models._significant_bins: threshold_link tail_directions expected_counts threshold_bins
 models._measurements: contrasts_expected=posterior_means shrink_class_contrasts
@@ -78,16 +78,16 @@ models._latent_factors: quasi_normal
 models._rare_levels: LevelGroups level_groups_expected=posterior_counts
 models._within_bin: link_column linked_columns_Numbers=NumberColumn
 models._quantile_bins: CellsInBins share_by_mass grade_bins reweigh_bins
-models._coarse_pairs: CoarsePairs
+models._wide_factors: CoarsePairs
 models._mixture: Mixture mixture_Part=Part
 models._differences: DifferenceSampler difference_pairs
-models._weighted_pairs: WeightedPair
+models._constrained_softmax: WeightedPair
 models._noisy_tables: james_stein_factor pool_tables
 models._posterior: Pattern Posterior
 models._joint_distribution: JointDistribution
 models._quantile_bins: _smooth_shares split_mass
 models._training: Smoothness
-models._systematic_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
+models._mixture_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
 models._latent_factors: does_ensemble_help n_ensemble_steps train_ensemble
 models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabilities score softmax starts_of train_factors
 models._latent_factors: TripleErrors
@@ -108,7 +108,7 @@ privacy._permute_and_flip: ExponentialMechanism PermuteAndFlip _uniform_below _r
 privacy._random: SurvivalTable
 privacy._composition: Sums
 report._promise: round_up
-duckdb._classes: Cuts
+duckdb._workload: Cuts
 duckdb._workload: choose_joint_tables
 duckdb._sql: EvenCuts WholeCuts
 frames._dask: add_parts dask_Part=Part
@@ -117,7 +117,7 @@ statistics._interactions: sensitivity_of_distances distances
 frames._packed_sums: Packed
 duckdb._sql: codes_of_cells
 statistics._marginals: levels_of
-synthesis._sampling: default_n_samples
+synthesis._base: default_n_samples
 synthesis._intervals: _bias_corrected_interval
 synthesis._latent_selection: PairSelection column_splits
 synthesis._latent_differences: independent_share
@@ -135,7 +135,7 @@ testing._budget_laws: is_covered
 testing._spy: NoiseLoss fixed_bits pair_loss watch_releases
 testing._fit_laws: check_refit_is_fresh
 testing._check: LAWS entries_of rows
-testing._state: difference full_state released_state serialized_bytes
+testing._side_effects: difference full_state released_state serialized_bytes
 """
 _PLACES = {}
 for line in _NAMES.strip().splitlines():

@@ -59,7 +59,7 @@ FLOORS = {
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 # What every room stands on. Of these files each imports only those before it.
 GROUND = (
-    *("_version", "_lazy_imports", "exceptions", "_validation", "_text", "_repr_html", "_progress", "_parallel"),
+    *("_version", "_lazy_imports", "exceptions", "_validation", "_text", "_progress", "_parallel"),
     *("_state_validation", "_serialization", "_doc_links", "_atomic_write", "persistence", "_sensitivity"),
 )
 # Public names of `domain` whose code stands above it, imported when they are asked for.
@@ -260,7 +260,7 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("synthesis/_latent_marginals.py", "_count_prior"): "a public table",
     ("synthesis/_intervals.py", "resample_and_fit"): "rows of a model",
     ("synthesis/_private_measure.py", "_try_partition"): "made-up rows",
-    ("synthesis/_sampling.py", "_filled"): "synthetic rows",
+    ("synthesis/_base.py", "_filled"): "synthetic rows",
     ("synthesis/_subspace.py", "lift"): "synthetic rows",
     ("synthesis/_subspace.py", "__call__"): "one row at a time: it makes room for a chunk",
     ("synthesis/_online.py", "_bound_contributions"): "as many labels as rows, or an error before the plan",

@@ -2,10 +2,9 @@
 
 from skdpsynth.auditing._attacks import Gap
 from skdpsynth.auditing._audit import audit_epsilon
-from skdpsynth.auditing._canaries import isolated_canaries
 from skdpsynth.auditing._evidence import PrivacyEvidence, privacy_evidence
 from skdpsynth.auditing._neighbors import worst_case_neighbors
-from skdpsynth.auditing._one_run import audit_one_run
+from skdpsynth.auditing._one_run import audit_one_run, isolated_canaries
 from skdpsynth.auditing._result import AuditResult
 
 __all__ = [

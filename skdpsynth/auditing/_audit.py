@@ -14,11 +14,9 @@ from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.auditing._audit_noise import CountingMechanism, NoiseAudit, is_counter
-from skdpsynth.auditing._bounds import lower_epsilon, lower_mu
-from skdpsynth.auditing._events import learn_rule
 from skdpsynth.auditing._neighbors import check_neighbors
-from skdpsynth.auditing._outputs import Layout, run
-from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult
+from skdpsynth.auditing._outputs import Layout, learn_rule, run
+from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult, lower_epsilon, lower_mu
 from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import watch_releases
 

@@ -1,11 +1,14 @@
 """Results of audits."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta, binom
 
-from skdpsynth.auditing._bounds import lower_epsilon, lower_epsilon_of_one_run
+_FOR_LEAKS = 0.1  # of alpha, for how often delta strikes
 
 
 @dataclass(frozen=True)
@@ -105,3 +108,65 @@ class AuditResult:
 
 EPSILON_SHARE = {False: 0.9, True: 0.1}
 """Share of the error probability for the bound on epsilon; most of it goes to the bound on mu if the ledger promises a mu."""
+
+
+def lower_share(n_right: np.ndarray, n_guesses: np.ndarray, alpha: float) -> np.ndarray:
+    """Return lower Clopper-Pearson limits of probabilities, each at level ``1 - alpha``."""
+    right, guesses = np.broadcast_arrays(np.asarray(n_right, dtype=float), np.asarray(n_guesses, dtype=float))
+    limits = np.zeros(right.shape)
+    some = right > 0
+    limits[some] = beta.ppf(alpha, right[some], guesses[some] - right[some] + 1)
+    return limits
+
+
+def lower_epsilon(n_right: np.ndarray, n_guesses: np.ndarray, n_runs: int, delta: float, alpha: float) -> np.ndarray:
+    """Return lower bounds on epsilon, at least 0 and each at level ``1 - alpha``, for rules that may pass on some of `n_runs` runs."""
+    if delta > 0:
+        struck = int(binom.ppf(1 - _FOR_LEAKS * alpha, n_runs, delta))
+        alpha *= 1 - _FOR_LEAKS
+        n_right, n_guesses = np.maximum(np.asarray(n_right) - struck, 0), np.maximum(np.asarray(n_guesses) - struck, 0)
+    share = np.minimum(lower_share(n_right, n_guesses, alpha), 1 - 1e-12)
+    return np.maximum(np.log(np.maximum(share, 1e-300) / (1 - share)), 0.0)
+
+
+def lower_mu(n_right: int, n_runs: int, alpha: float) -> float:
+    """Return a lower bound on mu at level ``1 - alpha`` from guesses at all runs."""
+    share = float(lower_share(np.array([n_right]), np.array([n_runs]), alpha)[0])
+    return max(0.0, 2 * float(ndtri(share))) if share < 1 else math.inf
+
+
+_STEPS = 40  # of bisection
+_LARGEST = 40.0  # mu: beyond, nothing is hidden
+
+
+def lower_epsilon_of_one_run(n_right: int, n_guesses: int, n_coins: int, delta: float, alpha: float) -> float:
+    """Return a lower bound on epsilon, at least 0 and at level ``1 - alpha``, from guesses of some of `n_coins` coins."""
+    leaks = n_coins * delta / 2
+    struck = max(0, math.ceil(2 * leaks / alpha) - 1)
+    level = alpha - leaks / (struck + 1)
+    share = min(float(lower_share(np.array([max(0, n_right - struck)]), np.array([n_guesses]), level)[0]), 1 - 1e-12)
+    return max(0.0, math.log(max(share, 1e-300) / (1 - share)))
+
+
+def lower_mu_of_one_run(n_right: int, n_guesses: int, n_coins: int, alpha: float) -> float:
+    """Return a lower bound on mu at level ``1 - alpha`` from a number of guesses that was fixed in advance."""
+    low, high = 0.0, _LARGEST
+    if not is_refuted(low, n_right, n_guesses, n_coins, alpha):
+        return 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_refuted(middle, n_right, n_guesses, n_coins, alpha) else (low, middle)
+    return low
+
+
+def is_refuted(mu: float, n_right: int, n_guesses: int, n_coins: int, alpha: float) -> bool:
+    """Whether under mu-GDP so many right guesses have probability below alpha: otherwise a total mass above 1 would be needed."""
+    total, right = alpha, alpha * n_right / n_coins
+    wrong = alpha * (n_guesses - n_right) / n_coins
+    for level in range(n_right - 1, -1, -1):
+        more = max(0.0, float(ndtr(ndtri(right) - mu)) - wrong) * n_coins / (n_guesses - level)
+        total += more
+        if total > 1:
+            return True
+        right, wrong = right + level * more / n_coins, wrong + (n_guesses - level) * more / n_coins
+    return False

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skdpsynth._repr_html import short_tuple_repr
+from skdpsynth._text import short_tuple_repr
 from skdpsynth._validation import as_numeric_array, is_integer, is_real, short_repr
 from skdpsynth.persistence import savable
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._atomic_write import output_path
-from skdpsynth._repr_html import html_table
 from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, list_or_none, short_repr
 from skdpsynth.domain._constraint_checks import check_rules
 from skdpsynth.domain._constraints import Rule

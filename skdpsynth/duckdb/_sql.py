@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.duckdb._classes import Classes, Clock, Cuts
+from skdpsynth.duckdb._workload import Classes, Clock, Cuts
 
 _MORE = 8  # cuts beside those of a rule
 _NEAR = 2.0**-20  # steps within which of a cut a number is compared with it

@@ -13,7 +13,7 @@ import numpy as np
 from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.domain import Ball, Box, Schema
 from skdpsynth.federated._pairwise_masks import Masks
-from skdpsynth.federated._remote_rows import RemoteTable
+from skdpsynth.federated._partial_sums import RemoteTable
 from skdpsynth.frames import Rows, open_source
 from skdpsynth.persistence import from_bytes, savable, to_bytes
 from skdpsynth.statistics import Aggregator, CountRows, Question, total

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth._parallel import run_all
-from skdpsynth._repr_html import html_table
 from skdpsynth._state_validation import is_array, require
+from skdpsynth._text import html_table
 from skdpsynth._validation import as_numeric_array, check_generator, check_integer, check_memory
 from skdpsynth.measures._placement import CellList, PointNumbers
 from skdpsynth.persistence import savable

@@ -9,8 +9,7 @@ import numpy as np
 from skdpsynth.domain import Continuous, Nominal, Schema
 from skdpsynth.frames import Rows
 from skdpsynth.metrics._marginals import combination_counts, read_both
-from skdpsynth.metrics._quantiles import QuantileBins, bin_edges
-from skdpsynth.metrics._tables import sample_rows
+from skdpsynth.metrics._quantiles import QuantileBins, bin_edges, sample_rows
 
 _PARTS = 256  # of a column of numbers that is not in memory
 _CUT_ROWS = 100_000  # by which it is cut

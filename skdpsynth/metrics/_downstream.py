@@ -7,7 +7,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 from skdpsynth._validation import check_attributes, short_repr
 from skdpsynth.domain import Continuous, Schema, as_nullable, is_name
-from skdpsynth.metrics._tables import columns_in
+from skdpsynth.metrics._quantiles import columns_in
 from skdpsynth.tables import encode
 
 Table = tuple[np.ndarray, np.ndarray]

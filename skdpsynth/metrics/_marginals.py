@@ -11,8 +11,7 @@ import numpy as np
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import Continuous, Schema, as_nullable
 from skdpsynth.frames import Chunk, Rows
-from skdpsynth.metrics._quantiles import quantile_bins
-from skdpsynth.metrics._tables import columns_in
+from skdpsynth.metrics._quantiles import columns_in, quantile_bins
 from skdpsynth.statistics import Aggregator, Marginals, total
 
 _MOST_CELLS = 1 << 24  # of the tables that are counted in one reading: 128 MiB

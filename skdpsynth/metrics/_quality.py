@@ -14,8 +14,8 @@ from skdpsynth.frames import Rows
 from skdpsynth.metrics._associations import Pairs, associations_of
 from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, split_target
 from skdpsynth.metrics._marginals import distances_of, read_both
+from skdpsynth.metrics._quantiles import schema_of_ranges
 from skdpsynth.metrics._summaries import Summary, summarize_columns
-from skdpsynth.metrics._tables import schema_of_ranges
 from skdpsynth.metrics._wasserstein import wasserstein_distance
 from skdpsynth.tables import encode
 

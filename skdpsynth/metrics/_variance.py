@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.frames import as_float_matrix
-from skdpsynth.metrics._tables import NUMBERS, ends_of, open_numbers
+from skdpsynth.metrics._quantiles import NUMBERS, ends_of, open_numbers
 from skdpsynth.statistics import Aggregator, total
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._validation import check_choice, is_integer, short_repr
-from skdpsynth.metrics._tables import check_subsample, open_numbers, sample_rows
+from skdpsynth.metrics._quantiles import check_subsample, open_numbers, sample_rows
 
 METRICS = ("chebyshev", "cityblock", "euclidean")
 _LARGEST = 6000  # rows a side: the cost matrix then takes 288 MB

@@ -13,7 +13,7 @@ from sklearn.isotonic import isotonic_regression
 
 from skdpsynth._text import format_number
 from skdpsynth._validation import check_choice, is_real, short_repr
-from skdpsynth.model_selection._plan_measures import Measure
+from skdpsynth.model_selection._plan_setting import Measure
 
 _LIKE_GUESSING = 0.75  # of the error without data
 _LIKE_PUBLISHING = 1.25  # times the error without privacy

@@ -1,6 +1,5 @@
 """Models of tables, fitted to noisy answers and sampled from: mathematics without data or privacy."""
 
-from skdpsynth.models._coarse_pairs import CoarsePairs
 from skdpsynth.models._differences import DifferenceLaw, joint_columns, orient_difference
 from skdpsynth.models._imputation import impute_table
 from skdpsynth.models._joint_distribution import RejectionSampler
@@ -25,6 +24,6 @@ from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.models._score_model import LatentLinks, ScoreModel
 from skdpsynth.models._significant_bins import MIN_ROWS, threshold_bins, threshold_link
 from skdpsynth.models._structural_zeros import MAX_TUPLES, constrain_columns, constraint_cuts, max_tuples
-from skdpsynth.models._wide_factors import learn_common_factors
+from skdpsynth.models._wide_factors import CoarsePairs, learn_common_factors
 
 __all__ = ["LatentFactors", "Link"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Grid, Schema, grids_of
+from skdpsynth.models._constrained_softmax import WeightedPair
 from skdpsynth.models._structural_zeros import ConstrainedColumns
-from skdpsynth.models._weighted_pairs import WeightedPair
 from skdpsynth.models._within_bin import MemberColumn, NumberColumn
 from skdpsynth.persistence import savable
 

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from skdpsynth._parallel import one_blas_thread
 from skdpsynth._progress import track_steps
 from skdpsynth._state_validation import is_array, require
-from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax
+from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax, WeightedPair, WeightedPairLaw
 from skdpsynth.models._mixture import Mixture, Part, WithinClass
 from skdpsynth.models._mixture_sampling import MixtureSampler
 from skdpsynth.models._training import (
@@ -33,7 +33,6 @@ from skdpsynth.models._training import (
     unpack_fit,
     write_slices,
 )
-from skdpsynth.models._weighted_pairs import WeightedPair, WeightedPairLaw
 from skdpsynth.persistence import savable
 
 _JOINT_STEPS, _LEAST_JOINT_STEPS = 150, 20

@@ -13,8 +13,8 @@ from scipy.special import betaincinv
 from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import as_numeric_array, check_integer, check_real, short_repr
 from skdpsynth.measures import least_squares, mass_from_root
+from skdpsynth.models._mixture_sampling import points_below
 from skdpsynth.models._noisy_tables import shares_of
-from skdpsynth.models._systematic_sampling import points_below
 from skdpsynth.persistence import savable
 
 _MOST_BINS = 1 << 24

@@ -10,9 +10,8 @@ import numpy as np
 
 from skdpsynth._parallel import run_all
 from skdpsynth.domain import AllowedCells, Continuous, Schema, ends_of, keys_of, list_names
-from skdpsynth.models._mixture_sampling import CommonNodeSampler, MixtureSampler
+from skdpsynth.models._mixture_sampling import CELLS, STRATA, CommonNodeSampler, MixtureSampler, block_shifts, points_below
 from skdpsynth.models._structural_zeros import ConstrainedColumns, restrict_axes
-from skdpsynth.models._systematic_sampling import CELLS, STRATA, block_shifts, points_below
 from skdpsynth.models._within_bin import LinkedColumn
 
 _MARKED = 1 << 24  # keys up to which each is marked when it is taken

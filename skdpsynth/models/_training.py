@@ -11,8 +11,7 @@ from scipy.fft import dct
 from scipy.special import ndtri
 
 from skdpsynth._progress import track_steps
-from skdpsynth.models._constrained_softmax import ConstrainedSoftmax
-from skdpsynth.models._weighted_pairs import WeightedPairLaw
+from skdpsynth.models._constrained_softmax import ConstrainedSoftmax, WeightedPairLaw
 
 _LEAST_ORDERED = 3  # codes
 _ROUGH = 0.03  # of the variance of the first cosine, at every frequency: laws of atoms are not smooth

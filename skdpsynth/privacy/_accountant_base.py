@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Self
 
 from skdpsynth._parallel import lock_of
-from skdpsynth._repr_html import html_table
 from skdpsynth._state_validation import require
+from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._format import budget_exceeded_error, dp_events, evidence_of, ledger_frame, ledger_lines, noise_of

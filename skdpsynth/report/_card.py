@@ -5,20 +5,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from skdpsynth._repr_html import DOCS_URL
-from skdpsynth._text import percent_at_most
+from skdpsynth._text import DOCS_URL, percent_at_most
 from skdpsynth._validation import check_choice, check_string, short_repr
 from skdpsynth.auditing import privacy_evidence
 from skdpsynth.metrics import quality_report
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._checklist import Check, checklist_of
 from skdpsynth.report._facts import CardFacts, facts_of
-from skdpsynth.report._page import Page, render_template
-from skdpsynth.report._pictures import pictures_of
-from skdpsynth.report._promise import LedgerLine, Promise
+from skdpsynth.report._page import Page, pictures_of, render_template
+from skdpsynth.report._promise import (
+    LedgerLine,
+    Promise,
+    describe_composition,
+    describe_guarantee,
+    describe_relation,
+    describe_unit,
+    unprotected,
+)
 from skdpsynth.report._quality import EvidenceSection, quality_tables
 from skdpsynth.report._registry import registry_record
-from skdpsynth.report._wording import describe_composition, describe_guarantee, describe_relation, describe_unit, unprotected
 
 
 @dataclass(frozen=True)

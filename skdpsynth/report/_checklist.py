@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from skdpsynth.privacy import LONE_ROW
 from skdpsynth.report._facts import CardFacts
-from skdpsynth.report._wording import describe_composition, describe_mechanisms, describe_relation, describe_unit, describe_unknown_charges
+from skdpsynth.report._promise import describe_composition, describe_mechanisms, describe_relation, describe_unit, describe_unknown_charges
 
 COVERED, PARTLY, NOT_COVERED = "covered", "partly", "not covered"
 _LARGE = 20.0  # larger epsilons promise little, and a fit warns of them

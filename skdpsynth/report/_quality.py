@@ -10,8 +10,7 @@ from skdpsynth._validation import check_string, check_type
 from skdpsynth.auditing import Gap, PrivacyEvidence
 from skdpsynth.metrics import QualityReport, numbers_table
 from skdpsynth.plotting import EvidenceDisplay
-from skdpsynth.report._page import Page, render_template
-from skdpsynth.report._pictures import inline_svg
+from skdpsynth.report._page import Page, inline_svg, render_template
 
 _MOST_COLUMNS, _MOST_PAIRS = 100, 20
 _MOST_ATTACKED = 40  # columns

@@ -11,8 +11,14 @@ from typing import Any
 from skdpsynth._validation import short_repr
 from skdpsynth.report._checklist import NOT_COVERED, checklist_of
 from skdpsynth.report._facts import CardFacts
-from skdpsynth.report._promise import Promise
-from skdpsynth.report._wording import describe_composition, describe_guarantee, describe_mechanisms, describe_relation, describe_unit
+from skdpsynth.report._promise import (
+    Promise,
+    describe_composition,
+    describe_guarantee,
+    describe_mechanisms,
+    describe_relation,
+    describe_unit,
+)
 
 CURATOR = ("name", "data_curators", "description", "intended_use", "data_product_region", "data_product_sector", "publication_date")
 ADMINISTRATIVE = ("sources", "registry_authors")

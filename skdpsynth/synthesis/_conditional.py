@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._validation import check_memory, is_integer, short_repr
 from skdpsynth.domain import AllowedCells, Spans, keys_of, list_names, spans_of
 from skdpsynth.models import RejectionSampler, impute_table
-from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, check_generator, check_n_samples, default_n_samples
 from skdpsynth.synthesis._intervals import (
     BootstrapWorld,
     Interval,
@@ -19,7 +19,6 @@ from skdpsynth.synthesis._intervals import (
     estimate_interval,
     population_size,
 )
-from skdpsynth.synthesis._sampling import BATCH, check_generator, check_n_samples, default_n_samples
 from skdpsynth.tables import IncompleteRows, allowed_cells
 
 

@@ -27,9 +27,8 @@ from skdpsynth.fitting import (
 from skdpsynth.frames import Rows, concatenate_batches
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import split_exactly
-from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, iter_batches
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
-from skdpsynth.synthesis._sampling import BATCH, iter_batches
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 from skdpsynth.synthesis._subspace import Subspace, axis_scales, default_ranges, range_noise, release_ranges
 

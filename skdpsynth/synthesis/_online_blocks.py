@@ -17,8 +17,8 @@ from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.frames import concatenate_batches, n_rows_of, take_rows
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
+from skdpsynth.synthesis._base import BATCH
 from skdpsynth.synthesis._online_rows import BlockShare, ConditionalRows, MixedRows, NumericRows, buffer_capacity
-from skdpsynth.synthesis._sampling import BATCH
 
 _GROWTH = 1.25  # of time over a block, where blocks are not joined
 _PARTS = 4  # of a block, by which it weighs in a model of all that takes long to make

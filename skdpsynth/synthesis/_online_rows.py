@@ -11,7 +11,7 @@ from skdpsynth.domain import Box, Continuous
 from skdpsynth.fitting import random_state_from
 from skdpsynth.frames import Rows, concatenate_batches, n_rows_of, rebatch, take_rows
 from skdpsynth.persistence import savable
-from skdpsynth.synthesis._sampling import iter_batches
+from skdpsynth.synthesis._base import iter_batches
 
 _CAPACITY = 1024  # rows that the open block has room for at first
 

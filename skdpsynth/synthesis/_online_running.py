@@ -36,7 +36,7 @@ from skdpsynth.privacy import (
     unsettle,
 )
 from skdpsynth.statistics import RowCount, total
-from skdpsynth.synthesis._base import PrivateSynthesizer
+from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, SampleRequest, check_generator, check_n_samples, default_n_samples
 from skdpsynth.synthesis._online_blocks import Blocks
 from skdpsynth.synthesis._online_settings import (
     check_horizon,
@@ -48,7 +48,6 @@ from skdpsynth.synthesis._online_settings import (
     time_unit,
 )
 from skdpsynth.synthesis._online_tree import GrowingTree
-from skdpsynth.synthesis._sampling import BATCH, SampleRequest, check_generator, check_n_samples, default_n_samples
 from skdpsynth.tables import continue_numbers, continue_table, encode, reading_options
 
 

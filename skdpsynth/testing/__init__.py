@@ -5,7 +5,7 @@ from typing import Any
 
 from skdpsynth._validation import check_bool
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _sample_laws, _side_effects, _unit_laws
+from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _side_effects, _unit_laws
 from skdpsynth.testing._check import LAWS
 from skdpsynth.testing._spy import Draw as Draw
 from skdpsynth.testing._spy import NoiseLoss as NoiseLoss

@@ -29,7 +29,7 @@ from skdpsynth.testing._check import (
     takes_sparse,
     with_column_names,
 )
-from skdpsynth.testing._state import difference, released_state
+from skdpsynth.testing._side_effects import difference, released_state
 
 _CELL = 31415.5
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from skdpsynth.testing._budget_laws import check_answer_losses, refuse_unseen_releases, relation_delta_pairs
 from skdpsynth.testing._check import clone_with, clone_with_seed, entries_of, ignores_row_order, law, record_warnings, require, rows
+from skdpsynth.testing._side_effects import released_state, require_equal
 from skdpsynth.testing._spy import fixed_bits, watch_releases
-from skdpsynth.testing._state import released_state, require_equal
 
 _MOST = 3
 _UNITS = 40

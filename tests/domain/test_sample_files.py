@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import _sampling, _write_files
+from internals import _base, _write_files
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import Continuous, Date, Identifier, Nominal
@@ -77,7 +77,7 @@ def test_a_file_holds_the_rows_of_the_sample_and_its_path_comes_back(model, tmp_
 
 def test_many_batches_are_one_file(model, tmp_path, monkeypatch):
     pq = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(_sampling, "BATCH", 1024)
+    monkeypatch.setattr(_base, "BATCH", 1024)
     model.sample(5000, random_state=1, out=tmp_path / "rows.parquet")
     assert pq.ParquetFile(tmp_path / "rows.parquet").num_row_groups == 5
     np.testing.assert_array_equal(pd.read_parquet(tmp_path / "rows.parquet").to_numpy(), model.sample(5000, random_state=1))
@@ -86,7 +86,7 @@ def test_many_batches_are_one_file(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize("make", [lambda X: X, pl.from_pandas], ids=["pandas", "polars"])
 def test_a_mixed_table_comes_back_from_parquet_with_its_dtypes(make, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(_sampling, "BATCH", 1024)
+    monkeypatch.setattr(_base, "BATCH", 1024)
     model = LatentFactorSynthesizer(SCHEMA).fit(make(MIXED))
     model.sample(3000, random_state=0, out=tmp_path / "people.parquet")
     whole = model.sample(3000, random_state=0)
@@ -146,7 +146,7 @@ def test_dtypes_of_an_array_are_those_of_the_file(tmp_path):
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.tsv.gz"])
 def test_whatever_breaks_in_leaves_the_old_file_and_nothing_else(model, name, error, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(_sampling, "BATCH", 1024)
+    monkeypatch.setattr(_base, "BATCH", 1024)
     (tmp_path / name).write_text("old")
     fill, calls = type(model._container).fill, []
 
@@ -200,7 +200,7 @@ def test_parquet_without_pyarrow_is_refused_with_the_way_out(model, tmp_path, mo
 @pytest.mark.parametrize("make", [lambda X: X, pl.from_pandas], ids=["pandas", "polars"])
 def test_dates_and_labels_made_anew_come_back_from_files(make, name, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(_sampling, "BATCH", 1024)
+    monkeypatch.setattr(_base, "BATCH", 1024)
     X = pd.DataFrame(
         {"who": np.arange(400, dtype="int16"), "born": pd.to_datetime(["2001-02-03", "1999-12-31"] * 200), "ill": [0, 1] * 200}
     )

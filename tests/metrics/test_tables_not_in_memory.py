@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import _base, _marginals, _open, _quantiles, _source, _tables, open_source
+from internals import _base, _marginals, _open, _quantiles, _source, open_source
 from sklearn.linear_model import LogisticRegression
 from sources import SOURCES, cut
 
@@ -38,7 +38,7 @@ each_order = pytest.mark.parametrize("order", [1, 3])
 def small_chunks(monkeypatch):
     """Chunks of at most 100 rows, none of which is read into memory at once."""
     monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: 100)
-    monkeypatch.setattr(_tables, "MOST_READ", 0)
+    monkeypatch.setattr(_quantiles, "MOST_READ", 0)
 
 
 def table(seed, n=700):
@@ -109,7 +109,7 @@ def test_a_small_table_is_read_once_and_a_large_one_as_often_as_the_notes_say(mo
     marginal_total_variation(read, read, SCHEMA)
     opened = 2  # the first chunk, to know the columns
     assert len(readings) == opened + (1 + 4 + 1) + (1 + 1)  # counted, cut, counted; counted, counted
-    monkeypatch.setattr(_tables, "MOST_READ", 10**6)
+    monkeypatch.setattr(_quantiles, "MOST_READ", 10**6)
     readings.clear()
     marginal_total_variation(read, read, SCHEMA)
     assert len(readings) == opened + 2 + 2  # counted, collected

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import _measure, _sampling, default_n_samples
+from internals import _base, _measure, default_n_samples
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
@@ -182,7 +182,7 @@ def test_a_number_below_ten_errors_counts_up_to_so_many_cells_only(n, error, n_f
 @each_way
 def test_a_tiny_epsilon_makes_no_huge_sample(name, monkeypatch):
     """Noise alone is beyond ten errors once in 40,000 times: in 12 fits once in 3,000 runs, and of most of these nobody sees it."""
-    monkeypatch.setattr(_sampling, "_UNSURE_CELLS", 3000)
+    monkeypatch.setattr(_base, "_UNSURE_CELLS", 3000)
     X, sizes = np.full((50, 3), 0.5), []
     for seed in range(12):
         fitted = clone(MODELS[name]).set_params(epsilon=1e-5, neighboring=AR, random_state=seed).fit(X)
@@ -196,7 +196,7 @@ def test_a_tiny_epsilon_makes_no_huge_sample(name, monkeypatch):
 
 @pytest.mark.parametrize("name", ["PMM", "Online"])
 def test_a_number_that_is_more_than_noise_or_public_is_kept(name, monkeypatch):
-    monkeypatch.setattr(_sampling, "_UNSURE_CELLS", 30)
+    monkeypatch.setattr(_base, "_UNSURE_CELLS", 30)
     X, model = np.full((5000, 3), 0.5), clone(MODELS[name])
     fitted = model.set_params(neighboring=AR).fit(X)
     assert len(fitted.sample()) == fitted.n_samples_ > 4000
