@@ -13,17 +13,10 @@ _PERFECT_BITS = 12  # of all codes of a table up to which DuckDB needs no hash
 
 @dataclass(frozen=True)
 class Joint:
-    """A table to count, and those that are sums of it.
-
-    Attributes
-    ----------
-    columns : tuple of int
-    tables : tuple of int
-        Which of the wanted tables are over some of these columns.
-    """
+    """A table to count, and those that are sums of it."""
 
     columns: tuple[int, ...]
-    tables: tuple[int, ...]
+    tables: tuple[int, ...]  # which of the wanted tables are over some of these columns
 
 
 def is_small(sizes: Sequence[int]) -> bool:
@@ -155,15 +148,9 @@ class Cuts:
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Classes of any column: first all that is none of some values, then each of those.
+    """Classes of any column: first all that is none of some values, then each of those."""
 
-    Attributes
-    ----------
-    values : tuple of str, of int, of bool or of float
-        Distinct, of the type of the column.
-    """
-
-    values: tuple[Any, ...]
+    values: tuple[Any, ...]  # distinct, of the type of the column
 
     @property
     def cells(self) -> np.ndarray:

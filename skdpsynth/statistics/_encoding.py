@@ -30,12 +30,7 @@ class ColumnMap(ABC):
 @savable
 @dataclass(frozen=True, eq=False)
 class LeavesOf:
-    """Rows of finite numbers become the cells of a partition that hold them.
-
-    Attributes
-    ----------
-    partition : object with ``locate``
-    """
+    """Rows of finite numbers become the cells of a partition that hold them."""
 
     partition: Any
 
@@ -47,15 +42,9 @@ class LeavesOf:
 @savable
 @dataclass(frozen=True, eq=False)
 class CellsOf(ColumnMap):
-    """Numbers become the cells of their grids, -1 where they are missing; columns of levels stay as they are.
+    """Numbers become the cells of their grids, -1 where they are missing; columns of levels stay as they are."""
 
-    Attributes
-    ----------
-    grids : dict of int to Grid
-        By the place of the column.
-    """
-
-    grids: Mapping[int, Grid]
+    grids: Mapping[int, Grid]  # by the place of the column
 
     def __call__(self, chunk: Chunk) -> Chunk:
         return [self.grids[i].locate(column) if i in self.grids else column for i, column in enumerate(chunk)]
@@ -94,15 +83,9 @@ class Coding(ColumnMap):
 @savable
 @dataclass(frozen=True, eq=False)
 class Merging(ColumnMap):
-    """Codes become the groups that hold them.
+    """Codes become the groups that hold them."""
 
-    Attributes
-    ----------
-    groups : tuple of ndarray of shape (n_codes,)
-        Of each column.
-    """
-
-    groups: tuple[np.ndarray, ...]
+    groups: tuple[np.ndarray, ...]  # of each column, shape (n_codes,)
 
     def __call__(self, chunk: Chunk) -> Chunk:
         return [group[column] for group, column in zip(self.groups, chunk, strict=True)]
@@ -114,20 +97,11 @@ class DifferencesOf:
     """Rows of numbers become the cells of differences between two columns, a column of cells for each pair.
 
     A map of one row: one row moves counts of its cells as it moves counts of any others.
-
-    Attributes
-    ----------
-    pairs : tuple of (int, int)
-        Places of two columns: the difference is the second less the first.
-    edges : tuple of ndarray of shape (n_cells + 1,)
-        Of the cells of each pair; numbers beyond the ends lie in the outermost cells.
-    missing : tuple of int
-        Of each pair the cell of rows in which one of the two is missing.
     """
 
-    pairs: tuple[tuple[int, int], ...]
-    edges: tuple[np.ndarray, ...]
-    missing: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]  # places of two columns: the difference is the second less the first
+    edges: tuple[np.ndarray, ...]  # of the cells of each pair; numbers beyond the ends lie in the outermost cells, shape (n_cells + 1,)
+    missing: tuple[int, ...]  # of each pair the cell of rows in which one of the two is missing
 
     @classmethod
     def over(cls, pairs: Sequence[tuple[int, int]], edges: Sequence[np.ndarray], counts_missing: bool) -> "DifferencesOf":

@@ -155,19 +155,10 @@ class _Counting(Aggregator):
 @savable
 @dataclass(frozen=True, eq=False)
 class CountRowsInCells(_Counting):
-    """Counts rows in the cells of a partition, or in their ancestors.
+    """Counts rows in the cells of a partition, or in their ancestors."""
 
-    Attributes
-    ----------
-    n_cells : int
-        Whose rows are counted.
-    shift : int
-        How many levels above those of `locate` they are.
-    partition : object with ``locate``
-    """
-
-    n_cells: int
-    shift: int
+    n_cells: int  # whose rows are counted
+    shift: int  # how many levels above those of `locate` they are
     partition: Any
 
     def cells_of(self, rows: np.ndarray) -> np.ndarray:
@@ -209,15 +200,9 @@ class CountRefinedCells(_Counting):
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class LevelCounts:
-    """Number of rows in each cell of the levels 0 (all) to ``depth`` (the finest).
+    """Number of rows in each cell of the levels 0 (all) to ``depth`` (the finest)."""
 
-    Attributes
-    ----------
-    levels : tuple of int64 ndarray
-        2**j counts at level j.
-    """
-
-    levels: tuple[np.ndarray, ...]
+    levels: tuple[np.ndarray, ...]  # 2**j counts at level j
 
     @classmethod
     def of(cls, X: np.ndarray, partition: Any, depth: int) -> "LevelCounts":
@@ -254,16 +239,10 @@ class CountLengths(Aggregator):
     """Counts rows by their distance from the center of a ball, before they are shrunk.
 
     Cell j holds those up to the radius j, but beyond the next; a row is in one cell, so the change is that of any histogram.
-
-    Attributes
-    ----------
-    ball : Ball
-    radii : ndarray of shape (n_radii,)
-        Squared, falling; the first is no less than the reach of the ball without a radius.
     """
 
     ball: Ball
-    radii: np.ndarray
+    radii: np.ndarray  # squared, falling; the first is no less than the reach of the ball without a radius, shape (n_radii,)
 
     def __str__(self) -> str:
         return f"counts of {len(self.radii)} lengths"

@@ -107,18 +107,10 @@ def _is_place(j: Any, n_columns: int) -> bool:
 @savable
 @dataclass(frozen=True)
 class CountCombinations(Aggregator):
-    """Counts the combinations of codes in tables over some columns.
+    """Counts the combinations of codes in tables over some columns."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of codes of each column.
-    attributes : tuple of tuple of int
-        Columns of each table.
-    """
-
-    sizes: tuple[int, ...]
-    attributes: tuple[tuple[int, ...], ...]
+    sizes: tuple[int, ...]  # number of codes of each column
+    attributes: tuple[tuple[int, ...], ...]  # columns of each table
 
     def __str__(self) -> str:
         return f"counts of {self.n_values} combinations of codes in {len(self.attributes)} tables"
@@ -162,18 +154,10 @@ class CountCombinations(Aggregator):
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Trees(Statistic):
-    """Counts of rows in the nodes of some levels of a tree of cells, a tree for each column.
+    """Counts of rows in the nodes of some levels of a tree of cells, a tree for each column."""
 
-    Attributes
-    ----------
-    depths : tuple of int
-        Halvings from the whole range of each column to its cells.
-    counts : ndarray of shape (n_counts,), int64
-        Tree after tree, and in each the coarsest level first; the last one is that of the cells.
-    """
-
-    depths: tuple[int, ...]
-    counts: np.ndarray
+    depths: tuple[int, ...]  # halvings from the whole range of each column to its cells
+    counts: np.ndarray  # tree after tree, and in each the coarsest level first; the last one is that of the cells, shape (n_counts,)
 
     @classmethod
     def of(cls, cells: Sequence[np.ndarray], depths: Sequence[int]) -> "Trees":
@@ -235,18 +219,10 @@ def levels_of(depth: int) -> list[int]:
 @savable
 @dataclass(frozen=True)
 class CountNodes(Aggregator):
-    """Counts the cells of columns, and the nodes of some levels above them.
+    """Counts the cells of columns, and the nodes of some levels above them."""
 
-    Attributes
-    ----------
-    depths : tuple of int
-        Of each tree.
-    columns : tuple of int
-        Where its cells stand in a chunk.
-    """
-
-    depths: tuple[int, ...]
-    columns: tuple[int, ...]
+    depths: tuple[int, ...]  # of each tree
+    columns: tuple[int, ...]  # where its cells stand in a chunk
 
     def __str__(self) -> str:
         return f"counts of {self.n_values} nodes in {len(self.depths)} trees of cells"

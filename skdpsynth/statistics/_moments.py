@@ -184,19 +184,11 @@ class Packing:
     """How moments are laid out as one vector: a whole weight makes one scale of noise serve sums and second moments alike.
 
     The vector lists the sum of the rows times `mean_weight`, and then the upper triangle of the second moment.
-
-    Attributes
-    ----------
-    n_features : int
-    largest : int
-        K: rows y lie in ``[-K, K]^n_features``.
-    mean_weight : int
-        0: the sum of the rows is left out.
     """
 
     n_features: int
-    largest: int
-    mean_weight: int = 0
+    largest: int  # K: rows y lie in `[-K, K]^n_features`
+    mean_weight: int = 0  # 0: the sum of the rows is left out
 
     @classmethod
     def of(cls, n_features: int, largest: int, private_mean: bool) -> "Packing":
@@ -255,20 +247,11 @@ class Packing:
 
 @dataclass(frozen=True)
 class Gram:
-    """How moments are laid out as one symmetric matrix, ``sum (w, c) (w, c)^T``: with a border, it holds the sum of the rows too.
-
-    Attributes
-    ----------
-    n_features : int
-    squared_radius : int
-        r**2: no row w is longer than r.
-    coordinate : int
-        c, one more coordinate of every row, that makes the border; 0: no border.
-    """
+    """How moments are laid out as one symmetric matrix, ``sum (w, c) (w, c)^T``: with a border, it holds the sum of the rows too."""
 
     n_features: int
-    squared_radius: int
-    coordinate: int = 0
+    squared_radius: int  # r**2: no row w is longer than r
+    coordinate: int = 0  # c, one more coordinate of every row, that makes the border; 0: no border
 
     @property
     def n_rows(self) -> int:

@@ -12,15 +12,9 @@ from skdpsynth.statistics._aggregator import Aggregator
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private, and so are its levels: no repr shows them
 class Occurrences:
-    """How many rows have each level that occurs, in some columns. Even which levels there are is private.
+    """How many rows have each level that occurs, in some columns. Even which levels there are is private."""
 
-    Attributes
-    ----------
-    tables : tuple of dict of level to int
-        Of each column. What is missing is in none.
-    """
-
-    tables: tuple[Counter, ...]
+    tables: tuple[Counter, ...]  # of each column. What is missing is in none
 
     @staticmethod
     def over(columns: Sequence[int]) -> "CountLevels":
@@ -43,15 +37,9 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class CountLevels(Aggregator):
-    """Counts the levels of some columns. Its memory grows with the number of different levels.
+    """Counts the levels of some columns. Its memory grows with the number of different levels."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Where they stand in a chunk: arrays of objects, strings or whole numbers, None where a cell is missing.
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # where they stand in a chunk: arrays of objects, strings or whole numbers, None where a cell is missing
 
     def zero(self) -> Occurrences:
         """Return the counts of no rows."""

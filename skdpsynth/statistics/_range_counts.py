@@ -36,13 +36,9 @@ class Magnitudes(Statistic):
 
     The cells are public: `EDGES` are -2**128, ..., -2**-126, 2**-126, ..., 2**128. The middle one holds 0 and all that is nearer to it
     than 2**-126; the outer ones hold what lies beyond them, infinities too. A cell includes its edge that is nearer to 0.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_columns, n_cells), int64
     """
 
-    counts: np.ndarray
+    counts: np.ndarray  # shape (n_columns, n_cells)
 
     @staticmethod
     def over(columns: Sequence[int]) -> "CountMagnitudes":
@@ -67,15 +63,9 @@ class Magnitudes(Statistic):
 @savable
 @dataclass(frozen=True)
 class CountMagnitudes(Aggregator):
-    """Counts the magnitudes of some columns.
+    """Counts the magnitudes of some columns."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Where they stand in a chunk.
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # where they stand in a chunk
 
     @property
     def n_values(self) -> int:
@@ -107,14 +97,9 @@ def _heads_of(numbers: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class EvenCells(Statistic):
-    """How many numbers of each column lie in each of equally wide cells between public bounds.
+    """How many numbers of each column lie in each of equally wide cells between public bounds."""
 
-    Attributes
-    ----------
-    counts : ndarray of shape (n_columns, n_cells), int64
-    """
-
-    counts: np.ndarray
+    counts: np.ndarray  # shape (n_columns, n_cells)
 
     @staticmethod
     def over(columns: Sequence[int], low: np.ndarray, high: np.ndarray, n_cells: int) -> "CountEvenCells":

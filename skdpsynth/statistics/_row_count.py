@@ -14,12 +14,7 @@ from skdpsynth.statistics._pushdown import can_be_pushed_down
 
 @dataclass(frozen=True, repr=False)  # its counts are private: no repr shows them
 class RowCount(Statistic):
-    """Number of rows: public under "replace_one", private under "add_or_remove_one".
-
-    Attributes
-    ----------
-    n_samples : int
-    """
+    """Number of rows: public under "replace_one", private under "add_or_remove_one"."""
 
     n_samples: int
 
