@@ -206,7 +206,6 @@ def _scores(score: Any, outcome: Any, n: int) -> np.ndarray:
 
 
 def _largest(sizes: np.ndarray, number: int) -> np.ndarray:
-    """Mark the `number` largest sizes."""
     chosen = np.zeros(len(sizes), dtype=bool)
     chosen[np.argsort(-sizes, kind="stable")[:number]] = True
     return chosen

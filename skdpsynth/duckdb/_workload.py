@@ -139,7 +139,6 @@ class Cuts:
 
     @property
     def cells(self) -> np.ndarray:
-        """A cell of each class."""
         if self.clock is None:
             return np.concatenate([[np.nan, -np.inf], self.cuts])
         units = np.concatenate([[-1], np.ceil(self.cuts).astype(np.int64)]) + self.clock.first
@@ -154,7 +153,6 @@ class Values:
 
     @property
     def cells(self) -> np.ndarray:
-        """A cell of each class."""
         cells = np.empty(len(self.values) + 1, dtype=object)
         cells[:] = [None, *self.values]
         return cells

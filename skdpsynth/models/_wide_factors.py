@@ -76,7 +76,6 @@ class CoarsePairs:
 
     @property
     def column_of(self) -> np.ndarray:
-        """The column of each group."""
         return np.repeat(np.arange(len(self.groups)), self.sizes)
 
     def only(self, columns: Sequence[int]) -> "CoarsePairs":

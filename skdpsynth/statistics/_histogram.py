@@ -118,11 +118,9 @@ class _Counting(Aggregator):
 
     @property
     def n_values(self) -> int:
-        """Number of cells."""
         return self.n_cells
 
     def zero(self) -> Histogram:
-        """Return the counts of no rows."""
         return Histogram(np.zeros(self.n_cells, dtype=np.int64))
 
     def add(self, statistic: Histogram, chunk: np.ndarray) -> Histogram:
@@ -162,7 +160,6 @@ class CountRowsInCells(_Counting):
     partition: Any
 
     def cells_of(self, rows: np.ndarray) -> np.ndarray:
-        """Locate rows."""
         cells = self.partition.locate(rows)
         return cells >> self.shift if self.shift else cells
 
@@ -176,7 +173,6 @@ class CountCells(_Counting):
     shift: int = 0
 
     def cells_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the ancestors of cells."""
         return rows >> self.shift if self.shift else rows
 
 
@@ -249,11 +245,9 @@ class CountLengths(Aggregator):
 
     @property
     def n_values(self) -> int:
-        """Number of radii."""
         return len(self.radii)
 
     def zero(self) -> Histogram:
-        """Return the counts of no rows."""
         return Histogram.over_cells(len(self.radii)).zero()
 
     def add(self, statistic: Histogram, chunk: Any, kept: Any = None) -> Histogram:

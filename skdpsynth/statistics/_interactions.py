@@ -91,7 +91,6 @@ class Interactions:
 
     @property
     def n_values(self) -> int:
-        """Number of whole numbers."""
         return sum(map(math.prod, self.shapes))
 
     @property

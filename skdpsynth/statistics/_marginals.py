@@ -117,12 +117,10 @@ class CountCombinations(Aggregator):
 
     @property
     def n_values(self) -> int:
-        """Number of combinations."""
         return sum(map(math.prod, self.shapes))
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the tables."""
         return tuple(tuple(self.sizes[column] for column in columns) for columns in self.attributes)
 
     def zero(self) -> Marginals:
@@ -130,7 +128,6 @@ class CountCombinations(Aggregator):
         return Marginals(self.shapes, np.zeros(self.n_values, dtype=np.int64))
 
     def count_in(self, database: Any, rows: Any) -> Marginals | None:
-        """Return the tables of rows in a database."""
         counts = counts_of_tables(database, rows, self.sizes, self.attributes)
         return None if counts is None else Marginals(self.shapes, np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
 
@@ -229,13 +226,11 @@ class CountNodes(Aggregator):
 
     @property
     def n_values(self) -> int:
-        """Number of nodes."""
         if max(self.depths, default=0) > _DEEPEST:
             raise ValueError(f"depths must be at most {_DEEPEST}, got {short_repr(max(self.depths))}.")
         return sum(1 << level for depth in self.depths for level in levels_of(depth))
 
     def zero(self) -> Trees:
-        """Return the counts of no rows."""
         return Trees(self.depths, np.zeros(self.n_values, dtype=np.int64))
 
     def count_in(self, database: Any, rows: Any) -> Trees | None:

@@ -102,7 +102,6 @@ class _SumMoments(Aggregator):
         return 1 + self.ball.box.n_features + self.ball.box.n_features**2
 
     def zero(self) -> Moments:
-        """Return the moments of no rows."""
         d = self.ball.box.n_features
         return Moments(0, np.zeros(d, dtype=np.int64), np.zeros((d, d), dtype=np.int64))
 
@@ -255,7 +254,6 @@ class Gram:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the matrix."""
         return self.n_features + bool(self.coordinate)
 
     @property

@@ -42,7 +42,6 @@ class CountLevels(Aggregator):
     columns: tuple[int, ...]  # where they stand in a chunk: arrays of objects, strings or whole numbers, None where a cell is missing
 
     def zero(self) -> Occurrences:
-        """Return the counts of no rows."""
         return Occurrences(tuple(Counter() for _ in self.columns))
 
     def add(self, statistic: Occurrences, chunk: Sequence[np.ndarray]) -> Occurrences:

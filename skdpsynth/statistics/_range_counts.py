@@ -73,7 +73,6 @@ class CountMagnitudes(Aggregator):
         return len(self.columns) * N_CELLS
 
     def zero(self) -> Magnitudes:
-        """Return the counts of no rows."""
         return Magnitudes(np.zeros((len(self.columns), N_CELLS), dtype=np.int64))
 
     def add(self, statistic: Magnitudes, chunk: Any) -> Magnitudes:
@@ -140,11 +139,9 @@ class CountEvenCells(Aggregator):
 
     @property
     def n_values(self) -> int:
-        """Number of cells of all columns."""
         return len(self.columns) * self.n_cells
 
     def zero(self) -> EvenCells:
-        """Return the counts of no rows."""
         return EvenCells(np.zeros((len(self.columns), self.n_cells), dtype=np.int64))
 
     @np.errstate(all="ignore")  # a warning would tell of a value

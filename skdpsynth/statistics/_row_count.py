@@ -22,7 +22,6 @@ class RowCount(Statistic):
 
     @staticmethod
     def over() -> "CountRows":
-        """Return the rule that counts rows."""
         return CountRows()
 
     @staticmethod
@@ -50,7 +49,6 @@ class CountRows(Aggregator):
         return 1
 
     def zero(self) -> RowCount:
-        """Return the count of no rows."""
         return RowCount(0)
 
     def count_in(self, database: Any, rows: Any) -> RowCount | None:
@@ -58,5 +56,4 @@ class CountRows(Aggregator):
         return RowCount(database.n_rows()) if can_be_pushed_down(rows) else None
 
     def add(self, statistic: RowCount, chunk: Chunk) -> RowCount:
-        """Return the count with the rows of a chunk."""
         return RowCount(statistic.n_samples + n_rows_of(chunk))

@@ -263,7 +263,6 @@ def _encode_rows(located: Rows, plan: MarginalsPlan, links: Mapping[Hashable, Li
 def _release_pairs(
     coded: _CodedRows, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget, kind: str = ""
 ) -> NoisyTables | NoisyInteractions:
-    """Release the pairs of columns, as tables or as interactions."""
     if not pairs:
         return NoisyTables({}, one_way.variance)
     share = plan.shares[f"counts of pairs{kind}"]

@@ -131,7 +131,6 @@ class MarginalsPlan(Plan):
 
     @cached_property
     def grids(self) -> dict[Hashable, Grid]:
-        """Grids of the columns of numbers."""
         return grids_of(self.schema)
 
     @property

@@ -96,7 +96,6 @@ def _release_counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budg
 
 
 def _threshold_columns(schema: Schema) -> dict[Hashable, int]:
-    """Return the columns that have thresholds, with their numbers of levels."""
     return {name: len(kind.levels) for name, kind in schema.items() if isinstance(kind, Ordinal) and not kind.nullable}
 
 
