@@ -67,20 +67,7 @@ class Database:
             return
 
     def counts(self, name: str, tables: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-        """Count the combinations of codes in a temporary table.
-
-        Parameters
-        ----------
-        name : str
-        tables : list of tuple of int
-            Columns of each table of counts.
-        shapes : list of tuple of int
-            Numbers of codes of those.
-
-        Returns
-        -------
-        counts : list of ndarray of such shapes, int64
-        """
+        """Count the combinations of codes in the columns of each of some tables: of a temporary table, in arrays of these shapes."""
         queries = [_count(name, columns, shape) for columns, shape in zip(tables, shapes, strict=True)]
         counts = self._arrays(queries, list(map(math.prod, shapes)))
         return [table.reshape(shape) for table, shape in zip(counts, shapes, strict=True)]

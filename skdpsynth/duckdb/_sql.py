@@ -20,26 +20,14 @@ _TYPES = (("UTINYINT", 1 << 8), ("USMALLINT", 1 << 16), ("UINTEGER", 1 << 32), (
 
 @dataclass(frozen=True)
 class WholeCuts:
-    """Cuts at which the nearest whole number reaches the terms of a progression, or one of a few other numbers.
+    """Cuts at which the nearest whole number reaches the terms of a progression, or one of a few other numbers."""
 
-    Attributes
-    ----------
-    start, width : int
-        Of the progression: start, start + width, ... up to the last of all.
-    more : tuple of int
-        Those that are not of it.
-    first, last : int
-        Of all.
-    of_whole : bool
-        Whether the numbers are whole before they are rounded.
-    """
-
-    start: int
+    start: int  # of the progression: start, start + width, ... up to the last of all
     width: int
-    more: tuple[int, ...]
-    first: int
+    more: tuple[int, ...]  # those that are not of it
+    first: int  # of all
     last: int
-    of_whole: bool = False
+    of_whole: bool = False  # whether the numbers are whole before they are rounded
 
     @classmethod
     def of(cls, classes: Cuts) -> "WholeCuts | None":
@@ -72,23 +60,13 @@ class WholeCuts:
 
 @dataclass(frozen=True)
 class EvenCuts:
-    """Cuts at ``low + (high - low) * (k * step)`` for k = 1, ..., n - 1 with ``step = 1 / n``, and a few others.
-
-    Attributes
-    ----------
-    low, high : float
-    n_steps : int
-    more : tuple of float
-        Those that are not of the rule.
-    near : float
-        Part of a step beyond which of a cut rounding cannot matter.
-    """
+    """Cuts at ``low + (high - low) * (k * step)`` for k = 1, ..., n - 1 with ``step = 1 / n``, and a few others."""
 
     low: float
     high: float
     n_steps: int
-    more: tuple[float, ...] = ()
-    near: float = _NEAR
+    more: tuple[float, ...] = ()  # those that are not of the rule
+    near: float = _NEAR  # part of a step beyond which of a cut rounding cannot matter
 
     @classmethod
     def of(cls, classes: Cuts) -> "EvenCuts | None":
@@ -173,21 +151,7 @@ def can_be_written(classes: Classes) -> bool:
 
 
 def codes_of_cells(table: str, names: Sequence[str | None], classes: Sequence[Classes | None], codes: Sequence[np.ndarray]) -> Query:
-    """Write the codes of raw cells.
-
-    Parameters
-    ----------
-    table : str
-    names : sequence of str or None
-        Of its columns; None for a code throughout.
-    classes : sequence of Cuts, Values or None
-    codes : list of ndarray of shape (n_classes,), int64
-        From 0, of each class.
-
-    Returns
-    -------
-    query : Query
-    """
+    """Write the codes, from 0, of raw cells by the class of each; a column without a name has one code throughout."""
     raw, steps, floors, items = [], [], [], []
     for place, (name, each, to) in enumerate(zip(names, classes, codes, strict=True)):
         if each is None or np.all(to == to[0]):
@@ -216,20 +180,7 @@ def codes_of_cells(table: str, names: Sequence[str | None], classes: Sequence[Cl
 
 
 def recode(table: str, names: Sequence[str | None], codes: Sequence[np.ndarray]) -> Query:
-    """Write codes that follow from those in a table.
-
-    Parameters
-    ----------
-    table : str
-    names : sequence of str or None
-        The columns from which they follow.
-    codes : list of ndarray
-        The new code of each old one, from 0; of none, one code.
-
-    Returns
-    -------
-    query : Query
-    """
+    """Write codes that follow from those of columns in a table: the new code of each old one, from 0; of no column, one code."""
     items = []
     for name, to in zip(names, codes, strict=True):
         if np.all(to == to[0]):

@@ -25,22 +25,10 @@ def is_small(sizes: Sequence[int]) -> bool:
 
 
 def choose_joint_tables(sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> list[Joint]:
-    """Return few tables that hold all wanted ones.
+    """Return few tables that hold all wanted ones, each of which is in exactly one; they have two columns besides those that all share.
 
     Counting a table costs about the same whether it has two columns or five, as long as its cells are few, and one of five columns holds
     ten of pairs. Greedy: a table that is not yet held grows by the column that brings the most others for its price.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Number of codes of each column.
-    attributes : list of tuple of int
-        Columns of each wanted table; all have at most two besides those that all share.
-
-    Returns
-    -------
-    joints : list of Joint
-        Each wanted table is in exactly one.
     """
     shared = frozenset.intersection(*map(frozenset, attributes)) if attributes else frozenset()
     rest = [tuple(set(columns) - shared) for columns in attributes]
@@ -97,45 +85,23 @@ def _pairs_within(group: Sequence[int]) -> list[frozenset[int]]:
 
 @dataclass(frozen=True)
 class Clock:
-    """How a column of dates or times becomes numbers: whole units since the lower bound.
+    """How a column of dates or times becomes numbers: whole units since the lower bound."""
 
-    Attributes
-    ----------
-    first, last : int
-        The bounds, in units since 1970.
-    microseconds : int
-        Of a unit.
-    is_date : bool
-        Whether the column holds dates, not times to the microsecond.
-    """
-
-    first: int
+    first: int  # the bounds, in units since 1970
     last: int
-    microseconds: int
-    is_date: bool
+    microseconds: int  # of a unit
+    is_date: bool  # whether the column holds dates, not times to the microsecond
 
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """Classes of a column of numbers: first all that is missing, then the numbers that are at least as large as 0, 1, ... of some cuts.
+    """Classes of a column of numbers: first all that is missing, then the numbers that are at least as large as 0, 1, ... of some cuts."""
 
-    Attributes
-    ----------
-    cuts : ndarray of shape (n_classes - 2,)
-        Floats in ascending order.
-    low, high : float
-        Bounds, between which most cuts may lie evenly.
-    clock : Clock or None
-        Of dates and times.
-    is_whole : bool
-        Whether the column can hold no other than whole numbers, none of which is NaN.
-    """
-
-    cuts: np.ndarray
-    low: float
+    cuts: np.ndarray  # floats in ascending order, shape (n_classes - 2,)
+    low: float  # bounds, between which most cuts may lie evenly
     high: float
-    clock: Clock | None = None
-    is_whole: bool = False
+    clock: Clock | None = None  # of dates and times
+    is_whole: bool = False  # whether the column can hold no other than whole numbers, none of which is NaN
 
     @property
     def cells(self) -> np.ndarray:

@@ -53,18 +53,10 @@ class CellsOf(ColumnMap):
 @savable
 @dataclass(frozen=True, eq=False)
 class Coding(ColumnMap):
-    """Cells become the bins that hold them; columns may be left out, or come in another order.
+    """Cells become the bins that hold them; columns may be left out, or come in another order."""
 
-    Attributes
-    ----------
-    columns : tuple of int or None
-        The place of each column to come; None: one that is 0 throughout.
-    bins : dict of int to ndarray of shape (n_cells + 1,)
-        By the place of a column of cells: the bin of each cell, and last that of a missing number.
-    """
-
-    columns: tuple[Any, ...]
-    bins: Mapping[int, np.ndarray]
+    columns: tuple[Any, ...]  # the place of each column to come; None: one that is 0 throughout
+    bins: Mapping[int, np.ndarray]  # by the place of a column of cells: the bin of each cell, and last that of a missing number
 
     def __call__(self, chunk: Chunk) -> Chunk:
         return [self._coded(chunk, place) for place in self.columns]
@@ -105,15 +97,7 @@ class DifferencesOf:
 
     @classmethod
     def over(cls, pairs: Sequence[tuple[int, int]], edges: Sequence[np.ndarray], counts_missing: bool) -> "DifferencesOf":
-        """Return the map.
-
-        Parameters
-        ----------
-        pairs : sequence of (int, int)
-        edges : sequence of ndarray
-        counts_missing : bool
-            Whether rows without a difference have a cell after the last. Else their cell is -1, which trees count nowhere.
-        """
+        """Return the map; rows without a difference have a cell after the last if they are counted, else -1, which trees count nowhere."""
         finite = tuple(np.nan_to_num(own, posinf=np.finfo(float).max, neginf=np.finfo(float).min) for own in edges)  # as files hold arrays
         return cls(tuple(pairs), finite, tuple(len(own) - 1 if counts_missing else -1 for own in edges))
 

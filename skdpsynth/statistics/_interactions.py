@@ -33,27 +33,12 @@ class Interactions:
     what it does to the margins is taken out; and noise on all entries, whose means over rows and columns are taken out again
     afterwards, leaves ``(scale / c)**2 (1 - 1 / m_i) (1 - 1 / m_j)`` on each cell: as little as noise on a smallest basis of the
     interactions, because the columns of ``m I - J`` are a tight frame. And all numbers are whole, so that noise is exact.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of codes of each column.
-    pairs : tuple of (int, int)
-        Columns of each table. A column of one code has no interactions: pairs with it are left out.
-    n_classes : int
-        Of rows: each class has its own tables.
-    multipliers : tuple of int
-        k, of each pair.
-
-    See Also
-    --------
-    Marginals : The tables themselves.
     """
 
-    sizes: tuple[int, ...]
-    pairs: tuple[tuple[int, int], ...]
-    n_classes: int
-    multipliers: tuple[int, ...]
+    sizes: tuple[int, ...]  # number of codes of each column
+    pairs: tuple[tuple[int, int], ...]  # columns of each table; those with a column of one code have no interactions, and are left out
+    n_classes: int  # of rows: each class has its own tables
+    multipliers: tuple[int, ...]  # k, of each pair
 
     @classmethod
     def over(
@@ -62,18 +47,8 @@ class Interactions:
         """Choose multipliers by public numbers; None where the numbers of so many rows would not fit into 64 bits.
 
         An entry is below c times the number of rows. Where that number is private, there is room for 2**31 rows. More would make numbers
-        pass 64 bits and begin again: that is a function of the whole numbers modulo 2**64, so no loss of privacy.
-
-        Parameters
-        ----------
-        sizes : sequence of int
-            Number of codes of each column.
-        pairs : sequence of (int, int)
-        n_classes : int, default=1
-        n_samples : int, default=None
-            Where it is public.
-        bits : int, default=9
-            The multiplier of the largest table is 2**bits, or less where there is no room.
+        pass 64 bits and begin again: that is a function of the whole numbers modulo 2**64, so no loss of privacy. The multiplier of the
+        largest table is ``2**bits``, or less where there is no room.
         """
         kept = tuple((i, j) for i, j in pairs if min(sizes[i], sizes[j]) > 1)
         largest = max((sizes[i] * sizes[j] for i, j in kept), default=1)
@@ -286,20 +261,8 @@ def dependences(
     Splits cut the codes of a column in two, so a table of two columns becomes one of four cells, of each split of one with each of the
     other. Its distance is the least sum of absolute differences from a list of tables of `n_rows` rows whose columns are independent,
     rounded to whole numbers; that of a pair is the largest over its splits. So no margins need be known, and how rows lie within a column
-    is no dependence.
-
-    Parameters
-    ----------
-    exact : Marginals
-        A table of each pair.
-    pairs : sequence of (int, int)
-    splits : sequence of bool ndarray of shape (n_splits, size)
-        Of each column; public.
-    n_rows : int
-        As far as is known: public.
-    relation : str
-    rank : int, default=0
-        1: the largest distance alone, and so on. 0: all, in the order of pairs.
+    is no dependence. `exact` holds a table of each pair; splits, of shape (n_splits, size) by column, and `n_rows` are public. Rank 1 is
+    the largest distance alone, and so on; 0 means all, in the order of pairs.
     """
     found = np.array(
         [_distance(table, splits[i], splits[j], n_rows) for table, (i, j) in zip(exact.tables(), pairs, strict=True)], dtype=np.int64
@@ -344,12 +307,7 @@ def _independent(n_rows: int) -> np.ndarray:
 def distances(exact: Marginals, expected: Sequence[np.ndarray], relation: str) -> Query:
     """Return the sum of absolute differences of each table from what was expected, with their change.
 
-    Parameters
-    ----------
-    exact : Marginals
-    expected : sequence of ndarray of int64
-        Of the shapes of its tables, made of what was released before: a neighbor has the same.
-    relation : str
+    What was expected is whole numbers made of what was released before: a neighbor has the same.
     """
     pairs = zip(exact.tables(), expected, strict=True)
     return Query(

@@ -163,14 +163,9 @@ class Trees(Statistic):
 
     @staticmethod
     def over(depths: Sequence[int], columns: Sequence[int] | None = None) -> "CountNodes":
-        """Return the rule that counts cells, and the nodes above them.
+        """Return the rule that counts cells in ``[0, 2**depth)``, and the nodes above them; -1, a missing number, is counted nowhere.
 
-        Parameters
-        ----------
-        depths : sequence of int
-            Of each tree: cells lie in ``[0, 2**depth)``; -1 for a missing number, which is counted nowhere.
-        columns : sequence of int, default=None
-            Where the cells of each tree stand in a chunk; None: in order.
+        `columns` says where the cells of each tree stand in a chunk; None: in order.
         """
         return CountNodes(tuple(depths), tuple(range(len(depths)) if columns is None else columns))
 

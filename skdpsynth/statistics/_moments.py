@@ -138,12 +138,7 @@ class SumProducts(_SumMoments):
 class SumShrinkage(_SumMoments):
     """Sums what shrinking rows to a ball adds to their moments.
 
-    Attributes
-    ----------
-    ball : Ball
-    n_beyond : int or None
-        None: chunks are rows. Else they are lists of rows and of the cells in which `CountLengths` counted them, of which so many lie
-        beyond the radius.
+    With `n_beyond` chunks are lists of rows and of the cells in which `CountLengths` counted them, of which so many lie beyond the radius.
     """
 
     ball: Ball

@@ -121,18 +121,9 @@ class EvenCells(Statistic):
 @savable
 @dataclass(frozen=True)
 class CountEvenCells(Aggregator):
-    """Counts numbers in equally wide cells.
+    """Counts numbers in equally wide cells."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Where they stand in a chunk.
-    low, high : tuple of float
-        Of each column.
-    n_cells : int
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # where they stand in a chunk
     low: tuple[float, ...]
     high: tuple[float, ...]
     n_cells: int

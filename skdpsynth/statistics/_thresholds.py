@@ -15,31 +15,16 @@ from skdpsynth.statistics._aggregator import Statistic
 class Thresholds(Statistic):
     """How many rows have each level of each column.
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of levels of each column.
-    counts : ndarray of shape (n_counts,), int64
-        Column after column. Where the number of rows is public, of two levels only the first is counted: the other is what remains.
-    relation : {"replace_one", "add_or_remove_one"}
-        Under the first the number of rows is public.
+    Where the number of rows is public, as under replace-one, of two levels only the first is counted: the other is what remains.
     """
 
-    sizes: tuple[int, ...]
-    counts: np.ndarray
+    sizes: tuple[int, ...]  # number of levels of each column
+    counts: np.ndarray  # column after column
     relation: str = "replace_one"
 
     @classmethod
     def of(cls, codes: Sequence[np.ndarray], sizes: Sequence[int], relation: str = "replace_one") -> "Thresholds":
-        """Count rows.
-
-        Parameters
-        ----------
-        codes : list of int arrays of shape (n_samples,)
-            A column each, in ``[0, size)``.
-        sizes : sequence of int
-        relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        """
+        """Count the rows of columns of codes in ``[0, size)``."""
         parts = [np.bincount(column, minlength=size)[: _n_counted(size, relation)] for column, size in zip(codes, sizes, strict=True)]
         return cls(tuple(sizes), np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64), relation)
 
