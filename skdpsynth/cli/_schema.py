@@ -66,5 +66,6 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str) -> int:
     with open_inputs(sources) as table:
         findings = facts.check(table)
     told: dict[str, Any] = {"private": False, "rows": findings.n_samples}
-    voice.result({**told, "findings": [asdict(each) for each in findings]}, str(findings))
+    told |= {"findings": list(map(asdict, findings)), "notes": list(map(asdict, findings.notes))}
+    voice.result(told, str(findings))
     return CHECK_FAILED if len(findings) else 0

@@ -37,7 +37,7 @@ from skdpsynth.domain._grid import Grid as Grid
 from skdpsynth.domain._grid import comparable as comparable
 from skdpsynth.domain._grid import edges_of_differences as edges_of_differences
 from skdpsynth.domain._grid import grids_of as grids_of
-from skdpsynth.domain._kinds import Continuous, Identifier, Nominal, Ordinal, Text
+from skdpsynth.domain._kinds import Boolean, Constant, Continuous, Identifier, Nominal, Ordinal, Text
 from skdpsynth.domain._kinds import Kind as Kind
 from skdpsynth.domain._kinds import as_nullable as as_nullable
 from skdpsynth.domain._kinds import is_name as is_name
@@ -48,6 +48,7 @@ from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._spans import Spans as Spans
 from skdpsynth.domain._spans import spans_of as spans_of
 from skdpsynth.domain._spans import with_spans as with_spans
+from skdpsynth.domain._steps import round_to_step as round_to_step
 from skdpsynth.domain._structural_zeros import Tie as Tie
 from skdpsynth.domain._structural_zeros import cuts_of as cuts_of
 from skdpsynth.domain._structural_zeros import keys_of as keys_of
@@ -55,7 +56,9 @@ from skdpsynth.domain._structural_zeros import ties_of as ties_of
 
 # What users are told of; the other rooms import more.
 __all__ = [
+    "Boolean",
     "Box",
+    "Constant",
     "Continuous",
     "Date",
     "DateTime",

@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsynth.domain._dates import MICROSECONDS, Times
 from skdpsynth.domain._kinds import Continuous
+from skdpsynth.domain._steps import ceil_to_step, round_to_step
 from skdpsynth.frames import cast, family_of, numpy_dtype, time_of
 from skdpsynth.persistence import savable
 
@@ -50,13 +51,14 @@ class NumberAxis(_Monotone):
 
     def shown(self, x: np.ndarray) -> np.ndarray:
         """Return values of `read` as they stand in the table; NaN stays."""
-        whole = np.rint(x) if self.kind.integer else np.asarray(x, dtype=float)
+        whole = round_to_step(np.rint(x) if self.kind.integer else np.asarray(x, dtype=float), self.kind)
         in_table = cast(whole, np.dtype(self.dtype), self.kind.low, self.kind.high).astype(float)
         return np.where(np.isnan(x), np.nan, in_table)
 
     def ceil(self, t: np.ndarray) -> np.ndarray:
         """Return the least value at or above t that the table can hold."""
         t = np.ceil(t) if self.is_whole else np.asarray(t, dtype=float)
+        t = t if self.kind.unit is None else ceil_to_step(t, self.kind.unit)
         if np.dtype(self.dtype).kind != "f" or np.dtype(self.dtype).itemsize >= 8:
             return t
         near = t.astype(self.dtype)

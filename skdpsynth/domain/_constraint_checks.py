@@ -7,7 +7,7 @@ from skdpsynth.domain._allowed_cells import Cells
 from skdpsynth.domain._constraints import Columns, MissingTogether, Rule
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._functional_dependencies import Determines, Sum, inputs_of, sources_of
-from skdpsynth.domain._kinds import Identifier, Text, list_names, name_repr
+from skdpsynth.domain._kinds import Constant, Identifier, Text, list_names, name_repr
 from skdpsynth.domain._order_constraints import in_order
 from skdpsynth.domain._structural_zeros import Tie, binds, cuts_of, keys_of, leaves_of, pieces_of, ties_of
 
@@ -42,8 +42,8 @@ def _check_names(names: Sequence[Any], subject: str, columns: Columns) -> None:
         if name not in columns:
             raise ValueError(f"{subject} names column {name_repr(name)}, which schema has not; correct the name.")
         kind = columns[name]
-        if isinstance(kind, Text) or (isinstance(kind, Identifier) and subject != "Unique"):
-            raise ValueError(f"{subject} names column {name_repr(name)}, which is {type(kind).__name__} and has no values; leave it out.")
+        if isinstance(kind, Text | Constant) or (isinstance(kind, Identifier) and subject != "Unique"):
+            raise ValueError(f"{subject} names column {name_repr(name)}, which is {type(kind).__name__} and not synthesized; leave it out.")
         if kind.unstated is not None:
             raise ValueError(f"{subject} names column {name_repr(name)}, whose facts are {kind.unstated}; rules need bounds and levels.")
 

@@ -253,10 +253,12 @@ class Unique(ListRule):
     def _check(self, columns: Columns, sources: Columns) -> None:
         for name in self.columns:
             kind = columns[name]
-            if not isinstance(kind, Identifier) and (kind.nullable or (isinstance(kind, Continuous) and not kind.integer)):
+            if not isinstance(kind, Identifier) and (
+                kind.nullable or (isinstance(kind, Continuous) and not (kind.integer and kind.unit in (None, 1)))
+            ):
                 raise ValueError(
                     f"Unique must be of whole numbers, dates, times, levels or identifiers that are not nullable, but {name_repr(name)} is "
-                    f"{'nullable' if kind.nullable else 'of real numbers'}."
+                    f"{'nullable' if kind.nullable else 'of real numbers, or of multiples'}."
                 )
         if n_keys(self.columns, columns) > _MOST_KEYS:
             raise ValueError(f"Unique must have at most 2**62 possible keys, got more in {list_names(self.columns)}; leave a column out.")

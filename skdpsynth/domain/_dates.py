@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain._kinds import Bounded, Continuous, as_flag, bounds_repr
+from skdpsynth.domain._kinds import Bounded, Continuous, bounds_repr
 from skdpsynth.persistence import savable
 
 _MOST_UNITS = 2**53  # whole numbers beyond it are not all floats
@@ -22,13 +22,15 @@ class Times(Bounded):
 
     low: Any = None
     high: Any = None
-    nullable: bool = field(default=False, kw_only=True)
+    nullable: Any = field(default=None, kw_only=True)
     bounds: Any = field(default=None, kw_only=True)
+    missing: Any = field(default=(), kw_only=True)
 
     resolution: ClassVar[Any] = "day"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nullable", as_flag(self.nullable))
+        self._check_missing()
+        object.__setattr__(self, "missing", tuple(map(str, self.missing)))
         if self._check_word():
             return
         low, high = _moment(self.low, self), _moment(self.high, self)
@@ -94,8 +96,10 @@ class Date(Times):
     ----------
     low, high : date, str in ISO format, datetime64 or Timestamp, default=None
         Public bounds, ``low < high``. Dates outside are clipped.
-    nullable : bool, default=False
-        Whether cells may be missing. If not, one that is missing, or no date, counts as the midpoint.
+    nullable : bool, default=None
+        Whether cells may be missing. If not, one that is missing, or no date, counts as the midpoint. None: yes, if `missing` is given.
+    missing : list of str or date, default=()
+        Dates that stand for a missing cell, such as "1900-01-01". Texts that are no date do so anyway.
     bounds : {None, "private", "open"}, default=None
         In place of `low` and `high`: see `Continuous`.
 
@@ -130,8 +134,10 @@ class DateTime(Times):
     low, high : datetime, str in ISO format, datetime64 or Timestamp, default=None
         Public bounds, ``low < high``. Times outside are clipped. A bound without a time of day is midnight. Bounds with a time zone are
         for columns with one, which are read in UTC and come back in their own zone; bounds without are for columns without.
-    nullable : bool, default=False
-        Whether cells may be missing. If not, one that is missing, or no time, counts as the midpoint.
+    nullable : bool, default=None
+        Whether cells may be missing. If not, one that is missing, or no time, counts as the midpoint. None: yes, if `missing` is given.
+    missing : list of str or date, default=()
+        Times that stand for a missing cell, such as "1900-01-01". Texts that are no time do so anyway.
     bounds : {None, "private", "open"}, default=None
         In place of `low` and `high`: see `Continuous`.
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"

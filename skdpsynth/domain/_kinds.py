@@ -2,19 +2,25 @@
 
 import datetime
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from fractions import Fraction
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from skdpsynth._text import short_tuple_repr
-from skdpsynth._validation import as_numeric_array, is_integer, is_real, short_repr
+from skdpsynth._validation import as_numeric_array, is_integer, is_real, list_or_none, short_repr
+from skdpsynth.domain._steps import holds_multiple
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
 _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+_MOST_IN_RANGE = 100_000  # levels
+_WHOLE = re.compile(r"0|-?[1-9]\d*")
+_CONSTANT = "a constant column is Constant(value)."
 UNSTATED = ("open", "private")  # words in place of bounds or levels: still to be written, or to be bought
 
 
@@ -33,9 +39,27 @@ class Kind:
 
     def to_keys(self) -> dict[str, Any]:
         """Return what a file holds of it, beside its name."""
-        facts = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
-        stated = {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in facts.items() if fact is not None}
+        facts = {each.name: getattr(self, each.name) for each in fields(self) if each.init}  # type: ignore[arg-type]
+        stated = {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in facts.items() if fact not in (None, ())}
         return {"kind": type(self).__name__.lower(), **stated}
+
+    def _check_missing(self) -> None:
+        """Keep what stands for a missing cell, and that cells may be missing where something does and nothing else is said."""
+        missing: Any = getattr(self, "missing", ())
+        stated = None if isinstance(missing, str | bytes | Set | Mapping) else list_or_none(() if missing is None else missing)
+        stated = stated and [each.item() if isinstance(each, np.number | np.bool_) else each for each in stated]
+        if stated is None or not all(each is None or each != each or _is_level(each) or isinstance(each, datetime.date) for each in stated):
+            raise ValueError(f"missing must be a list of words, numbers or dates that stand for a missing cell, got {short_repr(missing)}.")
+        kept = [each.isoformat() if isinstance(each, datetime.date) else each for each in stated if each is not None and each == each]
+        nullable: Any = getattr(self, "nullable", None)
+        object.__setattr__(self, "nullable", bool(stated) if nullable is None else as_flag(nullable))
+        object.__setattr__(self, "missing", tuple(kept))
+
+    def _repr_of(self, **facts: Any) -> str:
+        """Return facts, and those of the others that are stated."""
+        more = {name: getattr(self, name, None) for name in ("missing", "other", "decimals", "step", "words")}
+        facts |= {name: fact for name, fact in more.items() if fact not in (None, ())}
+        return f"{type(self).__name__}({', '.join(f'{name}={fact!r}' for name, fact in facts.items())})"
 
 
 class Bounded(Kind):
@@ -75,8 +99,8 @@ class Bounded(Kind):
 
     def __repr__(self) -> str:
         ends = {"low": self._in_file(self.low), "high": self._in_file(self.high)} if self.bounds is None else {"bounds": self.bounds}
-        facts = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("low", "high", "bounds")}  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in (ends | facts).items())})"
+        names = [each.name for each in fields(self) if each.name not in ("low", "high", "bounds", "missing", "decimals", "step")]  # type: ignore[arg-type]
+        return self._repr_of(**ends, **{name: getattr(self, name) for name in names})
 
 
 @savable
@@ -89,9 +113,15 @@ class Continuous(Bounded):
     low, high : float, default=None
         Public bounds, ``low < high``. Values outside are clipped. None only where `bounds` is given.
     integer : bool, default=None
-        Whether the numbers are whole. None: yes, if both bounds are ints.
-    nullable : bool, default=False
-        Whether cells may be missing. If not, a missing one counts as the midpoint.
+        Whether the numbers are whole. None: yes, if both bounds are ints, and the step, if there is one.
+    nullable : bool, default=None
+        Whether cells may be missing. If not, a missing one counts as the midpoint. None: yes, if `missing` is given.
+    missing : list of str, int or float, default=()
+        Numbers that stand for a missing cell, such as -99. Texts that are no numbers do so anyway.
+    decimals : int, default=None
+        How many decimals numbers have: those that come back are rounded to them.
+    step : int or float, default=None
+        In place of `decimals`: the number of which all numbers are multiples, such as 0.05 or 25.
     bounds : {None, "private", "open"}, default=None
         In place of `low` and `high`. "private": nobody knows them, so a fit that can buys them with a part of its budget. "open": they
         are still to be written, as in `Schema.skeleton`; no fit takes that.
@@ -99,7 +129,7 @@ class Continuous(Bounded):
     Raises
     ------
     ValueError
-        If the bounds are not two finite numbers in order, or not whole where `integer` is true.
+        If the bounds are not two finite numbers in order, or not whole where `integer` is true, or hold no multiple of the step.
 
     See Also
     --------
@@ -112,28 +142,58 @@ class Continuous(Bounded):
     >>> from skdpsynth.domain import Continuous
     >>> Continuous(1, 99, nullable=True)
     Continuous(low=1, high=99, integer=True, nullable=True)
+    >>> Continuous(0, 500, decimals=2, missing=[-1])
+    Continuous(low=0.0, high=500.0, integer=False, nullable=True, missing=(-1,), decimals=2)
     """
 
     low: Any = None
     high: Any = None
     integer: Any = field(default=None, kw_only=True)
-    nullable: bool = field(default=False, kw_only=True)
+    nullable: Any = field(default=None, kw_only=True)
     bounds: Any = field(default=None, kw_only=True)
+    missing: Any = field(default=(), kw_only=True)
+    decimals: Any = field(default=None, kw_only=True)
+    step: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.integer is not None and not is_flag(self.integer):
             raise ValueError(f"integer must be None, True or False, got {short_repr(self.integer)}.")
+        self._check_missing()
+        self._check_step()
         low, high, integer = self.low, self.high, bool(self.integer)
+        is_whole = self.unit is None or self.unit.denominator == 1
+        if integer and not is_whole:
+            raise ValueError("integer must be False where decimals or step are no whole numbers, got True; leave one of them out.")
         if not self._check_word():
             low, high = checked_bounds(low, high)
-            integer = isinstance(low, int) and isinstance(high, int) if self.integer is None else integer
+            integer = isinstance(low, int) and isinstance(high, int) and is_whole if self.integer is None else integer
             if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
                 raise ValueError(
                     f"bounds of whole numbers must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False."
                 )
             low, high = (int(low), int(high)) if integer else (float(low), float(high))
-        for name, value in (("low", low), ("high", high), ("integer", integer), ("nullable", as_flag(self.nullable))):
+        for name, value in (("low", low), ("high", high), ("integer", integer)):
             object.__setattr__(self, name, value)
+        if self.unit is not None and self.bounds is None and not holds_multiple(self):
+            raise ValueError(f"bounds must hold a multiple of {float(self.unit):g}, got {bounds_repr(low, high)}; correct step or bounds.")
+
+    def _check_step(self) -> None:
+        decimals, step = self.decimals, self.step
+        is_step = step is None or (is_real(step) and 0 < step < math.inf)
+        if not is_step or not (decimals is None or is_integer(decimals, 0)) or None not in (decimals, step):
+            raise ValueError(
+                f"decimals must be a whole number from 0 on, or step a number above 0, and one of them None, got decimals="
+                f"{short_repr(decimals)} and step={short_repr(step)}."
+            )
+        object.__setattr__(self, "decimals", None if decimals is None else int(decimals))
+        object.__setattr__(self, "step", step.item() if isinstance(step, np.generic) else step)
+
+    @property
+    def unit(self) -> Fraction | None:
+        """The number of which those that come back are multiples, exactly as it is printed; None: of none."""
+        if self.decimals is not None:
+            return Fraction(1, 10**self.decimals)
+        return None if self.step is None else Fraction(str(self.step))
 
     @property
     def midpoint(self) -> float:
@@ -154,13 +214,19 @@ class Span(Continuous):
 @dataclass(frozen=True, repr=False)
 class _Levels(Kind):
     levels: Any
-    nullable: bool = field(default=False, kw_only=True)
+    nullable: Any = field(default=None, kw_only=True)
+    missing: Any = field(default=(), kw_only=True)
+    other: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nullable", as_flag(self.nullable))
+        self._check_missing()
         if self.unstated is not None:
+            if self.other is not None:
+                raise ValueError(f"other must be None where levels are {self.levels!r}, got {short_repr(self.other)}; write the levels.")
             return
         levels = _listed_levels(self.levels)
+        if self.other is not None and self.other not in levels:
+            levels += (self.other,)
         if strange := [level for level in levels if not _is_level(level)]:
             given = strange[0] if isinstance(self.levels, list | tuple) else self.levels
             raise ValueError(
@@ -168,16 +234,19 @@ class _Levels(Kind):
                 "set nullable=True."
             )
         if len(levels) < 2:
-            raise ValueError(f"levels must be at least 2, got {len(levels)}; leave a constant column out.")
+            raise ValueError(f"levels must be at least 2, got {len(levels)}; {_CONSTANT}")
         if len(set(levels)) < len(levels):
             raise ValueError(
                 f"levels must be distinct, but {short_repr(first_duplicate(levels))} occurs twice (1, 1.0 and True are equal)."
             )
+        if twice := set(self.missing) & set(levels):
+            raise ValueError(f"missing must be no level, got {short_repr(min(twice, key=str))}, which is one; take it out of one of them.")
         object.__setattr__(self, "levels", levels)
 
     def __repr__(self) -> str:
-        levels = short_tuple_repr(self.levels) if self.unstated is None else repr(self.levels)
-        return f"{type(self).__name__}(levels={levels}, nullable={self.nullable!r})"
+        return self._repr_of(
+            levels=_Shown(short_tuple_repr(self.levels) if self.unstated is None else repr(self.levels)), nullable=self.nullable
+        )
 
     @property
     def unstated(self) -> str | None:
@@ -199,11 +268,15 @@ class Nominal(_Levels):
     Parameters
     ----------
     levels : list of str, int, float or bool, or "private" or "open"
-        All that can occur, at least two: public. A value that is not among them counts as missing, or as the first if not `nullable`.
-        "private": nobody knows them, so a fit that can buys them with a part of its budget. "open": they are still to be written, as in
-        `Schema.skeleton`; no fit takes that.
-    nullable : bool, default=False
-        Whether cells may be missing.
+        All that can occur, at least two: public; "1..9" and "A..F" stand for whole numbers and letters. A value that is not among them
+        counts as `other`; without one, as missing, or as the first if not `nullable`. "private": nobody knows them, so a fit that can buys
+        them with a part of its budget. "open": they are still to be written, as in `Schema.skeleton`; no fit takes that.
+    nullable : bool, default=None
+        Whether cells may be missing. None: yes, if `missing` is given.
+    missing : list of str, int, float or bool, default=()
+        What stands for a missing cell, such as "?" or 99.
+    other : level, default=None
+        The level that takes all cells that are none of the others; it is added to the levels, if it is not among them.
     groups : int, dict or list, default=None
         Which levels are alike, where there are very many (more than 64), so that a mechanism may merge those that are rare: a number k
         (texts that begin with the same k characters, such as postcodes of a region), a dict from level to the name of its group, or a list
@@ -227,6 +300,8 @@ class Nominal(_Levels):
     3
     >>> Nominal(["10115", "10117", "80331"], groups=2).group_numbers
     array([0, 0, 1])
+    >>> Nominal("A..C", other="else", missing=["?"])
+    Nominal(levels=('A', 'B', 'C', 'else'), nullable=True, missing=('?',), other='else')
     """
 
     groups: Any = field(default=None, kw_only=True)
@@ -264,15 +339,19 @@ class Nominal(_Levels):
 
 @savable
 class Ordinal(_Levels):
-    """A column of categories in order; in pandas and polars it comes back as ordered categories.
+    """A column of categories in order: words come back as ordered categories in pandas and polars, numbers as numbers.
 
     Parameters
     ----------
     levels : list of str, int, float or bool, or "private" or "open"
-        All that can occur, from the lowest to the highest, at least two: public. A value that is not among them counts as missing, or as
-        the first if not `nullable`. "private" and "open" as in `Nominal`.
-    nullable : bool, default=False
-        Whether cells may be missing.
+        All that can occur, from the lowest to the highest, at least two: public; or "1..9". A value that is not among them counts as
+        `other`; without one, as missing, or as the first if not `nullable`. "private" and "open" as in `Nominal`.
+    nullable : bool, default=None
+        Whether cells may be missing. None: yes, if `missing` is given.
+    missing : list of str, int, float or bool, default=()
+        What stands for a missing cell.
+    other : level, default=None
+        The level that takes all cells that are none of the others; it is added as the highest, if it is not among them.
 
     Raises
     ------
@@ -291,6 +370,58 @@ class Ordinal(_Levels):
     >>> Ordinal(["low", "middle", "high"]).levels
     ('low', 'middle', 'high')
     """
+
+
+@savable
+@dataclass(frozen=True, repr=False)
+class Boolean(_Levels):
+    """A column of truth values, however they are written: true and false, yes and no, y and n, t and f, 1 and 0, in any case.
+
+    Parameters
+    ----------
+    words : tuple of two levels, default=None
+        What false and true come back as where no dtype says it, such as ("no", "yes") or (0, 1); words are read, too. None: False and
+        True, in a column of text "false" and "true".
+    nullable : bool, default=None
+        Whether cells may be missing; if not, one that is counts as false. None: yes, if `missing` is given.
+    missing : list of str, int or float, default=()
+        What stands for a missing cell, as all does that is no truth value.
+
+    Raises
+    ------
+    ValueError
+        If `words` are not two levels that differ.
+
+    See Also
+    --------
+    Nominal : A column of categories.
+    Schema : All columns of a table.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Boolean
+    >>> Boolean(words=("no", "yes"))
+    Boolean(nullable=False, words=('no', 'yes'))
+    """
+
+    levels: Any = field(default=(False, True), init=False)
+    other: Any = field(default=None, init=False)
+    words: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.words is not None:
+            object.__setattr__(self, "words", Nominal(self.words).levels)
+            if len(self.words) != 2:
+                raise ValueError(f"words must be two, for false and for true, got {len(self.words)}; correct them.")
+
+    def __repr__(self) -> str:
+        return self._repr_of(nullable=self.nullable)
+
+    @property
+    def coded(self) -> Nominal:
+        """The two levels that mechanisms see."""
+        return Nominal(self.levels, nullable=self.nullable)
 
 
 class Unseen(Kind):
@@ -357,6 +488,46 @@ class Identifier(Unseen):
 
 @savable
 @dataclass(frozen=True)
+class Constant(Unseen):
+    """A column that has one public value in every row. It is never read, and costs nothing.
+
+    Parameters
+    ----------
+    value : str, int, float, bool or date
+        It comes back in every row, in the dtype of the column; a date or time is kept as text in ISO format.
+
+    Raises
+    ------
+    ValueError
+        If `value` is none of those.
+
+    See Also
+    --------
+    Derived : A column that is computed.
+    Schema : All columns of a table.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Constant, Schema
+    >>> schema = Schema({"year": Constant(2024), "age": (0, 99)})
+    >>> list(schema.coded)
+    ['age']
+    """
+
+    value: Any
+
+    comes_back: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        value = self.value.item() if isinstance(self.value, np.generic) else self.value
+        value = value.isoformat() if isinstance(value, datetime.date) and value == value else value
+        if not _is_level(value):
+            raise ValueError(f"value must be a text, a finite number, a truth value or a date, got {short_repr(self.value)}.")
+        object.__setattr__(self, "value", value)
+
+
+@savable
+@dataclass(frozen=True)
 class Text(Unseen):
     """A column of free text, or of something else that is not synthesized: a note that it is there.
 
@@ -387,11 +558,35 @@ def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     with suppress(OverflowError):  # whole numbers beyond floats
         if -math.inf < float(low) < float(high) < math.inf and float(high) - float(low) < math.inf:
             return low, high
-    raise ValueError(f"bounds must be finite with low < high, got {bounds_repr(low, high)}; swap or correct them.")
+    way = _CONSTANT if low == high else "swap or correct them."
+    raise ValueError(f"bounds must be finite with low < high, got {bounds_repr(low, high)}; {way}")
+
+
+class _Shown(str):
+    """A text whose repr is itself."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _range_of(text: str) -> list:
+    """Return the levels of a part such as 1..9 or A..F, or one whole number or word."""
+    first, dots, last = text.strip().partition("..")
+    if not dots:
+        return [int(first) if _WHOLE.fullmatch(first) else first]
+    if _WHOLE.fullmatch(first) and _WHOLE.fullmatch(last) and int(last) - int(first) < _MOST_IN_RANGE:
+        return list(range(int(first), int(last) + 1))
+    if len(first) == len(last) == 1 and first.isascii() and last.isascii() and (first + last).isalpha():
+        return [chr(letter) for letter in range(ord(first), ord(last) + 1)]
+    raise ValueError(
+        f"levels must be a list, or ranges of whole numbers or single letters such as 1..9 or A..F, got {short_repr(text)}; write the list."
+    )
 
 
 def _listed_levels(levels: Any) -> tuple:
     """Return levels as values of Python's own; what cannot be gone through, or has no order, is no list of them."""
+    if isinstance(levels, str) and ".." in levels:
+        return tuple(level for part in levels.split(",") for level in _range_of(part))
     if not isinstance(levels, str | bytes | Set | Mapping) and hasattr(levels, "__iter__"):
         with suppress(Exception):  # of the caller's own objects
             return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)

@@ -31,10 +31,10 @@ class Schema(Mapping):
     Parameters
     ----------
     columns : dict
-        From each column (its name; its number for an array) to its kind: `Continuous`, `Ordinal`, `Nominal`, `Date`, `DateTime`,
-        `Identifier`, `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or dates or times, also as
-        text in ISO format) or ``[level, ...]`` (a list: nominal). A column name that has several parts, as in a MultiIndex of pandas, is a
-        tuple.
+        From each column (its name; its number for an array) to its kind: `Continuous`, `Ordinal`, `Nominal`, `Boolean`, `Date`,
+        `DateTime`, `Constant`, `Identifier`, `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or
+        dates or times, also as text in ISO format) or ``[level, ...]`` (a list: nominal). A column name that has several parts, as in a
+        MultiIndex of pandas, is a tuple.
     rules : list of rules, default=()
         Public facts that hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether` and
         `Unique`. All rows of a sample of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that break
@@ -248,9 +248,9 @@ class Schema(Mapping):
         Parameters
         ----------
         source : path, str or dict
-            A file, its text, or the parsed text: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "date",
-            "datetime", "identifier", "text" or "derived", "bounds": [low, high], "integer": ..., "levels": [...], "resolution": ...,
-            "labels": ..., "expression": ..., "nullable": ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline": true}}``,
+            A file, its text, or the parsed text: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "boolean",
+            "date", "datetime", "constant", "identifier", "text" or "derived", "bounds": [low, high], "levels": [...], "nullable": ...,
+            "missing": [...], ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline": true}}``,
             rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
 
         Returns

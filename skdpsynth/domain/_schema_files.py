@@ -19,7 +19,9 @@ from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._functional_dependencies import Determines, Sum
 from skdpsynth.domain._kinds import (
     UNSTATED,
+    Boolean,
     Bounded,
+    Constant,
     Continuous,
     Identifier,
     Kind,
@@ -34,8 +36,11 @@ from skdpsynth.domain._kinds import (
 _Columns = Mapping[Any, Any]
 _Read = tuple[dict[Any, Any], tuple[Rule, ...], Any]  # columns, rules, and how files are read
 _INT = "tag:yaml.org,2002:int"
-_KINDS = {kind.__name__.lower(): kind for kind in (Continuous, Ordinal, Nominal, Date, DateTime, Identifier, Text, Derived)}
-_KEYS = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
+_KINDS = {
+    kind.__name__.lower(): kind for kind in (Continuous, Ordinal, Nominal, Boolean, Date, DateTime, Constant, Identifier, Text, Derived)
+}
+_KEYS: tuple[str, ...] = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
+_KEYS += ("missing", "decimals", "step", "other", "words", "value")
 RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
@@ -164,7 +169,9 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
     made: Any = _KINDS[kind]
     facts = {
-        each.name: column.get(each.name) for each in fields(made) if each.name in _KEYS and (each.name in column or each.default is MISSING)
+        each.name: column.get(each.name)
+        for each in fields(made)
+        if each.name in _KEYS and each.init and (each.name in column or each.default is MISSING)
     }
     if not issubclass(made, Bounded):
         return made(**facts)
@@ -218,10 +225,13 @@ def _mapping_of(keys: Any) -> dict:
 
 _HEAD = """\
 # What is public about the columns of a table; nothing here may be taken from its rows.
-# kind: continuous, date, datetime (bounds: [low, high]); nominal, ordinal (levels: a list, ordinal ones from the lowest);
+# kind: continuous, date, datetime (bounds: [low, high]); nominal, ordinal (levels: a list, or 1..9, ordinal
+#       ones from the lowest; other: a level for the rest);
+#       boolean (yes and no, 1 and 0); constant (value: the same in every row);
 #       identifier (left out of samples; labels: true makes new ones); text (drop it from the table);
 #       derived (expression: arithmetic over other columns).
-# nullable: true where cells may be missing.
+# nullable: true where cells may be missing; missing: [-99, "?"], what stands for such a cell.
+# decimals: 2, or step: 25, of continuous: how finely numbers are written.
 """
 _OPEN = (
     "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"

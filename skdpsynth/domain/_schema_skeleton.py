@@ -20,6 +20,7 @@ from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._kinds import Continuous, Nominal, Text
 from skdpsynth.frames import (
     column_names,
+    decimal_of,
     family_of,
     files_at,
     is_pandas,
@@ -109,6 +110,8 @@ def _kind_of(dtype: str) -> Any:
     if family == "number":
         if dtype.startswith("category"):
             return Nominal("open")
+        if decimal := decimal_of(dtype):
+            return Continuous(bounds="open", integer=not decimal[1], decimals=decimal[1] or None)
         plain = numpy_dtype(dtype)
         return Nominal([False, True]) if plain.kind == "b" else Continuous(bounds="open", integer=plain.kind in "iu")
     if family in ("text", "any") or dtype.startswith(("dictionary", "category")):

@@ -5,6 +5,9 @@ from skdpsynth.frames._contribution_bounding import bound_contributions as bound
 from skdpsynth.frames._csv import MISSING_WORDS as MISSING_WORDS
 from skdpsynth.frames._csv import is_unicode as is_unicode
 from skdpsynth.frames._dtypes import cast as cast
+from skdpsynth.frames._dtypes import decimal_of as decimal_of
+from skdpsynth.frames._dtypes import decimals_in as decimals_in
+from skdpsynth.frames._dtypes import decimals_out as decimals_out
 from skdpsynth.frames._dtypes import empty_frame as empty_frame
 from skdpsynth.frames._dtypes import family_of as family_of
 from skdpsynth.frames._dtypes import frame_of as frame_of

@@ -20,6 +20,7 @@ _TIMES = [  # of numpy and pandas, of Arrow in pandas, of narwhals
     re.compile(r"Datetime\(time_unit='(?P<unit>\w+)', time_zone=(?:None|'(?P<zone>.+)')\)"),
 ]
 _DAYS = ("Date", "date32[day][pyarrow]", "date64[ms][pyarrow]")
+_DECIMAL = re.compile(r"[Dd]ecimal\d*\((?:precision=)?(?P<precision>\d+), (?:scale=)?(?P<scale>\d+)\)(?:\[pyarrow\])?")
 _DICTIONARY = re.compile(r"dictionary<values=(?P<values>\w+), indices=(?P<indices>\w+), ordered=\d>\[pyarrow\]")
 
 
@@ -48,10 +49,54 @@ def time_of(dtype: str) -> tuple[str, str | None] | None:
 
 def numpy_dtype(dtype: str) -> np.dtype:
     """Return the numpy dtype of a numeric dtype of numpy, pandas, polars or Arrow."""
-    name = values_of(dtype).removesuffix(_ARROW).lower()
+    name = "float64" if decimal_of(dtype) else values_of(dtype).removesuffix(_ARROW).lower()
     return np.dtype(
         _ARROW_NUMBERS.get(name, name.replace("boolean", "bool")) if dtype.endswith(_ARROW) else name.replace("boolean", "bool")
     )
+
+
+def decimal_of(dtype: str) -> tuple[int, int] | None:
+    """Return (precision, scale) of a dtype of decimals, else None."""
+    found = _DECIMAL.fullmatch(dtype)
+    return found and (int(found["precision"]), int(found["scale"]))
+
+
+def decimals_in(column: Any) -> np.ndarray:
+    """Return a column of a dtype of decimals as floats, each the nearest; NaN where missing."""
+    places = decimal_of(str(column.dtype))
+    native = column.array.__arrow_array__() if is_pandas_column(column) else column.to_native()
+    if hasattr(native, "cast") and hasattr(native, "type"):
+        import pyarrow as pa
+
+        parts = native.chunks if hasattr(native, "chunks") else [native]
+        return np.concatenate([np.empty(0), *(_floats_of_decimals(part.cast(pa.decimal128(38, places[1])), *places) for part in parts)])  # type: ignore[index,misc]
+    return np.array([math.nan if cell is None else float(cell) for cell in native.to_list()])
+
+
+def _floats_of_decimals(cells: Any, precision: int, scale: int) -> np.ndarray:
+    """Divide the whole numbers that decimals of Arrow are made of: IEEE division rounds correctly while both are exact."""
+    import pyarrow.compute as pc
+
+    if precision > 15 or not 0 <= scale <= 22:
+        return np.array([math.nan if cell is None else float(cell) for cell in cells.to_pylist()])
+    low = np.frombuffer(cells.buffers()[1] or b"", dtype=np.int64).reshape(-1, 2)[cells.offset : cells.offset + len(cells), 0]
+    return np.where(pc.is_null(cells).to_numpy(zero_copy_only=False), np.nan, low / 10.0**scale)
+
+
+def decimals_out(x: np.ndarray, dtype: str, backend: Any) -> Any:
+    """Return multiples of a decimal, NaN where missing, as a column of decimals of a library; those beyond it as its last one."""
+    precision, scale = decimal_of(dtype) or (0, 0)
+    most = float(10**precision - 1) / 10**scale
+    x = np.clip(x, *(sign * (np.nextafter(most, 0) if precision > 15 else most) for sign in (-1, 1)))
+    if backend == "polars":
+        import polars as pl
+
+        return pl.Series(x).fill_nan(None).cast(pl.Decimal(precision, scale))
+    import pyarrow as pa
+
+    target: Any = pandas_dtype(dtype) if backend == "pandas" else None
+    column = pa.array(x, from_pandas=True).cast(pa.decimal128(precision, scale) if target is None else target.pyarrow_dtype)
+    return column if target is None else target.construct_array_type()(column)
 
 
 def values_of(dtype: str) -> str:
@@ -68,6 +113,8 @@ def pandas_dtype(name: str) -> Any:
         return pd.api.types.pandas_dtype(name)
     import pyarrow as pa
 
+    if decimal := decimal_of(name):
+        return pd.ArrowDtype(getattr(pa, name.split("(")[0])(*decimal))
     name, found, time = name.removesuffix(_ARROW), _DICTIONARY.fullmatch(name), time_of(name)
     if found:
         return pd.ArrowDtype(pa.dictionary(pa.type_for_alias(found["indices"]), pa.type_for_alias(found["values"])))
@@ -82,7 +129,7 @@ def pandas_dtype_name(dtype: Any) -> str:
 def plain_name(dtype: Any) -> str:
     """Name a dtype without what may stem from rows: the categories of one of polars, what fills a sparse one of pandas."""
     name = str(dtype)
-    if time_of(name) is not None:
+    if time_of(name) is not None or decimal_of(name) is not None:
         return name
     name = name.split("(")[0]
     return "Sparse" if name.startswith("Sparse") else name

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import MICROSECONDS, Continuous, Nominal, Ordinal, Schema, Times
+from skdpsynth.domain import MICROSECONDS, Boolean, Continuous, Nominal, Ordinal, Schema, Times
 from skdpsynth.duckdb import (
     Classes,
     Clock,
@@ -170,6 +170,8 @@ def schema_of(rows: Rows) -> Schema:
 
 
 def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
+    if getattr(kind, "missing", ()) or getattr(kind, "other", None) is not None:
+        return None
     if kind.unstated is not None or (isinstance(kind.coded, Continuous) and grid is None):
         return None
     if isinstance(kind, Times):
@@ -179,7 +181,11 @@ def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
     if type(kind) is Continuous:
         is_whole = dtype in _WHOLE or dtype == "Boolean"
         return Cuts(grid.cuts, float(kind.low), float(kind.high), is_whole=is_whole) if is_whole or dtype in _REAL else None
-    if type(kind) not in (Nominal, Ordinal) or not (dtype in _WHOLE or dtype in _REAL or dtype in _TEXT or dtype == "Boolean"):
+    if (
+        type(kind) not in (Nominal, Ordinal, Boolean)
+        or (type(kind) is Boolean and dtype in _TEXT)
+        or not (dtype in _WHOLE or dtype in _REAL or dtype in _TEXT or dtype == "Boolean")
+    ):
         return None
     levels: list[Any] = list(kind.levels)
     if dtype == "Float32":

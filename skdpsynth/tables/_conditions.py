@@ -3,6 +3,7 @@
 import datetime
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from skdpsynth._validation import is_real, short_repr
 from skdpsynth.domain import AllowedCells, Continuous, Determines, Ordinal, Times, inputs_of, list_names, name_repr, read_moment, table_of
 from skdpsynth.frames import split_columns
-from skdpsynth.tables._read import read_column
+from skdpsynth.tables._read import Codes, is_missing, read_column
 from skdpsynth.tables._table import TableFormat
 
 _EXAMPLE = "such as {'age': (18, 30), 'sex': 'F', 'income': None}"
@@ -176,12 +177,11 @@ class _Reader:
             raise self._error("values that its dtype can hold", "others", "correct the list")
 
     def _level(self, value: Any) -> int:
-        levels = self.kind.levels
+        levels, codes = self.kind.levels, Codes(self.kind)
         value = value.item() if isinstance(value, np.generic) else value
-        try:
-            return {level: place for place, level in enumerate(levels)}[value]
-        except (KeyError, TypeError):
-            few = ", ".join(map(short_repr, levels)) if len(levels) <= 12 else f"one of its {len(levels)} levels in schema_"
+        with suppress(KeyError, ValueError, TypeError):
+            return codes.words[value.strip().lower()] if codes.words and isinstance(value, str) else levels.index(value)
+        few = ", ".join(map(short_repr, levels)) if len(levels) <= 12 else f"one of its {len(levels)} levels in schema_"
         raise self._error("levels of schema", short_repr(value), f"it has {few}")
 
     def _levels_between(self, low: Any, high: Any) -> AllowedCells:
@@ -225,14 +225,6 @@ class _Reader:
 
 def _range_repr(ends: tuple) -> str:
     return "({}, {})".format(*(short_repr(end.isoformat() if isinstance(end, datetime.date) else end) for end in ends))
-
-
-def is_missing(value: Any) -> bool:
-    """Whether this is one of the words for a missing cell: None, NaN, NaT or NA."""
-    if isinstance(value, np.datetime64):
-        return bool(np.isnat(value))
-    is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
-    return is_nan or value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 class WrittenColumn:

@@ -1,21 +1,27 @@
 """What stands out when a table is compared with its schema: for whoever holds the table, and for nobody else."""
 
+import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, fields, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
+from skdpsynth.domain import Constant, Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
 from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
-from skdpsynth.tables._conditions import is_missing
-from skdpsynth.tables._read import numbers_of, read_column
-from skdpsynth.tables._read_times import parse_times, stamps_of, units_of
+from skdpsynth.tables._read import is_missing, is_sentinel, numbers_of, read_levels
+from skdpsynth.tables._read_times import is_missing_time, parse_times, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
 from skdpsynth.tables._violations import Violations, count_violations
+from skdpsynth.tables._write import kind_out
 
 _WARNING = "Reads the rows unprotected: do not publish."
+_NOTES = "Read from the rows, no problems; to adopt a proposal makes it a fact that you state:"
 _MOST_SHOWN = 5
+_OFTEN = 0.005  # of the rows, and at least 5: a value outside the bounds that occurs so often may stand for missing cells
+_SCALES = [10**digits for digits in range(7)]  # of decimals that are proposed
 _MOST_BROKEN = 0.5  # of the rows: more say that a rule is the wrong way round
 _DAMAGED = (
     "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them, "
@@ -33,7 +39,8 @@ class Finding:
         Of a rule, the tuple of its columns; of damaged lines, all columns.
     problem : str
         In a word or two: "damaged lines", "clipped", "unknown levels", "missing", "near miss", "constant", "dtype", "not whole",
-        "no number", "no time", "lacking", "not in schema", "open", "private", "rule".
+        "no number", "no time", "lacking", "not in schema", "open", "private", "rule", "other values"; of a note "other", "sentinel",
+        "decimals", "step" or "whole".
     rows : int
         How many it concerns; 0 where it concerns none in particular.
     share : float
@@ -57,6 +64,8 @@ class Findings:
     n_samples : int
     findings : tuple of Finding
         With column, problem, rows, share and told.
+    notes : tuple of Finding
+        Proposals that were read from the rows, and how many cells count as `other`: none of them is a problem.
 
     See Also
     --------
@@ -64,9 +73,10 @@ class Findings:
     Schema.skeleton : A schema to fill in.
     """
 
-    def __init__(self, n_samples: int, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, n_samples: int, findings: tuple[Finding, ...], notes: tuple[Finding, ...] = ()) -> None:
         self.n_samples = n_samples
         self.findings = findings
+        self.notes = notes
 
     def __len__(self) -> int:
         return len(self.findings)
@@ -76,11 +86,14 @@ class Findings:
 
     def __repr__(self) -> str:
         lines = [f"{_WARNING} {self.n_samples} rows, {len(self)} finding{'s' * (len(self) != 1)}."]
-        for each in self:
-            rows = f" ({each.rows} of {self.n_samples} rows)" if each.rows else ""
-            about = "" if each.problem == "damaged lines" else f"{name_repr(each.column)}: "
-            lines.append(f"  {about}{each.problem}{rows}: {each.told}")
+        lines += map(self._line, self)
+        lines += [_NOTES] * bool(self.notes) + list(map(self._line, self.notes))
         return "\n".join(lines)
+
+    def _line(self, each: Finding) -> str:
+        rows = f" ({each.rows} of {self.n_samples} rows)" if each.rows else ""
+        about = "" if each.problem == "damaged lines" else f"{name_repr(each.column)}: "
+        return f"  {about}{each.problem}{rows}: {each.told}"
 
     def to_frame(self) -> Any:
         """Return the findings as a data frame of pandas: column, problem, rows, share and told.
@@ -103,7 +116,7 @@ def findings_of(schema: Any, frame: Any) -> Findings:
         return findings
     broken, _ = count_violations(schema, frame, "frame")
     told = tuple(_of_rule(rule, found) for rule, found in broken if found.rows)
-    return Findings(findings.n_samples, (*findings.findings, *told))
+    return Findings(findings.n_samples, (*findings.findings, *told), findings.notes)
 
 
 def _of_rule(rule: Any, found: Violations) -> Finding:
@@ -114,10 +127,11 @@ def _of_rule(rule: Any, found: Violations) -> Finding:
 
 
 def _of_columns(schema: Any, frame: Any) -> Findings:
-    source = open_source(frame, "frame", read=schema.read)
+    source, looks = open_source(frame, "frame", read=schema.read), {name: _Look(kind) for name, kind in schema.items()}
     if source.in_memory:
-        return _of_table(schema, frame)
-    parts = [_of_table(schema, chunk, source.is_text) for chunk in source.chunks()] or [_of_table(schema, source.head)]
+        alone = _of_table(schema, frame, looks)
+        return Findings(alone.n_samples, alone.findings, _notes_of(looks, alone.n_samples))
+    parts = [_of_table(schema, chunk, looks, source.is_text) for chunk in source.chunks()] or [_of_table(schema, source.head, looks)]
     n_samples = sum(part.n_samples for part in parts)
     kept: dict[Any, Finding] = {}
     for part in parts:
@@ -129,10 +143,57 @@ def _of_columns(schema: Any, frame: Any) -> Findings:
     found = tuple(each for each in kept.values() if each.problem != "constant" or len(parts) == 1)
     n_damaged = source.n_damaged if source.is_text else 0
     damaged = (Finding(tuple(schema), "damaged lines", n_damaged, n_damaged / max(n_samples, 1), _DAMAGED),) * bool(n_damaged)
-    return Findings(n_samples, (*damaged, *found))
+    return Findings(n_samples, (*damaged, *found), _notes_of(looks, n_samples))
 
 
-def _of_table(schema: Any, frame: Any, is_text: bool = False) -> Findings:
+class _Look:
+    """What of a column may be proposed: over all chunks, values outside the bounds, cells of `other`, the unit of all others."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind, self.outside, self.n_other, self.ends = kind, Counter[float](), 0, (np.inf, -np.inf)
+        self.unit: int | None = 0  # of millionths
+
+    def at_numbers(self, x: np.ndarray, outside: np.ndarray) -> None:
+        """Count values outside the bounds, and find the largest number of which all others are multiples: None if they have none."""
+        values, counts = np.unique(x[outside & np.isfinite(x)], return_counts=True)
+        self.outside.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        inside = np.unique(x[~outside & np.isfinite(x)])
+        if not len(inside) or self.unit is None:
+            return
+        self.ends = min(self.ends[0], inside[0]), max(self.ends[1], inside[-1])
+        scale = next((each for each in _SCALES if (np.rint(inside * each) / each == inside).all()), None)
+        if scale is None or np.abs(inside).max() * scale >= 2.0**53:
+            self.unit = None
+            return
+        self.unit = math.gcd(self.unit, int(np.gcd.reduce(np.rint(inside * scale).astype(np.int64))) * (_SCALES[-1] // scale))
+
+    def notes(self, n_samples: int) -> Iterator[tuple[str, int, str]]:
+        """Yield (what, rows, told)."""
+        if self.n_other:
+            yield "other", self.n_other, f"unlisted cells, which count as {self.kind.other!r}."
+        often = [(value, n) for value, n in self.outside.most_common(_MOST_SHOWN) if n >= max(5, _OFTEN * n_samples)]
+        if often:
+            words = [*self.kind.missing, *(int(value) if value.is_integer() else value for value, _ in often)]
+            told = f"the same outside the bounds; if they stand for missing cells, say missing={words}."
+            yield "sentinel", sum(n for _, n in often), told
+        if not self.unit or self.kind.unit is not None or self.ends[0] == self.ends[1]:
+            return
+        unit = Fraction(self.unit, _SCALES[-1])
+        if unit.numerator > 1 or unit.denominator not in _SCALES:
+            step = unit.numerator if unit.denominator == 1 else float(unit)
+            yield "step", 0, f"all are multiples of {step}; say step={step} if they must be."
+        elif unit.denominator > 1:
+            yield "decimals", 0, f"no cell has more; say decimals={_SCALES.index(unit.denominator)} if none may."
+        elif not self.kind.integer:
+            yield "whole", 0, "all are whole numbers; say integer=True if they must be."
+
+
+def _notes_of(looks: dict[Any, _Look], n_samples: int) -> tuple[Finding, ...]:
+    found = ((name, *note) for name, look in looks.items() for note in look.notes(n_samples))
+    return tuple(Finding(name, what, rows, rows / max(n_samples, 1), told) for name, what, rows, told in found)
+
+
+def _of_table(schema: Any, frame: Any, looks: dict[Any, "_Look"], is_text: bool = False) -> Findings:
     """Compare a table in memory with a schema; the dtypes of text that was read by the schema tell nothing."""
     table, raw = split_columns(frame)
     n_samples = len(raw[0]) if raw else 0
@@ -140,7 +201,7 @@ def _of_table(schema: Any, frame: Any, is_text: bool = False) -> Findings:
     found: list[Finding] = []
     for name, kind in schema.items():
         if name in columns:
-            found += _of_column(name, kind, *columns[name], is_text=is_text)
+            found += _of_column(name, looks[name], *columns[name], is_text=is_text)
         elif not isinstance(kind, Identifier):
             found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))
     extra = (name for name in columns if name not in schema)
@@ -148,12 +209,13 @@ def _of_table(schema: Any, frame: Any, is_text: bool = False) -> Findings:
     return Findings(n_samples, tuple(found))
 
 
-def _of_column(name: Any, kind: Any, column: Any, dtype: str, *, is_text: bool) -> Iterator[Finding]:
+def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool) -> Iterator[Finding]:
+    kind = look.kind
     if isinstance(kind, Text):
         yield Finding(name, "text", 0, 0.0, "not synthesized; drop it, or say Identifier().")
     if kind.unstated is not None:
         yield Finding(name, kind.unstated, 0, 0.0, "its bounds or levels are not stated.")
-    if kind.coded is None or kind.unstated is not None:
+    if (kind.coded is None and not isinstance(kind, Constant)) or kind.unstated is not None:
         return
     try:
         if not is_text:
@@ -163,11 +225,11 @@ def _of_column(name: Any, kind: Any, column: Any, dtype: str, *, is_text: bool) 
         return
     of = _of_numbers if isinstance(kind, Continuous) else _of_times if isinstance(kind, Times) else _of_levels
     missing = missing_cells(column, is_text)
-    for problem, rows, told in of(column, kind, dtype, missing):
+    for problem, rows, told in _of_constant(column, kind, dtype) if kind.coded is None else of(column, look, dtype, missing):
         count = int(np.count_nonzero(rows)) if isinstance(rows, np.ndarray) else 0
         if count or not isinstance(rows, np.ndarray):
             yield Finding(name, problem, count, count / max(len(missing), 1), told)
-    if missing.any() and not kind.nullable:
+    if missing.any() and kind.coded is not None and not kind.nullable:
         count = int(missing.sum())
         yield Finding(name, "missing", count, count / len(missing), f"set nullable=True; else they count as {_stand_in(kind)}.")
 
@@ -192,29 +254,43 @@ def missing_cells(column: Any, is_text: bool = False) -> np.ndarray:
     return np.fromiter(map(is_missing, cells.tolist()), dtype=bool, count=len(cells))
 
 
-def _of_numbers(column: Any, kind: Continuous, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
-    x = numbers_of(column)
-    yield "no number", np.isnan(x) & ~missing, "they count as missing; mend them if they should not (1,5 and 1 000 are no numbers)."
+def _of_constant(column: Any, kind: Constant, dtype: str) -> Iterator[tuple]:
+    """Count cells that are not the constant; those of times are not read."""
+    if family_of(dtype) != "time":
+        codes = read_levels(column, kind_out(kind, dtype), dtype, unknown=-1)
+        yield "other values", codes != 0, f"the column comes back as {kind.value!r} in every row."
+
+
+def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
+    kind, x = look.kind, numbers_of(column)
+    stand_in = is_sentinel(x, kind, dtype)
+    x[stand_in] = np.nan
+    told = "they count as missing; mend them if they should not (1,5 and 1 000 are no numbers)."
+    yield "no number", np.isnan(x) & ~missing & ~stand_in, told
     # Floats of 32 bits meet a bound in the nearest one, which may lie just beyond it.
     outside = ((x < kind.low) & (x != np.float32(kind.low))) | ((x > kind.high) & (x != np.float32(kind.high)))
+    look.at_numbers(x, outside)
     yield "clipped", outside, f"outside the bounds ({kind.low}, {kind.high})."
     if kind.integer:
         yield "not whole", ~np.isnan(x) & (x != np.rint(x)), "they are rounded; set integer=False if they should not be."
     yield from _constant(x[~np.isnan(x)])
 
 
-def _of_times(column: Any, kind: Times, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
+def _of_times(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
+    kind = look.kind
     stamps = stamps_of(column) if family_of(dtype) == "time" else parse_times(column, kind)
-    known, units = ~np.isnat(stamps), units_of(stamps, kind)
-    yield "no time", ~known & ~missing, "they count as missing; write them in ISO format, such as 2024-01-31."
+    stand_in = is_missing_time(stamps, kind)
+    known, units = ~np.isnat(stamps) & ~stand_in, units_of(stamps, kind)
+    yield "no time", ~known & ~missing & ~stand_in, "they count as missing; write them in ISO format, such as 2024-01-31."
     low, high = kind.bounds_in_files()
     yield "clipped", known & ((units < 0) | (units > kind.coded.high)), f"outside the bounds ({low}, {high})."
     yield from _constant(units[known])
 
 
-def _of_levels(column: Any, kind: Any, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
-    codes = read_column(column, as_nullable(kind), dtype)
-    unknown = (codes == len(kind.levels)) & ~missing
+def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
+    kind = look.kind
+    codes = read_levels(column, as_nullable(kind), dtype, unknown=-1)
+    unknown = (codes < 0) & ~missing
     cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
     counts: dict[str, int] = {}
     for cell in (cells[i] for i in np.flatnonzero(unknown)):
@@ -222,23 +298,28 @@ def _of_levels(column: Any, kind: Any, dtype: str, missing: np.ndarray) -> Itera
     plain = {_plain(level): level for level in kind.levels}
     near = {cell: plain[_plain(cell)] for cell in counts if _plain(cell) in plain}
     far = sorted((cell for cell in counts if cell not in near), key=lambda cell: -counts[cell])
-    place = "missing" if kind.nullable else _stand_in(kind)
+    place = repr(kind.other) if kind.other is not None else "missing" if kind.nullable else _stand_in(kind)
+    look.n_other += sum(counts[cell] for cell in far) if kind.other is not None else 0
     if near:
         pairs = ", ".join(f"{cell!r} against {level!r}" for cell, level in list(near.items())[:_MOST_SHOWN])
         rows = np.zeros(len(missing), dtype=bool)
         rows[: sum(counts[cell] for cell in near)] = True
         yield "near miss", rows, f"{pairs} in schema; they count as {place}."
-    if far:
+    if far and kind.other is None:
         rows = np.zeros(len(missing), dtype=bool)
         rows[: sum(counts[cell] for cell in far)] = True
         more = f" and {len(far) - _MOST_SHOWN} more" if len(far) > _MOST_SHOWN else ""
-        yield "unknown levels", rows, f"{', '.join(map(repr, far[:_MOST_SHOWN]))}{more}: they count as {place}."
-    yield from _constant(codes[codes < len(kind.levels)])
+        yield (
+            "unknown levels",
+            rows,
+            f"{', '.join(map(repr, far[:_MOST_SHOWN]))}{more}: they count as {place}; other=... names a level for them.",
+        )
+    yield from _constant(codes[(codes >= 0) & (codes < len(kind.levels))])
 
 
 def _constant(values: np.ndarray) -> Iterator[tuple]:
     if len(values) and values.min() == values.max():
-        yield "constant", None, "all cells that are not missing are equal, so a synthetic column may as well be written down."
+        yield "constant", None, "all cells that are not missing are equal, so it may be stated: Constant(value)."
 
 
 def _plain(level: Any) -> str:

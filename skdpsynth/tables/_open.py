@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
-from skdpsynth.domain import Box, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
+from skdpsynth.domain import Boolean, Box, Constant, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
 from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
 from skdpsynth.persistence import savable
 from skdpsynth.tables._read import numbers_of, read
@@ -162,7 +162,8 @@ def kind_under(source: Any, schema: Schema) -> TableKind:
     """Return the kind of a table; of text with the dtypes that the schema says, since text has none."""
     if not source.is_text:
         return TableKind.of(source.head)
-    dtypes = [text_dtype(source.library, isinstance(schema.get(name), Continuous | Derived | Nominal | Ordinal)) for name in source.columns]
+    any_kind = Boolean | Constant | Continuous | Derived | Nominal | Ordinal
+    dtypes = [text_dtype(source.library, isinstance(schema.get(name), any_kind)) for name in source.columns]
     return TableKind(source.library, source.columns, tuple(dtypes))
 
 

@@ -1,7 +1,7 @@
 """Schemas whose bounds or levels nobody knows: what is made up until they are bought, and what becomes of the rows then."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,9 +53,11 @@ def with_placeholder_kinds(schema: Schema, n_levels: int) -> Schema:
 
 def with_bounds(kind: Continuous, low: float, high: float) -> Continuous:
     """Return a kind with bounds that were bought."""
-    if kind.integer:
-        return Continuous(int(low), int(high), integer=True, nullable=kind.nullable)
-    return Continuous(float(low), float(high), integer=False, nullable=kind.nullable)
+    low, high = (int(low), int(high)) if kind.integer else (float(low), float(high))
+    try:
+        return replace(kind, low=low, high=high, bounds=None)
+    except ValueError:  # no multiple of its step lies within them
+        return replace(kind, low=low, high=high, bounds=None, decimals=None, step=None)
 
 
 def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
@@ -71,7 +73,7 @@ def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
         if len(levels) < 2 and more not in levels:
             levels.append(more)
     groups = kind.groups if all(isinstance(level, str) for level in levels) else None
-    return Nominal(levels, nullable=kind.nullable, groups=groups)
+    return Nominal(levels, nullable=kind.nullable, groups=groups, missing=[each for each in kind.missing if each not in levels])
 
 
 @savable

@@ -3,13 +3,13 @@
 import decimal
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Schema, Times
-from skdpsynth.frames import MISSING_WORDS, family_of, is_pandas_column, is_unicode, numpy_dtype
+from skdpsynth.domain import Boolean, Continuous, Schema, Times
+from skdpsynth.frames import MISSING_WORDS, decimal_of, decimals_in, family_of, is_pandas_column, is_unicode, numpy_dtype
 from skdpsynth.tables._read_times import read_times
 
 LONGEST_LEVEL = 100  # characters; a longer text is missing, by this public rule
@@ -17,6 +17,7 @@ _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 _SHORT = ("float32", "float16", "f4", "f2")
 # Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
 _KNOWN = {"builtins", "numpy", "pandas", "polars", "pyarrow", "datetime", "decimal", "fractions"}
+_TRUTH = (("false", "no", "n", "f", "0"), ("true", "yes", "y", "t", "1"))
 _NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
 
 
@@ -47,6 +48,8 @@ def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decim
     """Return one column as `read` does."""
     if isinstance(kind, Continuous):
         x = numbers_of(column, decimal_mark)
+        if kind.missing:
+            x[is_sentinel(x, kind, dtype)] = np.nan
         if kind.integer:
             np.rint(x, out=x)
         if kind.unstated is None:
@@ -55,21 +58,47 @@ def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decim
                 x[np.isnan(x)] = kind.midpoint
         return x
     if kind.unstated is not None:
-        cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
-        return level_cells([None if cell in MISSING_WORDS else cell for cell in cells] if is_text else cells)
+        found, words = level_cells(_cells_of(column)), {*(MISSING_WORDS if is_text else ()), *_forms(kind.missing)}
+        if words:
+            found[:] = [None if level in words else level for level in found.tolist()]
+        return found
     if isinstance(kind, Times):
         x = read_times(column, kind, dtype)
         if not kind.nullable:
             x[np.isnan(x)] = kind.coded.midpoint
         return x
-    return read_levels(column, kind, dtype)
+    return read_levels(column, kind, dtype, is_text)
+
+
+def _cells_of(column: Any) -> list[Any]:
+    return column.to_list() if hasattr(column, "to_list") else column.tolist()
+
+
+def _forms(missing: Sequence[Any]) -> list[Any]:
+    """Return what stands for missing cells, in text and as the number that a text is."""
+    forms = [form for each in missing for form in (each, _number_in(each) if isinstance(each, str) else str(each))]
+    return [form for form in forms if isinstance(form, str) or abs(form) < 2.0**64]
+
+
+def is_sentinel(x: np.ndarray, kind: Continuous, dtype: str) -> np.ndarray:
+    """Which numbers stand for a missing cell; in short floats also as the nearest that they can hold."""
+    stated = [float(form) for form in _forms(kind.missing) if not isinstance(form, str)]
+    short = _short_float(dtype)
+    return np.isin(x, stated if short is None else [*stated, *np.array(stated, dtype=short).astype(float)])
+
+
+def _short_float(dtype: str) -> np.dtype | None:
+    """Return a dtype of floats in which 0.1 stands as the nearest that it can hold; None of all others."""
+    name = dtype.lower().lstrip("<>")
+    is_short = name.startswith(_SHORT) or name in ("float[pyarrow]", "halffloat[pyarrow]")
+    return numpy_dtype(name) if is_short else None
 
 
 def numbers_of(column: Any, decimal_mark: str = ".") -> np.ndarray:
     """Return a raw column as a new array of floats, NaN where there is no number."""
     if getattr(getattr(column, "implementation", None), "value", None) == "pyarrow" and str(column.dtype) == "String":
         return _numbers_in_text(column.to_native(), decimal_mark)
-    array = _as_array(column)
+    array = _as_array(column) if decimal_of(str(column.dtype)) is None else decimals_in(column)
     if array.dtype.kind not in "iufb":
         array = np.fromiter(map(_number_of_cell, array.tolist()), dtype=float, count=len(array))
     return array.astype(float)
@@ -157,19 +186,43 @@ def _level_of(cell: Any) -> Any:
     return None
 
 
-class _Codes(dict):
-    """Numbers of levels, where a text is also the level that it reads as: "2" and "2.0" are 2, "true" is True."""
+class Codes(dict):
+    """Numbers of levels, where a text is also the level that it reads as: "2" and "2.0" are 2, "true" is True.
 
-    def __init__(self, codes: Mapping[Any, int]) -> None:
-        super().__init__(codes)
-        self._has_numbers = not all(isinstance(level, str) for level in codes)
+    Attributes
+    ----------
+    missing, unknown : int
+        Of a missing cell, and of one that is no level.
+    """
 
-    def get(self, cell: Any, fallback: Any = None) -> Any:
-        """Return the number of a cell's level, or the fallback."""
+    def __init__(self, kind: Any, is_text: bool = False, unknown: int | None = None) -> None:
+        levels, other = {level: code for code, level in enumerate(kind.levels)}, getattr(kind, "other", None)
+        self.missing = len(levels) if kind.nullable else 0
+        self.unknown = unknown if unknown is not None else self.missing if other is None else levels[other]
+        words = MISSING_WORDS if is_text and self.unknown != self.missing else ()
+        super().__init__(dict.fromkeys((*words, *_forms(getattr(kind, "missing", ()))), self.missing) | levels)
+        self._has_numbers = not all(isinstance(level, str) for level in self)
+        self.words = {word: code for code, words in enumerate(_TRUTH) for word in words} if isinstance(kind, Boolean) else {}
+        self.words |= {str(word).lower(): code for code, word in enumerate(getattr(kind, "words", None) or ())}
+
+    def of(self, cell: Any) -> int:
+        """Return the number of a cell's level."""
         code = super().get(cell)
-        if code is None and self._has_numbers and isinstance(cell, str):
-            code = super().get(_number_in(cell))
-        return fallback if code is None else code
+        if code is None and isinstance(cell, str):
+            code = self.words.get(cell.strip().lower())
+            if code is None and self._has_numbers:
+                code = super().get(_number_in(cell))
+        if code is not None:
+            return code
+        return self.missing if self.missing == self.unknown or is_missing(cell) else self.unknown
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this is one of the words for a missing cell: None, NaN, NaT or NA."""
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return is_nan or value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def number_in(text: str | None) -> float:
@@ -191,73 +244,72 @@ def _number_in(text: str) -> Any:
 
 
 @np.errstate(all="ignore")  # a level may be beyond what a dtype holds
-def read_levels(column: Any, kind: Any, dtype: str) -> np.ndarray:
-    """Return the number of each cell's level; of what is none, that of a missing cell, or 0 if none may be missing."""
+def read_levels(column: Any, kind: Any, dtype: str, is_text: bool = False, unknown: int | None = None) -> np.ndarray:
+    """Return the number of each cell's level; of what is none, that of `other`, of a missing cell, or 0; or `unknown`."""
     is_category = is_pandas_column(column) and str(column.dtype) == "category"
-    name = str(column.cat.categories.dtype if is_category else dtype).lower().lstrip("<>")
-    fallback, codes = len(kind.levels) if kind.nullable else 0, _Codes({level: code for code, level in enumerate(kind.levels)})
-    if name.startswith(_SHORT) or name == "float[pyarrow]" or name == "halffloat[pyarrow]":
-        # 0.1 stands in such a column as the nearest that it can hold.
-        short = numpy_dtype(name).type
-        codes.update({short(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
+    codes, short = Codes(kind, is_text, unknown), _short_float(str(column.cat.categories.dtype if is_category else dtype))
+    if short is not None:
+        codes.update({short.type(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
     if is_category:
         # Its codes say which category; -1 is a missing cell.
-        return _by_number(column.cat.codes.to_numpy(), _look_up(column.cat.categories.tolist(), codes, fallback), fallback)
+        return _by_number(column.cat.codes.to_numpy(), column.cat.categories.tolist(), codes)
     try:
-        found = _by_dictionary(column, codes, fallback, family_of(dtype))
+        found = _by_dictionary(column, codes, family_of(dtype))
     except Exception:  # whatever a library says of cells that it cannot hold, such as half of a surrogate pair
         found = None
-    return look_up_each(column, codes, fallback) if found is None else found
+    return look_up_each(column, codes) if found is None else found
 
 
-def look_up_each(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
+def look_up_each(column: Any, codes: Codes) -> np.ndarray:
     """Return the codes of a column cell by cell: slower, and for every column."""
-    return _look_up(column.to_list() if hasattr(column, "to_list") else column.tolist(), codes, fallback)
+    return _look_up(_cells_of(column), codes)
 
 
-def _by_dictionary(column: Any, codes: _Codes, fallback: int, family: str) -> np.ndarray | None:
+def _by_dictionary(column: Any, codes: Codes, family: str) -> np.ndarray | None:
     """Return the codes of a column whose dtype tells that its cells are of one harmless type; None of others."""
     if family == "number":
         values, missing = _numbers(column)
         if values is not None:
-            found = _among_numbers(values, codes, fallback)
-            return found if missing is None else np.where(missing, np.int32(fallback), found)
+            found = _among_numbers(values, codes)
+            return found if missing is None else np.where(missing, np.int32(codes.missing), found)
     if family == "text" and is_pandas_column(column):
         import pandas as pd
 
         places, texts = pd.factorize(column)
-        return _by_number(places, _look_up(texts.tolist(), codes, fallback), fallback)
+        return _by_number(places, texts.tolist(), codes)
     library = getattr(getattr(column, "implementation", None), "value", None)
     if family == "text" and library == "pyarrow":
-        return _of_arrow(column.to_native(), codes, fallback)
+        return _of_arrow(column.to_native(), codes)
     if family == "text" and library == "polars":
-        return _of_polars(column.to_native(), codes, fallback)
+        return _of_polars(column.to_native(), codes)
     return None
 
 
-def _by_number(places: np.ndarray, found: np.ndarray, fallback: int) -> np.ndarray:
-    """Return the codes of cells by their places in a dictionary whose codes were found; -1, the last here, is a missing cell."""
-    return np.append(found, np.int32(fallback))[places]
+def _by_number(places: np.ndarray, cells: list[Any], codes: Codes) -> np.ndarray:
+    """Return the codes of cells by their places in a dictionary; -1, the last here, is a missing cell."""
+    return np.append(_look_up(cells, codes), np.int32(codes.missing))[places]
 
 
-def _of_arrow(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
+def _of_arrow(column: Any, codes: Codes) -> np.ndarray:
     import pyarrow as pa
 
     parts = [np.empty(0, dtype=np.int32)]
     for chunk in column.chunks:
         chunk = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         places = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        parts.append(_by_number(places, _look_up(chunk.dictionary.to_pylist(), codes, fallback), fallback))
+        parts.append(_by_number(places, chunk.dictionary.to_pylist(), codes))
     return np.concatenate(parts)
 
 
-def _of_polars(column: Any, codes: _Codes, fallback: int) -> np.ndarray:
+def _of_polars(column: Any, codes: Codes) -> np.ndarray:
     import polars as pl
 
-    # A column of text is read only by levels that are words, so its cells are looked up as they are.
-    known = {level: code for level, code in codes.items() if isinstance(level, str) and is_unicode(level)}
     texts = column.cast(pl.String)
-    return texts.replace_strict(list(known), list(known.values()), default=fallback, return_dtype=pl.Int32).to_numpy()
+    # A column of text is read only by levels that are words, so its cells are looked up as they are; truth values are many texts.
+    cells = texts.unique().drop_nulls().to_list() if codes.words else [*codes]
+    known = {cell: codes.of(cell) for cell in cells if isinstance(cell, str) and is_unicode(cell)}
+    found = texts.replace_strict(list(known), list(known.values()), default=codes.unknown, return_dtype=pl.Int32).to_numpy()
+    return found if codes.missing == codes.unknown else np.where(texts.is_null().to_numpy(), np.int32(codes.missing), found)
 
 
 def _numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -282,7 +334,7 @@ def _checked(values: np.ndarray) -> np.ndarray | None:
     return values if values.dtype.kind in "iufb" else None
 
 
-def _among_numbers(values: np.ndarray, codes: _Codes, fallback: int) -> np.ndarray:
+def _among_numbers(values: np.ndarray, codes: Codes) -> np.ndarray:
     """Return the codes of numbers: a search among the levels that the dtype can hold exactly, as no cell of it equals another."""
     if values.dtype.kind == "b":
         values = values.view(np.int8)
@@ -291,12 +343,15 @@ def _among_numbers(values: np.ndarray, codes: _Codes, fallback: int) -> np.ndarr
         for level, code in ((_exact_in_dtype(level, values.dtype), code) for level, code in codes.items())
         if level is not None
     )
+    unknown: Any = np.int32(codes.unknown)
+    if codes.missing != codes.unknown and values.dtype.kind == "f":
+        unknown = np.where(np.isnan(values), np.int32(codes.missing), unknown)
     if not held:
-        return np.full(len(values), fallback, dtype=np.int32)
+        return np.full(len(values), unknown, dtype=np.int32)
     levels = np.array([level for level, _ in held], dtype=values.dtype)
     numbers = np.array([code for _, code in held], dtype=np.int32)
     places = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
-    return np.where(levels[places] == values, numbers[places], np.int32(fallback))
+    return np.where(levels[places] == values, numbers[places], unknown)
 
 
 def _exact_in_dtype(level: Any, dtype: np.dtype) -> Any:
@@ -313,19 +368,19 @@ def _exact_in_dtype(level: Any, dtype: np.dtype) -> Any:
     return int(level) if level == int(level) and info.min <= level <= info.max else None
 
 
-def _look_up(cells: list[Any], codes: _Codes, fallback: int) -> np.ndarray:
+def _look_up(cells: list[Any], codes: Codes) -> np.ndarray:
     types = set(map(type, cells))
     known = {kind for kind in types if str(kind.__module__).split(".")[0] in _KNOWN or issubclass(kind, numbers.Real | str)}
     try:
         if len(known) == len(types):
-            return np.array([codes.get(cell, fallback) for cell in cells], dtype=np.int32)
+            return np.array(list(map(codes.of, cells)), dtype=np.int32)
     except Exception:  # a cell that cannot be looked up, such as a list
         pass
-    return np.array([_code(cell, codes, fallback) if type(cell) in known else fallback for cell in cells], dtype=np.int32)
+    return np.array([_code(cell, codes) if type(cell) in known else codes.unknown for cell in cells], dtype=np.int32)
 
 
-def _code(cell: Any, codes: _Codes, fallback: int) -> int:
+def _code(cell: Any, codes: Codes) -> int:
     try:
-        return codes.get(cell, fallback)
+        return codes.of(cell)
     except Exception:
-        return fallback
+        return codes.unknown

@@ -1,6 +1,7 @@
 """Columns of dates and times, read as whole numbers since their lower bound, and written back as they came."""
 
 import datetime
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,17 @@ def read_times(column: Any, kind: Times, dtype: str) -> np.ndarray:
     """
     stamps = stamps_of(column) if time_of(dtype) is not None else parse_times(column, kind)
     since = units_of(stamps, kind)
-    return np.where(np.isnat(stamps), np.nan, np.clip(since, 0, kind.coded.high))
+    return np.where(np.isnat(stamps) | is_missing_time(stamps, kind), np.nan, np.clip(since, 0, kind.coded.high))
+
+
+def is_missing_time(stamps: np.ndarray, kind: Times) -> np.ndarray:
+    """Which stamps are times that stand for a missing cell; of dates, by their day."""
+    if not kind.missing:
+        return np.zeros(len(stamps), dtype=bool)
+    per_day = _PER_DAY[str(np.datetime_data(stamps.dtype)[0])]
+    numbers, grain = stamps.view(np.int64), per_day if isinstance(kind, Date) else 1
+    stated = [Fraction(int(each), _PER_DAY["us"]) * per_day // grain for each in _each(list(kind.missing), kind) if each != _LEAST]
+    return np.isin(numbers // grain, [int(each) for each in stated if abs(each) < -_LEAST and each == int(each)])
 
 
 def units_of(stamps: np.ndarray, kind: Times) -> np.ndarray:

@@ -17,7 +17,9 @@ from skdpsynth.domain import (
     BITS,
     MICROSECONDS,
     PER_UNIT,
+    Boolean,
     Box,
+    Constant,
     Continuous,
     Date,
     Derived,
@@ -32,11 +34,13 @@ from skdpsynth.domain import (
     compute_columns,
     keys_of,
     name_repr,
+    round_to_step,
     written_kind,
 )
 from skdpsynth.frames import (
     TableKind,
     cast,
+    decimal_of,
     dtype_advice,
     family_of,
     frame_of,
@@ -51,7 +55,7 @@ from skdpsynth.frames import (
 from skdpsynth.persistence import savable
 from skdpsynth.tables._read import read
 from skdpsynth.tables._read_times import holds_times
-from skdpsynth.tables._write import array_out, column_out, dtype_of_labels
+from skdpsynth.tables._write import array_out, column_out, dtype_of_labels, kind_out, moment_of
 
 
 @savable
@@ -104,7 +108,7 @@ class TableFormat:
         check_dtypes(schema, self.dtypes, floats_are_missing)
         back = self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
         # By the dtypes that come back: those of pandas may follow from cells.
-        return replace(back, schema=_with_whole(schema, back.dtypes))
+        return replace(back, schema=_with_dtype_facts(schema, back.dtypes))
 
     def with_schema(self, schema: Schema) -> "TableFormat":
         """Return this with a schema of its columns, in their order, and the dtypes in which they come back."""
@@ -134,9 +138,11 @@ class TableFormat:
         known = compute_columns(self.schema, sources, known, dtypes)
         for (name, kind), dtype in zip(self.schema.items(), self.dtypes, strict=True):
             if name in known:
-                back.append((name, known[name], written_kind(name, sources.get(name, kind), self.schema), dtype))
-            elif isinstance(kind, Identifier) and kind.comes_back:
-                back.append((name, np.arange(start + 1, stop + 1), kind, dtype_of_labels(dtype, n_samples or stop)))
+                values = round_to_step(known[name], kind)
+                back.append((name, values, written_kind(name, sources.get(name, kind), self.schema), dtype))
+            elif getattr(kind, "comes_back", False):
+                dtype = dtype_of_labels(dtype, n_samples or stop) if isinstance(kind, Identifier) else dtype
+                back.append((name, np.arange(start + 1, stop + 1), kind, dtype))
         if self.library == "numpy":
             return array_out([column for _, column, _, _ in back], [kind for _, _, kind, _ in back], np.dtype(self.dtypes[0]))
         columns = [column_out(column, kind, self.library, dtype) for _, column, kind, dtype in back]
@@ -256,14 +262,18 @@ def check_synthesized(schema: Schema) -> None:
             )
 
 
-def _with_whole(schema: Schema, dtypes: Sequence[str]) -> Schema:
-    """Return a schema that says of columns whose bounds are to be bought that their numbers are whole, where their dtypes are."""
-    whole = {
-        name: replace(kind, integer=True)
-        for (name, kind), dtype in zip(schema.items(), dtypes, strict=True)
-        if isinstance(kind, Continuous) and kind.unstated and family_of(dtype) == "number" and numpy_dtype(dtype).kind in "iub"
-    }
-    return schema.with_kinds({**schema, **whole}) if whole else schema
+def _with_dtype_facts(schema: Schema, dtypes: Sequence[str]) -> Schema:
+    """Return a schema with what dtypes say of numbers: that those whose bounds are to be bought are whole, and decimals."""
+    more: dict[Any, Any] = {}
+    for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
+        if not isinstance(kind, Continuous) or family_of(dtype) != "number":
+            continue
+        decimal, is_real = decimal_of(dtype), not kind.integer and kind.unit is None
+        if kind.unstated and is_real and numpy_dtype(dtype).kind in "iub":
+            more[name] = replace(kind, integer=True)
+        elif decimal is not None and is_real:
+            more[name] = replace(kind, decimals=decimal[1])
+    return schema.with_kinds({**schema, **more}) if more else schema
 
 
 def check_room(table: TableFormat) -> None:
@@ -351,6 +361,11 @@ def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
         raise TypeError(
             f"column {name_repr(name)} is Derived and comes back as numbers, got dtype {dtype}; convert it, or leave it out of the table."
         )
+    if isinstance(kind, Constant):
+        if family == "other" or (family == "time" and moment_of(kind.value) is None):
+            raise TypeError(f"column {name_repr(name)} has dtype {dtype}, which cannot hold its Constant of schema; correct the value.")
+        if family != "time":
+            _check_levels(name, kind_out(kind, dtype), dtype, family)
     if kind.coded is None:
         return
     if family == "other":
@@ -365,9 +380,7 @@ def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
             f"column {name_repr(name)} has dtype {dtype}, but is {type(kind).__name__.lower()} in schema; say Date(low, high) or "
             "DateTime(low, high), or convert it."
         )
-    elif isinstance(kind, Continuous):
-        _check_numbers(name, dtype, family)
-    elif kind.unstated is None:
+    elif not isinstance(kind, Continuous | Boolean) and kind.unstated is None:
         _check_levels(name, kind, dtype, family)
 
 
@@ -405,13 +418,6 @@ def _is_dtype(name: str) -> bool:
         return False
 
 
-def _check_numbers(name: Any, dtype: str, family: str) -> None:
-    if family == "text" and dtype != "str":
-        raise TypeError(
-            f"column {name_repr(name)} is continuous in schema, but has dtype {dtype}; convert it to numbers, or give its levels."
-        )
-
-
 def _check_levels(name: Any, kind: Any, dtype: str, family: str) -> None:
     if family == "any" or dtype == "str":
         return
@@ -429,8 +435,10 @@ def dtype_back(kind: Any, dtype: str) -> str:
 
     There int64, float64, bool, object and str follow from the cells: one that is missing, or is a word, makes another dtype of the whole
     column. So where a column has one of these, its schema alone says what comes back (objects, of levels that are still to be bought).
-    All other dtypes are the caller's choice, and stay.
+    All other dtypes are the caller's choice, and stay, but that text under `Continuous` comes back as numbers.
     """
+    if isinstance(kind, Continuous) and family_of(dtype) == "text" and not dtype.startswith("category"):
+        dtype = "str"
     if dtype not in ("int64", "float64", "bool", "object", "str"):
         return dtype
     if isinstance(kind, Identifier):
@@ -439,9 +447,11 @@ def dtype_back(kind: Any, dtype: str) -> str:
     if isinstance(kind, Continuous | Derived):
         whole = "Int64" if getattr(kind, "nullable", False) else "int64"
         return whole if getattr(kind, "integer", False) else "float64"
-    if not isinstance(kind, Nominal | Ordinal):
+    if isinstance(kind, Boolean | Constant):
+        kind = kind_out(kind, "object")
+    if not hasattr(kind, "levels"):
         return dtype
-    if kind.unstated is not None:
+    if isinstance(kind.levels, str):
         return "object"
     texts = [isinstance(level, str) for level in kind.levels]
     if all(texts):

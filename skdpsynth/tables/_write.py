@@ -1,27 +1,65 @@
 """Columns of a mixed table, written back in the caller's library and dtypes."""
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Identifier, Ordinal, Times
+from skdpsynth.domain import Boolean, Constant, Continuous, DateTime, Identifier, Ordinal, Times, read_moment
 from skdpsynth.frames import (
     cast,
+    decimal_of,
+    decimals_out,
     family_of,
     narwhals_dtype,
     numpy_dtype,
     other_numbers,
     pandas_dtype,
     pandas_numbers,
+    time_of,
     values_of,
     whole_dtype,
 )
 from skdpsynth.tables._read_times import time_cells, times_out
 
 
+class _Words(NamedTuple):
+    """Levels as they are written."""
+
+    levels: tuple
+    nullable: bool
+
+
+def kind_out(kind: Any, dtype: str) -> Any:
+    """Return the kind by whose rules a column of a dtype is written: of a constant, one level; of truth values, their words."""
+    if isinstance(kind, Boolean):
+        as_text = ("false", "true") if family_of(dtype) == "text" else kind.levels
+        return _Words(kind.words if kind.words and not _holds_flags(dtype) else as_text, kind.nullable)
+    return _Words((kind.value,), False) if isinstance(kind, Constant) else kind
+
+
+def moment_of(value: Any) -> Any:
+    """Return the time that a text in ISO format is; None of anything else."""
+    with suppress(ValueError, TypeError):
+        return read_moment(value)
+    return None
+
+
+def _holds_flags(dtype: str) -> bool:
+    """Whether a dtype alone says how truth values are written."""
+    return family_of(dtype) == "number" and not dtype.startswith("category")
+
+
 def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
-    """Return the values of a column, as `read` gives them, as a column of a data-frame library; of an identifier, numbers of rows."""
+    """Return the values of a column, as `read` gives them, as a column of a data-frame library; of unseen ones, numbers of rows."""
+    if isinstance(kind, Constant):
+        moment = moment_of(kind.value) if time_of(dtype) is not None else None
+        if moment is not None:
+            always = DateTime(moment.replace(year=2), moment)
+            return times_out(np.full(len(values), float(always.coded.high)), always, backend, dtype)
+        values = np.zeros(len(values), dtype=np.int64)
+    kind = kind_out(kind, dtype)
     if isinstance(kind, Times):
         return times_out(values, kind, backend, dtype)
     if isinstance(kind, Identifier):
@@ -35,6 +73,8 @@ def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtyp
     """Return one array of all columns: of the dtype that came in, if it can hold them; objects of numbers alone become numbers."""
     if dtype.kind == "M":
         return np.column_stack([time_cells(column, kind, dtype) for column, kind in zip(values, kinds, strict=True)])
+    values = [column * 0 if isinstance(kind, Constant) else column for column, kind in zip(values, kinds, strict=True)]
+    kinds = [kind_out(kind, dtype.str) for kind in kinds]
     if dtype.kind in "iufb" or all(isinstance(kind, Continuous) for kind in kinds):
         return _array_of_numbers(values, kinds, dtype)
     rows = np.empty((len(values[0]), len(kinds)), dtype=object)
@@ -124,6 +164,8 @@ def _objects(column: np.ndarray, kind: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def _pandas_numbers_out(x: np.ndarray, kind: Continuous, dtype: str) -> Any:
+    if decimal_of(dtype) is not None:
+        return decimals_out(x, dtype, "pandas")
     dtype = whole_dtype(dtype) if kind.integer and kind.nullable else dtype
     if dtype in ("object", "category", "null[pyarrow]"):
         dtype = "int64" if kind.integer else "float64"
@@ -133,16 +175,18 @@ def _pandas_numbers_out(x: np.ndarray, kind: Continuous, dtype: str) -> Any:
 
 
 def _other_numbers_out(x: np.ndarray, kind: Continuous, backend: str, dtype: str) -> Any:
+    if decimal_of(dtype) is not None:
+        return decimals_out(x, dtype, backend)
     plain = numpy_dtype(dtype) if family_of(dtype) == "number" else np.dtype(np.int64 if kind.integer else float)
     return other_numbers(cast(x, plain, kind.low, kind.high), np.isnan(x), plain, backend)
 
 
 def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
-    """Return a column of levels; ordinal ones as ordered categories."""
+    """Return a column of levels; ordinal words as ordered categories."""
     import pandas as pd
 
     missing = codes >= len(kind.levels)
-    if isinstance(kind, Ordinal) or dtype == "category":
+    if _has_ordered_words(kind) or dtype == "category":
         return pd.Categorical.from_codes(np.where(missing, -1, codes), categories=list(kind.levels), ordered=isinstance(kind, Ordinal))
     if kind.nullable and all(type(level) is int for level in kind.levels) and _levels_in_dtype(kind, np.dtype(np.int64)).dtype == np.int64:
         dtype = whole_dtype(dtype)
@@ -156,11 +200,17 @@ def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
     return pd.array(_level_cells(kind), dtype=target).take(codes)
 
 
+def _has_ordered_words(kind: Any) -> bool:
+    return isinstance(kind, Ordinal) and any(isinstance(level, str) for level in kind.levels)
+
+
 def _other_levels_out(codes: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
     """Return a column of levels; ordinal texts as ordered categories where the library has them."""
     import narwhals.stable.v2 as nw
 
     if not any(isinstance(level, str) for level in kind.levels):
+        if decimal_of(dtype) is not None:
+            return decimals_out(np.array([*map(float, kind.levels), np.nan])[codes], dtype, backend)
         held = _levels_in_dtype(kind, numpy_dtype(dtype) if family_of(dtype) == "number" else np.array(kind.levels).dtype)
         return nw.new_series("", [*held[:-1].tolist(), None], narwhals_dtype(held.dtype), backend=backend)[codes]
     cells = [None if cell is None else str(cell) for cell in _level_cells(kind)]

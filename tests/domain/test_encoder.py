@@ -274,9 +274,9 @@ def test_frame_after_an_array_and_array_after_a_frame_go_by_place():
 
 def test_wrong_dtype_after_fit_is_refused_with_its_column():
     encoder = MixedTypeEncoder(SCHEMA).fit(rows())
-    with pytest.raises(TypeError, match=r"^column 'age' is continuous") as caught:
-        encoder.transform(rows().assign(age="secret").astype({"age": "string"}))
-    assert "secret" not in str(caught.value)
+    with pytest.raises(TypeError, match=r"^column 'age' has dtype [^\n]* is continuous") as caught:
+        encoder.transform(rows().assign(age=pd.Timestamp("1984-01-01")))
+    assert "1984" not in str(caught.value)
 
 
 def test_inverse_transform_quotes_no_point_that_it_refuses():

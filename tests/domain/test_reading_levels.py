@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from internals import look_up_each, read_levels
+from internals import Codes, look_up_each, read_levels
 
 from skdpsynth.domain import Nominal, Schema
 from skdpsynth.frames import split_columns
@@ -80,12 +80,12 @@ def test_numbers_are_found_as_they_are_cell_by_cell(dtype, data):
 
 def slow(column, kind, dtype):
     """By a dictionary of Python; a level counts as the nearest that a short float can hold."""
-    codes = {level: code for code, level in enumerate(kind.levels)}
+    codes = Codes(kind)
     short = {"float16": np.float16, "float32": np.float32, "Float32": np.float32, "float[pyarrow]": np.float32}.get(dtype)
     if short is not None:
         with np.errstate(all="ignore"):
-            codes |= {short(level).item(): code for level, code in codes.items() if not isinstance(level, str)}
-    return look_up_each(column, codes, len(kind.levels))
+            codes.update({short(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
+    return look_up_each(column, codes)
 
 
 def test_chunks_of_arrow_are_read_as_the_frame_of_pandas_that_samples_come_back_in():

@@ -235,7 +235,7 @@ TWICE = {"kind": "nominal", "levels": [1, 2]}
 REFUSED = [
     (lambda wrong: Continuous(0, 1, **wrong), [{"integer": "yes"}], "integer .*"),
     (lambda wrong: Continuous(0.5, 2, **wrong), [{"integer": True}], "bounds .*"),
-    (lambda wrong: Continuous(0, 1, nullable=wrong), [None], "nullable .*"),
+    (lambda wrong: Continuous(0, 1, nullable=wrong), ["no"], "nullable .*"),
     (lambda wrong: Nominal(["a", "b"], nullable=wrong), ["no"], "nullable .*"),
     (Ordinal, ["ab", None, {"a", "b"}, {"b": 2}], "levels .*"),  # the order of a set is another in each process
     (Nominal, [{"a": 1, "b": 2}, [*map(str, range(1000)), "99"]], "levels .*"),

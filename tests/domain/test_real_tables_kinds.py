@@ -1,0 +1,323 @@
+"""Tables as people have them: words for missing cells, decimals, constants, flags, other levels, decimals of databases."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdpsynth import LatentFactorSynthesizer
+from skdpsynth.domain import Boolean, Constant, Continuous, Date, Derived, Inequality, Nominal, Ordinal, Schema, Sum
+from skdpsynth.tables import columns_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+N = 400
+RNG = np.random.default_rng(0)
+G = RNG.choice(["p", "q"], N)
+
+
+def arrow(table):
+    return pytest.importorskip("pyarrow").Table.from_pandas(table)
+
+
+def csv(table, folder):
+    pytest.importorskip("pyarrow")
+    table.to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
+SOURCES = {
+    "pandas": lambda table, folder: table,
+    "string": lambda table, folder: table.astype({name: "string" for name in table if table[name].dtype == object}),
+    "polars": lambda table, folder: pl.from_pandas(table),
+    "arrow": lambda table, folder: arrow(table),
+    "csv": csv,
+}
+everywhere = pytest.mark.parametrize("source", SOURCES)
+
+
+def sample(X, schema, n_samples=N, epsilon=float("inf")):
+    model = LatentFactorSynthesizer(schema, n_factors=1, epsilon=epsilon, random_state=0).fit(X)
+    return model.sample(n_samples, random_state=0)
+
+
+def cells(table, name):
+    return (table if isinstance(table, pd.DataFrame) else table.to_pandas())[name]
+
+
+def read_one(column, kind, source="pandas", folder=None):
+    table = pd.DataFrame({"x": pd.Series(column), "g": G[: len(column)]})
+    return columns_of(SOURCES[source](table, folder), {"x": kind, "g": ["p", "q"]})["x"] if source != "csv" else None
+
+
+# Words for missing cells
+
+
+@everywhere
+def test_a_cell_that_is_no_number_is_a_missing_cell(source, tmp_path):
+    words = [" ", "?", "nil", "-", "NA", "12,345", "$1", "5 %", ""] * 10
+    table = pd.DataFrame({"x": [*words, *map(str, RNG.random(N - len(words)).round(2))], "g": G})
+    back = sample(SOURCES[source](table, tmp_path), {"x": Continuous(0.0, 1.0, nullable=True), "g": ["p", "q"]}, 4000)
+    x = cells(back, "x")
+    assert x.dtype.kind == "f"
+    assert x.isna().mean() == pytest.approx(len(words) / N, abs=0.04)
+
+
+@everywhere
+def test_sentinels_are_missing_in_each_kind(source, tmp_path):
+    table = pd.DataFrame({"n": [-200, 5] * (N // 2), "w": ["?", "a"] * (N // 2), "d": ["1900-01-01", "2020-05-05"] * (N // 2), "g": G})
+    schema = {
+        "n": Continuous(0, 9, missing=[-200]),
+        "w": Nominal(["a", "b"], missing=["?"], other="c"),
+        "d": Date("2020-01-01", "2020-12-31", missing=["1900-01-01"]),
+        "g": ["p", "q"],
+    }
+    back = sample(SOURCES[source](table, tmp_path), schema)
+    for name in "nwd":
+        assert cells(back, name).isna().mean() == pytest.approx(0.5, abs=0.1), name
+    assert set(cells(back, "w").dropna()) == {"a"}
+
+
+def test_a_sentinel_is_missing_before_clipping_and_counts_as_the_public_default_where_none_may_be_missing():
+    assert read_one([-99.0, 5, 99], Continuous(0, 10, missing=[-99])).tolist()[1:] == [5, 10]
+    assert read_one([-99.0, 5, 99], Continuous(0, 10, missing=[-99], nullable=False)).tolist() == [5, 5, 10]
+    assert read_one(["?", "b", "x"], Nominal(["a", "b"], missing=["?"], nullable=False, other="c")).tolist() == [0, 1, 2]
+    assert np.isnan(read_one(np.array([-9.9, 1], dtype="float32"), Continuous(0, 10, missing=[-9.9]))[0])
+
+
+def test_a_sentinel_of_text_is_the_number_that_it_reads_as_and_the_other_way_round():
+    assert np.isnan(read_one([9.0, 1], Continuous(0, 10, missing=["9"]))[0])
+    assert read_one(["9", "1"], Nominal([1, 2], missing=[9])).tolist() == [2, 0]
+    assert read_one([9, 1], Nominal([1, 2], missing=["9"], other=3)).tolist() == [3, 0]
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_times_that_stand_for_missing_cells_are_found_in_each_unit(unit):
+    column = np.array(["1900-01-01", "2020-05-05"], dtype=f"datetime64[{unit}]")
+    read = read_one(column, Date("2020-01-01", "2020-12-31", missing=[datetime.date(1900, 1, 1), "9999-12-31", "0000-00-00"]))
+    assert np.isnan(read[0])
+    assert read[1] == 125
+
+
+def test_giving_what_is_missing_makes_a_kind_nullable_unless_it_is_said_not_to_be():
+    for kind, bounds in ((Continuous, (0, 9)), (Date, ("2020-01-01", "2020-12-31")), (Nominal, (["a", "b"],)), (Boolean, ())):
+        assert kind(*bounds, missing=["?"]).nullable
+        assert not kind(*bounds, missing=["?"], nullable=False).nullable
+        assert not kind(*bounds).nullable
+
+
+# Decimals
+
+
+def test_rows_are_multiples_of_the_step_within_the_bounds_and_print_as_such():
+    table = pd.DataFrame({"p": RNG.choice([0.05, 0.1, 0.15, 0.2], N), "c": RNG.normal(50, 20, N), "t": RNG.integers(1, 9, N) * 25, "g": G})
+    schema = {
+        "p": Continuous(0, 0.3, step=0.05),
+        "c": Continuous(0.005, 100, decimals=2),
+        "t": Continuous(10, 210, step=25),
+        "g": ["p", "q"],
+    }
+    back = sample(table, schema, epsilon=1.0)
+    assert set(map(str, back["p"])) <= {"0.0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3"}
+    assert max(len(str(cell).partition(".")[2]) for cell in back["c"]) == 2
+    assert back["c"].between(0.01, 100).all()
+    assert set(back["t"]) <= set(range(25, 201, 25))
+    assert str(back["t"].dtype) == "int64"
+
+
+def test_rules_hold_between_rounded_cells():
+    table = pd.DataFrame({"a": RNG.random(N) * 9, "b": RNG.random(N) * 9}).assign(low=RNG.random(N) * 50, high=50 + RNG.random(N) * 50)
+    table = table.assign(total=table.a + table.b, double=2 * table.a)
+    schema = {"a": Continuous(0, 9, decimals=1), "b": Continuous(0, 9, decimals=1), "low": Continuous(0, 100, decimals=2)}
+    schema |= {"high": Continuous(0, 100, step=25), "total": Continuous(0, 18, decimals=1), "double": Derived("2 * a")}
+    facts = Schema(schema, rules=[Inequality("low", "high"), Sum(["a", "b"], "total")])
+    back = sample(table, facts, epsilon=1.0)
+    assert (back["low"] <= back["high"]).all()
+    assert ((back["a"] + back["b"]).round(1) == back["total"]).all()
+    assert (back["double"] == 2 * back["a"]).all()
+
+
+# Constants
+
+
+@everywhere
+def test_a_constant_comes_back_in_every_row_and_costs_nothing(source, tmp_path):
+    table = pd.DataFrame({"k": [80] * N, "w": "x", "d": pd.Timestamp("2020-01-01"), "g": G})
+    schema = {"k": Constant(80), "w": Constant("x"), "d": Constant(datetime.date(2020, 1, 1)), "g": ["p", "q"]}
+    back = sample(SOURCES[source](table, tmp_path), schema)
+    assert set(cells(back, "k")) == {80}
+    assert set(cells(back, "w")) == {"x"}
+    assert {str(cell)[:10] for cell in cells(back, "d")} == {"2020-01-01"}
+    if source != "csv":
+        assert str(cells(back, "k").dtype) == "int64"
+        assert str(cells(back, "d").dtype).startswith("datetime64")
+    assert list(Schema(schema).coded) == ["g"]
+
+
+def test_one_level_or_equal_bounds_name_the_way_out():
+    for make in (lambda: Nominal([80]), lambda: Schema({"k": (80, 80)})):
+        with pytest.raises(ValueError, match=r"Constant\(value\)"):
+            make()
+
+
+# Other levels, truth values, short lists
+
+
+@everywhere
+def test_unlisted_levels_go_to_other(source, tmp_path):
+    table = pd.DataFrame({"o": RNG.choice(list("abxyz"), N, p=[0.1, 0.1, 0.3, 0.3, 0.2]), "g": G})
+    X, schema = SOURCES[source](table, tmp_path), Schema({"o": Nominal(["a", "b"], other="other"), "g": ["p", "q"]})
+    back = cells(sample(X, schema), "o")
+    assert (back == "other").mean() == pytest.approx(0.8, abs=0.08)
+    (note,) = schema.check(X).notes
+    assert (note.problem, note.rows) == ("other", int(table["o"].isin(list("xyz")).sum()))
+
+
+@everywhere
+def test_truth_values_are_read_however_they_are_written(source, tmp_path):
+    flags = ["yes", "No", "Y", "n", "TRUE", "false", "t", "F", "1", "0"]
+    table = pd.DataFrame({"b": flags * (N // 10), "g": G})
+    schema = Schema({"b": Boolean(nullable=True), "g": ["p", "q"]})
+    X = SOURCES[source](table, tmp_path)
+    if source != "csv":
+        assert columns_of(X, schema)["b"][:10].tolist() == [1, 0] * 5
+    back = cells(sample(X, schema), "b")
+    assert {str(cell).lower() for cell in back} == {"true", "false"}
+    back = cells(sample(X, Schema({**schema, "b": Boolean(words=("nein", "ja"))})), "b")
+    assert set(back) == {"nein", "ja"}
+
+
+def test_truth_values_of_a_dtype_come_back_in_it():
+    frame = pl.DataFrame({"b": [True, False] * 50, "i": pl.Series([1, 0] * 50, dtype=pl.Int8), "g": G[:100]})
+    back = sample(frame, {"b": Boolean(words=("n", "y")), "i": Boolean(), "g": ["p", "q"]})
+    assert dict(back.schema) == dict(frame.schema)
+    flags = sample(pd.DataFrame({"i": [0, 1] * 50, "g": G[:100]}), {"i": Boolean(words=(0, 1)), "g": ["p", "q"]})
+    assert str(flags["i"].dtype) == "int64"
+
+
+def test_short_forms_of_lists_are_the_lists():
+    assert Ordinal("1..4").levels == (1, 2, 3, 4)
+    assert Nominal("A..C, 9").levels == ("A", "B", "C", 9)
+    assert Nominal("-1..1").levels == (-1, 0, 1)
+    for wrong in ("9..1", "01..12", "a..Z9", "1..", "..", "1.5..2", "0..99999999999"):
+        with pytest.raises(ValueError, match=r"^levels must be"):
+            Nominal(wrong)
+
+
+@everywhere
+@pytest.mark.parametrize(("levels", "dtype"), [((1, 2, 3), "int"), ((1, 2.5, 3), "float")])
+def test_ordinal_numbers_come_back_as_numbers(source, levels, dtype, tmp_path):
+    table = pd.DataFrame({"q": RNG.choice(levels, N), "g": G})
+    back = sample(SOURCES[source](table, tmp_path), {"q": Ordinal(levels), "g": ["p", "q"]})
+    assert str(cells(back, "q").dtype) == f"{dtype}64"
+    assert 1 < cells(back, "q").mean() < 3
+
+
+def test_ordinal_whole_numbers_that_may_be_missing_come_back_as_such():
+    table = pd.DataFrame({"q": [1, 2, None, 3] * 100, "g": G})
+    assert str(sample(table, {"q": Ordinal("1..3", nullable=True), "g": ["p", "q"]})["q"].dtype) == "Int64"
+
+
+# Decimals of databases
+
+
+def decimals(library):
+    pa = pytest.importorskip("pyarrow")
+    some = [None if i % 8 == 0 else decimal.Decimal(i).scaleb(-2) for i in range(N)]
+    table = pa.table({"d": pa.array(some, pa.decimal128(10, 2)), "g": G.tolist()})
+    if library == "duckdb":
+        return pytest.importorskip("duckdb").connect().from_arrow(table)
+    return {"arrow": lambda: table, "polars": lambda: pl.from_arrow(table), "pandas": lambda: table.to_pandas(types_mapper=pd.ArrowDtype)}[
+        library
+    ]()
+
+
+@pytest.mark.parametrize("library", ["arrow", "polars", "pandas", "duckdb"])
+def test_decimals_are_numbers_and_come_back_as_decimals(library):
+    X, schema = decimals(library), {"d": Continuous(0.0, 4.0, nullable=True), "g": ["p", "q"]}
+    back = sample(X, schema)
+    assert str(back["d"].dtype if hasattr(back["d"], "dtype") else back["d"].type) in (
+        "decimal128(10, 2)",
+        "decimal128(10, 2)[pyarrow]",
+        "Decimal(precision=10, scale=2)",
+    )
+    if library != "duckdb":
+        np.testing.assert_array_equal(columns_of(X, schema)["d"], [np.nan if i % 8 == 0 else i / 100 for i in range(N)])
+    assert cells(back, "d").isna().mean() == pytest.approx(1 / 8, abs=0.08)
+    assert Schema.skeleton(X)["d"] == Continuous(bounds="open", decimals=2)
+
+
+@pytest.mark.parametrize("precision", [9, 18, 38])
+def test_decimals_are_the_floats_that_they_read_as(precision):
+    pa = pytest.importorskip("pyarrow")
+    some = [decimal.Decimal(int(each)).scaleb(-3) for each in RNG.integers(-(10 ** min(precision, 18)) + 1, 10 ** min(precision, 18), 500)]
+    table = pa.table({"d": pa.array(some, pa.decimal128(precision, 3))})
+    wide = {"d": Continuous(-1e16, 1e16)}
+    for X in (table, table.slice(7), pl.from_arrow(table), table.to_pandas(types_mapper=pd.ArrowDtype)):
+        np.testing.assert_array_equal(columns_of(X, wide)["d"], list(map(float, some[500 - len(X) :])))
+
+
+# Proposals
+
+
+def test_check_proposes_sentinels_decimals_and_steps():
+    table = pd.DataFrame({"s": np.where(RNG.random(N) < 0.2, -200, RNG.integers(0, 50, N)), "c": RNG.random(N).round(2)})
+    table = table.assign(t=RNG.integers(1, 9, N) * 25, p=RNG.integers(1, 9, N) / 20, r=RNG.random(N))
+    found = Schema({"s": (0, 50), "c": (0.0, 1.0), "t": (0, 999), "p": (0.0, 1.0), "r": (0.0, 1.0)}).check(table)
+    told = {(note.column, note.problem): note.told for note in found.notes}
+    assert told.keys() == {("s", "sentinel"), ("c", "decimals"), ("t", "step"), ("p", "step")}
+    assert "missing=[-200]" in told["s", "sentinel"]
+    assert "step=25 " in told["t", "step"]
+    assert "step=0.05 " in told["p", "step"]
+    assert "makes it a fact that you state" in str(found)
+
+
+# Files of schemas
+
+
+def test_every_field_comes_back_from_yaml_and_json():
+    schema = Schema(
+        {
+            "n": Continuous(0, 9, missing=[-200, "?"]),
+            "c": Continuous(0, 9, decimals=2),
+            "t": Continuous(0, 900, step=25, nullable=True),
+            "w": Nominal("A..F", missing=["?"], other="G"),
+            "b": Boolean(words=("no", "yes"), missing=["?"]),
+            "k": Constant(80),
+            "e": Constant(datetime.date(2020, 1, 1)),
+            "q": Ordinal("1..9"),
+            "d": Date("2020-01-01", "2020-12-31", missing=[datetime.date(9999, 12, 31)]),
+        }
+    )
+    assert Schema.from_json(schema.to_json()) == schema
+    pytest.importorskip("yaml")
+    assert Schema.from_yaml(schema.to_yaml()) == schema
+    date = "kind: date, bounds: [2020-01-01, 2020-12-31], missing: [1900-01-01]"
+    text = f"columns:\n- {{name: q, kind: ordinal, levels: 1..5}}\n- {{name: d, {date}}}\n"
+    assert Schema.from_yaml(text)["d"].missing == ("1900-01-01",)
+    assert Schema.from_yaml(text)["q"] == Ordinal("1..5")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Continuous(0, 9, missing="?"), "missing must be a list"),
+        (lambda: Continuous(0, 9, missing=[[1]]), "missing must be a list"),
+        (lambda: Nominal(["a", "?"], missing=["?"]), "missing must be no level"),
+        (lambda: Continuous(0, 9, decimals=2, step=0.1), "decimals must be"),
+        (lambda: Continuous(0, 9, decimals=-1), "decimals must be"),
+        (lambda: Continuous(0, 9, step=0), "decimals must be"),
+        (lambda: Continuous(1, 9, step=20), "bounds must hold a multiple"),
+        (lambda: Continuous(1, 9, integer=True, step=0.5), "integer must be False"),
+        (lambda: Nominal("private", other="x"), "other must be None"),
+        (lambda: Boolean(words=("a", "b", "c")), "words must be two"),
+        (lambda: Boolean(words=("a", "a")), "levels must be distinct"),
+        (lambda: Constant(None), "value must be"),
+        (lambda: Constant([1]), "value must be"),
+    ],
+)
+def test_what_is_no_fact_is_refused(make, words):
+    with pytest.raises(ValueError, match=f"^{words}"):
+        make()
