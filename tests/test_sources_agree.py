@@ -19,6 +19,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
+from skdpsynth.domain import Boolean, Continuous, Nominal
 
 pytestmark = [
     pytest.mark.usefixtures("hasty"),
@@ -78,6 +79,12 @@ TABLES = {
     "marginals": LatentFactorSynthesizer(n_factors=2),
     "scores": LatentFactorSynthesizer(n_factors=2, strategy="scores"),
     "stratified": LatentFactorSynthesizer(n_factors=2, stratify="group"),
+}
+STATED = {
+    "a": Continuous(0, 1, decimals=1, missing=["x"]),
+    "n": Continuous(0, 8, step=2, missing=[3], nullable=False),
+    "level": Nominal(["01067", "true"], missing=["?"], other="else"),
+    "group": Boolean(words=("u", "v")),
 }
 SCHEMA = {"a": (0.0, 1.0), "n": (0, 8), "level": ["01067", "true", "z"], "group": ["u", "v"]}
 
@@ -161,6 +168,13 @@ def test_models_of_mixed_tables_are_the_same_from_every_source(kind, name, model
     if ("table", name) not in models:
         models["table", name] = model_of(TABLES[name], mixed(), schema=SCHEMA)
     check_same(model_of(TABLES[name], FRAMES[kind](mixed(), tmp_path), schema=SCHEMA), models["table", name])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_models_of_what_schemas_state_beside_bounds_are_the_same_from_every_source(kind, models, tmp_path):
+    if "stated" not in models:
+        models["stated"] = model_of(TABLES["marginals"], mixed(), schema=STATED)
+    check_same(model_of(TABLES["marginals"], FRAMES[kind](mixed(), tmp_path), schema=STATED), models["stated"])
 
 
 @pytest.mark.parametrize("neighboring", BOTH)

@@ -22,7 +22,7 @@ from internals import _csv, _latent_factors, full_state, released_state, seriali
 from sources import cut, dask, duck
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.domain import Boolean, Constant, Continuous, Date, Identifier, Nominal, Ordinal, Schema
 from skdpsynth.privacy import PrivacyAccountant
 
 N, PLACE = 120, 77
@@ -37,7 +37,17 @@ PUBLIC = {
     "id": Identifier(),
 }
 PRIVATE = PUBLIC | {"whole": Continuous(bounds="private"), "word": Nominal("private"), "code": Nominal("private", nullable=True)}
-FACTS = {"public": Schema(PUBLIC), "private": Schema(PRIVATE)}
+STATED = {
+    "whole": Continuous(0, 9, missing=[9, "odd"], nullable=False),
+    "real": Continuous(0.0, 1.0, missing=[-1], decimals=2),
+    "word": Nominal(["a", "b"], other="else"),
+    "code": Ordinal("1..3", missing=[7], other=4),
+    "flag": Boolean(nullable=True),
+    "grade": Ordinal(["low", "high"], missing=["odd", "?"], other="else"),
+    "day": Date("2020-01-01", "2020-12-31", missing=["2020-05-05"]),
+    "id": Constant(1),
+}
+FACTS = {"public": Schema(PUBLIC), "private": Schema(PRIVATE), "stated": Schema(STATED)}
 ROWS = {
     "whole": [3, 4, 5],
     "real": [0.25, 0.5, 0.75],
@@ -249,9 +259,10 @@ relations = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_o
 
 
 def cases(kinds):
-    """Each kind of table by public facts under one relation and by private ones under the other, and the first kind by all."""
-    some = [("private", "add_or_remove_one"), ("public", "replace_one"), ("public", "add_or_remove_one"), ("private", "replace_one")]
-    listed = [pytest.param(kind, *case) for place, kind in enumerate(kinds) for case in some[: 2 if place else 4]]
+    """Each kind of table by each kind of facts under one relation, and the first kind by all."""
+    some = [("private", "add_or_remove_one"), ("public", "replace_one"), ("stated", "replace_one"), ("stated", "add_or_remove_one")]
+    some += [("public", "add_or_remove_one"), ("private", "replace_one")]
+    listed = [pytest.param(kind, *case) for place, kind in enumerate(kinds) for case in some[: 3 if place else 6]]
     listed[0] = pytest.param(*listed[0].values, marks=pytest.mark.must)
     return pytest.mark.parametrize(("kind", "facts", "relation"), listed)
 
