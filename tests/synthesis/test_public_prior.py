@@ -142,7 +142,7 @@ REFUSED = {
     "a column more": (lambda p: p.assign(more=1), ValueError, "'more'"),
     "no rows": (lambda p: p.iloc[:0], ValueError, "prior must have at least one row"),
     "chunks without rows": (lambda p: [p.iloc[:0], p.iloc[:0]], ValueError, "prior must have at least one row"),
-    "dtypes": (lambda p: p.assign(age=pd.array(["old"] * len(p), dtype="string")), TypeError, "age"),
+    "dtypes": (lambda p: p.assign(age=pd.Timestamp("2020-01-01")), TypeError, "age"),
     "an array": (lambda p: p.to_numpy(), ValueError, "with prior as X: schema names columns, but X is an array"),
     "a number": (lambda p: 3, TypeError, "prior must be None or a public table"),
     "a class": (lambda p: LatentFactorSynthesizer(), TypeError, "prior must be None or a public table"),
