@@ -410,6 +410,7 @@ class Boolean(_Levels):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "other", None)  # saved as all fields are
         if self.words is not None:
             object.__setattr__(self, "words", Nominal(self.words).levels)
             if len(self.words) != 2:

@@ -4,6 +4,7 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -247,7 +248,7 @@ class WrittenColumn:
         ]
         back, raw = split_columns(self.table.fill(columns))
         place = back.columns.index(self.name) if self.table.library != "numpy" else self._place_in_array()
-        return read_column(raw[place], self.kind, back.dtypes[place])
+        return read_column(raw[place], replace(self.kind, missing=()), back.dtypes[place])  # what stands for missing is a value here
 
     def _place_in_array(self) -> int:
         """Return the place of the column in an array, from which some that do not come back are left out."""

@@ -220,6 +220,8 @@ class IncompleteRows:
             else:
                 check_dtype(name, kind, given.dtypes[place])
                 values[name] = read_column(raw[place], kind, given.dtypes[place])
+                if kind.missing:
+                    gone = gone | _is_read_as_missing(raw[place], as_nullable(kind), given.dtypes[place])
             missing[name] = gone
         return cls(X, table, given, raw, values, missing)
 
@@ -258,6 +260,11 @@ class IncompleteRows:
         if self.given.library == self.table.library:
             return self.table.dtypes[list(self.table.schema).index(name)]
         return "object" if self.given.library == "pandas" else "Unknown"
+
+
+def _is_read_as_missing(column: Any, kind: Any, dtype: str) -> np.ndarray:
+    read = read_column(column, kind, dtype)
+    return np.isnan(read) if isinstance(kind.coded, Continuous) else read == len(kind.levels)
 
 
 def _kind(table: TableFormat, name: Any) -> Any:

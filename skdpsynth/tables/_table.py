@@ -34,7 +34,6 @@ from skdpsynth.domain import (
     compute_columns,
     keys_of,
     name_repr,
-    round_to_step,
     written_kind,
 )
 from skdpsynth.frames import (
@@ -138,8 +137,7 @@ class TableFormat:
         known = compute_columns(self.schema, sources, known, dtypes)
         for (name, kind), dtype in zip(self.schema.items(), self.dtypes, strict=True):
             if name in known:
-                values = round_to_step(known[name], kind)
-                back.append((name, values, written_kind(name, sources.get(name, kind), self.schema), dtype))
+                back.append((name, known[name], written_kind(name, sources.get(name, kind), self.schema), dtype))
             elif getattr(kind, "comes_back", False):
                 dtype = dtype_of_labels(dtype, n_samples or stop) if isinstance(kind, Identifier) else dtype
                 back.append((name, np.arange(start + 1, stop + 1), kind, dtype))

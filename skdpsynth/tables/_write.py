@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain import Boolean, Constant, Continuous, DateTime, Identifier, Ordinal, Times, read_moment
+from skdpsynth.domain import Boolean, Constant, Continuous, DateTime, Identifier, Ordinal, Times, read_moment, round_to_step
 from skdpsynth.frames import (
     cast,
     decimal_of,
@@ -59,7 +59,7 @@ def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
             always = DateTime(moment.replace(year=2), moment)
             return times_out(np.full(len(values), float(always.coded.high)), always, backend, dtype)
         values = np.zeros(len(values), dtype=np.int64)
-    kind = kind_out(kind, dtype)
+    kind, values = kind_out(kind, dtype), round_to_step(values, kind)
     if isinstance(kind, Times):
         return times_out(values, kind, backend, dtype)
     if isinstance(kind, Identifier):
@@ -73,7 +73,8 @@ def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtyp
     """Return one array of all columns: of the dtype that came in, if it can hold them; objects of numbers alone become numbers."""
     if dtype.kind == "M":
         return np.column_stack([time_cells(column, kind, dtype) for column, kind in zip(values, kinds, strict=True)])
-    values = [column * 0 if isinstance(kind, Constant) else column for column, kind in zip(values, kinds, strict=True)]
+    pairs = zip(values, kinds, strict=True)
+    values = [column * 0 if isinstance(kind, Constant) else round_to_step(column, kind) for column, kind in pairs]
     kinds = [kind_out(kind, dtype.str) for kind in kinds]
     if dtype.kind in "iufb" or all(isinstance(kind, Continuous) for kind in kinds):
         return _array_of_numbers(values, kinds, dtype)

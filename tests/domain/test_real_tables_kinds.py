@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdpsynth import LatentFactorSynthesizer
+from skdpsynth import LatentFactorSynthesizer, load
 from skdpsynth.domain import Boolean, Constant, Continuous, Date, Derived, Inequality, Nominal, Ordinal, Schema, Sum
 from skdpsynth.tables import columns_of
 
@@ -137,6 +137,34 @@ def test_rules_hold_between_rounded_cells():
     assert (back["low"] <= back["high"]).all()
     assert ((back["a"] + back["b"]).round(1) == back["total"]).all()
     assert (back["double"] == 2 * back["a"]).all()
+
+
+def test_imputed_cells_are_rounded_and_sentinels_are_imputed():
+    table = pd.DataFrame({"c": RNG.random(N).round(2), "b": RNG.random(N) < 0.5, "g": G})
+    schema = {"c": Continuous(0.0, 1.0, decimals=2, missing=[-1]), "b": Boolean(words=("n", "y")), "g": ["p", "q"]}
+    model = LatentFactorSynthesizer(schema, n_factors=1, epsilon=float("inf"), random_state=0).fit(table)
+    whole = model.impute(pd.DataFrame({"c": [-1, 0.25, np.nan], "b": [True, True, False], "g": ["p", None, "q"]}), random_state=0)
+    assert whole["c"].between(0, 1).all()
+    assert (whole["c"].round(2) == whole["c"]).all()
+    assert whole["c"][1] == 0.25
+
+
+@pytest.mark.parametrize(("condition", "cells"), [({"p": (0.1, 0.2)}, {0.1, 0.15, 0.2}), ({"p": 0.15}, {0.15}), ({"b": "yes"}, {True})])
+def test_conditions_hold_on_cells_as_they_come_back(condition, cells):
+    table = pd.DataFrame({"p": RNG.integers(0, 7, N) / 20, "b": RNG.random(N) < 0.5})
+    schema = {"p": Continuous(0, 0.3, step=0.05, missing=[0.05]), "b": Boolean()}
+    model = LatentFactorSynthesizer(schema, n_factors=1, epsilon=float("inf"), random_state=0).fit(table)
+    assert set(model.sample(200, conditions=condition, random_state=0)[next(iter(condition))]) == cells
+
+
+def test_a_model_of_all_kinds_is_saved_and_loaded(tmp_path):
+    table = pd.DataFrame({"k": 80, "b": RNG.random(N) < 0.5, "w": RNG.choice(["a", "b", "x"], N), "c": RNG.random(N)})
+    schema = {"k": Constant(80), "b": Boolean(), "w": Nominal(["a", "b"], other="z"), "c": Continuous(0.0, 1.0, decimals=2, missing=[-1])}
+    model = LatentFactorSynthesizer(schema, n_factors=1, epsilon=1.0, random_state=0).fit(table)
+    model.save(tmp_path / "m.zip")
+    again = load(tmp_path / "m.zip")
+    assert again.schema_ == model.schema_
+    pd.testing.assert_frame_equal(again.sample(9, random_state=0), model.sample(9, random_state=0))
 
 
 # Constants
