@@ -111,7 +111,7 @@ report._promise: round_up
 duckdb._workload: Cuts
 duckdb._workload: choose_joint_tables
 duckdb._sql: EvenCuts WholeCuts
-frames._dask: add_parts dask_Part=Part
+frames._partition_sums: Summing add_parts dask_Part=Part
 statistics._interactions: sensitivity_of_dependences dependences
 statistics._interactions: sensitivity_of_distances distances
 frames._packed_sums: Packed

@@ -2,21 +2,18 @@
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.frames._packed_sums import Packed, Pickled, pack
-from skdpsynth.frames._source import ChunkedSource, Source, without_cells_in_errors
+from skdpsynth.frames._partition_sums import FAN_IN, TOLD, Part, PartitionedSource, PartitionError, Summing, add_parts
+from skdpsynth.frames._source import Source, without_cells_in_errors
 from skdpsynth.frames._table_kind import TableKind, as_chunk, without_rows
 
-_FAN_IN = 8  # sums that one task adds up
 _MOST_BYTES = 1 << 16  # of a rule that every task carries; a larger one goes to each worker once
 _OPTIMIZING = threading.Lock()
-_TOLD = (OSError, TypeError, ImportError, ValueError)  # kinds of errors that speak to users
 _FAILS = "{name} is {what} of Dask, of which partition {number} could not be computed ({error}); compute it alone to see why."
 
 
@@ -57,10 +54,8 @@ def _length(X: Any) -> int | None:
     return None if math.isnan(X.shape[0]) else int(X.shape[0])
 
 
-class Partitions(ChunkedSource):
+class Partitions(PartitionedSource):
     """Partitions of Dask: of an array in one piece along its columns, or of a data frame."""
-
-    stays_apart = True
 
     def __init__(self, name: str, X: Any, what: str, n_samples: int | None = None) -> None:
         self._fails = _FAILS.replace("{name}", name).replace("{what}", what)
@@ -71,26 +66,18 @@ class Partitions(ChunkedSource):
         super().__init__(name, head, TableKind.of(head, name), n_samples=n_samples)
         self.has_order = isinstance(meta, np.ndarray)  # rows of a frame go where a shuffle, a join or a groupby sends them
         parts = without_cells_in_errors(lambda: X.to_delayed(), self._fails.replace("{number}", "1"))
-        self.pieces = Pieces(name, self.kind, self._at_once)
         self.partitions = parts.ravel().tolist() if isinstance(parts, np.ndarray) else list(parts)
 
-    def aggregate(self, rows: Any, rule: Any) -> Any:
-        """Return the statistic of all rows: a task sums each partition, and a tree of tasks adds up eight sums at a time.
-
-        It runs on the scheduler of Dask that is current: threads, processes, or a cluster. A task whose worker dies runs again elsewhere.
-        A sum has no side effects, so rows are counted once however often that happens.
-        """
+    def _sum_up(self, summing: Summing) -> Part:
+        """Sum each partition in a task, on the scheduler of Dask that is current, and add up eight sums at a time in a tree of tasks."""
         import dask
 
-        sum_of = _on_workers(Summing(self.pieces, rows.maps, rule))
+        sum_of = _on_workers(summing)
         parts = [sum_of(partition, number) for number, partition in enumerate(self.partitions, start=1)]
         add = dask.delayed(add_parts, pure=False)
         while len(parts) > 1:
-            parts = [add(parts[start : start + _FAN_IN]) for start in range(0, len(parts), _FAN_IN)]
-        part = _compute(parts[0])
-        self.check_length(part.n_rows)
-        sums = part.sums.opened()
-        return rule.from_flat(sums) if isinstance(sums, np.ndarray) else sums
+            parts = [add(parts[start : start + FAN_IN]) for start in range(0, len(parts), FAN_IN)]
+        return _compute(parts[0])
 
     def _read(self) -> Iterator[Any]:
         import dask
@@ -101,96 +88,9 @@ class Partitions(ChunkedSource):
             yield as_chunk(table, f"partition {number}", self.name)
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """What cuts a computed partition into chunks of the form of the whole, wherever it was computed.
-
-    Attributes
-    ----------
-    name : str
-        What the caller calls the whole, for messages.
-    kind : TableKind
-    n_rows : int
-        The most in a chunk.
-    """
-
-    name: str
-    kind: TableKind
-    n_rows: int
-
-    def __call__(self, partition: Any, number: int) -> Iterator[Any]:
-        table = as_chunk(partition, f"partition {number}", self.name)
-        self.kind.check(table, f"partition {number}", self.name)
-        yield from self.kind.parts(table, self.n_rows)
-
-
-@dataclass(frozen=True, eq=False, repr=False)  # sums are private: no repr shows them
-class Part:
-    """The sum of some partitions, and how many rows were read for it."""
-
-    sums: Packed | Pickled
-    n_rows: int
-
-    def __sizeof__(self) -> int:
-        """Tell Dask how many bytes this takes, by which it decides where to add up, and what to spill."""
-        return 256 + self.sums.n_bytes
-
-
-class PartitionError(Exception):
-    """What is wrong with the rows of a partition: the kind of error, and the one sentence that says it."""
-
-    def __init__(self, kind: str, sentence: str) -> None:
-        super().__init__(kind, sentence)
-        self.kind, self.sentence = kind, sentence
-
-
-class Summing:
-    """What a worker does with a partition: it reads, maps and sums its rows, a chunk at a time.
-
-    Not a dataclass, which Dask would take apart in search of its own objects.
-    """
-
-    __name__ = "sum_of_partition"  # how dashboards call the task
-
-    def __init__(self, pieces: "Pieces", maps: Sequence[Any], rule: Any) -> None:
-        self._pieces, self._maps, self._rule = pieces, maps, rule
-
-    def __call__(self, partition: Any, number: int) -> Part:
-        """Sum a partition, of which messages tell the number."""
-        n_rows = 0
-
-        def chunks() -> Iterator[Any]:
-            nonlocal n_rows
-            for chunk in self._pieces(partition, number):
-                n_rows += chunk.shape[0]
-                for step in self._maps:
-                    chunk = step(chunk)
-                yield chunk
-
-        try:
-            with np.errstate(all="ignore"):  # a floating-point warning would tell of values
-                return Part(self._rule.pack_sums(chunks()), n_rows)
-        except MemoryError:
-            raise
-        except Exception as error:
-            kind = next((kind for kind in _TOLD if isinstance(error, kind)), None)
-            is_ours = type(error) in _TOLD  # and not a subclass by which a library quotes a cell
-            sentence = str(error) if is_ours else f"Rows of partition {number} of X could not be summed ({type(error).__name__})."
-        # Raised here, so that it has no context: what workers log and send of an error is this sentence.
-        raise PartitionError((kind or ValueError).__name__, sentence)
-
-
 def sum_of_partition(summing: Summing, partition: Any, number: int) -> Part:
     """Sum a partition by a rule that came by itself."""
     return summing(partition, number)
-
-
-def add_parts(parts: list[Part]) -> Part:
-    """Return the sum of parts, which are left as they are, for a task may run again."""
-    total = parts[0].sums.opened()
-    for part in parts[1:]:
-        total = part.sums.added_to(total)
-    return Part(pack(total), sum(part.n_rows for part in parts))
 
 
 def _on_workers(summing: Summing) -> Any:
@@ -209,21 +109,18 @@ def _compute(tree: Any) -> Part:
     """Compute the sum of all partitions; what goes wrong is said in one sentence."""
     import dask
 
-    kind: type[Exception]
     try:
         # A partition and its sum become one task: rows do not wait for it, and are not moved to where it is made.
         with _OPTIMIZING, dask.config.set({"optimization.fuse.delayed": True}):
             (tree,) = dask.optimize(tree)
         return dask.compute(tree, optimize_graph=False)[0]
     except PartitionError as error:
-        kind = next(kind for kind in _TOLD if kind.__name__ == error.kind)
-        sentence = error.sentence
+        told = error.told()
     except Exception as error:
         is_killed = type(error).__name__ == "KilledWorker"
-        kind = OSError if is_killed else next((kind for kind in (MemoryError, *_TOLD) if isinstance(error, kind)), ValueError)
-        sentence = f"X is of Dask, whose partitions could not all be computed ({type(error).__name__}); {_way_out(error)}."
-    # Raised here, so that it has no context, which would quote what went wrong in a worker.
-    raise kind(sentence)
+        kind = OSError if is_killed else next((kind for kind in (MemoryError, *TOLD) if isinstance(error, kind)), ValueError)
+        told = kind(f"X is of Dask, whose partitions could not all be computed ({type(error).__name__}); {_way_out(error)}.")
+    raise told  # here, so that it has no context, which would quote what went wrong in a worker
 
 
 def _way_out(error: Exception) -> str:

@@ -24,11 +24,6 @@ def open_lazy(X: Any, name: str) -> Source | None:
         raise TypeError(f"{name} must be a table, got a connection of DuckDB; give a relation, connection.table('people') for example.")
     if library == "ibis":
         raise TypeError(f"{name} must be a table, got an expression of Ibis; give a table, expression.as_table() for example.")
-    if library == "pyspark":
-        raise TypeError(
-            f"{name} must not be a data frame of Spark, whose rows would all come to this process; write it as Parquet and give the path, "
-            "or sum it up in Spark by mapInArrow."
-        )
     return None
 
 

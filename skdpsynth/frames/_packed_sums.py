@@ -81,7 +81,7 @@ class Pickled:
     @classmethod
     def of(cls, statistic: Any) -> "Pickled":
         """Pack a statistic."""
-        import cloudpickle  # it knows classes that were defined in a notebook
+        from joblib.externals import cloudpickle  # it knows classes that were defined in a notebook
 
         return cls(cloudpickle.dumps(statistic))
 
@@ -92,7 +92,7 @@ class Pickled:
 
     def opened(self) -> Any:
         """Return the statistic."""
-        return pickle.loads(self.statistic)  # made by our own task, in the caller's Dask cluster, which is trusted with the rows
+        return pickle.loads(self.statistic)  # made by our own task, in the caller's cluster, which is trusted with the rows
 
     def added_to(self, total: Any) -> Any:
         """Return the sum of this and another."""
