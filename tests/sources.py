@@ -1,6 +1,12 @@
 """One table as every source that a fit takes, for all tests that compare what is read of them, and what comes back of it."""
 
+import contextlib
+import functools
 import itertools
+import pickle
+import sqlite3
+import sys
+import types
 
 import numpy as np
 import pandas as pd
@@ -64,6 +70,66 @@ def ibis(table, folder):
 
 def dask(table, n_parts):
     return pytest.importorskip("dask.dataframe").from_pandas(table, npartitions=n_parts, sort=False)
+
+
+def ibis_of_sqlite(table, folder):
+    pytest.importorskip("pyarrow_hotfix")
+    with contextlib.closing(sqlite3.connect(folder / "people.db")) as connection:
+        table.to_sql("people", connection, index=False)
+    return pytest.importorskip("ibis").sqlite.connect(folder / "people.db").table("people")
+
+
+class Spark:
+    """A data frame of Spark as far as a source asks one: tasks go to its partitions as bytes, and nothing else leaves the driver."""
+
+    __module__ = "pyspark"
+
+    def __init__(self, partitions, schema=None):
+        self._partitions, self._schema = partitions, schema
+
+    @classmethod
+    def of(cls, table, n_parts):
+        parts = [arrow(table.iloc[rows]) for rows in np.array_split(np.arange(len(table)), n_parts)]
+        return cls([lambda part=part: iter(part.to_batches(70)) for part in parts], parts[0].schema)
+
+    def __reduce__(self):
+        raise TypeError("a frame stays with its driver")
+
+    def limit(self, n_rows):
+        return Spark([], self._schema)
+
+    def toArrow(self):
+        return self._schema.empty_table()
+
+    def mapInArrow(self, task, schema):
+        sent = pytest.importorskip("cloudpickle").dumps(task)
+        return Spark([functools.partial(self._run, sent, number, part) for number, part in enumerate(self._partitions)])
+
+    def repartition(self, n_parts, column):
+        @functools.cache
+        def batches():
+            return [batch for part in self._partitions for batch in part()]
+
+        def among(number):
+            for batch in batches():
+                yield batch.filter(pa.array([key % n_parts == number for key in batch.column(column).to_pylist()]))
+
+        pa = pytest.importorskip("pyarrow")
+        return Spark([functools.partial(among, number) for number in range(n_parts)])
+
+    def collect(self):
+        return list(self.toLocalIterator())
+
+    def toLocalIterator(self):
+        return (types.SimpleNamespace(**row) for part in self._partitions for batch in part() for row in batch.to_pylist())
+
+    @staticmethod
+    def _run(sent, number, part):
+        """Run a task as an executor does, which knows the number of its partition."""
+        context = types.SimpleNamespace(get=lambda: types.SimpleNamespace(partitionId=lambda: number))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "pyspark", types.SimpleNamespace(TaskContext=context))
+            yield from list(pickle.loads(sent)(part()))
 
 
 class Anew:
@@ -130,8 +196,10 @@ SOURCES = {
     "narwhals lazy": lambda table, folder: __import__("narwhals").from_native(lazy(table)),
     "duckdb": lambda table, folder: duck(table),
     "ibis": ibis,
+    "ibis in memory": lambda table, folder: pytest.importorskip("ibis").memtable(table),
     "dask": lambda table, folder: dask(table, 1),
     "dask of 4 partitions": lambda table, folder: dask(table, 4),
+    "spark of 3 partitions": lambda table, folder: Spark.of(table, 3),
     "list": lambda table, folder: cut(table, 1, 600),
     "list of polars": lambda table, folder: cut(polars(table), 1, 600),
     "list of batches": lambda table, folder: arrow(table).to_batches(300),

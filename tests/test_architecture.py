@@ -129,6 +129,26 @@ def test_law_names_the_files_that_break_it_and_no_other():
     assert "persistence.py" not in str(caught.value)
 
 
+ALONE = {"duckdb": {"numpy", "narwhals"}}  # rooms that could be packages of their own, and all that they import from elsewhere
+
+
+@FILES
+def test_rooms_that_stand_alone_import_nothing_of_the_package(path, tree):
+    if (room := room_of(path)) in ALONE:
+        others = {name.split(".")[0] for name in imports(tree) if not name.startswith(f"skdpsynth.{room}.")}
+        assert others <= ALONE[room] | sys.stdlib_module_names
+
+
+FRONT_OF_FEDERATED = {"statistics", "tables", "domain", "frames"}
+
+
+@FILES
+def test_federated_sites_know_tables_and_statistics_alone(path, tree):
+    """No estimator, plan or measure: so the room could be a package of its own."""
+    if room_of(path) == "federated":
+        assert rooms_imported(path, tree) - {*GROUND} <= FRONT_OF_FEDERATED
+
+
 def test_every_file_belongs_to_a_room_with_a_floor():
     assert {room_of(path) for path in trees()} <= {*FLOOR_OF, *GROUND, "__init__"}
 

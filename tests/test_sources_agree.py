@@ -9,7 +9,7 @@ import pytest
 from internals import _source
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sources import SOURCES, arrow, cut, polars
+from sources import SOURCES, arrow, cut, ibis_of_sqlite, polars
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -54,6 +54,7 @@ FRAMES = {
     "pyarrow": lambda table, folder: arrow(table),
     "record batch": lambda table, folder: arrow(table).to_batches()[0],
     "narwhals": lambda table, folder: __import__("narwhals").from_native(polars(table)),
+    "ibis of sqlite": ibis_of_sqlite,
     **SOURCES,
 }
 ARRAYS = {

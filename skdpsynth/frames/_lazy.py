@@ -68,19 +68,20 @@ class Query(ChunkedSource):
     def __init__(self, name: str, query: Any, what: str) -> None:
         require_package("pyarrow", name, what)
         self._fails = f"{name} is {what}, {_FAILS}"
-        self._query = without_cells_in_errors(lambda: _as_relation(query), self._fails)
+        self._given = query  # Ibis forgets a table in memory with the last expression of it
+        self._query = query if (relation := _relation_of(query)) is None else relation
         head = without_cells_in_errors(lambda: _without_rows(self._query), self._fails)
         super().__init__(name, head, TableKind.of(head, name))
 
     @contextmanager
     def session(self) -> Iterator[None]:
         """Keep the tables of codes that a DuckDB makes for sums, and drop them at the end; without it each sum makes its own."""
-        if self.database is not None or (relation := _relation_of(self._query)) is None:
+        if self.database is not None or library_of(self._query) == "ibis":
             yield
             return
         from skdpsynth.duckdb import Database
 
-        self.database = Database(relation)
+        self.database = Database(self._query)
         try:
             yield
         finally:
@@ -98,18 +99,6 @@ class Query(ChunkedSource):
         # Closed at once also by who stops early: DuckDB runs no other query on a connection with an open result.
         with closing(batches):
             yield from rebatch_tables(batches, self.kind.width, self._fails, self._at_once)
-
-
-def _as_relation(query: Any) -> Any:
-    """Return a table of Ibis as a relation, where it lives in a DuckDB from which this Ibis cannot read batches any more."""
-    if library_of(query) != "ibis":
-        return query
-    import ibis
-
-    backend = ibis.get_backend(query)
-    connection: Any = getattr(backend, "con", None) if backend.name == "duckdb" else None
-    is_new = hasattr(connection, "sql") and not hasattr(connection, "fetch_record_batch")
-    return connection.sql(str(ibis.to_sql(query))) if is_new else query
 
 
 def _without_rows(query: Any) -> Any:

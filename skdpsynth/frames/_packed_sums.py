@@ -81,7 +81,7 @@ class Pickled:
     @classmethod
     def of(cls, statistic: Any) -> "Pickled":
         """Pack a statistic."""
-        from joblib.externals import cloudpickle  # it knows classes that were defined in a notebook
+        import cloudpickle  # it knows classes that were defined in a notebook
 
         return cls(cloudpickle.dumps(statistic))
 

@@ -53,7 +53,8 @@ def arrow():
 
 
 BACKENDS = {
-    **dict.fromkeys(("reader", "dataset", "dataset in memory", "scanner", "ParquetFile", "duckdb", "ibis", "list of batches"), "pyarrow"),
+    **dict.fromkeys(("reader", "dataset", "dataset in memory", "scanner", "ParquetFile", "list of batches"), "pyarrow"),
+    **dict.fromkeys(("duckdb", "ibis", "ibis in memory"), "pyarrow"),
     **dict.fromkeys(("polars lazy", "narwhals lazy", "list of polars"), "polars"),
 }
 ALL_MIXED = pytest.mark.parametrize("kind", SOURCES)
@@ -302,19 +303,6 @@ def test_one_partition_is_computed_at_a_time():
     for n_read in range(1, 4):
         next(chunks)
         assert len(made) == n_read
-
-
-# Lazy frames
-
-
-def test_ibis_tables_of_another_database_are_read(tmp_path):
-    ibis, sqlite3 = pytest.importorskip("ibis"), pytest.importorskip("sqlite3")
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("pyarrow_hotfix")
-    with sqlite3.connect(tmp_path / "people.db") as connection:
-        frame()[["a", "b", "c"]].to_sql("people", connection, index=False)
-    source = open_source(ibis.sqlite.connect(tmp_path / "people.db").table("people"))
-    assert rows_in(source) == rows_in(source) == texts(frame()[["a", "b", "c"]])
 
 
 # Chunks in memory

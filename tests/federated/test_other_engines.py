@@ -1,8 +1,5 @@
-"""The recipes of the documentation for Spark and Ray give the models of one table in memory, to the last bit."""
+"""The recipe of the documentation for Ray gives the models of one table in memory, to the last bit."""
 
-import os
-import shutil
-import sys
 import warnings
 from pathlib import Path
 
@@ -42,17 +39,6 @@ def shown(estimator, table):
 
 
 @pytest.fixture(scope="module")
-def spark():
-    sql = pytest.importorskip("pyspark.sql")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs a Java runtime")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
 def ray():
     ray = pytest.importorskip("ray")
     pytest.importorskip("ray.data")
@@ -61,12 +47,8 @@ def ray():
     ray.shutdown()
 
 
-@pytest.mark.parametrize("engine", ["spark", "ray"])
 @pytest.mark.parametrize("name", FITS)
-def test_other_engines_give_the_bits_of_one_table(name, engine, request):
-    (estimator, table), its = FITS[name], request.getfixturevalue(engine)
-    if engine == "spark":
-        there = its.createDataFrame(table).repartition(5)
-    else:
-        there = its.data.from_pandas([table[start : start + 200] for start in range(0, 900, 200)])
-    np.testing.assert_array_equal(shown(estimator, recipe(f"{engine}_rows")(there)), shown(estimator, table))
+def test_ray_gives_the_bits_of_one_table(name, ray):
+    estimator, table = FITS[name]
+    there = ray.data.from_pandas([table[start : start + 200] for start in range(0, 900, 200)])
+    np.testing.assert_array_equal(shown(estimator, recipe("ray_rows")(there)), shown(estimator, table))
