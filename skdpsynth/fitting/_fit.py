@@ -128,8 +128,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         X : array-like, data frame or any other table, of shape (n_samples, n_features)
             Finite numbers, or cells that a schema describes. Values outside `bounds` are clipped. A table that is not in memory is read in
             chunks, as often as the method needs: the path, or paths, of Parquet or CSV files; a data set or stream of pyarrow; a lazy frame
-            of polars; a relation of DuckDB or table of Ibis; an array or data frame of Dask; a list of chunks, or a function that returns
-            an iterator of them.
+            of polars; a relation of DuckDB or table of Ibis; an array or data frame of Dask; a data frame of Spark; a list of chunks, or a
+            function that returns an iterator of them.
         y : None
             Ignored.
         unit : str, int or array-like of shape (n_samples,), default=None

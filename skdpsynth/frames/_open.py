@@ -20,8 +20,9 @@ def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: boo
     X : object
         A table in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of Parquet or CSV files; a Dataset,
         Scanner, RecordBatchReader or ParquetFile of pyarrow; a lazy frame of polars, DuckDB or Ibis, also in narwhals; an array or data
-        frame of Dask; a data frame of Spark; a list of chunks, an iterable of chunks that starts anew at each iteration, a function without arguments that
-        returns an iterator of chunks, or an iterator of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a `Source`.
+        frame of Dask; a data frame of Spark; a list of chunks, an iterable of chunks that starts anew at each iteration, a function without
+        arguments that returns an iterator of chunks, or an iterator of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a
+        `Source`.
     name : str, default="X"
         What the caller calls the table, for messages.
     read : dict, default=None

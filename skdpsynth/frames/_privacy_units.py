@@ -111,7 +111,7 @@ def is_missing(label: Any) -> bool:
 class UnitTable(ChunkedSource):
     """A table that is not in memory and has labels: all of its rows, without the column of labels.
 
-    Rows that lie with others (Dask, a database) are read here. `unit` is a column, which is left out, or the labels of all rows.
+    Rows that lie with others (Dask, Spark, a database) are read here. `unit` is a column, which is left out, or the labels of all rows.
     """
 
     def __init__(self, source: ChunkedSource, unit: Any) -> None:

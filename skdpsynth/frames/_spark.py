@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,14 +18,13 @@ _PART = "number int, part binary"
 
 
 def open_spark(X: Any, name: str) -> Source:
-    """Open a data frame of Spark, or of its API of pandas; refuse its other collections."""
-    frame = X.to_spark() if hasattr(X, "to_spark") and hasattr(X, "columns") else X
-    if not hasattr(frame, "mapInArrow"):
-        raise TypeError(f"{name} must be a data frame of Spark, got a {type(X).__name__}; convert it, by .toDF() for example.")
-    if not hasattr(frame, "toArrow"):
+    """Open a data frame of Spark; refuse its other collections."""
+    if not hasattr(type(X), "mapInArrow"):  # of the type: a frame takes any name for that of a column
+        raise TypeError(f"{name} must be a data frame of Spark, got a {type(X).__name__}; convert it, by .toDF() or .to_spark().")
+    if not hasattr(type(X), "toArrow"):
         raise TypeError(f"{name} is a data frame of a Spark that is older than 4.0; install pyspark 4, or write it as Parquet.")
     require_package("pyarrow", name, "a data frame of Spark")
-    return SparkFrame(name, frame)
+    return SparkFrame(name, X)
 
 
 class SparkFrame(PartitionedSource):
@@ -48,13 +48,13 @@ class SparkFrame(PartitionedSource):
         def sum_partition(batches: Iterable[Any]) -> Iterator[Any]:
             from pyspark import TaskContext
 
-            number = TaskContext.get().partitionId() + 1  # type: ignore[union-attr]
+            number = TaskContext.get().partitionId() + 1
             yield _packed(number, lambda: summing.of_tables(tables(batches), number))
 
         def add_sums(batches: Iterable[Any]) -> Iterator[Any]:
             parts = (part for batch in batches for part in batch.column("part").to_pylist())
             for first in parts:
-                yield _packed(0, lambda first=first: add_parts(map(_unpacked, chain([first], parts))))
+                yield _packed(0, partial(add_parts, map(_unpacked, chain([first], parts))))
 
         # By its number a sum goes to the same task whenever its own runs again.
         sums = self._frame.mapInArrow(sum_partition, _PART).repartition(FAN_IN, "number").mapInArrow(add_sums, _PART)

@@ -42,7 +42,7 @@ class OnlineSynthesizer(RunningStream):
     """Synthetic data from a stream: at any time a synthetic table of the rows so far, all of them under one epsilon.
 
     Rows come by `partial_fit`, one or many at a time, in their order. The budget is forever: it does not grow with the stream. A lazy frame
-    or query (polars, DuckDB, Ibis, a data frame of Dask) states no order, and is refused where rows are counted.
+    or query (polars, DuckDB, Ibis, a frame of Dask or Spark) states no order, and is refused where rows are counted.
 
     With ``neighboring="add_or_remove_one"`` how many rows come is private. Then time is counted in ticks: **each call of `partial_fit` is
     one tick**, with all the rows that came since the last, in any order, or with none (an array or frame of no rows). Call it at times

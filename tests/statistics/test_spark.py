@@ -22,7 +22,9 @@ pytest.importorskip("cloudpickle")
 
 RNG = np.random.default_rng(0)
 NUMBERS = pd.DataFrame(RNG.random((900, 3)), columns=list("abc"))
-TABLE = pd.DataFrame({"x": RNG.random(900), "n": RNG.integers(0, 9, 900), "flag": RNG.random(900) < 0.3, "word": RNG.choice(["u", "01"], 900)})
+TABLE = pd.DataFrame(
+    {"x": RNG.random(900), "n": RNG.integers(0, 9, 900), "flag": RNG.random(900) < 0.3, "word": RNG.choice(["u", "01"], 900)}
+)
 TABLE["time"] = pd.date_range("2020-01-01", periods=900, freq="h", tz="UTC")
 TABLE["day"] = TABLE["time"].dt.date
 TABLE["few"] = TABLE["x"].where(TABLE["n"] > 2)
