@@ -54,17 +54,15 @@ def modeled_schema(schema: Any, unit: str | None) -> Any:
     return Schema(columns, [rule for rule in schema.rules if columns.keys() >= set(rule.columns_named)], schema.read)
 
 
-def fit_input(table: Any, estimator: Any, stated: str, unit: str | None) -> Any:
+def fit_input(table: Any, estimator: Any, schema: Any) -> Any:
     """Wrap a table for estimators that take only numbers, because the schema knows which of them are whole."""
     import numpy as np
 
-    from skdpsynth.domain import Schema
     from skdpsynth.frames import open_source
 
     if hasattr(estimator, "schema"):
         return table
-    schema = Schema.of(stated)
-    source = open_source(table, read=schema.read, skips_damaged=estimator.neighboring != "replace_one")
+    source = open_source(table, read=schema.read, skips_damaged=estimator.neighboring != "replace_one", wanted=list(schema))
     source.number_dtypes = {name: np.dtype(np.int64) for name, kind in schema.items() if getattr(kind, "integer", False)}
     return source
 

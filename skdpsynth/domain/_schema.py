@@ -13,10 +13,11 @@ from skdpsynth._validation import check_bool, list_or_none, short_repr
 from skdpsynth.domain._constraint_checks import check_rules
 from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._functional_dependencies import sources_of
-from skdpsynth.domain._kinds import Identifier, is_flag, is_name, list_names
+from skdpsynth.domain._kinds import Identifier, is_name, list_names
 from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
 from skdpsynth.domain._schema_importers import kind_of, schema_of_dtypes, schema_of_sdv
 from skdpsynth.domain._schema_skeleton import skeleton_of
+from skdpsynth.frames import ReadOptions
 from skdpsynth.persistence import savable
 
 _MOST_SHOWN = 50  # columns
@@ -40,9 +41,12 @@ class Schema(Mapping):
         `Unique`. All rows of a sample of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that break
         one are counted as they are. Rules are facts as bounds are: never take them from the rows.
     read : dict, default=None
-        How CSV files are read. ``{"multiline": True}``: cells in quotes may hold line breaks, so that a record ends where its quotes are
-        closed. The promise then assumes that every record closes its quotes: one that does not takes others with it. None: one record is
-        one line.
+        How files are read, where the default does not fit. Of text files ``separator`` (a tab in .tsv and .tab, else ","), ``decimal``
+        ("." or ","), ``encoding`` ("utf-8"), ``comment`` (a sign: lines that begin with it are no rows), ``skip`` (how many lines come
+        before the one that names the columns) and ``multiline`` (True: cells in quotes may hold line breaks, so that a record ends where
+        its quotes are closed; the promise then assumes that every record closes them, because one that does not takes others with it).
+        Of all files ``columns`` (a list: no others are read); of .xlsx files ``sheet`` (None: the first), of SQLite files ``table``, and
+        of files of Stata and SPSS ``labels`` (a list of columns whose value labels stand in place of their codes).
 
     Raises
     ------
@@ -71,7 +75,7 @@ class Schema(Mapping):
     _rules: tuple[Rule, ...] = ()
     _sources: Mapping[Any, Any] = {}
     _whole: "Schema | None" = None
-    _read_as: Mapping[str, bool] = {}
+    _read_as: Mapping[str, Any] = {}
 
     def __init__(self, columns: Any, rules: Any = (), read: Any = None) -> None:
         if not isinstance(columns, Mapping) or not columns:
@@ -83,7 +87,7 @@ class Schema(Mapping):
         self._rules = _check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules)
         check_rules(self._columns, self._rules)
         self._sources = sources_of(self._columns, self._rules)
-        if read := _check_read_options(columns.read if isinstance(columns, Schema) and read is None else read):
+        if read := ReadOptions.of(columns.read if isinstance(columns, Schema) and read is None else read).stated():
             self._read_as = read
 
     @classmethod
@@ -130,7 +134,7 @@ class Schema(Mapping):
         require(
             is_of_type(self._columns, dict[Hashable, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole", "_read_as"}
         )
-        require(self._read_as == (_check_read_options(self._read_as) or {}))
+        require(self._read_as == ReadOptions.of(self._read_as).stated())
         rules = self._rules if self._whole is None else ()
         again = Schema(self._columns, rules)
         require(vars(again)["_columns"] == self._columns and again._sources == self._sources and isinstance(self._rules, tuple))
@@ -148,8 +152,8 @@ class Schema(Mapping):
         return self._rules
 
     @property
-    def read(self) -> Mapping[str, bool]:
-        """Settings of the reader of CSV files; empty where one record is one line."""
+    def read(self) -> Mapping[str, Any]:
+        """How files are read, where that is not the default."""
         return self._read_as
 
     @property
@@ -415,12 +419,3 @@ def _write_text(text: str, path: Any, overwrite: bool) -> str | None:
         )
     file.write_bytes(written)
     return None
-
-
-def _check_read_options(read: Any) -> dict[str, bool]:
-    """Return the settings that differ from the default, or refuse them."""
-    if read is None:
-        return {}
-    if not isinstance(read, Mapping) or not set(read) <= {"multiline"} or not all(is_flag(value) for value in read.values()):
-        raise ValueError(f"read must have the one key multiline, which is true or false, got {short_repr(read)}; correct it.")
-    return {name: True for name, value in read.items() if value}

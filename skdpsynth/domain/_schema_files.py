@@ -44,7 +44,7 @@ _KEYS += ("missing", "decimals", "step", "other", "words", "value")
 RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
-def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, bool]) -> str:
+def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
     """Return kinds by column, rules, and how files are read, as JSON."""
     facts: dict[str, Any] = {"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}
     facts |= {"rules": [rule.to_keys() for rule in rules]} if rules else {}
@@ -245,7 +245,7 @@ _EXAMPLES = {
 _WIDEST = 100  # characters of a list in one line
 
 
-def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, bool]) -> str:
+def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
     """Return kinds by column, rules, and how files are read, as YAML that people edit."""
     yaml = _yaml()
     lines = ["columns:"]

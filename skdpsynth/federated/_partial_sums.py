@@ -72,7 +72,7 @@ class RemoteRows(RemoteTable):
     """A table that gives only sums, for `fit` in place of a table.
 
     A fit asks a few questions, one after the other, and `ask` answers each by the sums over all rows. The rows may lie in the parts of an
-    engine such as Spark or Ray, in other processes or on other machines, and none comes to the machine of the fit. The model is the same to
+    engine such as Ray, in other processes or on other machines, and none comes to the machine of the fit. The model is the same to
     the last bit as with all rows in one table, since sums of whole numbers are.
 
     Parameters

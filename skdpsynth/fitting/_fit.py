@@ -268,7 +268,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
         """
-        X, labels = (X, None) if unit is None else split_units(X, unit, **reading_options(self))
+        X, labels = (X, None) if unit is None else split_units(X, unit, **reading_options(self, unit))
         rows, more = self._read(X)
         if unit is not None:
             rows = self._bound_contributions(rows, labels, rng)

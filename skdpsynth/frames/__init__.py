@@ -27,6 +27,7 @@ from skdpsynth.frames._dtypes import whole_dtype as whole_dtype
 from skdpsynth.frames._dtypes import without_categories as without_categories
 from skdpsynth.frames._files import files_at as files_at
 from skdpsynth.frames._files import schema_of_parquet as schema_of_parquet
+from skdpsynth.frames._files import kind_of_file as kind_of_file
 from skdpsynth.frames._files import suffix_of as suffix_of
 from skdpsynth.frames._numbers import NamedArray as NamedArray
 from skdpsynth.frames._numbers import as_float_matrix as as_float_matrix
@@ -42,6 +43,8 @@ from skdpsynth.frames._privacy_units import check_length as check_length
 from skdpsynth.frames._privacy_units import drop_unit as drop_unit
 from skdpsynth.frames._privacy_units import name_of_unit as name_of_unit
 from skdpsynth.frames._privacy_units import split_units as split_units
+from skdpsynth.frames._read_options import ReadOptions as ReadOptions
+from skdpsynth.frames._read_options import default_separator as default_separator
 from skdpsynth.frames._rows import Chunk as Chunk
 from skdpsynth.frames._rows import Rows as Rows
 from skdpsynth.frames._rows import concatenate as concatenate

@@ -77,7 +77,7 @@ class ChosenRows(Source):
     def __init__(self, rows: Rows, choice: "_Choice", high: np.ndarray, low: np.ndarray, counts: np.ndarray) -> None:
         order = _runs_of_equal_pairs(high, low)[0]  # all of them differ
         self._rows, self._choice, self.head = rows, choice, rows.source.head
-        self.has_order, self.is_text = rows.source.has_order, rows.source.is_text
+        self.has_order, self.is_text, self.decimal = rows.source.has_order, rows.source.is_text, rows.source.decimal
         self._high, self._low, self._counts = high[order], low[order], counts[order]
         # Equal first words stand together; there is hardly ever more than one.
         self._n_alike = int(np.diff(np.flatnonzero(np.diff(self._high, prepend=0) != 0), append=len(order)).max(initial=1))

@@ -13,16 +13,18 @@ import codecs
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from skdpsynth.frames._arrow import rebatch_tables
-from skdpsynth.frames._files import Files, read_ahead, suffix_of
+from skdpsynth.frames._files import Files, read_ahead, selected, suffix_of
+from skdpsynth.frames._read_options import ReadOptions, default_separator, plain_encoding
 from skdpsynth.frames._source import short_path, without_cells_in_errors
 from skdpsynth.frames._table_kind import TableKind
 
@@ -34,46 +36,6 @@ MISSING_WORDS = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan"
 _UNWRITABLE = "\udcff"  # half of a surrogate pair stands for what no text may hold
 
 
-@dataclass(frozen=True)
-class TextFormat:
-    """How text files are written: public facts about files.
-
-    Attributes
-    ----------
-    separator : str or None
-        Between two cells. None: a tab in .tsv and .tab files, else a comma.
-    decimal : str
-        Mark of decimals in numbers.
-    encoding : str
-    comment : str or None
-        Lines that begin with it are no records.
-    skip : int
-        Lines before the one that names the columns.
-    multiline : bool
-        Whether cells in quotes may hold line breaks.
-    columns : tuple of str or None
-        Which are read. None: all.
-    """
-
-    separator: str | None = None
-    decimal: str = "."
-    encoding: str = "utf-8"
-    comment: str | None = None
-    skip: int = 0
-    multiline: bool = False
-    columns: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(cls, read: Any) -> "TextFormat":
-        """Return the format that checked options of a reader state."""
-        read = dict(read or {})
-        return cls(**read | ({"columns": tuple(read["columns"])} if read.get("columns") is not None else {}))
-
-    def separator_of(self, file: Path) -> str:
-        """Return the character between two cells of a file."""
-        return self.separator or ("\t" if suffix_of(file) in (".tsv", ".tab") else ",")
-
-
 class CsvFiles(Files):
     """CSV files with a header, read block by block as text.
 
@@ -81,7 +43,7 @@ class CsvFiles(Files):
     ----------
     name : str
     files : list of Path
-    text : TextFormat
+    text : ReadOptions
     skips_damaged : bool, default=False
         Whether damaged lines are left out, and not rows of empty cells.
     """
@@ -89,25 +51,23 @@ class CsvFiles(Files):
     is_text = True
     n_damaged: int  # lines, or records, in all readings so far: as private as the rows
 
-    def __init__(self, name: str, files: list[Path], text: TextFormat, *, skips_damaged: bool = False) -> None:
+    def __init__(self, name: str, files: list[Path], text: ReadOptions, *, skips_damaged: bool = False) -> None:
         import pyarrow as pa
 
         self.name, self._text, self._skips_damaged, self.n_damaged = name, text, skips_damaged, 0
+        self.decimal = text.decimal
         names = self._named(files[0])
-        self._check_columns(names, files[0])
-        read = [each for each in names if text.columns is None or each in text.columns]
-        super().__init__(name, files, pa.schema([(each, pa.string()) for each in read]), None)
-
-    def _check_columns(self, names: list[str], file: Path) -> None:
         if len(names) == 1 and (cut := next((cut for cut in ";\t|," if cut in names[0]), None)):
             raise ValueError(
-                f"{self.name} must have {self._text.separator_of(file)!r} between two cells, but {short_path(file)} seems to have {cut!r}; "
-                f"say so in the schema: read={{'separator': {cut!r}}}."
+                f"{name} must have {self._cut(files[0])!r} between two cells, but {short_path(files[0])} seems to have {cut!r}; set "
+                f"separator to {cut!r} in read of the schema."
             )
-        if missing := [each for each in self._text.columns or () if each not in names]:
-            raise ValueError(
-                f"{self.name} must have the columns that read names, but {short_path(file)} lacks {missing[0]!r}; correct read."
-            )
+        schema = pa.schema([(each, pa.string()) for each in names])
+        super().__init__(name, files, schema if text.columns is None else selected(schema, text.columns, name, files[0]), None)
+
+    def _cut(self, file: Path) -> str:
+        """Return the character between two cells of a file."""
+        return self._text.separator or default_separator(_member(file, self._wrong(file)) if suffix_of(file) == ".zip" else suffix_of(file))
 
     def _read(self) -> Iterator[Any]:
         return read_ahead(self._each())
@@ -136,22 +96,48 @@ class CsvFiles(Files):
         """Return the cells of the first record, which name the columns: a public fact."""
         with closing(self._opened(file)) as stream:
             line = without_cells_in_errors(lambda: next(_whole_lines(stream), b""), self._wrong(file))
-        line = line[: line.find(b"\n")].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
+        line = line[: line.find(b"\n")].removesuffix(b"\r")
         try:
-            names = split_cells(line.decode(), self._text.separator_of(file)) if line else None
+            names = split_cells(line.decode(), self._cut(file)) if line else None
         except UnicodeDecodeError:
             names = None
         if names is None or any(mark in name for name in names for mark in "\r\0"):
             raise ValueError(self._wrong(file))
         return names
 
-    def _opened(self, file: Path) -> Any:
+    def _opened(self, file: Path, text: ReadOptions | None = None) -> Any:
         """Open a file as a stream of UTF-8, from the line that names the columns on."""
         import pyarrow as pa
 
         self._stamp(file)
-        opened = without_cells_in_errors(lambda: pa.input_stream(str(file)), self._wrong(file))
-        return _Stream(opened, self._text)
+        is_zip = file.suffix.lower() == ".zip"
+        opened = without_cells_in_errors(lambda: _open_zip(file) if is_zip else pa.input_stream(str(file)), self._wrong(file))
+        return _Stream(opened, text or self._text)
+
+    def damaged_lines(self, most: int) -> list[int]:
+        """Return the numbers of the first damaged lines of the first file that has some, as people count them: a look at its rows."""
+        for file in self._files:
+            if found := list(islice(self._damaged_in(file), most)):
+                return found
+        return []
+
+    def _damaged_in(self, file: Path) -> Iterator[int]:
+        width, cut, mark = len(self._header(file)), self._cut(file), self._text.comment
+        with closing(self._opened(file, replace(self._text, skip=0, comment=None))) as stream:
+            lines = (line for block in _whole_lines(stream) for line in block.split(b"\n")[:-1])
+            record, start, has_header = None, 0, False
+            for number, line in islice(enumerate(lines, start=1), self._text.skip, None):
+                if mark is not None and line.startswith(mark.encode()):
+                    continue
+                record, start = (line, number) if record is None else (record + b"\n" + line, start)
+                if self._text.multiline and record.count(b'"') % 2:
+                    continue
+                cells = None if len(record) > _LONGEST else split_cells(record.decode("utf-8", "surrogateescape").removesuffix("\r"), cut)
+                if has_header and (cells is None or len(cells) != width):
+                    yield start
+                record, has_header = None, True
+            if record is not None:
+                yield start
 
     def _lines(self, file: Path, names: list[str]) -> Iterator[Any]:
         """Yield tables of the lines of a file, after its header."""
@@ -161,14 +147,14 @@ class CsvFiles(Files):
                 if is_first:
                     block, is_first = block[block.find(b"\n") + 1 :], False
                 if block:
-                    yield self._table(block, names, self._text.separator_of(file))
+                    yield self._table(block, names, self._cut(file))
 
     def _records(self, file: Path, names: list[str]) -> Iterator[Any]:
         """Yield tables of records that may have several lines, after the header."""
         import pyarrow as pa
 
         with closing(self._opened(file)) as stream:
-            records = (self._cells_of(record, len(names), self._text.separator_of(file)) for record in _whole_records(stream))
+            records = (self._cells_of(record, len(names), self._cut(file)) for record in _whole_records(stream))
             while some := list(islice(records, _AT_ONCE)):
                 rows = [cells for cells in some if cells is not None]
                 if rows:
@@ -203,7 +189,7 @@ class CsvFiles(Files):
     def _wrong(self, file: Path) -> str:
         return (
             f"{self.name} must be CSV files in {self._text.encoding.upper()} whose first line names the columns, but {short_path(file)} "
-            "does not begin so, or cannot be read to its end; correct it, or write it as Parquet."
+            "does not begin so, or cannot be read to its end; correct it, or read of the schema (encoding, comment, skip)."
         )
 
 
@@ -236,23 +222,38 @@ def _table_of(columns: list[Any], names: list[str]) -> Any:
     return pa.table(columns[:n_named], names=names[:n_named])
 
 
-class _Stream:
-    """A file as bytes of UTF-8, without the lines that are no records."""
+def _member(file: Path, wrong: str) -> str:
+    """Return the suffix of the one file in an archive."""
+    return without_cells_in_errors(lambda: suffix_of(Path(_open_zip(file).name)), wrong)
 
-    def __init__(self, file: Any, text: TextFormat) -> None:
+
+def _open_zip(file: Path) -> Any:
+    """Open the one file in an archive."""
+    archive = ZipFile(file)
+    (inside,) = [each for each in archive.namelist() if not each.endswith("/") and not each.startswith("__MACOSX/")]
+    return archive.open(inside)
+
+
+class _Stream:
+    """A file as bytes of UTF-8, without a mark of the encoding and the lines that are no records."""
+
+    def __init__(self, file: Any, text: ReadOptions) -> None:
+        encoding = plain_encoding(text.encoding)
         self._file, self._comment = file, None if text.comment is None else text.comment.encode()
-        plain = codecs.lookup(text.encoding).name in ("utf-8", "ascii")
-        self._decoder = None if plain else codecs.getincrementaldecoder(text.encoding)("replace")
-        self._skip, self._rest, self._is_over = text.skip, b"", False
+        self._decoder = None if encoding in ("utf-8", "ascii") else codecs.getincrementaldecoder(encoding)("replace")
+        self._skip, self._rest, self._is_over, self._is_first, self._is_within = text.skip, b"", False, True, False
 
     def read(self, n_bytes: int) -> bytes:
         """Return about so many bytes; none at the end."""
         while True:
             block = self._decoded(n_bytes)
-            if self._skip:
-                block = self._skipped(block)
+            if self._is_first and block:
+                block, self._is_first = block.removeprefix(b"\xef\xbb\xbf"), False
+            while self._skip and block:
+                _, newline, block = block.partition(b"\n")
+                self._skip -= len(newline)
             if self._comment is not None:
-                block = self._without_comments(block)
+                block = self._without_comments(block, self._comment)
             if block or self._is_over:
                 return block
 
@@ -261,19 +262,17 @@ class _Stream:
         self._is_over = not block
         return block if self._decoder is None else self._decoder.decode(block, final=self._is_over).encode()
 
-    def _skipped(self, block: bytes) -> bytes:
-        while self._skip and (stop := block.find(b"\n")) >= 0:
-            block, self._skip = block[stop + 1 :], self._skip - 1
-        return b"" if self._skip else block
-
-    def _without_comments(self, block: bytes) -> bytes:
-        block, self._rest = self._rest + block, b""
-        if not self._is_over:
-            stop = block.rfind(b"\n") + 1
-            block, self._rest = block[:stop], block[stop:]
-        if not self._comment or self._comment not in block:
-            return block
-        return re.sub(rb"(?m)^" + re.escape(self._comment) + rb"[^\n]*\n?", b"", block)
+    def _without_comments(self, block: bytes, mark: bytes) -> bytes:
+        block, begun = self._rest + block, b""
+        stop = len(block) if self._is_over else block.rfind(b"\n") + 1
+        stop = len(block) if len(block) - stop > _LONGEST else stop
+        block, self._rest = block[:stop], block[stop:]
+        if self._is_within:  # a line that is too long, whose start is gone
+            begun, newline, block = block.partition(b"\n")
+            begun += newline
+        if block or begun:
+            self._is_within = not (block or begun).endswith(b"\n")
+        return begun + (re.sub(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n?", b"", block) if mark in block else block)
 
     def close(self) -> None:
         """Close the file."""

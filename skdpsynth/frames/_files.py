@@ -1,4 +1,4 @@
-"""Parquet and CSV files, by path, glob, folder or list of paths, read in memory that does not grow with them."""
+"""Files, by path, glob, folder or list of paths, read in memory that does not grow with them."""
 
 import glob
 import os
@@ -15,8 +15,10 @@ from skdpsynth.frames._arrow import rebatch_tables
 from skdpsynth.frames._source import ChunkedSource, short_path, without_cells_in_errors
 from skdpsynth.frames._table_kind import TableKind
 
-_SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}
-_PACKED = (".gz", ".bz2", ".zst")  # of CSV files
+_OF_FOLDERS = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}  # others may lie there as well
+_SUFFIXES = _OF_FOLDERS | dict.fromkeys((".tab", ".txt", ".dat", ".zip"), "CSV") | dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite")
+_SUFFIXES |= {".xlsx": "Excel", ".dta": "Stata", ".sav": "SPSS", ".zsav": "SPSS"}
+_PACKED = (".gz", ".bz2", ".zst", ".zip")  # of text files
 _BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
 
 
@@ -49,7 +51,7 @@ def files_at(path: Any, name: str) -> list[Path]:
 def _files_in(folder: Path, name: str) -> list[Path]:
     """Return the tables in a folder and those below, without hidden files and those that engines leave beside."""
     inside = sorted(file for file in folder.rglob("*") if not any(part[0] in "._" for part in file.relative_to(folder).parts))
-    found = [file for file in inside if suffix_of(file) in _SUFFIXES and file.is_file()]
+    found = [file for file in inside if suffix_of(file) in _OF_FOLDERS and file.is_file()]
     if not found:
         raise FileNotFoundError(f"{name} must be a folder with Parquet or CSV files, but {short_path(folder)} has none; correct the path.")
     if any("=" in part for file in found for part in file.relative_to(folder).parts[:-1]):
@@ -71,8 +73,8 @@ def kind_of_file(file: Path, name: str) -> str:
     kind = _SUFFIXES.get(suffix_of(file))
     if kind is None:
         raise ValueError(
-            f"{name} must be a Parquet or CSV file, by its suffix one of {', '.join(_SUFFIXES)}, got {short_path(file)}; convert it, or "
-            "read it first."
+            f"{name} must be a table in a file, by its suffix one of {', '.join(_SUFFIXES)}, got {short_path(file)}; convert it, or read it "
+            "first."
         )
     return kind
 
@@ -103,12 +105,14 @@ class Files(ChunkedSource):
 
 
 class ParquetFiles(Files):
-    """Parquet files, read batch by batch through small buffers."""
+    """Parquet files, read batch by batch through small buffers: of all their columns, or `columns`, those `wanted` that are there."""
 
-    def __init__(self, name: str, files: list[Path], columns: Any = None) -> None:
+    def __init__(self, name: str, files: list[Path], columns: Any = None, wanted: Any = None) -> None:
         schemas, n_samples = [schema_of_parquet(file, name) for file in files], 0
+        if columns is None and wanted is not None:
+            columns = [each for each in schemas[0].names if each in wanted] or None
         if columns is not None:
-            schemas = [_selected(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
+            schemas = [selected(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
         first = TableKind.of(schemas[0].empty_table(), short_path(files[0]))
         for file, schema in zip(files, schemas, strict=True):
             first.match(TableKind.of(schema.empty_table(), short_path(file)), short_path(file), name)
@@ -125,12 +129,12 @@ class ParquetFiles(Files):
                 yield from rebatch_tables(batches, self.kind.width, _damaged_message(file, self.name), self._at_once)
 
 
-def _selected(schema: Any, columns: Any, name: str, file: Path) -> Any:
+def selected(schema: Any, columns: Any, name: str, file: Path) -> Any:
     """Return the schema of some columns, in the order of the file."""
     import pyarrow as pa
 
     if missing := [each for each in columns if each not in schema.names]:
-        raise ValueError(f"{name} must have the columns that read names, but {short_path(file)} lacks {missing[0]!r}; correct read.")
+        raise ValueError(f"{name} must have the columns that are named, but {short_path(file)} lacks {missing[0]!r}; correct the name.")
     return pa.schema([field for field in schema if field.name in columns])
 
 

@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skdpsynth.frames._read_options import ReadOptions
 from skdpsynth.frames._rows import InMemory
 from skdpsynth.frames._source import FILES, Source, check_distinct, require_package
 from skdpsynth.frames._table_kind import is_pandas, library_of
 
 
-def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: bool = False) -> Any:
+def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: bool = False, wanted: Any = None) -> Any:
     """Open a table.
 
     Parameters
     ----------
     X : object
-        A table in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of Parquet or CSV files; a Dataset,
+        A table in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of files; a Dataset,
         Scanner, RecordBatchReader or ParquetFile of pyarrow; a lazy frame of polars, DuckDB or Ibis, also in narwhals; an array or data
         frame of Dask; a data frame of Spark; a list of chunks, an iterable of chunks that starts anew at each iteration, a function without
         arguments that returns an iterator of chunks, or an iterator of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a
@@ -26,9 +27,11 @@ def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: boo
     name : str, default="X"
         What the caller calls the table, for messages.
     read : dict, default=None
-        How text files are read, as `Schema.read` says.
+        How files are read, as `Schema.read` says.
     skips_damaged : bool, default=False
-        Whether damaged lines of CSV files are left out (the number of rows is private); else each is a row of missing cells.
+        Whether damaged lines of text files are left out (the number of rows is private); else each is a row of missing cells.
+    wanted : list of columns, default=None
+        Which of Parquet files are read. None: all.
 
     Raises
     ------
@@ -44,7 +47,7 @@ def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: boo
     if isinstance(X, str | bytes | PathLike):
         X = [X]
     if isinstance(X, list | tuple) and X and all(isinstance(item, str | PathLike | bytes) for item in X):
-        return _open_files(X, name, read, skips_damaged)
+        return _open_files(X, name, ReadOptions.of(read), skips_damaged, wanted)
     if library_of(X) == "narwhals" and hasattr(X, "to_native"):
         X = X.to_native()
     return _open_of_library(X, name) or InMemory(X)
@@ -74,21 +77,26 @@ def _open_of_library(X: Any, name: str) -> Source | None:
     return open_chunks(X, name)
 
 
-def _open_files(paths: Iterable[Any], name: str, read: Any, skips_damaged: bool) -> Source:
-    """Open Parquet or CSV files, the latter as `open_source` says; refuse what is none in one sentence."""
-    from skdpsynth.frames._files import ParquetFiles, files_at, kind_of_file
+def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damaged: bool, wanted: Any) -> Source:
+    """Open files of one kind, as `open_source` says; refuse what is none in one sentence."""
+    from skdpsynth.frames import _files
 
-    files = [file for path in paths for file in files_at(path, name)]
-    kinds = {kind_of_file(file, name) for file in files}
+    files = [file for path in paths for file in _files.files_at(path, name)]
+    kinds = sorted({_files.kind_of_file(file, name) for file in files}, reverse=True)
     if len(kinds) > 1:
-        raise ValueError(
-            f"{name} must be files of one kind, got both Parquet and CSV; give one of them by its suffix, '*.parquet' for example."
-        )
+        raise ValueError(f"{name} must be files of one kind, got both {kinds[0]} and {kinds[1]}; give one of them by its suffix, '*.csv' say.")
     check_distinct(files, name)
     (kind,) = kinds
     require_package("pyarrow", name, f"a {kind} file")
     if kind == "Parquet":
-        return ParquetFiles(name, files, (read or {}).get("columns"))
-    from skdpsynth.frames._csv import CsvFiles, TextFormat
+        return _files.ParquetFiles(name, files, read.columns, wanted)
+    if kind in ("Stata", "SPSS"):
+        from skdpsynth.frames._statistics_files import StatisticsFiles
 
-    return CsvFiles(name, files, TextFormat.of(read), skips_damaged=skips_damaged)
+        return StatisticsFiles(name, files, read)
+    if read.decimal == "open":
+        raise ValueError("decimal in read of the schema is open; write '.' or ',', as numbers in the file have it.")
+    from skdpsynth.frames import _cells, _csv
+
+    made: Any = _csv.CsvFiles if kind == "CSV" else _cells.SheetFiles if kind == "Excel" else _cells.DatabaseFiles
+    return made(name, files, read, skips_damaged=skips_damaged)

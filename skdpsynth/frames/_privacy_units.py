@@ -116,7 +116,7 @@ class UnitTable(ChunkedSource):
 
     def __init__(self, source: ChunkedSource, unit: Any) -> None:
         self._source, self._unit = source, unit
-        self._by_column, self.is_text = is_column(unit), source.is_text
+        self._by_column, self.is_text, self.decimal = is_column(unit), source.is_text, source.decimal
         self.has_order = source.has_order
         kind, head = source.kind, source.head
         if self._by_column:

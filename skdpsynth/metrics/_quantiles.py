@@ -150,7 +150,7 @@ def open_numbers(X: Any, name: str, instead: str = NUMBERS) -> Rows:
     source, read = open_source(X, name), AsMatrix(name, instead)
     if not source.in_memory:
         width = len(source.columns)
-        maps = (ReadNumbers(width, is_text=True), read) if source.is_text else (read,)
+        maps = (ReadNumbers(width, is_text=True, decimal=source.decimal), read) if source.is_text else (read,)
         return _count_rows(Rows(source, width, source.n_samples, maps))
     rows = read(X)
     if rows.ndim != 2:

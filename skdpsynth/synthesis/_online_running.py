@@ -148,7 +148,7 @@ class RunningStream(PrivateSynthesizer):
         if unit is None or self._units is None:
             was = "none" if self._units is None else "one"
             raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
-        X, labels = split_units(X, unit, **reading_options(self))
+        X, labels = split_units(X, unit, **reading_options(self, unit))
         rows = self._next_rows(X)
         check_in_memory(rows)
         check_length(labels or [], rows.n_samples)

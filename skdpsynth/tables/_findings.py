@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpsynth.domain import Constant, Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
 from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
-from skdpsynth.tables._read import is_missing, is_sentinel, numbers_of, read_levels
+from skdpsynth.tables._read import has_numbers, is_missing, is_sentinel, numbers_of, read_levels, with_points
 from skdpsynth.tables._read_times import is_missing_time, parse_times, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
 from skdpsynth.tables._violations import Violations, count_violations
@@ -24,8 +24,8 @@ _OFTEN = 0.005  # of the rows, and at least 5: a value outside the bounds that o
 _SCALES = [10**digits for digits in range(7)]  # of decimals that are proposed
 _MOST_BROKEN = 0.5  # of the rows: more say that a rule is the wrong way round
 _DAMAGED = (
-    "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them, "
-    "or, if cells hold line breaks, say so in the schema: read={'multiline': True}, in YAML read: and below it multiline: true."
+    "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them{0}, "
+    "or, if cells hold line breaks, say so in the schema: read={{'multiline': True}}, in YAML read: and below it multiline: true."
 )
 
 
@@ -142,7 +142,11 @@ def _of_columns(schema: Any, frame: Any) -> Findings:
     # A column that is constant in each of several chunks need not be so in all of them.
     found = tuple(each for each in kept.values() if each.problem != "constant" or len(parts) == 1)
     n_damaged = source.n_damaged if source.is_text else 0
-    damaged = (Finding(tuple(schema), "damaged lines", n_damaged, n_damaged / max(n_samples, 1), _DAMAGED),) * bool(n_damaged)
+    where = ""
+    if n_damaged:
+        lines = source.damaged_lines(_MOST_SHOWN)
+        where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}{' and more' * (n_damaged > len(lines))})" if lines else ""
+    damaged = (Finding(tuple(schema), "damaged lines", n_damaged, n_damaged / max(n_samples, 1), _DAMAGED.format(where)),) * bool(n_damaged)
     return Findings(n_samples, (*damaged, *found), _notes_of(looks, n_samples))
 
 
@@ -201,7 +205,8 @@ def _of_table(schema: Any, frame: Any, looks: dict[Any, "_Look"], is_text: bool 
     found: list[Finding] = []
     for name, kind in schema.items():
         if name in columns:
-            found += _of_column(name, looks[name], *columns[name], is_text=is_text)
+            decimal = schema.read.get("decimal", ".")
+            found += _of_column(name, looks[name], *columns[name], is_text=is_text, decimal=decimal)
         elif not isinstance(kind, Identifier):
             found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))
     extra = (name for name in columns if name not in schema)
@@ -209,7 +214,7 @@ def _of_table(schema: Any, frame: Any, looks: dict[Any, "_Look"], is_text: bool 
     return Findings(n_samples, tuple(found))
 
 
-def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool) -> Iterator[Finding]:
+def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool, decimal: str) -> Iterator[Finding]:
     kind = look.kind
     if isinstance(kind, Text):
         yield Finding(name, "text", 0, 0.0, "not synthesized; drop it, or say Identifier().")
@@ -225,6 +230,7 @@ def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool
         return
     of = _of_numbers if isinstance(kind, Continuous) else _of_times if isinstance(kind, Times) else _of_levels
     missing = missing_cells(column, is_text)
+    column = with_points(column, decimal) if has_numbers(kind) else column
     for problem, rows, told in _of_constant(column, kind, dtype) if kind.coded is None else of(column, look, dtype, missing):
         count = int(np.count_nonzero(rows)) if isinstance(rows, np.ndarray) else 0
         if count or not isinstance(rows, np.ndarray):

@@ -1,5 +1,6 @@
 """Open the table that a caller gives as the rows of an estimator, with what is public about them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +29,20 @@ class ReadNumbers:
         Whether NaN and infinity may stand in cells; else they are refused.
     is_text : bool
         Whether cells are text; what reads as no number is NaN.
+    decimal : str
+        Mark of decimals in text.
     """
 
     n_features: int
     allow_nan: bool = False
     is_text: bool = False
+    decimal: str = "."
 
     def __call__(self, chunk: Any) -> Chunk:
         if self.is_text:
             _, raw = split_columns(chunk)
             _check_width(len(raw), self.n_features)
-            return np.column_stack(list(map(numbers_of, raw)))
+            return np.column_stack([numbers_of(each, self.decimal) for each in raw])
         table = table_of_numbers(chunk)
         numbers: Any = table.tocsr() if issparse(table) else np.asarray(table if isinstance(table, np.ndarray) else table.to_numpy())
         _check_width(numbers.shape[1], self.n_features)
@@ -143,7 +147,7 @@ def _rows_of_numbers(source: Any, numbers: Any, n_jobs: Any, allow_nan: bool = F
     if source.in_memory:
         return Rows.held(numbers, n_jobs=n_jobs)
     n_features = numbers.shape[1]
-    return Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, allow_nan, source.is_text),), n_jobs, numbers.dtype)
+    return Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, allow_nan, source.is_text, source.decimal),), n_jobs, numbers.dtype)
 
 
 def _head_of_numbers(source: Any) -> Any:
@@ -151,11 +155,12 @@ def _head_of_numbers(source: Any) -> Any:
     return empty_frame(source.kind.columns, source.library, source.number_dtypes) if source.is_text else source.head
 
 
-def reading_options(estimator: Any) -> dict[str, Any]:
-    """Return what `open_source` must know of an estimator: how files are read, and whether the number of rows is private."""
-    schema = getattr(estimator, "schema", None)
-    skips = getattr(estimator, "neighboring", "replace_one") != "replace_one"
-    return {"read": None if schema is None else Schema.of(schema).read, "skips_damaged": skips}
+def reading_options(estimator: Any, unit: Any = None) -> dict[str, Any]:
+    """Return what `open_source` must know of an estimator: how files are read, which columns, and whether the number of rows is private."""
+    schema, bounds = getattr(estimator, "schema", None), getattr(estimator, "bounds", None)
+    skips, schema = getattr(estimator, "neighboring", "replace_one") != "replace_one", None if schema is None else Schema.of(schema)
+    wanted = bounds if schema is None and isinstance(bounds, Mapping) else schema
+    return {"read": schema and schema.read, "skips_damaged": skips, "wanted": None if wanted is None else [*wanted, *[unit] * isinstance(unit, str)]}
 
 
 def kind_under(source: Any, schema: Schema) -> TableKind:

@@ -67,7 +67,12 @@ def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decim
         if not kind.nullable:
             x[np.isnan(x)] = kind.coded.midpoint
         return x
-    return read_levels(column, kind, dtype, is_text)
+    return read_levels(with_points(column, decimal_mark) if has_numbers(kind) else column, kind, dtype, is_text)
+
+
+def has_numbers(kind: Any) -> bool:
+    """Whether cells of a kind may be numbers with decimals."""
+    return isinstance(kind, Continuous) or any(isinstance(level, float) for level in getattr(kind, "levels", ()))
 
 
 def _cells_of(column: Any) -> list[Any]:
@@ -96,21 +101,30 @@ def _short_float(dtype: str) -> np.dtype | None:
 
 def numbers_of(column: Any, decimal_mark: str = ".") -> np.ndarray:
     """Return a raw column as a new array of floats, NaN where there is no number."""
-    if getattr(getattr(column, "implementation", None), "value", None) == "pyarrow" and str(column.dtype) == "String":
-        return _numbers_in_text(column.to_native(), decimal_mark)
+    if _is_arrow_text(column):
+        return _numbers_in_text(with_points(column, decimal_mark).to_native())
     array = _as_array(column) if decimal_of(str(column.dtype)) is None else decimals_in(column)
     if array.dtype.kind not in "iufb":
         array = np.fromiter(map(_number_of_cell, array.tolist()), dtype=float, count=len(array))
     return array.astype(float)
 
 
-def _numbers_in_text(column: Any, decimal_mark: str) -> np.ndarray:
+def _is_arrow_text(column: Any) -> bool:
+    return getattr(getattr(column, "implementation", None), "value", None) == "pyarrow" and str(column.dtype) == "String"
+
+
+def with_points(column: Any, decimal_mark: str) -> Any:
+    """Return text of Arrow with points as the mark of decimals; what had points is no number."""
+    if decimal_mark == "." or not _is_arrow_text(column):
+        return column
+    return column.str.replace_all(".", "x", literal=True).str.replace_all(decimal_mark, ".", literal=True)
+
+
+def _numbers_in_text(column: Any) -> np.ndarray:
     """Return text of Arrow as numbers: at once, or cell by cell where one is no number, with the same numbers for all others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if decimal_mark != ".":
-        column = pc.replace_substring(pc.replace_substring(column, ".", "x"), decimal_mark, ".")
     for missing in ((), MISSING_WORDS):
         try:
             cells = pc.if_else(pc.is_in(column, pa.array(missing)), pa.scalar(None, pa.string()), column) if missing else column

@@ -90,7 +90,8 @@ def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str) -> tuple[_Rows,
         raise ValueError(f"{name} must have the columns that rules of schema name, but lacks {absent[0]!r}; pass the whole table.")
     kinds = {each: as_nullable(kind) for each, kind in schema.items()}
     read = [each for each in wanted if each in columns and kinds[each].coded is not None]
-    values = {each: read_column(columns[each], kinds[each], dtypes[each]) for each in read}
+    mark = schema.read.get("decimal", ".")
+    values = {each: read_column(columns[each], kinds[each], dtypes[each], decimal_mark=mark) for each in read}
     # Inputs that are derived themselves are not read but computed first; all others count as they stand, computed or not.
     derived = [(each, source) for each, source in sources.items() if isinstance(source, Derived)]
     for each, source in derived:

@@ -99,7 +99,7 @@ FILES = {
     "glob without match": (lambda folder: f"{folder}/*.parquet", "no file matches"),
     "folder without tables": (lambda folder: folder, "has none"),
     "hive folder": (lambda folder: ((folder / "y=1").mkdir(), parquet(folder / "y=1"), folder)[-1], "partitioning='hive'"),
-    "unknown suffix": (lambda folder: csv(folder, "a,b\n1,2\n", "f.xlsx"), r"by its suffix one of .parquet, [^\n]*f.xlsx"),
+    "unknown suffix": (lambda folder: csv(folder, "a,b\n1,2\n", "f.xls"), r"by its suffix one of .parquet, [^\n]*f.xls'"),
     "two kinds": (lambda folder: (parquet(folder), csv(folder, "a,b\n1,2\n"), folder)[-1], "both Parquet and CSV"),
     "address": (lambda folder: "s3://bucket/people.parquet", "pyarrow.dataset.dataset"),
     "path with a null": (lambda folder: "a\0b.parquet", "correct"),
@@ -121,7 +121,7 @@ FILES = {
     "CSV whose header is not UTF-8": (lambda folder: csv(folder, b"a,\xff\n1,2\n"), "UTF-8"),
     "CSV whose header leaves a quote open": (lambda folder: csv(folder, 'a,"b\n1,2\n'), "first line"),
     "CSV that is cut off": (lambda folder: csv(folder, gzip.compress(b"a,b\n" + os.urandom(9999))[:5000], "f.csv.gz"), "must be CSV files"),
-    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; say so in the schema"),
+    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; set separator to ';' in read of the schema"),
     "CSV with other columns": (lambda folder: [csv(folder, "a,b\n1,2\n"), csv(folder, "a,c\n1,2\n", "g.csv")], "g.csv'"),
 }
 CHUNKS = {

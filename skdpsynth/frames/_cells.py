@@ -1,0 +1,184 @@
+"""Sheets and tables of databases, whose cells have types of their own: each cell is read as text, by itself.
+
+A number is its shortest text, without ``.0`` where it is whole; dates and times are in ISO form, and spans of time hours:minutes:seconds.
+What is none of these is an empty cell.
+"""
+
+import datetime
+import sqlite3
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from skdpsynth.frames._csv import is_unicode
+from skdpsynth.frames._files import Files, selected
+from skdpsynth.frames._read_options import ReadOptions
+from skdpsynth.frames._source import require_package, short_path, without_cells_in_errors
+
+_AT_ONCE = 2**14  # rows that make a table
+
+
+class _CellFiles(Files):
+    """Files whose rows are tuples of cells, after their names.
+
+    Parameters
+    ----------
+    name : str
+    files : list of Path
+    read : ReadOptions
+    skips_damaged : bool, default=False
+        Whether rows without any cell are left out.
+    """
+
+    is_text = True
+    what = word = ""  # for messages
+
+    def __init__(self, name: str, files: list[Path], read: ReadOptions, *, skips_damaged: bool = False) -> None:
+        import pyarrow as pa
+
+        self.name, self._options, self._skips_damaged, self.n_damaged = name, read, skips_damaged, 0
+        parts = without_cells_in_errors(lambda: self._parts(files[0]), self._wrong(files[0]))
+        if self._part not in (*parts, None) or (self._part is None and self.word == "table" and len(parts) != 1):
+            raise ValueError(f"{name} has the {self.word}s {', '.join(map(repr, parts))}; set {self.word} in read of the schema to one of them.")
+        schema = pa.schema([(each, pa.string()) for each in self._names(files[0])])
+        super().__init__(name, files, schema if read.columns is None else selected(schema, read.columns, name, files[0]), None)
+
+    @property
+    def _part(self) -> str | None:
+        return getattr(self._options, self.word)
+
+    @abstractmethod
+    def _parts(self, file: Path) -> list[str]:
+        """Return the names of the sheets or tables of a file."""
+
+    @abstractmethod
+    def _rows(self, file: Path) -> Iterator[tuple]:
+        """Yield the names of the columns, and rows of cells."""
+
+    def _names(self, file: Path) -> list[str]:
+        with closing(self._safe_rows(file)) as rows:
+            names = list(map(cell_text, next(rows, ())))
+        while names and not names[-1]:
+            names.pop()
+        if not names:
+            raise ValueError(f"{self.name} must be {self.what} whose first row names the columns, but {short_path(file)} has none; add it.")
+        return names
+
+    def _wrong(self, file: Path) -> str:
+        return f"{self.name} must be {self.what}, but {short_path(file)} is none, or cannot be read to its end ({{error}}); save it again."
+
+    def _safe_rows(self, file: Path) -> Iterator[tuple]:
+        rows, wrong = self._rows(file), self._wrong(file)
+
+        def following() -> Any:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # some quote a cell
+                return next(rows, None)
+
+        with closing(rows):
+            while (row := without_cells_in_errors(following, wrong)) is not None:
+                yield row
+
+    def _read(self) -> Iterator[Any]:
+        import pyarrow as pa
+
+        first = self._names(self._files[0])
+        places = [first.index(each) for each in self.kind.columns]
+        for file in self._files:
+            if (names := self._names(file)) != first:
+                raise ValueError(f"{self.name} must have the same columns in all files, but {short_path(file)} has {names!r}; correct it.")
+            with closing(self._safe_rows(file)) as rows:
+                next(rows, None)
+                while some := list(islice(rows, min(_AT_ONCE, self._at_once))):
+                    full = [row for row in some if any(cell is not None for cell in row)]
+                    self.n_damaged += len(some) - len(full)
+                    if kept := full if self._skips_damaged else some:
+                        cells = ([cell_text(row[place]) if place < len(row) else "" for row in kept] for place in places)
+                        yield pa.table([pa.array(column, pa.string()) for column in cells], names=list(self.kind.columns))
+
+    def damaged_lines(self, most: int) -> list[int]:
+        """Return the numbers of the first damaged rows: none is named."""
+        return []
+
+
+class SheetFiles(_CellFiles):
+    """Sheets of .xlsx files, row by row."""
+
+    what, word = "an .xlsx file", "sheet"
+
+    def __init__(self, name: str, files: list[Path], read: ReadOptions, *, skips_damaged: bool = False) -> None:
+        require_package("openpyxl", name, self.what)
+        super().__init__(name, files, read, skips_damaged=skips_damaged)
+
+    def _parts(self, file: Path) -> list[str]:
+        from openpyxl import load_workbook
+
+        with closing(load_workbook(file, read_only=True)) as book:
+            return book.sheetnames
+
+    def _rows(self, file: Path) -> Iterator[tuple]:
+        from openpyxl import load_workbook
+
+        with closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
+            sheet = book[self._part or book.sheetnames[0]]
+            sheet.reset_dimensions()  # which some programs write too small
+            yield from islice(sheet.iter_rows(values_only=True), self._options.skip, None)
+
+
+class DatabaseFiles(_CellFiles):
+    """Tables of SQLite files."""
+
+    what, word = "an SQLite file", "table"
+    has_order = False
+
+    def _parts(self, file: Path) -> list[str]:
+        with closing(_connected(file)) as base:
+            return _tables(base)
+
+    def _rows(self, file: Path) -> Iterator[tuple]:
+        with closing(_connected(file)) as base:
+            base.text_factory = _decoded
+            table = (self._part or _tables(base)[0]).replace('"', '""')
+            with closing(base.execute(f'select * from "{table}"')) as rows:
+                yield tuple(each for each, *_ in rows.description)
+                yield from rows
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+
+
+def _tables(base: sqlite3.Connection) -> list[str]:
+    """Return the names of tables, without views, whose rows may follow from any others."""
+    return [name for (name,) in base.execute("select name from sqlite_schema where type = 'table'") if not name.startswith("sqlite_")]
+
+
+def _decoded(text: bytes) -> str | None:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as text, empty where it is missing."""
+    if isinstance(cell, str):
+        return cell if is_unicode(cell) else ""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int):
+        return str(cell)
+    if isinstance(cell, float):
+        return repr(cell).removesuffix(".0")
+    if isinstance(cell, datetime.datetime):
+        return (cell if cell.time() != datetime.time() else cell.date()).isoformat()
+    if isinstance(cell, datetime.date | datetime.time):
+        return cell.isoformat()
+    if isinstance(cell, datetime.timedelta):
+        minutes, seconds = divmod(round(cell.total_seconds()), 60)
+        return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}"
+    return ""

@@ -1,0 +1,121 @@
+"""Files of Stata and SPSS, whose columns have declared types and value labels."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skdpsynth.frames._cells import cell_text
+from skdpsynth.frames._files import Files, suffix_of
+from skdpsynth.frames._read_options import ReadOptions
+from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path, without_cells_in_errors
+
+_SPSS_UNITS = dict.fromkeys(("DATE", "ADATE", "EDATE", "SDATE", "JDATE"), "D") | dict.fromkeys(("DATETIME", "YMDHMS"), "s")
+_STATA_UNITS = {"%tc": "ms", "%tC": "ms", "%td": "D", "%d": "D", "%tm": "M"}  # by the first letters of formats
+_DTYPES = {"int8": "i1", "int16": "i2", "int32": "i4", "float": "f4", "double": "f8"}
+_FAILS = "{name} must be whole files of Stata or SPSS, but {file} is none, or is damaged ({error}); write it again."
+
+
+class Declared(NamedTuple):
+    """What a file declares of a column: its type in numpy (None: words), the unit of its times, whether it is whole, and value labels."""
+
+    dtype: str | None
+    unit: str | None
+    is_whole: bool
+    labels: Mapping[Any, str]
+
+
+def declared_columns(file: Path, name: str) -> dict[str, Declared]:
+    """Return what a file declares of its columns; no row is read."""
+    require_package("pyreadstat", name, "a file of Stata or SPSS")
+    fails = _FAILS.replace("{name}", name).replace("{file}", short_path(file))
+    told = without_cells_in_errors(lambda: _reader_of(file)(str(file), metadataonly=True)[1], fails)
+    return {each: _declared(told, each, suffix_of(file) == ".dta") for each in told.column_names}
+
+
+def _reader_of(file: Path) -> Any:
+    import pyreadstat
+
+    return pyreadstat.read_dta if suffix_of(file) == ".dta" else pyreadstat.read_sav
+
+
+def _declared(told: Any, name: str, is_stata: bool) -> Declared:
+    form, kind = told.original_variable_types[name] or "", told.readstat_variable_types[name]
+    letters, decimals = form.rstrip("0123456789."), form.partition(".")[2]
+    units = [unit for start, unit in _STATA_UNITS.items() if form.startswith(start)] if is_stata else [_SPSS_UNITS.get(letters)]
+    is_whole = kind.startswith("int") if is_stata else letters == "F" and not decimals.strip("0")
+    return Declared(_DTYPES.get(kind), next(iter(units), None), is_whole, told.variable_value_labels.get(name, {}))
+
+
+class StatisticsFiles(Files):
+    """Files of Stata or SPSS, read in chunks; a cell of words is missing where it is empty.
+
+    Parameters
+    ----------
+    name : str
+    files : list of Path
+    read : ReadOptions
+    """
+
+    def __init__(self, name: str, files: list[Path], read: ReadOptions) -> None:
+        import pyarrow as pa
+
+        self._declared, self._labels = declared_columns(files[0], name), set(read.labels)
+        names = list(self._declared) if read.columns is None else [each for each in self._declared if each in read.columns]
+        if missing := [each for each in (*(read.columns or ()), *read.labels) if each not in self._declared]:
+            raise ValueError(f"{name} must have the columns that read names, but {short_path(files[0])} lacks {missing[0]!r}; correct read.")
+        if other := next((file for file in files if declared_columns(file, name) != self._declared), None):
+            raise ValueError(f"{name} must have the same columns, types and labels in all files, but {short_path(other)} has others.")
+        super().__init__(name, files, pa.schema([(each, self._type(each)) for each in names]), None)
+
+    def _type(self, column: str) -> Any:
+        import pyarrow as pa
+
+        dtype, unit, *_ = self._declared[column]
+        if column in self._labels or dtype is None:
+            return pa.string()
+        if unit is not None:
+            return pa.date32() if unit in "DM" else pa.timestamp("ms")
+        return pa.from_numpy_dtype(np.dtype(dtype))
+
+    def _read(self) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for file in self._files:
+            fails = _FAILS.replace("{name}", self.name).replace("{file}", short_path(file))
+            with closing(_frames(file, list(self.kind.columns), self._at_once)) as frames:
+                for frame in each_without_cells_in_errors(frames, fails):
+                    yield pa.table([self._column(each, frame[each]) for each in self.kind.columns], names=list(self.kind.columns))
+
+    def _column(self, name: str, cells: Any) -> Any:
+        """Return a column in its declared type, whatever its cells are."""
+        import pyarrow as pa
+
+        (dtype, unit, _, labels), target = self._declared[name], self._type(name)
+        if name in self._labels:
+            texts = {cell_text(code): label for code, label in labels.items()}
+            found = (cell_text(cell) for cell in cells.tolist())
+            return pa.array([None if cell in ("", "nan") else texts.get(cell, cell) for cell in found], target)
+        if dtype is None:
+            return pa.array([cell or None if isinstance(cell, str) else None for cell in cells.tolist()], target)
+        numbers = cells.to_numpy(dtype=float, na_value=np.nan)
+        missing = ~np.isfinite(numbers)
+        known = np.clip(np.where(missing, 0, numbers), -2e14, 2e14) if dtype[0] == "i" or unit else numbers
+        if unit is not None:
+            is_stata = suffix_of(self._files[0]) == ".dta"
+            zero = np.datetime64("1960-01-01" if is_stata else "1582-10-14", "D" if unit == "D" else "M" if unit == "M" else "ms")
+            per_unit = 1 if is_stata else 1 / 86400 if unit == "D" else 1000  # SPSS counts seconds
+            stamps = zero + np.rint(known * per_unit).astype(np.int64)
+            return pa.array(stamps.astype("M8[D]" if unit in "DM" else "M8[ms]"), target, mask=missing)
+        return pa.array(np.rint(known).astype(dtype) if dtype[0] == "i" else known.astype(dtype), target, mask=missing)
+
+
+def _frames(file: Path, columns: list[str], n_rows: int) -> Iterator[Any]:
+    """Yield data frames of pandas whose numbers, dates and codes are as they stand."""
+    start, read = 0, _reader_of(file)
+    how = {"usecols": columns, "disable_datetime_conversion": True, "row_limit": n_rows}
+    while len(frame := read(str(file), row_offset=start, **how)[0]):
+        yield frame
+        start += n_rows
