@@ -7,6 +7,7 @@ import click
 
 from skdpsynth.cli._files import STREAM, Outputs, open_inputs
 from skdpsynth.cli._output import Refusal, Voice, add_output_options
+from skdpsynth.cli._read_options import add_read_options, open_schema, open_synthetic
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
 
@@ -19,6 +20,7 @@ _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep i
 @click.option("--holdout", type=click.Path(), help="Rows not in the fit, where REAL are those of it: attack both, and compare.")
 @click.option("-o", "--output", "page", type=click.Path(), help="Write a page too, an .html file; as secret as the rows.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@add_read_options
 @add_output_options
 def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str | None, page: str | None, **given: Any) -> None:
     """Compare synthetic rows with real ones. This READS THE REAL ROWS: the result is not private."""
@@ -30,12 +32,12 @@ def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str |
         read = [real, synthetic, stated] + [holdout] * (holdout is not None)
         Outputs(given["force"], read).check("-o", page, (".html", ".htm"))
         from skdpsynth.report import quality_page
-    from skdpsynth.domain import Schema
     from skdpsynth.metrics import quality_report
 
-    schema = Schema.of(stated)
+    schema = open_schema(stated, given["read"])
     column = target if target is None else {str(name): name for name in schema}.get(target, target)
-    with open_inputs([real]) as rows, open_inputs([synthetic]) as made:
+    with open_inputs([real]) as rows, open_inputs([synthetic]) as place:
+        made = open_synthetic(place, schema)
         quality = quality_report(rows, made, schema, target=column)
         evidence = None
         if holdout is not None:

@@ -9,6 +9,7 @@ import click
 from skdpsynth.cli._exit_codes import CHECK_FAILED
 from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_text
 from skdpsynth.cli._output import Voice, add_output_options
+from skdpsynth.cli._read_options import add_read_options, open_schema
 
 _GUESSED = (
     "Names and kinds of a CSV file are guessed from its first rows: for your eyes only, until you have checked and stated each as public."
@@ -27,19 +28,26 @@ def schema(context: click.Context) -> None:
 @click.argument("source", metavar="INPUT", type=click.Path())
 @click.option("-o", "--output", "out", type=click.Path(), help="A .yaml or .json file. Without it: standard output, as YAML.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists; what was filled in is lost.")
+@click.option("--labels-are-public", "public", is_flag=True, help="Value labels, categories and bounds in metadata are public: write them.")
+@click.option("--codebook", type=click.Path(), help="A table of variable, value and label (kind, low, high), which are public.")
+@add_read_options
 @add_output_options
-def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
+def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, codebook: str | None, read: dict[str, Any]) -> None:
     """Write the columns of a table and their kinds, with every bound and level open: no value of a row.
 
     Fill in what is public in place of each word open. Nothing of it may be taken from the rows. Kinds are guessed from the first 1000
-    rows of a CSV file, and names are its first line: facts from rows, for your eyes only, until you have checked and stated each.
+    rows of a text file, a sheet or SQLite, and names are its first line: facts from rows, for your eyes only, until you have checked and
+    stated each. What the first lines show of the file itself goes to read: separator, encoding, comment sign.
     """
     from skdpsynth.domain import Schema
 
     if out is not None:
         Outputs(force, [source]).check("-o", out, (".yaml", ".yml", ".json"))
     with open_inputs([source]) as path:
-        found = Schema.skeleton(path)
+        found = Schema.skeleton(path, public, read)
+    if codebook is not None:
+        book = Schema.from_codebook(codebook)
+        found = Schema({name: book.get(name, kind) for name, kind in found.items()}, read=found.read)
     as_json = voice.is_json or (out is not None and out.lower().endswith(".json"))
     if as_json:
         write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
@@ -53,16 +61,15 @@ def init(voice: Voice, source: str, out: str | None, force: bool) -> None:
 @schema.command("check")
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
 @click.option("--schema", "stated", required=True, type=click.Path(), help="A .yaml or .json file of `schema init`, filled in.")
+@add_read_options
 @add_output_options
-def check(voice: Voice, sources: tuple[str, ...], stated: str) -> int:
+def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, Any]) -> int:
     """Tell what of a table does not fit its schema. This READS THE ROWS: the result is not private.
 
     Exit code 1 if something was found. A fit says nothing about cells, because that would tell of them: it clips and counts as missing
     in silence. So look before it.
     """
-    from skdpsynth.domain import Schema
-
-    facts = Schema.of(stated)
+    facts = open_schema(stated, read)
     with open_inputs(sources) as table:
         findings = facts.check(table)
     told: dict[str, Any] = {"private": False, "rows": findings.n_samples}

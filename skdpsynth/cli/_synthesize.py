@@ -11,6 +11,7 @@ from skdpsynth.cli._choose_estimator import METHODS, choose_method, fit_input, m
 from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_sample
 from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
 from skdpsynth.cli._privacy_options import add_privacy_options, open_ledger, report_charges
+from skdpsynth.cli._read_options import add_read_options, open_schema
 
 
 @click.command(short_help="Learn a table, and write synthetic rows.")
@@ -27,6 +28,7 @@ from skdpsynth.cli._privacy_options import add_privacy_options, open_ledger, rep
 @click.option("--ledger", type=click.Path(), help="The budget to charge, from `budget init`.")
 @click.option("--model", "kept", type=click.Path(), help="Keep the fitted model there, to draw more rows for free.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
+@add_read_options
 @add_output_options
 def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any) -> None:
     """Learn a table under differential privacy, and write synthetic rows.
@@ -35,13 +37,14 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any
     disk before noise is drawn, and stays there whatever happens afterwards.
     """
     _check_places(voice, sources, stated, given)
-    estimator, method, why = _estimator(stated, given)
+    schema = open_schema(stated, given["read"])
+    estimator, method, why = _estimator(schema, given)
     accountant = open_ledger(given["ledger"], given["epsilon"], given["delta"] if method != "pmm" else 0.0, given["neighboring"])
     say_method(voice, given["method"], method, why)
     estimator.set_params(accountant=accountant)
     with report_charges(accountant, given["ledger"], voice):
         with open_inputs(sources) as table, voice.progress_bars():
-            model = estimator.fit(fit_input(table, estimator, stated, given["unit"]), unit=given["unit"])
+            model = estimator.fit(fit_input(table, estimator, schema), unit=given["unit"])
         if given["kept"] is not None:
             model.save(given["kept"])
         write_sample(model, given["rows"], given["out"])
@@ -63,11 +66,8 @@ def _check_places(voice: Voice, sources: tuple[str, ...], stated: str, given: di
             raise Refusal(f"{option} must name a file, got '-'; the rows may go to standard output")
 
 
-def _estimator(stated: str, given: dict[str, Any]) -> tuple[Any, str, str]:
+def _estimator(schema: Any, given: dict[str, Any]) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and the reason for the choice."""
-    from skdpsynth.domain import Schema
-
-    schema = Schema.of(stated)
     if given["unit"] is None:
         _warn_of_unit(schema)
     columns = {str(name): name for name in schema}

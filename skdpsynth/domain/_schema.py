@@ -10,6 +10,7 @@ from skdpsynth._atomic_write import output_path
 from skdpsynth._state_validation import is_of_type, require
 from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, list_or_none, short_repr
+from skdpsynth.domain._code_books import columns_of_code_book
 from skdpsynth.domain._constraint_checks import check_rules
 from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._functional_dependencies import sources_of
@@ -305,7 +306,7 @@ class Schema(Mapping):
         return cls(*columns_of_yaml(source))
 
     @classmethod
-    def skeleton(cls, source: Any) -> "Schema":
+    def skeleton(cls, source: Any, public: bool = False, read: Any = None) -> "Schema":
         """Write down the columns of a table, each with the kind that its dtype suggests, and every bound and level left open.
 
         Write the result to a file (`to_yaml`), fill in what is public about each column, and read it again: `fit` refuses a schema with
@@ -314,15 +315,22 @@ class Schema(Mapping):
         Parameters
         ----------
         source : path, data frame, schema of Arrow, dict of column to dtype, or any table that a fit takes
-            A data frame (in memory or lazy), a schema and a Parquet file give names and dtypes, and no cell is read. **From a CSV file, the
-            header and the first 1000 rows** are read, to tell numbers, dates and words apart: an unprotected look, of which nothing but
-            the kind of each column is kept. Check the kinds before you show them to others.
+            A data frame (in memory or lazy), a schema, a code book of DDI (.xml) and a file of Parquet, Stata or SPSS give names and
+            dtypes, and no cell is read; so do metadata of CSVW beside a text file. **From another text file, a sheet or SQLite, the header
+            and the first 1000 rows** are read, to tell numbers, dates and words apart: an unprotected look, of which nothing but the kind
+            of each column is kept. Check the kinds before you show them to others.
+        public : bool, default=False
+            Your word that categories of dtypes, value labels (Stata, SPSS), and lists and bounds in metadata (CSVW, DDI) are public: they
+            are then written down as levels and bounds. Categories that somebody took from the rows are not.
+        read : dict, default=None
+            How the file is read, as in `Schema`. What it does not say of a text file is found in the first lines: separator, encoding,
+            comment sign, and lines above the header. A decimal mark stays open where semicolons separate cells.
 
         Returns
         -------
         schema : Schema
             Numbers are `Continuous`, times `Date` or `DateTime`, truth values ``Nominal([False, True])``, words `Nominal`, and all else is
-            `Text`. No column is nullable: a dtype does not tell, so say it where cells may be missing.
+            `Text`. Words and whole numbers in columns called id, patient_id or the like are `Identifier`, by their names. No column is nullable: a dtype does not tell, so say it where cells may be missing.
 
         Examples
         --------
@@ -331,7 +339,40 @@ class Schema(Mapping):
         >>> Schema.skeleton({"age": np.dtype("int64"), "smokes": "bool"})
         Schema({'age': Continuous(bounds='open', integer=True, nullable=False), 'smokes': Nominal(levels=(False, True), nullable=False)})
         """
-        return cls(skeleton_of(source))
+        columns, read = skeleton_of(source, check_bool("public", public), read)
+        return cls(columns, read=read)
+
+    @classmethod
+    def from_codebook(cls, path: Any, labels: bool = False, read: Any = None) -> "Schema":
+        """Read the kinds of columns from a code book: a table of variables, values and labels.
+
+        Parameters
+        ----------
+        path : path
+            A table (.csv, .xlsx, ...) with the columns ``variable``, ``value`` and ``label``, a row for each value, and, where you like,
+            ``kind``, ``low``, ``high``, and others that a file of a schema has (``nullable``). Or .yaml or .json: a list of dicts with
+            these keys, ``values`` (a list, or a dict from value to label) among them. A variable with values is nominal, one with bounds
+            continuous, or of dates; one without facts stays open, or is an identifier by its name.
+        labels : bool, default=False
+            Whether the table has the labels in its cells, and not the values.
+        read : dict, default=None
+            How files of the table are read, as in `Schema`.
+
+        Returns
+        -------
+        schema : Schema
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from skdpsynth.domain import Schema
+        >>> book = "variable,value,label,low,high\\nage,,,0,99\\nsex,1,male,,\\nsex,2,female,,\\n"
+        >>> _ = Path("book.csv").write_text(book)
+        >>> Schema.from_codebook("book.csv")["sex"]
+        Nominal(levels=(1, 2), nullable=False)
+        """
+        columns, rules, _ = columns_of_json({"columns": columns_of_code_book(path, check_bool("labels", labels))})
+        return cls(columns, rules, read)
 
     def check(self, frame: Any) -> Any:
         """Compare a table that you hold with the schema: the result tells about its rows, and is **not private**.

@@ -257,7 +257,8 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
         keys = [f"{key}: {_scalar(yaml, value)}" for key, value in rule.to_keys().items()]
         lines += [f"- {keys[0]}", *(f"  {each}" for each in keys[1:])]
     if read:
-        lines += ["read:", *(f"  {key}: {_scalar(yaml, value)}" for key, value in read.items())]
+        todo = '  # TODO: "." or ",", as numbers in the file have it'
+        lines += ["read:", *(f"  {key}: {_scalar(yaml, value)}{todo * (value == 'open')}" for key, value in read.items())]
     head = _HEAD + (_OPEN if any(kind.unstated == "open" for kind in columns.values()) else "")
     return head + "\n".join(lines) + "\n"
 
@@ -273,6 +274,7 @@ def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
         else:
             is_open = value == "open" and key in ("bounds", "levels")
             note = f"  # TODO: {_EXAMPLES.get(keys['kind'], 'all that can occur, [a, b, ...]; or another kind')}" if is_open else ""
+            note = "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" and key == "kind" else note
             lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
     return lines
 

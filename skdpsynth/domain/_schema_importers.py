@@ -94,13 +94,13 @@ def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[
 def _with_dtype(name: Any, given: Any, dtype: Any) -> Any:
     """Return the kind that a dtype declares, unless a domain is given; a range of numbers in a column of floats is one of real numbers."""
     if given is None:
-        return name_column_in_errors(name, lambda: _kind_of_dtype(dtype))
+        return name_column_in_errors(name, lambda: kind_of_dtype(dtype))
     if isinstance(given, tuple) and len(given) == 2 and str(dtype).lower().startswith("float"):
         return name_column_in_errors(name, lambda: Continuous(*given, integer=False))
     return given
 
 
-def _kind_of_dtype(dtype: Any) -> Any:
+def kind_of_dtype(dtype: Any) -> Any:
     categories = getattr(dtype, "categories", None)
     # Those of a Categorical of polars are a pool that all its columns share, and declare nothing.
     if categories is not None and not callable(categories) and not str(dtype).startswith("Categorical"):

@@ -1,59 +1,89 @@
 """Skeletons of schemas: names and kinds of columns, by dtypes alone.
 
-A CSV file has no dtypes, so its kinds are guessed from the first 1000 rows: facts about rows, for the holder alone until they are stated as
-public.
+Text files, sheets and SQLite have no dtypes, so their kinds are guessed from the first 1000 rows: facts about rows, for the holder alone
+until they are stated as public.
 """
 
-import csv
 import datetime
-import io
 import os
 from collections.abc import Iterable, Mapping
-from itertools import chain, islice
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._validation import short_repr
+from skdpsynth.domain._code_books import columns_of_ddi, csvw_beside, is_key_name, kinds_of_csvw
 from skdpsynth.domain._dates import Date, DateTime
-from skdpsynth.domain._kinds import Continuous, Nominal, Text
+from skdpsynth.domain._kinds import Continuous, Identifier, Nominal, Text
+from skdpsynth.domain._schema_importers import kind_of_dtype
 from skdpsynth.frames import (
+    ReadOptions,
     column_names,
     decimal_of,
+    declared_columns,
+    detect_options,
     family_of,
     files_at,
     is_pandas,
+    kind_of_file,
     numpy_dtype,
     open_source,
     pandas_dtype_name,
     plain_name,
     require_package,
     schema_of_parquet,
-    suffix_of,
     time_of,
 )
 
-_LOOKED_AT = 1000  # rows of a CSV file
-_PARQUET = (".parquet", ".pq", ".parq")
-_CSV = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
+_Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
+_LOOKED_AT = 1000  # rows of a file whose columns have no dtypes
 _ARROW = "[pyarrow]"
 _MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"}
 
 
-def skeleton_of(source: Any) -> dict[Any, Any]:
-    """Return a kind for each column of a table, a file or a schema of dtypes, with bounds and levels left open."""
-    if isinstance(source, str | os.PathLike):
-        return _of_file(files_at(source, "source")[0])
+def skeleton_of(source: Any, public: bool = False, read: Any = None) -> _Skeleton:
+    """Return a kind for each column of a table, a file or a schema of dtypes, with bounds and levels left open, and how the file is read.
+
+    `public`: whether value labels, categories, and bounds in metadata are public facts, which are then stated.
+    """
+    read = ReadOptions.of(read).stated()
+    is_path = isinstance(source, str | os.PathLike)
+    columns, read = _of_file(files_at(source, "source")[0], public, read) if is_path else (_of_table(source, public), read)
+    return {name: _as_identifier(name, kind) for name, kind in columns.items() if name in read.get("columns", columns)}, read
+
+
+def _as_identifier(name: Any, kind: Any) -> Any:
+    """Return an identifier in place of words or whole numbers in a column that is called so."""
+    is_key = kind.unstated == "open" and (isinstance(kind, Nominal) or getattr(kind, "integer", False))
+    return Identifier() if is_key and is_key_name(name) else kind
+
+
+def _of_table(source: Any, public: bool) -> dict[Any, Any]:
     if hasattr(source, "projected_schema"):  # a Scanner of pyarrow, whose columns may be fewer than those of its data set
-        return skeleton_of(source.projected_schema)
+        return _of_table(source.projected_schema, public)
     if type(source).__module__.split(".")[0] == "pyarrow" and not hasattr(source, "names"):
         source = getattr(source, "schema", source)
     if type(source).__module__.split(".")[0] == "pyarrow":
         # Of a schema; a table and a batch have names as well, and a schema.
         schema = getattr(source, "schema", source)
-        return {field.name: _kind_of(f"{field.type}{_ARROW}") for field in _distinct(schema)}
-    return {name: _kind_of(dtype) for name, dtype in _dtypes_of(source)}
+        kinds = {field.name: _kind_of(f"{field.type}{_ARROW}") for field in _distinct(schema)}
+        return kinds | (_categories_of_arrow(source) if public and hasattr(source, "column") else {})
+    return {name: (_declared_levels(dtype) if public else None) or _kind_of(_name_of(dtype)) for name, dtype in _dtypes_of(source)}
+
+
+def _declared_levels(dtype: Any) -> Any:
+    """Return the kind that declared categories make, None of other dtypes."""
+    levels = getattr(dtype, "categories", None)
+    return None if levels is None or callable(levels) or len(levels) < 2 else kind_of_dtype(dtype)
+
+
+def _categories_of_arrow(table: Any) -> dict[Any, Any]:
+    columns = {name: table.column(name) for name in table.schema.names}
+    parts = {name: next(iter(getattr(column, "chunks", [column])), None) for name, column in columns.items()}
+    levels = {name: part.dictionary.to_pylist() for name, part in parts.items() if hasattr(part, "dictionary")}
+    return {name: Nominal(some) for name, some in levels.items() if len(some) > 1}
 
 
 def _distinct(schema: Any) -> Any:
@@ -64,21 +94,21 @@ def _distinct(schema: Any) -> Any:
     return schema
 
 
-def _dtypes_of(source: Any) -> Iterable[tuple[Any, str]]:
+def _dtypes_of(source: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(source, np.ndarray):
         if source.ndim != 2:
             raise ValueError(f"source must be a table of rows and columns, got an array of {source.ndim} dimensions.")
-        return [(i, source.dtype.str) for i in range(source.shape[1])]
+        return [(i, source.dtype) for i in range(source.shape[1])]
     if is_pandas(source) or hasattr(source, "__dask_graph__"):
         column_names(source, "source")
-        return [(name, _name_of(dtype)) for name, dtype in source.dtypes.items()]
+        return list(source.dtypes.items())
     if isinstance(source, Mapping):
-        return [(name, _name_of(dtype)) for name, dtype in source.items()]
+        return list(source.items())
     import narwhals.stable.v2 as nw
 
     frame = nw.from_native(source, pass_through=True)
     if isinstance(frame, nw.DataFrame | nw.LazyFrame):
-        return [(name, plain_name(dtype)) for name, dtype in frame.collect_schema().items()]
+        return list(frame.collect_schema().items())
     opened = None if source is None else open_source(source, "source")
     if opened is None or opened.in_memory:
         raise TypeError(f"source must be a path, a data frame, a schema of dtypes or an array, got {short_repr(source)}.")
@@ -119,45 +149,39 @@ def _kind_of(dtype: str) -> Any:
     return Text()
 
 
-def _of_file(path: Path) -> dict[Any, Any]:
-    suffix = suffix_of(path)
-    if suffix in _PARQUET:
+def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
+    if path.suffix.lower() == ".xml":
+        return columns_of_ddi(path, public), read
+    kind = kind_of_file(path, "source")
+    if kind == "Parquet":
         require_package("pyarrow", "source", "a Parquet file")
-        return skeleton_of(schema_of_parquet(path, "source"))
-    if suffix not in _CSV:
-        raise ValueError(f"source must be a file of Parquet or CSV, got {short_repr(path.name)}; read it into a data frame, and give that.")
-    return _of_csv(path, _CSV[suffix])
+        return _of_table(schema_of_parquet(path, "source"), public), read
+    if kind in ("Stata", "SPSS"):
+        declared = declared_columns(path, "source")
+        labels = {name: list(dict.fromkeys(each.labels.values())) for name, each in declared.items()}
+        labels = {name: levels for name, levels in labels.items() if public and len(levels) > 1}
+        kinds = {name: Nominal(labels[name]) if name in labels else _kind_of_declared(each) for name, each in declared.items()}
+        return kinds, read | ({"labels": list(labels)} if labels else {})
+    require_package("pyarrow", "source", f"a {kind} file")
+    metadata = csvw_beside(path) if kind == "CSV" else None
+    if kind == "CSV":
+        read = detect_options(path, (metadata or {}).get("read", {}) | read)
+    source = open_source(path, "source", read={name: value for name, value in read.items() if (name, value) != ("decimal", "open")})
+    if metadata is not None and len(metadata["columns"]) == len(source.columns):
+        return kinds_of_csvw(metadata["columns"], source.columns, public), read
+    with closing(source.chunks()) as chunks:
+        rows = next(chunks, source.head)[:_LOOKED_AT]
+    cells = (({each.strip() for each in rows[name].to_pylist() if each} if rows.shape[0] else set()) - _MISSING for name in source.columns)
+    return {name: _kind_of_cells(some, read.get("decimal", ".")) for name, some in zip(source.columns, cells, strict=True)}, read
 
 
-def _open_text(path: Path) -> Any:
-    """Open a CSV file as text, a packed one too."""
-    if suffix_of(path) == path.suffix.lower():
-        return path.open(encoding="utf-8-sig", newline="")
-    require_package("pyarrow", "source", "a packed file")
-    import pyarrow as pa
-
-    return io.TextIOWrapper(pa.input_stream(str(path)), encoding="utf-8-sig", newline="")
+def _kind_of_declared(declared: Any) -> Any:
+    if declared.unit is not None:
+        return Date(bounds="open") if declared.unit in "DM" else DateTime(bounds="open")
+    return Nominal("open") if declared.dtype is None or declared.labels else Continuous(bounds="open", integer=declared.is_whole)
 
 
-def _of_csv(path: Path, separator: str) -> dict[Any, Any]:
-    """Read the header, and guess from the first rows whether a column has numbers, times or words; no cell is kept."""
-    try:
-        with _open_text(path) as file:
-            first = file.readline()
-            if separator not in first:
-                separator = max(",;\t|", key=first.count)
-            rows = csv.reader(chain([first], file), delimiter=separator)
-            names = next(rows, [])
-            looked_at = [row for row in islice(rows, _LOOKED_AT) if len(row) == len(names)]
-    except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"source must be a CSV file in UTF-8, but {short_repr(path.name)} is none; save it again as one.") from None
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"source must begin with a line of distinct column names, but that of {short_repr(path.name)} is none; write it.")
-    cells = ({row[i].strip() for row in looked_at} - _MISSING for i in range(len(names)))
-    return {name: _kind_of_cells(some) for name, some in zip(names, cells, strict=True)}
-
-
-def _kind_of_cells(cells: set[str]) -> Any:
+def _kind_of_cells(cells: set[str], decimal: str) -> Any:
     if not cells:
         return Nominal("open")
     if {cell.lower() for cell in cells} <= {"true", "false"}:
@@ -166,7 +190,7 @@ def _kind_of_cells(cells: set[str]) -> Any:
         return Nominal("open")
     if all(_reads(int, cell) for cell in cells):
         return Continuous(bounds="open", integer=True)
-    if all(_reads(float, cell) for cell in cells):
+    if all(_reads(float, cell if decimal == "." else cell.replace(",", ".")) for cell in cells):
         return Continuous(bounds="open")
     if all(_reads(datetime.date.fromisoformat, cell) for cell in cells):
         return Date(bounds="open")

@@ -25,6 +25,7 @@ from skdpsynth.frames._dtypes import time_of as time_of
 from skdpsynth.frames._dtypes import values_of as values_of
 from skdpsynth.frames._dtypes import whole_dtype as whole_dtype
 from skdpsynth.frames._dtypes import without_categories as without_categories
+from skdpsynth.frames._detect_options import detect_options as detect_options
 from skdpsynth.frames._files import files_at as files_at
 from skdpsynth.frames._files import schema_of_parquet as schema_of_parquet
 from skdpsynth.frames._files import kind_of_file as kind_of_file
@@ -54,6 +55,7 @@ from skdpsynth.frames._rows import rebatch as rebatch
 from skdpsynth.frames._rows import take_rows as take_rows
 from skdpsynth.frames._source import Source as Source
 from skdpsynth.frames._source import require_package as require_package
+from skdpsynth.frames._statistics_files import declared_columns as declared_columns
 from skdpsynth.frames._table_kind import TableKind as TableKind
 from skdpsynth.frames._table_kind import as_chunk as as_chunk
 from skdpsynth.frames._table_kind import column_names as column_names

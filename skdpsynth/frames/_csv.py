@@ -67,7 +67,7 @@ class CsvFiles(Files):
 
     def _cut(self, file: Path) -> str:
         """Return the character between two cells of a file."""
-        return self._text.separator or default_separator(_member(file, self._wrong(file)) if suffix_of(file) == ".zip" else suffix_of(file))
+        return self._text.separator or default_separator(without_cells_in_errors(lambda: member_suffix(file), self._wrong(file)))
 
     def _read(self) -> Iterator[Any]:
         return read_ahead(self._each())
@@ -107,12 +107,8 @@ class CsvFiles(Files):
 
     def _opened(self, file: Path, text: ReadOptions | None = None) -> Any:
         """Open a file as a stream of UTF-8, from the line that names the columns on."""
-        import pyarrow as pa
-
         self._stamp(file)
-        is_zip = file.suffix.lower() == ".zip"
-        opened = without_cells_in_errors(lambda: _open_zip(file) if is_zip else pa.input_stream(str(file)), self._wrong(file))
-        return _Stream(opened, text or self._text)
+        return _Stream(without_cells_in_errors(lambda: open_bytes(file), self._wrong(file)), text or self._text)
 
     def damaged_lines(self, most: int) -> list[int]:
         """Return the numbers of the first damaged lines of the first file that has some, as people count them: a look at its rows."""
@@ -222,13 +218,20 @@ def _table_of(columns: list[Any], names: list[str]) -> Any:
     return pa.table(columns[:n_named], names=names[:n_named])
 
 
-def _member(file: Path, wrong: str) -> str:
-    """Return the suffix of the one file in an archive."""
-    return without_cells_in_errors(lambda: suffix_of(Path(_open_zip(file).name)), wrong)
+def member_suffix(file: Path) -> str:
+    """Return the suffix of a text file; of an archive, that of the one file in it."""
+    if (suffix := suffix_of(file)) != ".zip":
+        return suffix
+    with open_bytes(file) as inside:
+        return suffix_of(Path(inside.name))
 
 
-def _open_zip(file: Path) -> Any:
-    """Open the one file in an archive."""
+def open_bytes(file: Path) -> Any:
+    """Open a text file, also a packed one, or the one file in an archive."""
+    import pyarrow as pa
+
+    if file.suffix.lower() != ".zip":
+        return pa.input_stream(str(file))
     archive = ZipFile(file)
     (inside,) = [each for each in archive.namelist() if not each.endswith("/") and not each.startswith("__MACOSX/")]
     return archive.open(inside)

@@ -33,6 +33,7 @@ from skdpsynth.domain import (
     UnknownBounds,
     compute_columns,
     keys_of,
+    list_names,
     name_repr,
     written_kind,
 )

@@ -203,15 +203,15 @@ def test_skeleton_becomes_a_fit_once_it_is_filled_in(tmp_path):
 
 
 def test_what_has_no_columns_is_refused_in_one_sentence(tmp_path):
-    for name, content in [("a.xlsx", b"secret"), ("a.parquet", b"secret"), ("a.csv", b"a,a\nsecret,1"), ("b.csv", b"a\n\xff\xfe")]:
+    for name, content in [("a.xls", b"secret"), ("a.parquet", b"secret"), ("a.csv", b"a,a\nsecret,1"), ("b.csv", b"")]:
         (tmp_path / name).write_bytes(content)
     for source, error, words in [
         (tmp_path / "no.csv", FileNotFoundError, "source must be a table or the path of one, but there is no file "),
         (tmp_path / "*.tsv", FileNotFoundError, "source must be a table or the path of one, but no file matches "),
-        (tmp_path / "a.xlsx", ValueError, "file of Parquet or CSV, got 'a.xlsx'"),
+        (tmp_path / "a.xls", ValueError, "by its suffix one of [^\n]*a.xls'"),
         (tmp_path / "a.parquet", ValueError, "must be whole Parquet files"),
         (tmp_path / "a.csv", ValueError, "distinct column names"),
-        (tmp_path / "b.csv", ValueError, "CSV file in UTF-8"),
+        (tmp_path / "b.csv", ValueError, "CSV files in UTF-8 whose first line names the columns"),
         (3.5, TypeError, "source must be a path, a data frame"),
         (np.array(["secret"]), ValueError, "table of rows and columns"),
         (None, TypeError, "source must be a path, a data frame"),
