@@ -132,6 +132,23 @@ class Spark:
             yield from list(pickle.loads(sent)(part()))
 
 
+def flags_as_words(table):
+    """The table for files that have no truth values."""
+    return table.assign(**{name: table[name].astype(str) for name in table.select_dtypes("bool")})
+
+
+def sqlite(table, folder):
+    with contextlib.closing(sqlite3.connect(folder / "people.db")) as base:
+        flags_as_words(table).to_sql("people", base, index=False, if_exists="replace")
+    return folder / "people.db"
+
+
+def stata(table, folder):
+    pytest.importorskip("pyreadstat")
+    flags_as_words(table).to_stata(folder / "people.dta", write_index=False)
+    return folder / "people.dta"
+
+
 class Anew:
     """An iterable that starts anew at each iteration."""
 
@@ -185,6 +202,9 @@ SOURCES = {
     "csv": lambda table, folder: files(table, folder, "csv"),
     "csv of 3 files": lambda table, folder: files(table, folder, "csv", 3),
     "tsv, packed": lambda table, folder: files(table, folder, "tsv.gz", sep="\t"),
+    "zip": lambda table, folder: (table.to_csv(folder / "a.csv.zip", index=False), folder / "a.csv.zip")[1],
+    "sqlite": sqlite,
+    "stata": stata,
     "reader": lambda table, folder: arrow(table).to_reader(77),
     "dataset": dataset,
     "dataset in memory": lambda table, folder: pytest.importorskip("pyarrow.dataset").dataset(arrow(table)),

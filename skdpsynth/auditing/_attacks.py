@@ -116,7 +116,7 @@ class Tables:
         synthetic = model if is_table(model) else _draw_synthetic_rows(model, train, stated, seed)
         given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
         stated = schema_of_ranges(given) if stated is None else stated
-        kinds = Schema({name: _unrounded_nullable(kind) for name, kind in stated.items()})
+        kinds = Schema({name: _unrounded_nullable(kind) for name, kind in stated.items()}, read=stated.read)
         read = [columns_in(table, kinds, name) for name, table in given.items()]
         for name, rows in zip(_NAMES, read, strict=True):
             if (rows.n_samples or 0) < _LEAST:

@@ -32,12 +32,13 @@ def evaluate(voice: Voice, real: str, synthetic: str, stated: str, target: str |
         read = [real, synthetic, stated] + [holdout] * (holdout is not None)
         Outputs(given["force"], read).check("-o", page, (".html", ".htm"))
         from skdpsynth.report import quality_page
+    from skdpsynth.frames import open_source
     from skdpsynth.metrics import quality_report
 
     schema = open_schema(stated, given["read"])
     column = target if target is None else {str(name): name for name in schema}.get(target, target)
     with open_inputs([real]) as rows, open_inputs([synthetic]) as place:
-        made = open_synthetic(place, schema)
+        rows, made = open_source(rows, read=schema.read), open_synthetic(place, schema)
         quality = quality_report(rows, made, schema, target=column)
         evidence = None
         if holdout is not None:

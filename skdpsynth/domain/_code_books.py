@@ -112,9 +112,12 @@ def kinds_of_csvw(columns: Sequence[Mapping[str, Any]], names: Sequence[str], pu
 def _kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
     told = column.get("datatype", "string")
     told = told if isinstance(told, Mapping) else {"base": told}
-    base, ends = str(told.get("base", "string")), [told.get("minimum", told.get("minInclusive")), told.get("maximum", told.get("maxInclusive"))]
+    base, ends = (
+        str(told.get("base", "string")),
+        [told.get("minimum", told.get("minInclusive")), told.get("maximum", told.get("maxInclusive"))],
+    )
     ends = ends if public and None not in ends else []
-    open_bounds = {} if ends else {"bounds": "open"}
+    open_bounds: dict[str, Any] = {} if ends else {"bounds": "open"}
     if base == "boolean":
         kind: Any = Nominal(str(told["format"]).split("|")) if "format" in told else Nominal([False, True])
     elif base in _TIMES:
@@ -133,7 +136,7 @@ def columns_of_ddi(path: Path, public: bool) -> dict[str, Any]:
     try:
         if b"<!ENTITY" in data.replace(b"\0", b""):
             raise ValueError
-        variables = [each for each in ElementTree.fromstring(data).iter() if _local(each) == "var" and each.get("name")]  # noqa: S314
+        variables = [each for each in ElementTree.fromstring(data).iter() if _local(each) == "var" and each.get("name")]
     except (ElementTree.ParseError, ValueError):
         raise ValueError(f"source must be a DDI code book without entities, but {path.name!r} is none; correct it.") from None
     if not variables:
@@ -149,9 +152,12 @@ def _kind_of_ddi(variable: Any, public: bool) -> Any:
     inside: dict[str, list[Any]] = {}
     for element in variable.iter():
         inside.setdefault(_local(element), []).append(element)
-    form, ranges = next(iter(inside.get("varFormat", [])), {}), inside.get("range", [])
+    form: Any = next(iter(inside.get("varFormat", [])), {})
+    ranges = inside.get("range", [])
     gone = [each for each in inside.get("catgry", []) if each.get("missing") in ("Y", "y")]
-    values = [_scalar(value.text or "") for each in inside.get("catgry", []) if each not in gone for value in each if _local(value) == "catValu"]
+    values = [
+        _scalar(value.text or "") for each in inside.get("catgry", []) if each not in gone for value in each if _local(value) == "catValu"
+    ]
     ends = [_scalar(ranges[0].get(end) or "") for end in ("min", "max")] if public and ranges else [""]
     if len(values) > 1 and variable.get("intrvl") != "contin":
         kind: Any = Nominal(list(dict.fromkeys(values)) if public else "open")

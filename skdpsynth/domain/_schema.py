@@ -178,7 +178,7 @@ class Schema(Mapping):
         return Schema(columns, self._rules, self._read_as) if self._whole is None else self._coded_as(dict(columns))
 
     def _coded_as(self, columns: dict[Any, Any], rules: tuple[Rule, ...] | None = None) -> "Schema":
-        coded = Schema(columns)
+        coded = Schema(columns, read=self._read_as)
         coded._rules, coded._whole = self._rules if rules is None else rules, self.whole
         return coded
 
@@ -199,7 +199,7 @@ class Schema(Mapping):
             raise ValueError(
                 f"schema must have a column that is synthesized, but all of {list_names(list(self))} are left out; add another."
             )
-        return self._coded_as(columns) if self._rules else Schema(columns)
+        return self._coded_as(columns) if self._rules else Schema(columns, read=self._read_as)
 
     def ordered(self, names: Iterable[Any]) -> "Schema":
         """Return the schema in the order of `names`, the columns of a table: those of the schema, but for an `Identifier`."""
@@ -330,7 +330,8 @@ class Schema(Mapping):
         -------
         schema : Schema
             Numbers are `Continuous`, times `Date` or `DateTime`, truth values ``Nominal([False, True])``, words `Nominal`, and all else is
-            `Text`. Words and whole numbers in columns called id, patient_id or the like are `Identifier`, by their names. No column is nullable: a dtype does not tell, so say it where cells may be missing.
+            `Text`. Columns called id, patient_id or the like are `Identifier`, by their names. No column is nullable: a dtype does not
+            tell, so say it where cells may be missing.
 
         Examples
         --------
@@ -344,7 +345,7 @@ class Schema(Mapping):
 
     @classmethod
     def from_codebook(cls, path: Any, labels: bool = False, read: Any = None) -> "Schema":
-        """Read the kinds of columns from a code book: a table of variables, values and labels.
+        r"""Read the kinds of columns from a code book: a table of variables, values and labels.
 
         Parameters
         ----------
@@ -366,7 +367,7 @@ class Schema(Mapping):
         --------
         >>> from pathlib import Path
         >>> from skdpsynth.domain import Schema
-        >>> book = "variable,value,label,low,high\\nage,,,0,99\\nsex,1,male,,\\nsex,2,female,,\\n"
+        >>> book = "variable,value,label,low,high\nage,,,0,99\nsex,1,male,,\nsex,2,female,,\n"
         >>> _ = Path("book.csv").write_text(book)
         >>> Schema.from_codebook("book.csv")["sex"]
         Nominal(levels=(1, 2), nullable=False)

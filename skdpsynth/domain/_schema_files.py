@@ -274,7 +274,9 @@ def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
         else:
             is_open = value == "open" and key in ("bounds", "levels")
             note = f"  # TODO: {_EXAMPLES.get(keys['kind'], 'all that can occur, [a, b, ...]; or another kind')}" if is_open else ""
-            note = "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" and key == "kind" else note
+            note = (
+                "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" and key == "kind" else note
+            )
             lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
     return lines
 

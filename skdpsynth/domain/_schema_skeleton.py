@@ -23,6 +23,7 @@ from skdpsynth.frames import (
     column_names,
     decimal_of,
     declared_columns,
+    default_separator,
     detect_options,
     family_of,
     files_at,
@@ -34,6 +35,7 @@ from skdpsynth.frames import (
     plain_name,
     require_package,
     schema_of_parquet,
+    suffix_of,
     time_of,
 )
 
@@ -55,20 +57,15 @@ def skeleton_of(source: Any, public: bool = False, read: Any = None) -> _Skeleto
 
 
 def _as_identifier(name: Any, kind: Any) -> Any:
-    """Return an identifier in place of words or whole numbers in a column that is called so."""
-    is_key = kind.unstated == "open" and (isinstance(kind, Nominal) or getattr(kind, "integer", False))
-    return Identifier() if is_key and is_key_name(name) else kind
+    """Return an identifier in place of words or numbers in a column that is called so."""
+    return Identifier() if kind.unstated == "open" and isinstance(kind, Nominal | Continuous) and is_key_name(name) else kind
 
 
 def _of_table(source: Any, public: bool) -> dict[Any, Any]:
     if hasattr(source, "projected_schema"):  # a Scanner of pyarrow, whose columns may be fewer than those of its data set
         return _of_table(source.projected_schema, public)
-    if type(source).__module__.split(".")[0] == "pyarrow" and not hasattr(source, "names"):
-        source = getattr(source, "schema", source)
     if type(source).__module__.split(".")[0] == "pyarrow":
-        # Of a schema; a table and a batch have names as well, and a schema.
-        schema = getattr(source, "schema", source)
-        kinds = {field.name: _kind_of(f"{field.type}{_ARROW}") for field in _distinct(schema)}
+        kinds = {field.name: _kind_of(f"{field.type}{_ARROW}") for field in _distinct(getattr(source, "schema", source))}
         return kinds | (_categories_of_arrow(source) if public and hasattr(source, "column") else {})
     return {name: (_declared_levels(dtype) if public else None) or _kind_of(_name_of(dtype)) for name, dtype in _dtypes_of(source)}
 
@@ -80,10 +77,12 @@ def _declared_levels(dtype: Any) -> Any:
 
 
 def _categories_of_arrow(table: Any) -> dict[Any, Any]:
-    columns = {name: table.column(name) for name in table.schema.names}
-    parts = {name: next(iter(getattr(column, "chunks", [column])), None) for name, column in columns.items()}
-    levels = {name: part.dictionary.to_pylist() for name, part in parts.items() if hasattr(part, "dictionary")}
-    return {name: Nominal(some) for name, some in levels.items() if len(some) > 1}
+    kinds = {}
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        part: Any = next(iter(getattr(column, "chunks", [column])), None)
+        if hasattr(part, "dictionary") and len(part.dictionary) > 1:
+            kinds[name] = Nominal(part.dictionary.to_pylist())
+    return kinds
 
 
 def _distinct(schema: Any) -> Any:
@@ -171,8 +170,13 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
         return kinds_of_csvw(metadata["columns"], source.columns, public), read
     with closing(source.chunks()) as chunks:
         rows = next(chunks, source.head)[:_LOOKED_AT]
-    cells = (({each.strip() for each in rows[name].to_pylist() if each} if rows.shape[0] else set()) - _MISSING for name in source.columns)
-    return {name: _kind_of_cells(some, read.get("decimal", ".")) for name, some in zip(source.columns, cells, strict=True)}, read
+    cells = {name: {each.strip() for each in rows[name].to_pylist() if each} - _MISSING if len(rows) else set() for name in source.columns}
+    kinds = {name: _kind_of_cells(some, read.get("decimal", ".")) for name, some in cells.items()}
+    if kind != "CSV" or "decimal" in read or read.get("separator", default_separator(suffix_of(path))) == ",":
+        return kinds, read
+    # Where no comma stands between cells, numbers with one leave the decimal mark open.
+    other = {name: _kind_of_cells(some, ",") for name, some in cells.items()}
+    return (kinds, read) if kinds == other else (other, read | {"decimal": "open"})
 
 
 def _kind_of_declared(declared: Any) -> Any:

@@ -256,7 +256,7 @@ class Site:
         if not self._source.is_text:
             return question.maps
         if isinstance(reading, ReadValues):
-            return (ReadValues(reading.schema, True), *others)
+            return (ReadValues(reading.schema, True, self._source.decimal), *others)
         if self._box is None:
             return question.maps
         return (ReadNumbers(len(self._columns), is_text=True), ClipToBounds.within(self._box), *others)

@@ -4,6 +4,7 @@ from skdpsynth.frames._contribution_bounding import KEY_OF_CHOICE as KEY_OF_CHOI
 from skdpsynth.frames._contribution_bounding import bound_contributions as bound_contributions
 from skdpsynth.frames._csv import MISSING_WORDS as MISSING_WORDS
 from skdpsynth.frames._csv import is_unicode as is_unicode
+from skdpsynth.frames._detect_options import detect_options as detect_options
 from skdpsynth.frames._dtypes import cast as cast
 from skdpsynth.frames._dtypes import decimal_of as decimal_of
 from skdpsynth.frames._dtypes import decimals_in as decimals_in
@@ -25,10 +26,9 @@ from skdpsynth.frames._dtypes import time_of as time_of
 from skdpsynth.frames._dtypes import values_of as values_of
 from skdpsynth.frames._dtypes import whole_dtype as whole_dtype
 from skdpsynth.frames._dtypes import without_categories as without_categories
-from skdpsynth.frames._detect_options import detect_options as detect_options
 from skdpsynth.frames._files import files_at as files_at
-from skdpsynth.frames._files import schema_of_parquet as schema_of_parquet
 from skdpsynth.frames._files import kind_of_file as kind_of_file
+from skdpsynth.frames._files import schema_of_parquet as schema_of_parquet
 from skdpsynth.frames._files import suffix_of as suffix_of
 from skdpsynth.frames._numbers import NamedArray as NamedArray
 from skdpsynth.frames._numbers import as_float_matrix as as_float_matrix

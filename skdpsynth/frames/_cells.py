@@ -8,7 +8,7 @@ import datetime
 import sqlite3
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -43,7 +43,9 @@ class _CellFiles(Files):
         self.name, self._options, self._skips_damaged, self.n_damaged = name, read, skips_damaged, 0
         parts = without_cells_in_errors(lambda: self._parts(files[0]), self._wrong(files[0]))
         if self._part not in (*parts, None) or (self._part is None and self.word == "table" and len(parts) != 1):
-            raise ValueError(f"{name} has the {self.word}s {', '.join(map(repr, parts))}; set {self.word} in read of the schema to one of them.")
+            raise ValueError(
+                f"{name} has the {self.word}s {', '.join(map(repr, parts))}; set {self.word} in read of the schema to one of them."
+            )
         schema = pa.schema([(each, pa.string()) for each in self._names(files[0])])
         super().__init__(name, files, schema if read.columns is None else selected(schema, read.columns, name, files[0]), None)
 
@@ -56,7 +58,7 @@ class _CellFiles(Files):
         """Return the names of the sheets or tables of a file."""
 
     @abstractmethod
-    def _rows(self, file: Path) -> Iterator[tuple]:
+    def _rows(self, file: Path) -> Generator[tuple, None, None]:
         """Yield the names of the columns, and rows of cells."""
 
     def _names(self, file: Path) -> list[str]:
@@ -71,7 +73,7 @@ class _CellFiles(Files):
     def _wrong(self, file: Path) -> str:
         return f"{self.name} must be {self.what}, but {short_path(file)} is none, or cannot be read to its end ({{error}}); save it again."
 
-    def _safe_rows(self, file: Path) -> Iterator[tuple]:
+    def _safe_rows(self, file: Path) -> Generator[tuple, None, None]:
         rows, wrong = self._rows(file), self._wrong(file)
 
         def following() -> Any:
@@ -120,7 +122,7 @@ class SheetFiles(_CellFiles):
         with closing(load_workbook(file, read_only=True)) as book:
             return book.sheetnames
 
-    def _rows(self, file: Path) -> Iterator[tuple]:
+    def _rows(self, file: Path) -> Generator[tuple, None, None]:
         from openpyxl import load_workbook
 
         with closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
@@ -139,7 +141,7 @@ class DatabaseFiles(_CellFiles):
         with closing(_connected(file)) as base:
             return _tables(base)
 
-    def _rows(self, file: Path) -> Iterator[tuple]:
+    def _rows(self, file: Path) -> Generator[tuple, None, None]:
         with closing(_connected(file)) as base:
             base.text_factory = _decoded
             table = (self._part or _tables(base)[0]).replace('"', '""')

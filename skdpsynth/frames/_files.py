@@ -73,7 +73,7 @@ def kind_of_file(file: Path, name: str) -> str:
     kind = _SUFFIXES.get(suffix_of(file))
     if kind is None:
         raise ValueError(
-            f"{name} must be a table in a file, by its suffix one of {', '.join(_SUFFIXES)}, got {short_path(file)}; convert it, or read it "
+            f"{name} must be a table in a file, by its suffix one of {', '.join(_SUFFIXES)}, got {short_path(file)}; convert or read it "
             "first."
         )
     return kind

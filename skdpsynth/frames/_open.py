@@ -84,7 +84,9 @@ def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damage
     files = [file for path in paths for file in _files.files_at(path, name)]
     kinds = sorted({_files.kind_of_file(file, name) for file in files}, reverse=True)
     if len(kinds) > 1:
-        raise ValueError(f"{name} must be files of one kind, got both {kinds[0]} and {kinds[1]}; give one of them by its suffix, '*.csv' say.")
+        raise ValueError(
+            f"{name} must be files of one kind, got both {kinds[0]} and {kinds[1]}; give one of them by its suffix, '*.csv' say."
+        )
     check_distinct(files, name)
     (kind,) = kinds
     require_package("pyarrow", name, f"a {kind} file")

@@ -9,7 +9,9 @@ from typing import Any
 from skdpsynth._validation import short_repr
 
 # Encodings in which no cell reaches into the next: of some others a few bytes change how all that follow are read, or hold a line end.
-_ENCODINGS = re.compile(r"utf-8|ascii|utf-(16|32)(-[lb]e)?|iso8859-\d+|cp\d+|koi8-\w|mac-?\w+|gbk|gb2312|gb18030|big5(hkscs)?|shift_jis|euc_\w+|tis-620")
+_ENCODINGS = re.compile(
+    r"utf-8|ascii|utf-(16|32)(-[lb]e)?|iso8859-\d+|cp\d+|koi8-\w|mac-?\w+|gbk|gb2312|gb18030|big5(hkscs)?|shift_jis|euc_\w+|tis-620"
+)
 _TABS = (".tsv", ".tab")
 
 
@@ -60,7 +62,9 @@ class ReadOptions:
             raise ValueError(f"read must be a dict of {', '.join(names)}, got {short_repr(read)}; see Schema.")
         if unknown := [name for name in read or () if name not in names]:
             raise ValueError(f"read must have keys among {', '.join(names)}, got {short_repr(unknown[0])}; correct it.")
-        given = {name: tuple(value) if isinstance(value, list) else value for name, value in (read or {}).items() if value is not None}
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in (read or {}).items() if value is not None
+        }
         for name, value in given.items():
             fits, rule = _RULES[name]
             if not fits(value):
@@ -79,7 +83,12 @@ def default_separator(suffix: str) -> str:
 
 
 def _is_separator(value: Any) -> bool:
-    return isinstance(value, str) and len(value) == 1 and value.isascii() and (value == "\t" or (value.isprintable() and not value.isalnum() and value != '"'))
+    return (
+        isinstance(value, str)
+        and len(value) == 1
+        and value.isascii()
+        and (value == "\t" or (value.isprintable() and not value.isalnum() and value != '"'))
+    )
 
 
 def _is_encoding(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Files of Stata and SPSS, whose columns have declared types and value labels."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,7 +65,9 @@ class StatisticsFiles(Files):
         self._declared, self._labels = declared_columns(files[0], name), set(read.labels)
         names = list(self._declared) if read.columns is None else [each for each in self._declared if each in read.columns]
         if missing := [each for each in (*(read.columns or ()), *read.labels) if each not in self._declared]:
-            raise ValueError(f"{name} must have the columns that read names, but {short_path(files[0])} lacks {missing[0]!r}; correct read.")
+            raise ValueError(
+                f"{name} must have the columns that read names, but {short_path(files[0])} lacks {missing[0]!r}; correct read."
+            )
         if other := next((file for file in files if declared_columns(file, name) != self._declared), None):
             raise ValueError(f"{name} must have the same columns, types and labels in all files, but {short_path(other)} has others.")
         super().__init__(name, files, pa.schema([(each, self._type(each)) for each in names]), None)
@@ -112,7 +114,7 @@ class StatisticsFiles(Files):
         return pa.array(np.rint(known).astype(dtype) if dtype[0] == "i" else known.astype(dtype), target, mask=missing)
 
 
-def _frames(file: Path, columns: list[str], n_rows: int) -> Iterator[Any]:
+def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[Any, None, None]:
     """Yield data frames of pandas whose numbers, dates and codes are as they stand."""
     start, read = 0, _reader_of(file)
     how = {"usecols": columns, "disable_datetime_conversion": True, "row_limit": n_rows}

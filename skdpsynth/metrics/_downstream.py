@@ -132,7 +132,7 @@ def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
 
 def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> Table:
     # If the schema allows no missing cells, one would count as the midpoint or the first level; as a target it must stand out.
-    schema_of_rows = Schema({**schema, target: as_nullable(schema[target])})
+    schema_of_rows = Schema({**schema, target: as_nullable(schema[target])}, read=schema.read)
     return split_target(columns_in(X, schema_of_rows, name).collected(), target, schema_of_rows.coded, schema[target].coded, name)
 
 

@@ -113,7 +113,7 @@ def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[in
 def read_both(X: Any, Y: Any, schema: Any, names: tuple[str, str] = ("X", "Y")) -> tuple[Schema, list[Rows]]:
     """Open both tables with a nullable schema, so that a missing cell is neither a midpoint nor a first level."""
     schema = Schema.of(schema)
-    schema = Schema({name: as_nullable(kind) for name, kind in schema.items()})
+    schema = Schema({name: as_nullable(kind) for name, kind in schema.items()}, read=schema.read)
     return schema.coded, [columns_in(table, schema, name) for table, name in zip((X, Y), names, strict=True)]
 
 

@@ -24,8 +24,8 @@ _OFTEN = 0.005  # of the rows, and at least 5: a value outside the bounds that o
 _SCALES = [10**digits for digits in range(7)]  # of decimals that are proposed
 _MOST_BROKEN = 0.5  # of the rows: more say that a rule is the wrong way round
 _DAMAGED = (
-    "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them{0}, "
-    "or, if cells hold line breaks, say so in the schema: read={{'multiline': True}}, in YAML read: and below it multiline: true."
+    "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them{0}"
+    "; if cells hold line breaks, say so in the schema: read={{'multiline': True}}, in YAML read: and below it multiline: true."
 )
 
 
@@ -131,7 +131,8 @@ def _of_columns(schema: Any, frame: Any) -> Findings:
     if source.in_memory:
         alone = _of_table(schema, frame, looks)
         return Findings(alone.n_samples, alone.findings, _notes_of(looks, alone.n_samples))
-    parts = [_of_table(schema, chunk, looks, source.is_text) for chunk in source.chunks()] or [_of_table(schema, source.head, looks)]
+    read = [_of_table(schema, chunk, looks, source.is_text, source.decimal) for chunk in source.chunks()]
+    parts = read or [_of_table(schema, source.head, looks)]
     n_samples = sum(part.n_samples for part in parts)
     kept: dict[Any, Finding] = {}
     for part in parts:
@@ -197,7 +198,7 @@ def _notes_of(looks: dict[Any, _Look], n_samples: int) -> tuple[Finding, ...]:
     return tuple(Finding(name, what, rows, rows / max(n_samples, 1), told) for name, what, rows, told in found)
 
 
-def _of_table(schema: Any, frame: Any, looks: dict[Any, "_Look"], is_text: bool = False) -> Findings:
+def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = False, decimal: str = ".") -> Findings:
     """Compare a table in memory with a schema; the dtypes of text that was read by the schema tell nothing."""
     table, raw = split_columns(frame)
     n_samples = len(raw[0]) if raw else 0
@@ -205,7 +206,6 @@ def _of_table(schema: Any, frame: Any, looks: dict[Any, "_Look"], is_text: bool 
     found: list[Finding] = []
     for name, kind in schema.items():
         if name in columns:
-            decimal = schema.read.get("decimal", ".")
             found += _of_column(name, looks[name], *columns[name], is_text=is_text, decimal=decimal)
         elif not isinstance(kind, Identifier):
             found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))

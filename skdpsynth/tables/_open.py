@@ -85,11 +85,12 @@ class ReadValues:
 
     schema: Schema
     is_text: bool = False
+    decimal: str = "."
 
     def __call__(self, chunk: Any) -> Chunk:
         kind, raw = split_columns(chunk)
         _check_width(len(raw), len(self.schema))
-        return read(raw, self.schema, kind.dtypes, self.is_text)
+        return read(raw, self.schema, kind.dtypes, self.is_text, self.decimal)
 
 
 @savable
@@ -147,7 +148,9 @@ def _rows_of_numbers(source: Any, numbers: Any, n_jobs: Any, allow_nan: bool = F
     if source.in_memory:
         return Rows.held(numbers, n_jobs=n_jobs)
     n_features = numbers.shape[1]
-    return Rows(source, n_features, source.n_samples, (ReadNumbers(n_features, allow_nan, source.is_text, source.decimal),), n_jobs, numbers.dtype)
+    return Rows(
+        source, n_features, source.n_samples, (ReadNumbers(n_features, allow_nan, source.is_text, source.decimal),), n_jobs, numbers.dtype
+    )
 
 
 def _head_of_numbers(source: Any) -> Any:
@@ -160,7 +163,11 @@ def reading_options(estimator: Any, unit: Any = None) -> dict[str, Any]:
     schema, bounds = getattr(estimator, "schema", None), getattr(estimator, "bounds", None)
     skips, schema = getattr(estimator, "neighboring", "replace_one") != "replace_one", None if schema is None else Schema.of(schema)
     wanted = bounds if schema is None and isinstance(bounds, Mapping) else schema
-    return {"read": schema and schema.read, "skips_damaged": skips, "wanted": None if wanted is None else [*wanted, *[unit] * isinstance(unit, str)]}
+    return {
+        "read": schema and schema.read,
+        "skips_damaged": skips,
+        "wanted": None if wanted is None else [*wanted, *[unit] * isinstance(unit, str)],
+    }
 
 
 def kind_under(source: Any, schema: Schema) -> TableKind:
@@ -245,7 +252,9 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
     schema_of_table = match_head(source, schema, name, buys).schema
     columns = list(schema_of_table.coded)
     places = tuple(columns.index(column) for column in schema if column in columns)
-    return Rows(source, len(places), source.n_samples, (ReadValues(schema_of_table, source.is_text), ReorderColumns(places)))
+    return Rows(
+        source, len(places), source.n_samples, (ReadValues(schema_of_table, source.is_text, source.decimal), ReorderColumns(places))
+    )
 
 
 def match_head(source: Any, schema: Schema, name: str, buys: bool = False) -> TableFormat:
@@ -271,7 +280,7 @@ def collect_arrays(rows: Rows) -> Any:
 
 def _rows_of(source: Any, raw: Any, schema: Schema, dtypes: tuple, n_jobs: Any, least: int) -> Rows:
     if raw is None:
-        return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text),), n_jobs)
+        return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text, source.decimal),), n_jobs)
     check_enough(len(raw[0]) if raw else 0, least)
     return Rows.held(read(raw, schema, dtypes), n_jobs=n_jobs)
 

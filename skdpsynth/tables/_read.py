@@ -22,7 +22,7 @@ _NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
 
 
 @np.errstate(all="ignore")  # a warning would tell of values
-def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False) -> list[np.ndarray]:
+def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False, decimal_mark: str = ".") -> list[np.ndarray]:
     """Return the columns of a table that mechanisms see, as floats and codes; what is out of the domain goes to its documented place.
 
     Numbers are clipped (whole ones rounded first), what is no number and unknown levels are missing. Where nothing may be missing, a
@@ -39,8 +39,10 @@ def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: boo
     dtypes : tuple of str
     is_text : bool, default=False
         Whether they are cells of a text file, of which some words stand for missing cells.
+    decimal_mark : str, default="."
+        Of numbers in text.
     """
-    columns, decimal_mark = zip(schema.items(), raw, dtypes, strict=True), str(schema.read.get("decimal", "."))
+    columns = zip(schema.items(), raw, dtypes, strict=True)
     return [read_column(column, kind, dtype, is_text, decimal_mark) for (name, kind), column, dtype in columns if schema.is_coded(name)]
 
 

@@ -241,8 +241,8 @@ def check_stated(schema: Schema, buys: bool = False) -> None:
     open_columns = [name for name, kind in schema.items() if kind.unstated == "open"]
     if len(open_columns) > 1:
         raise ValueError(
-            f"schema of columns {list_names(open_columns, len(open_columns))} has open bounds or levels, which are still to be written; give "
-            "(low, high) or a list to each: public facts, never learned from rows."
+            f"schema of columns {list_names(open_columns, len(open_columns))} has open bounds or levels, which are still to be written; "
+            "give (low, high) or a list to each: public facts, never learned from rows."
         )
     for name, kind in schema.items():
         if kind.unstated is not None and not (buys and kind.unstated == "private" and isinstance(kind, Continuous | Nominal)):

@@ -50,7 +50,7 @@ def count_violations(schema: Schema, X: Any, name: str = "X") -> tuple[list[tupl
     counts, n_samples = [0] * len(rules), 0
     seen: list[set] = [set() for _ in rules]
     for chunk in source.chunks():
-        rows, n_rows = _rows_of(chunk, schema, {each for rule in rules for each in _columns_of(rule)}, name)
+        rows, n_rows = _rows_of(chunk, schema, {each for rule in rules for each in _columns_of(rule)}, name, source.decimal)
         n_samples += n_rows
         for place, rule in enumerate(rules):
             counts[place] += _count(rule, rows, seen[place]) if set(_columns_of(rule)) <= rows.raw.keys() else 0
@@ -69,6 +69,7 @@ class _Rows(NamedTuple):
     raw: Mapping[Any, Any]
     dtypes: Mapping[Any, str]
     computed: Mapping[Any, np.ndarray]
+    decimal: str
 
     def missing(self, name: Any) -> np.ndarray:
         values, kind = self.values[name], self.kinds[name]
@@ -79,7 +80,7 @@ class _Rows(NamedTuple):
         return self.values[name] if hasattr(kind, "levels") else axis_of(kind).shown(self.values[name])
 
 
-def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str) -> tuple[_Rows, int]:
+def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str, decimal: str) -> tuple[_Rows, int]:
     table, raw = split_columns(chunk)
     columns = dict(zip(table.columns, raw, strict=True))
     dtypes = dict(zip(table.columns, table.dtypes, strict=True))
@@ -90,14 +91,13 @@ def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str) -> tuple[_Rows,
         raise ValueError(f"{name} must have the columns that rules of schema name, but lacks {absent[0]!r}; pass the whole table.")
     kinds = {each: as_nullable(kind) for each, kind in schema.items()}
     read = [each for each in wanted if each in columns and kinds[each].coded is not None]
-    mark = schema.read.get("decimal", ".")
-    values = {each: read_column(columns[each], kinds[each], dtypes[each], decimal_mark=mark) for each in read}
+    values = {each: read_column(columns[each], kinds[each], dtypes[each], decimal_mark=decimal) for each in read}
     # Inputs that are derived themselves are not read but computed first; all others count as they stand, computed or not.
     derived = [(each, source) for each, source in sources.items() if isinstance(source, Derived)]
     for each, source in derived:
         values[each] = compute_columns(kinds, {each: source}, values, dtypes)[each]
     computed = {each: compute_columns(kinds, {each: source}, values, dtypes)[each] for each, source in sources.items()}
-    return _Rows(kinds, values, columns, dtypes, computed), len(raw[0]) if raw else 0
+    return _Rows(kinds, values, columns, dtypes, computed, decimal), len(raw[0]) if raw else 0
 
 
 def _count(rule: Any, rows: _Rows, seen: set) -> int:
@@ -134,7 +134,7 @@ def _agrees(name: Any, rows: _Rows) -> np.ndarray:
     computed, kind, dtype = rows.computed[name], rows.kinds[name], rows.dtypes[name]
     if hasattr(kind, "levels"):
         return rows.values[name] == computed
-    found = numbers_of(rows.raw[name]) if isinstance(kind, Derived) else rows.values[name]
+    found = numbers_of(rows.raw[name], rows.decimal) if isinstance(kind, Derived) else rows.values[name]
     gone = np.isnan(found) & np.isnan(computed)
     if family_of(dtype) == "number" and not dtype.startswith("category") and numpy_dtype(dtype).kind in "iub":
         computed = np.rint(computed)

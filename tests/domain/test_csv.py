@@ -159,7 +159,15 @@ def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
         assert again.read == {"multiline": True}
     assert MULTILINE != SCHEMA
     assert Schema(MULTILINE, read={"multiline": False}) == SCHEMA
-    for read in ({"seperator": ";"}, "multiline", {"multiline": 2}, {"separator": ";;"}, {"encoding": "utf-7"}, {"skip": -1}, {"columns": []}):
+    for read in (
+        {"seperator": ";"},
+        "multiline",
+        {"multiline": 2},
+        {"separator": ";;"},
+        {"encoding": "utf-7"},
+        {"skip": -1},
+        {"columns": []},
+    ):
         with pytest.raises(ValueError, match=r"^[^\n]*read must (be|have) [^\n]*, got [^\n]*\.$"):
             Schema({"a": (0, 1)}, read=read)
 

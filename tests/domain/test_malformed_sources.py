@@ -121,7 +121,10 @@ FILES = {
     "CSV whose header is not UTF-8": (lambda folder: csv(folder, b"a,\xff\n1,2\n"), "UTF-8"),
     "CSV whose header leaves a quote open": (lambda folder: csv(folder, 'a,"b\n1,2\n'), "first line"),
     "CSV that is cut off": (lambda folder: csv(folder, gzip.compress(b"a,b\n" + os.urandom(9999))[:5000], "f.csv.gz"), "must be CSV files"),
-    "CSV with semicolons": (lambda folder: csv(folder, "a;b\n1;2\n"), r"f.csv' seems to have ';'; set separator to ';' in read of the schema"),
+    "CSV with semicolons": (
+        lambda folder: csv(folder, "a;b\n1;2\n"),
+        r"f.csv' seems to have ';'; set separator to ';' in read of the schema",
+    ),
     "CSV with other columns": (lambda folder: [csv(folder, "a,b\n1,2\n"), csv(folder, "a,c\n1,2\n", "g.csv")], "g.csv'"),
 }
 CHUNKS = {

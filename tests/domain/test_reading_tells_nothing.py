@@ -10,8 +10,9 @@ import decimal
 import itertools
 import logging
 import math
+import sqlite3
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from unittest.mock import patch
 
 import numpy as np
@@ -113,6 +114,48 @@ def parquet(table, folder):
     return folder / "rows.parquet"
 
 
+def declared(table, folder, suffix):
+    """A file of Stata or SPSS, whose types are declared; they hold no numbers beyond their floats."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    frame = pd.DataFrame(typed(table).to_dict(as_series=False)).drop(columns="flag").assign(flag=[float(c or 0) for c in table["flag"]])
+    frame = frame.assign(**{name: frame[name].astype(float).clip(-1e9, 1e9) for name in ("whole", "real", "code", "id")})
+    words = {name: [str(cell or "")[:200].replace("\0", "") for cell in table[name]] for name in ("word", "grade")}
+    days = [(cell - datetime.date(1960, 1, 1)).days if isinstance(cell, datetime.date) else math.nan for cell in table["day"]]
+    frame = frame.assign(**words, day=days)[list(ROWS)]
+    (pyreadstat.write_dta if suffix == "dta" else pyreadstat.write_sav)(frame, folder / f"rows.{suffix}")
+    return folder / f"rows.{suffix}"
+
+
+def plain(cell):
+    """A cell that SQLite and sheets can hold."""
+    if isinstance(cell, decimal.Decimal) or (isinstance(cell, int) and abs(cell) >= 2**63):
+        return str(cell)
+    if isinstance(cell, bytes):
+        return None
+    return cell.isoformat() if isinstance(cell, datetime.date) else None if isinstance(cell, float) and math.isnan(cell) else cell
+
+
+def database(table, folder):
+    (folder / "rows.db").unlink(missing_ok=True)
+    with closing(sqlite3.connect(folder / "rows.db")) as base, base:
+        base.execute(f"create table rows ({', '.join(ROWS)})")
+        rows = zip(*([plain(cell) for cell in cells] for cells in table.values()), strict=True)
+        base.executemany("insert into rows values (?,?,?,?,?,?,?,?)", rows)
+    return folder / "rows.db"
+
+
+def sheet(table, folder):
+    book = pytest.importorskip("openpyxl").Workbook()
+    book.active.append(list(ROWS))
+    for row in zip(*table.values(), strict=True):
+        row = [cell if isinstance(cell, datetime.date) else plain(cell) for cell in row]
+        book.active.append([cell.encode("utf-8", "replace").decode().replace("\0", "") if isinstance(cell, str) else cell for cell in row])
+        for cell in book.active[book.active.max_row] if 10.0**300 in row else ():
+            cell.number_format = "yyyy-mm-dd"  # of which openpyxl warns, with the cell
+    book.save(folder / "rows.xlsx")
+    return folder / "rows.xlsx"
+
+
 OF_OBJECTS = {
     "pandas": lambda table, folder: pd.DataFrame(table),
     "array": lambda table, folder: np.array(
@@ -132,7 +175,11 @@ OF_TYPES = {
     "arrow": lambda table, folder: typed(table).to_arrow(),
     "parquet": parquet,
     "duckdb": lambda table, folder: duck(typed(table)),
+    "stata": lambda table, folder: declared(table, folder, "dta"),
+    "spss": lambda table, folder: declared(table, folder, "sav"),
 }
+# Cells that have types of their own, each of which is read as text
+OF_CELLS = {"sqlite": lambda table, folder: database(table, folder), "xlsx": lambda table, folder: sheet(table, folder)}
 
 # Lines of a CSV file
 
@@ -298,6 +345,36 @@ def test_columns_of_a_type_tell_nothing(kind, facts, relation, tmp_path):
     pytest.importorskip("pyarrow")
     odd = {name: lambda cells=cells: OF_TYPES[kind](neighbor(cells, relation), tmp_path) for name, cells in TYPED.items()}
     check_equal(lambda table: synthesizer(facts, relation).fit(table), lambda: OF_TYPES[kind](columns(), tmp_path), odd)
+
+
+@cases(OF_CELLS)
+def test_cells_with_types_of_their_own_tell_nothing(kind, facts, relation, tmp_path):
+    odd = {name: lambda cell=cell: OF_CELLS[kind](neighbor(cell, relation), tmp_path) for name, cell in OBJECTS.items()}
+    check_equal(lambda table: synthesizer(facts, relation).fit(table), lambda: OF_CELLS[kind](columns(), tmp_path), odd)
+
+
+FORMS = {
+    "semicolons, in Latin": ({"separator": ";", "decimal": ",", "encoding": "cp1252", "comment": "#", "skip": 1}, b"Report\n# made\n"),
+    "tabs, in UTF-16": ({"separator": "\t", "encoding": "utf-16"}, b""),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@relations
+def test_text_in_other_forms_tells_nothing(form, relation, tmp_path):
+    pytest.importorskip("pyarrow")
+    read, start = FORMS[form]
+
+    def path_of(some):
+        text = csv_of(some, tmp_path, "csv").read_bytes().replace(b",", read["separator"].encode())
+        coded = text.decode("utf-8", "replace").encode("utf-16") if "16" in read["encoding"] else text
+        (tmp_path / "rows.txt").write_bytes(start + coded)
+        return tmp_path / "rows.txt"
+
+    odd = {"all": lambda: path_of(lines(list(LINES.values()), relation))}
+    model = synthesizer("public", relation)
+    schema = Schema(PUBLIC, read=read)
+    check_equal(lambda path: type(model)(**model.get_params() | {"schema": schema}).fit(path), lambda: path_of(lines()), odd)
 
 
 @cases(ENDS)

@@ -1,0 +1,293 @@
+"""Files as people have them: how they are written is found by a skeleton, stated as read, and used by everything that reads them."""
+
+import json
+import sqlite3
+import zipfile
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from internals import open_source
+
+from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+
+pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.filterwarnings("ignore")
+N = 300
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame({"patient_id": np.arange(N), "Größe": RNG.normal(170, 9, N).round(1), "g": RNG.choice(["p", "q"], N)})
+KINDS = {"patient_id": Identifier(), "Größe": Continuous(bounds="open"), "g": Nominal("open")}
+FACTS = {"patient_id": Identifier(), "Größe": (100.0, 250.0), "g": ["p", "q"]}
+
+
+def text(separator=",", decimal="."):
+    return TABLE.to_csv(sep=separator, decimal=decimal, index=False)
+
+
+OPEN = {"separator": ";", "decimal": "open"}
+TEXTS = {  # name, bytes, what a skeleton finds, and what a person adds
+    "semicolons": ("a.csv", text(";", ",").encode(), OPEN, ","),
+    "semicolons, marked": ("a.csv", text(";").encode("utf-8-sig"), OPEN, "."),
+    "semicolons at line ends": ("a.csv", text(";").replace("\n", ";;\n").encode(), OPEN, "."),
+    "sep=;": ("a.csv", b"sep=;\n" + text(";", ",").encode(), OPEN | {"skip": 1}, ","),
+    "tabs in .txt": ("a.txt", text("\t").encode(), {"separator": "\t"}, None),
+    "tabs in .tab": ("a.tab", text("\t").encode(), {}, None),
+    "tabs and commas in UTF-16": (
+        "a.txt",
+        text("\t", ",").encode("utf-16"),
+        {"separator": "\t", "decimal": "open", "encoding": "utf-16"},
+        ",",
+    ),
+    "pipes in .dat": ("a.dat", text("|").encode(), {"separator": "|"}, None),
+    "cp1252": ("a.csv", text().encode("cp1252"), {"encoding": "cp1252"}, None),
+    "comments": ("a.csv", b"# made; in 2024\r\n#\r\n" + text().replace("\n", "\r\n").encode() + b"# the end\r\n", {"comment": "#"}, None),
+    "a title": ("a.csv", b"Report 2024\n\n" + text().encode(), {"skip": 2}, None),
+}
+
+
+def rows_of(source):
+    return pl.concat(pl.from_arrow(chunk) for chunk in source.chunks()).rows()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_how_a_text_file_is_written_is_found_stated_and_read(name, tmp_path):
+    file, content, found, decimal = TEXTS[name]
+    (tmp_path / file).write_bytes(content)
+    skeleton = Schema.skeleton(tmp_path / file)
+    assert skeleton == Schema(KINDS, read=found)
+    assert Schema.from_yaml(skeleton.to_yaml()) == skeleton
+    schema = Schema(FACTS, read=found | ({"decimal": decimal} if decimal else {}))
+    if decimal:
+        with pytest.raises(ValueError, match=r"^decimal in read of the schema is open"):
+            LatentFactorSynthesizer(Schema(FACTS, read=found)).fit(tmp_path / file)
+    assert not schema.check(tmp_path / file).findings
+    (tmp_path / "plain.csv").write_text(text(), encoding="utf-8")
+    models = [
+        LatentFactorSynthesizer(facts, n_factors=1, random_state=0).fit(path)
+        for facts, path in ((schema, tmp_path / file), (Schema(FACTS), tmp_path / "plain.csv"))
+    ]
+    assert models[0].sample(9, random_state=0).equals(models[1].sample(9, random_state=0))
+
+
+def test_a_decimal_comma_is_read_where_there_is_no_estimator_with_a_schema(tmp_path):
+    (tmp_path / "a.csv").write_text("x;y\n" + "0,25;1\n" * 99)
+    source = open_source(tmp_path / "a.csv", read={"separator": ";", "decimal": ","})
+    sample = PrivateMeasureMechanism(bounds=(0, 1), epsilon=float("inf"), random_state=0).fit(source).sample()
+    assert sample["x"].mean() == pytest.approx(0.25, abs=0.01)
+    schema = Schema({"x": Ordinal([0.25, 0.5]), "y": Identifier()}, read={"separator": ";", "decimal": ","})
+    assert {each.problem for each in schema.check(tmp_path / "a.csv")} == {"constant"}
+
+
+@pytest.mark.parametrize("block", [7, 2**20])
+def test_comments_and_skipped_lines_are_no_rows_wherever_blocks_end(block, tmp_path, monkeypatch):
+    from internals import _csv
+
+    monkeypatch.setattr(_csv, "_BLOCK", block)
+    (tmp_path / "a.csv").write_text("title\n# one\na,b\n#\n1,x\n# 2,y\n3,#z\n\n4,w")
+    source = open_source(tmp_path / "a.csv", read={"skip": 1, "comment": "#"})
+    assert rows_of(source) == [("1", "x"), ("3", "#z"), ("", ""), ("4", "w")]
+    assert source.damaged_lines(5) == [8]
+    (tmp_path / "b.csv").write_text("a,b\n#" + "x" * 300 + "\n#y\n1,2\n")
+    monkeypatch.setattr(_csv, "_LONGEST", 100)
+    assert rows_of(open_source(tmp_path / "b.csv", read={"comment": "#"}))[-1] == ("1", "2")
+
+
+def test_a_check_names_damaged_lines(tmp_path):
+    (tmp_path / "a.csv").write_text("g\n" + "p\nq\n" * 9 + "p,1\n" + "q\n" * 5 + '"p\n')
+    findings = {each.problem: each for each in Schema({"g": ["p", "q"]}).check(tmp_path / "a.csv")}
+    assert "(lines 20, 26)" in findings["damaged lines"].told
+    (tmp_path / "b.csv").write_text('g,h\n"p\np",1\nq\n"q",2\n')
+    schema = Schema({"g": ["p", "q"], "h": [1, 2]}, read={"multiline": True})
+    assert "(line 4)" in next(iter(schema.check(tmp_path / "b.csv"))).told
+
+
+def test_columns_that_are_not_named_are_not_read(tmp_path):
+    TABLE.assign(secret="x").to_csv(tmp_path / "a.csv", index=False)
+    assert not Schema(FACTS, read={"columns": list(FACTS)}).check(tmp_path / "a.csv").findings
+    assert list(Schema.skeleton(tmp_path / "a.csv", read={"columns": ["g"]})) == ["g"]
+    with pytest.raises(ValueError, match=r"^X must have the columns that are named, but [^\n]* lacks 'no'"):
+        open_source(tmp_path / "a.csv", read={"columns": ["no"]})
+    for i in range(2):
+        TABLE.assign(note=object.__class__.__name__).to_parquet(tmp_path / f"{i}.parquet")
+    glob = str(tmp_path / "*.parquet")
+    assert list(LatentFactorSynthesizer(FACTS, n_factors=1).fit(glob).sample(3).columns) == ["Größe", "g"]
+    assert list(PrivateMeasureMechanism(bounds={"Größe": (100, 250)}).fit(glob).sample(3).columns) == ["Größe"]
+    model = PrivateMeasureMechanism(bounds={"Größe": (100, 250)}).fit(glob, unit="patient_id")
+    assert list(model.sample(3).columns) == ["Größe"]
+
+
+def packed(folder):
+    with zipfile.ZipFile(folder / "a.zip", "w") as archive:
+        archive.writestr("inside/", "")
+        archive.writestr("inside/a.tsv", text("\t"))
+    return folder / "a.zip"
+
+
+def base(folder, **more):
+    with closing(sqlite3.connect(folder / "a.db")) as opened:
+        for name, table in {"people": TABLE, **more}.items():
+            table.to_sql(name, opened, index=False)
+    return folder / "a.db"
+
+
+def sheet(folder):
+    pytest.importorskip("openpyxl")
+    TABLE.to_excel(folder / "a.xlsx", index=False)
+    return folder / "a.xlsx"
+
+
+@pytest.mark.parametrize("make", [packed, base, sheet])
+def test_archives_sheets_and_sqlite_go_from_a_skeleton_to_a_fit(make, tmp_path):
+    path = make(tmp_path)
+    assert Schema.skeleton(path) == Schema(KINDS)
+    assert not Schema(FACTS).check(path).findings
+    (tmp_path / "plain.csv").write_text(text(), encoding="utf-8")
+    samples = [
+        LatentFactorSynthesizer(FACTS, n_factors=1, random_state=0).fit(each).sample(9, 0) for each in (path, tmp_path / "plain.csv")
+    ]
+    assert samples[0].equals(samples[1])
+
+
+def test_one_of_several_sheets_or_tables_is_named_by_read(tmp_path):
+    path = base(tmp_path, other=pd.DataFrame({"z": [1]}))
+    with pytest.raises(ValueError, match=r"^X has the tables 'people', 'other'; set table in read of the schema to one of them\.$"):
+        open_source(path)
+    assert open_source(path, read={"table": "other"}).columns == ("z",)
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.load_workbook(sheet(tmp_path))
+    book.create_sheet("b").append(["z"])
+    book.save(tmp_path / "a.xlsx")
+    assert open_source(tmp_path / "a.xlsx", read={"sheet": "b"}).columns == ("z",)
+    with pytest.raises(ValueError, match=r"^X has the sheets 'Sheet1', 'b'"):
+        open_source(tmp_path / "a.xlsx", read={"sheet": "c"})
+
+
+@pytest.mark.parametrize("suffix", ["sav", "dta"])
+def test_stata_and_spss_tell_types_and_labels_only_if_they_are_public(suffix, tmp_path):
+    pyreadstat = pytest.importorskip("pyreadstat")
+    times = pd.to_datetime(["2020-01-05 10:11:12"] * 3)
+    frame = pd.DataFrame({"x": [0.5, None, 2], "k": np.array([1, 2, 9], "int32"), "s": ["a", "", "c"], "d": times.date, "t": times})
+    labels = {"variable_value_labels": {"k": {1: "m", 2: "f"}}}
+    path = tmp_path / f"a.{suffix}"
+    form = {"variable_format": {"k": "F3.0"}} if suffix == "sav" else {}
+    (pyreadstat.write_sav if suffix == "sav" else pyreadstat.write_dta)(frame, path, **labels, **form)
+    kinds = {
+        "x": Continuous(bounds="open"),
+        "k": Nominal("open"),
+        "s": Nominal("open"),
+        "d": Date(bounds="open"),
+        "t": DateTime(bounds="open"),
+    }
+    assert Schema.skeleton(path) == Schema(kinds)
+    stated = Schema.skeleton(path, public=True)
+    assert stated == Schema(kinds | {"k": Nominal(["m", "f"])}, read={"labels": ["k"]})
+    rows = rows_of(open_source(path))
+    assert [row[:3] for row in rows] == [(0.5, 1, "a"), (None, 2, None), (2, 9, "c")]
+    assert rows[0][3:] == (times[0].date(), times[0].to_pydatetime())
+    assert [row[1] for row in rows_of(open_source(path, read=stated.read))] == ["m", "f", "9"]
+
+
+BOOK = "Variable;Value;Label;Kind;Low;High;nullable\nage;;;;0;99;true\nsex;1;male;;;;\nsex;2;female;;;;\nday;;;;2020-01-01;2024-12-31;\n"
+BOOK += "grade;1;low;ordinal;;;\ngrade;2;high;;;;\nzip;01067;;;;;\nzip;20095;;;;;\nperson_id;;;;;;\n"
+FROM_BOOK = {
+    "age": Continuous(0, 99, nullable=True),
+    "sex": Nominal([1, 2]),
+    "day": Date("2020-01-01", "2024-12-31"),
+    "grade": Ordinal([1, 2]),
+    "zip": Nominal(["01067", "20095"]),
+    "person_id": Identifier(),
+}
+YAML = """
+- {variable: age, low: 0, high: 99, nullable: true}
+- {variable: sex, values: {1: male, 2: female}}
+- {variable: day, low: "2020-01-01", high: "2024-12-31"}
+- {variable: grade, kind: ordinal, values: [1, 2]}
+- {variable: zip, values: ["01067", "20095"]}
+- {variable: person_id}
+"""
+
+
+@pytest.mark.parametrize(("name", "content"), [("book.csv", BOOK), ("book.yaml", YAML)])
+def test_a_code_book_is_a_whole_schema(name, content, tmp_path):
+    (tmp_path / name).write_text(content)
+    assert Schema.from_codebook(tmp_path / name) == Schema(FROM_BOOK)
+    assert Schema.from_codebook(tmp_path / name, labels=True)["sex"] == Nominal(["male", "female"])
+
+
+def test_csvw_beside_a_file_states_kinds_and_bounds_only_if_they_are_public(tmp_path):
+    (tmp_path / "a.csv").write_text("Alter;Ja;w;Tag\nsecret;secret;secret;secret\n")
+    columns = [
+        {"titles": "Alter", "datatype": {"base": "integer", "minimum": "0", "maximum": 99}, "required": False},
+        {"name": "ja", "datatype": "boolean"},
+        {"name": "w", "datatype": {"base": "string", "format": "a|b c"}},
+        {"name": "Tag", "datatype": "date"},
+    ]
+    told = {"url": "a.csv", "dialect": {"delimiter": ";"}, "tableSchema": {"columns": columns}}
+    (tmp_path / "a.csv-metadata.json").write_text(json.dumps(told))
+    kinds = {"Alter": Continuous(bounds="open", integer=True, nullable=True), "Ja": Nominal([False, True]), "w": Nominal("open")}
+    kinds |= {"Tag": Date(bounds="open")}
+    assert Schema.skeleton(tmp_path / "a.csv") == Schema(kinds, read={"separator": ";", "decimal": "open"})
+    public = Schema.skeleton(tmp_path / "a.csv", public=True)
+    assert (public["Alter"], public["w"]) == (Continuous(0, 99, nullable=True), Nominal(["a", "b c"]))
+
+
+DDI = """<?xml version="1.0"?>{dtd}<codeBook xmlns="ddi:codebook:2_5"><dataDscr>
+<var name="sex"><catgry><catValu>1</catValu></catgry><catgry><catValu>2</catValu></catgry><catgry missing="Y"><catValu>9</catValu></catgry>
+<varFormat type="numeric"/></var>
+<var name="age" dcml="0"><valrng><range min="0" max="99"/></valrng><varFormat type="numeric"/></var>
+<var name="text"><varFormat type="character"/></var></dataDscr></codeBook>"""
+
+
+def test_ddi_is_read_without_entities(tmp_path):
+    path = tmp_path / "book.xml"
+    path.write_text(DDI.format(dtd=""))
+    kinds = {"sex": Nominal("open", nullable=True), "age": Continuous(bounds="open", integer=True), "text": Nominal("open")}
+    assert Schema.skeleton(path) == Schema(kinds)
+    assert Schema.skeleton(path, public=True) == Schema(kinds | {"sex": Nominal([1, 2], nullable=True), "age": Continuous(0, 99)})
+    for content in (DDI.format(dtd='<!DOCTYPE a [<!ENTITY b "c">]>'), "no xml", "<a/>"):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=r"^source must be a DDI code book [^\n]*\.$"):
+            Schema.skeleton(path)
+
+
+def test_categories_are_levels_only_if_they_are_public():
+    frame = pd.DataFrame({"a": pd.Categorical(["x"], ["y", "x"], ordered=True), "b": pd.Categorical([1], [1, 2])})
+    assert Schema.skeleton(frame) == Schema({"a": Nominal("open"), "b": Nominal("open")})
+    assert Schema.skeleton(frame, public=True) == Schema({"a": Ordinal(["y", "x"]), "b": Nominal([1, 2])})
+    enum = pl.DataFrame({"a": pl.Series(["x"], dtype=pl.Enum(["y", "x"]))})
+    assert Schema.skeleton(enum, public=True) == Schema({"a": Nominal(["y", "x"])})
+    assert set(Schema.skeleton(enum.to_arrow(), public=True)["a"].levels) == {"y", "x"}
+
+
+def test_all_open_columns_are_named_at_once(tmp_path):
+    with pytest.raises(ValueError, match=r"^schema of columns 'Größe', 'g' has open bounds or levels"):
+        LatentFactorSynthesizer(Schema.skeleton(TABLE)).fit(TABLE)
+
+
+@pytest.mark.parametrize("name", ["semicolons", "a title", "cp1252"])
+def test_commands_read_by_the_schema_or_by_flags_and_compare_with_what_they_wrote(name, tmp_path, monkeypatch):
+    pytest.importorskip("click")
+    from click.testing import CliRunner
+
+    from skdpsynth.cli._program import program
+
+    def fine(*arguments):
+        done = CliRunner().invoke(program, arguments)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    monkeypatch.chdir(tmp_path)
+    file, content, found, decimal = TEXTS[name]
+    (tmp_path / file).write_bytes(content)
+    fine("schema", "init", file, "-o", "a.yaml")
+    assert Schema.of("a.yaml").read == found
+    Schema(FACTS, read=found | ({"decimal": decimal} if decimal else {})).to_yaml("a.yaml", overwrite=True)
+    Schema(FACTS).to_yaml("plain.yaml")
+    flags = [word for key, value in (found | ({"decimal": decimal} if decimal else {})).items() for word in (f"--{key}", str(value))]
+    for how in (["--schema", "a.yaml"], ["--schema", "plain.yaml", *flags]):
+        fine("schema", "check", file, *how)
+        fine("synthesize", file, "--epsilon", "1", "-o", "out.csv", "--force", *how)
+        assert "Größe" in fine("evaluate", file, "out.csv", *how)
