@@ -169,13 +169,13 @@ class CsvFiles(Files):
     def _table(self, block: bytes, names: list[str], cut: str) -> Any:
         """Return whole lines as a table.
 
-        Nearly all blocks can be parsed as they are. Each record was one line if there were as many records as line ends, also with one more
-        line behind the block, which a quote that is open at its end would take in. The line before it is there because a parser drops a
+        Nearly all blocks can be parsed as they are. Each record was one line, and none was empty, if there were as many records as line
+        ends, also with one more line behind the block, which a quote that is open at its end would take in. The line before it is there because a parser drops a
         mark of the encoding at the start of what it is given, wherever that was cut from the file.
         """
-        line = cut.encode() * (len(names) - 1) + b"\n"
-        if len(block) <= _LONGEST and not _has_lone_return(block) and not _has_empty_line(block) and _is_utf8(block):
-            columns, has_odd = _parsed(line + block + line, len(names), cut)
+        line = (cut.encode() * (len(names) - 1) or b'""') + b"\n"
+        if len(block) <= _LONGEST and not _has_lone_return(block) and _is_utf8(block):
+            columns, has_odd = _parsed(line + block + line, len(names), cut, skips_empty=True)
             if not has_odd and len(columns[0]) == block.count(b"\n") + 2:
                 return _table_of(columns, names).slice(1, len(columns[0]) - 2)
         block, n_damaged = repair_lines(block, len(names), cut, self._skips_damaged)
@@ -189,7 +189,7 @@ class CsvFiles(Files):
         )
 
 
-def _parsed(block: bytes, width: int, cut: str) -> tuple[list[Any], bool]:
+def _parsed(block: bytes, width: int, cut: str, *, skips_empty: bool = False) -> tuple[list[Any], bool]:
     """Return the columns of the records in a block, and whether some had another number of cells and were left out."""
     import pyarrow as pa
     import pyarrow.csv as arrow
@@ -204,7 +204,7 @@ def _parsed(block: bytes, width: int, cut: str) -> tuple[list[Any], bool]:
     table = arrow.read_csv(
         pa.BufferReader(block),
         arrow.ReadOptions(column_names=names, block_size=len(block)),
-        arrow.ParseOptions(delimiter=cut, ignore_empty_lines=False, invalid_row_handler=skip),
+        arrow.ParseOptions(delimiter=cut, ignore_empty_lines=skips_empty, invalid_row_handler=skip),
         arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
     )
     return table.columns, bool(odd)
@@ -423,11 +423,6 @@ def _whole_lines(stream: Any) -> Iterator[bytes]:
             rest, is_skipping = b"", True
     if rest:
         yield rest + b"\n"
-
-
-def _has_empty_line(block: bytes) -> bool:
-    """Whether a parser would take an empty line for a row of empty cells."""
-    return block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
 
 
 def _has_lone_return(block: bytes) -> bool:
