@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._dates import Date, DateTime
 from skdpsynth.domain._kinds import Continuous, Nominal, Text, as_nullable
+from skdpsynth.domain._schema_files import parsed_yaml
 from skdpsynth.frames import detect_options, kind_of_file, open_source
 
 _KEY_NAME = re.compile(r"(?i:(.*[_ .-])?id)|.*[a-z](Id|ID)")
@@ -46,13 +48,9 @@ def _rows_of(path: Path) -> Iterable[Mapping[str, Any]]:
     if path.suffix.lower() not in (".yaml", ".yml", ".json"):
         read = detect_options(path, {"decimal": "."}) if kind_of_file(path, "code book") == "CSV" else None
         return [row for chunk in open_source(path, "code book", read=read).chunks() for row in chunk.to_pylist()]
-    text = path.read_text(encoding="utf-8")
-    if path.suffix.lower() == ".json":
-        rows = json.loads(text)
-    else:
-        import yaml
-
-        rows = yaml.safe_load(text)
+    rows = None
+    with suppress(ValueError):
+        rows = json.loads(path.read_text("utf-8")) if path.suffix.lower() == ".json" else parsed_yaml(path.read_text("utf-8"))
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise ValueError(f"code book must be a list of variables, got {short_repr(path.name)}; begin each with '- variable: its name'.")
     return rows

@@ -365,11 +365,14 @@ class Schema(Mapping):
 
         Examples
         --------
+        >>> import tempfile
         >>> from pathlib import Path
         >>> from skdpsynth.domain import Schema
         >>> book = "variable,value,label,low,high\nage,,,0,99\nsex,1,male,,\nsex,2,female,,\n"
-        >>> _ = Path("book.csv").write_text(book)
-        >>> Schema.from_codebook("book.csv")["sex"]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "book.csv").write_text(book)
+        ...     schema = Schema.from_codebook(Path(folder, "book.csv"))
+        >>> schema["sex"]
         Nominal(levels=(1, 2), nullable=False)
         """
         columns, rules, _ = columns_of_json({"columns": columns_of_code_book(path, check_bool("labels", labels))})

@@ -95,18 +95,22 @@ def columns_of_file(path: Any) -> _Read:
 
 def columns_of_yaml(source: Any) -> _Read:
     """Read a schema from a file of YAML, or its text."""
-    yaml = _yaml()
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source must be a file of YAML or its text, got {short_repr(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
         source = _text_of(source)
+    return _columns_of(parsed_yaml(source))
+
+
+def parsed_yaml(text: str) -> Any:
+    """Return what YAML holds, or say where it is none."""
+    yaml = _yaml()
     try:
-        parsed = yaml.load(source, _loader(yaml))
+        return yaml.load(text, _loader(yaml))
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         where = "" if line is None else f", in line {line + 1} or before"
         raise ValueError(f"source must be YAML, but cannot be read{where}; mend it there.") from None
-    return _columns_of(parsed)
 
 
 def _yaml() -> Any:

@@ -291,3 +291,10 @@ def test_commands_read_by_the_schema_or_by_flags_and_compare_with_what_they_wrot
         fine("schema", "check", file, *how)
         fine("synthesize", file, "--epsilon", "1", "-o", "out.csv", "--force", *how)
         assert "Größe" in fine("evaluate", file, "out.csv", *how)
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.yaml", "a: [1"), ("a.yaml", "5"), ("a.json", "{"), ("a.csv", "x,y\n1,2\n")])
+def test_what_is_no_code_book_is_refused_in_one_sentence(name, content, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=r"^code book [^\n]* must [^\n]*\.$|^code book must [^\n]*\.$"):
+        Schema.from_codebook(tmp_path / name)
