@@ -170,8 +170,8 @@ class CsvFiles(Files):
         """Return whole lines as a table.
 
         Nearly all blocks can be parsed as they are. Each record was one line, and none was empty, if there were as many records as line
-        ends, also with one more line behind the block, which a quote that is open at its end would take in. The line before it is there because a parser drops a
-        mark of the encoding at the start of what it is given, wherever that was cut from the file.
+        ends, also with one more line behind the block, which a quote that is open at its end would take in. The line before it is there
+        because a parser drops a mark of the encoding at the start of what it is given, wherever that was cut from the file.
         """
         line = (cut.encode() * (len(names) - 1) or b'""') + b"\n"
         if len(block) <= _LONGEST and not _has_lone_return(block) and _is_utf8(block):
