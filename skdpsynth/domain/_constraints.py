@@ -158,8 +158,8 @@ class Inequality(Rule):
             raise ValueError(f"Inequality must be between times that both have a zone or neither, got {list_names(self.columns_named)}.")
         if self.strict and not are_times and not (low.integer and high.integer):
             raise ValueError(
-                f"strict must be False for numbers that are not whole, got True for {list_names(self.columns_named)}; say strict=False, or "
-                "integer=True of both."
+                f"strict must be False for numbers that are not whole, got True for {list_names(self.columns_named)}; say strict=False "
+                "(in text <=), or integer=True of both."
             )
 
 

@@ -13,7 +13,7 @@ from skdpsynth._validation import as_numeric_array, short_repr
 from skdpsynth.domain._kinds import Unseen, checked_bounds
 from skdpsynth.persistence import savable
 
-_LONGEST = 1000  # characters
+LONGEST = 1000  # characters
 _DEEPEST = 50
 _QUOTED = re.compile(r"`([^`]+)`")  # names that are no words of Python stand in backticks, as in pandas
 _OPERATORS: dict[type, Callable[..., Any]] = {
@@ -28,17 +28,24 @@ _N_ARGUMENTS = {"min": (2,), "max": (2,), "round": (1, 2)}
 _PARTIAL = {ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, "sqrt", "log", "exp"}  # may have no finite value
 
 
+def without_backticks(text: str) -> tuple[str, dict[str, str]]:
+    """Return a text with words of Python in place of names in backticks, and the names by word."""
+    quoted = {f"_quoted_{number}_": name for number, name in enumerate(_QUOTED.findall(text))}
+    names = iter(quoted)
+    return _QUOTED.sub(lambda match: next(names), text).strip(), quoted
+
+
 class Expression:
     """A parsed expression; `names` are the columns that it takes, in the order in which they come."""
 
     def __init__(self, text: str) -> None:
-        if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
+        if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
             raise ValueError(f"expression must be a text such as 'weight / height ** 2', got {short_repr(text)}.")
         self._text = text
-        self._quoted = {f"_quoted_{number}_": name for number, name in enumerate(_QUOTED.findall(text))}
-        names, used = iter(self._quoted), dict[str, None]()
+        words, self._quoted = without_backticks(text)
+        used = dict[str, None]()
         try:
-            self._tree = ast.parse(_QUOTED.sub(lambda match: next(names), text).strip(), mode="eval").body
+            self._tree = ast.parse(words, mode="eval").body
             self._check(self._tree, used, 0)
         except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
             if isinstance(error, ValueError) and str(error).startswith("expression"):

@@ -15,6 +15,7 @@ from skdpsynth.domain._constraint_checks import check_rules
 from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._functional_dependencies import sources_of
 from skdpsynth.domain._kinds import Identifier, is_name, list_names
+from skdpsynth.domain._rules_as_text import rules_of_text
 from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
 from skdpsynth.domain._schema_importers import kind_of, schema_of_dtypes, schema_of_sdv
 from skdpsynth.domain._schema_skeleton import skeleton_of
@@ -39,7 +40,8 @@ class Schema(Mapping):
         MultiIndex of pandas, is a tuple.
     rules : list of rules, default=()
         Public facts that hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether` and
-        `Unique`. All rows of a sample of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that break
+        `Unique`; or text such as "start <= end" (``<``: strict), "total = a + b" or "age >= 18 if smokes == 'yes'". All rows of a sample
+        of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that break
         one are counted as they are. Rules are facts as bounds are: never take them from the rows.
     read : dict, default=None
         How files are read, where the default does not fit. Of text files ``separator`` (a tab in .tsv and .tab, else ","), ``decimal``
@@ -85,7 +87,7 @@ class Schema(Mapping):
                 "inferred from rows (Schema.from_json and from_yaml read a file, Schema.from_sdv metadata of SDV)."
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
-        self._rules = _check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules)
+        self._rules = _check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules, self._columns)
         check_rules(self._columns, self._rules)
         self._sources = sources_of(self._columns, self._rules)
         if read := ReadOptions.of(columns.read if isinstance(columns, Schema) and read is None else read).stated():
@@ -444,12 +446,13 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
-def _check_rule_list(rules: Any) -> tuple[Rule, ...]:
-    rules = [rules] if isinstance(rules, Rule) else rules
-    if not isinstance(rules, Sequence) or isinstance(rules, str) or not all(isinstance(rule, Rule) for rule in rules):
-        wrong = next((rule for rule in rules if not isinstance(rule, Rule)), rules) if isinstance(rules, list | tuple) else rules
-        raise ValueError(f"rules must be a list of {', '.join(each.__name__ for each in RULES)}, got {short_repr(wrong)}.")
-    return tuple(rules)
+def _check_rule_list(rules: Any, columns: Mapping[Any, Any]) -> tuple[Rule, ...]:
+    rules = [rules] if isinstance(rules, Rule | str) else rules
+    if not isinstance(rules, Sequence) or not all(isinstance(rule, Rule | str) for rule in rules):
+        wrong = next((rule for rule in rules if not isinstance(rule, Rule | str)), rules) if isinstance(rules, list | tuple) else rules
+        raise ValueError(f"rules must be a list of {', '.join(each.__name__ for each in RULES)} or text, got {short_repr(wrong)}.")
+    stated = [rules_of_text(rule, columns, place) if isinstance(rule, str) else [rule] for place, rule in enumerate(rules, start=1)]
+    return tuple(rule for some in stated for rule in some)
 
 
 def _write_text(text: str, path: Any, overwrite: bool) -> str | None:

@@ -34,7 +34,7 @@ from skdpsynth.domain._kinds import (
 )
 
 _Columns = Mapping[Any, Any]
-_Read = tuple[dict[Any, Any], tuple[Rule, ...], Any]  # columns, rules, and how files are read
+_Read = tuple[dict[Any, Any], tuple[Rule | str, ...], Any]  # columns, rules, and how files are read
 _INT = "tag:yaml.org,2002:int"
 _KINDS = {
     kind.__name__.lower(): kind for kind in (Continuous, Ordinal, Nominal, Boolean, Date, DateTime, Constant, Identifier, Text, Derived)
@@ -144,10 +144,12 @@ def _columns_of(parsed: Any) -> _Read:
         raise ValueError(f"source must name each column once, but {name_repr(first_duplicate(names))} occurs twice.")
     kinds = {name: name_column_in_errors(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
     rules = parsed.get("rules") or []
-    wrong = [each for each in rules if not isinstance(each, Mapping)] if isinstance(rules, list) else [rules]
+    wrong = [each for each in rules if not isinstance(each, Mapping | str)] if isinstance(rules, list) else [rules]
     if wrong:
-        raise ValueError(f'rules must be a list such as [{{"rule": "inequality", "low": "a", "high": "b"}}], got {short_repr(wrong[0])}.')
-    return kinds, tuple(map(_rule_of, rules)), parsed.get("read")
+        raise ValueError(
+            f'rules must be a list such as ["a <= b", {{"rule": "inequality", "low": "a", "high": "b"}}], got {short_repr(wrong[0])}.'
+        )
+    return kinds, tuple(each if isinstance(each, str) else _rule_of(each) for each in rules), parsed.get("read")
 
 
 def _is_name(name: Any) -> bool:
@@ -192,6 +194,8 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
 
 
 def _rule_of(keys: Mapping[str, Any]) -> Rule:
+    if "rule" not in keys and "kind" in keys:  # as of a column
+        keys = {"rule" if key == "kind" else key: value for key, value in keys.items()}
     made = next((rule for rule in RULES if rule._word == keys.get("rule")), None)
     if made is None:
         raise ValueError(f"rule must be one of {', '.join(repr(rule._word) for rule in RULES)}, got {short_repr(keys.get('rule'))}.")
