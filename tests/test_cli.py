@@ -464,3 +464,40 @@ def test_a_signal_that_an_import_turns_into_an_error_of_its_own_ends_the_program
 
     assert _exit_codes.run_command(command) == code
     assert "no half-written file is left" in capsys.readouterr().err
+
+
+# Schemas that are not all stated, and models
+
+
+def say(command):
+    return fine(*command.split())
+
+
+@pytest.fixture
+def private(folder):
+    Path("private.yaml").write_text(
+        "columns:\n- {name: age, kind: continuous, bounds: [0, 120]}\n- {name: income, kind: continuous, bounds: private}\n"
+        "- {name: smokes, kind: nominal, levels: private}\n",
+        encoding="utf-8",
+    )
+    say("synthesize people.csv --schema private.yaml --epsilon 1 --delta 1e-6 --model m.skdp -o out.csv")
+
+
+def test_every_command_takes_private_bounds_and_levels(private):
+    fine("schema", "check", "people.csv", "--schema", "private.yaml")
+    by_rows = json.loads(fine("evaluate", "people.csv", "out.csv", "--schema", "private.yaml", "--target", "smokes", "--json").stdout)
+    assert {line["what"] for line in by_rows["measures"] if line["measure"] == "marginal"} == {"age", "income", "smokes"}
+    assert "evidence" in json.loads(say("evaluate people.csv out.csv --schema private.yaml --holdout people.csv --json").stdout)
+    told = say("plan --schema private.yaml --rows 400 --epsilon 1 --delta 1e-6 --repeats 1").output
+    assert "'income', 'smokes' is simulated within" in told
+    assert len(fine("sample", "m.skdp", "-n", 3, "-o", "-").stdout.splitlines()) == 4
+
+
+def test_an_evaluation_of_a_model_is_that_of_python(private):
+    Path("others.csv").write_text(text_of_people(), encoding="utf-8")
+    told = json.loads(say("evaluate people.csv --model m.skdp --holdout others.csv --json").stdout)
+    expected = load("m.skdp").evaluate("people.csv").to_records()
+    assert told["measures"] == json.loads(json.dumps(expected))
+    assert set(told) == {"private", "warning", "measures", "evidence"}
+    for wrong in (("out.csv", "--model", "m.skdp"), ("--model", "m.skdp", "--schema", "private.yaml"), ("out.csv",), ()):
+        assert "SYNTHETIC with --schema, or --model alone" in refused("evaluate", "people.csv", *wrong)

@@ -15,7 +15,7 @@ from scipy.special import ndtri, stdtrit
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, is_name
 from skdpsynth.frames import open_source, take_rows
-from skdpsynth.metrics import columns_in, schema_of_ranges
+from skdpsynth.metrics import columns_in, schema_of_ranges, with_facts_of_rows
 from skdpsynth.tables import encode
 
 
@@ -115,7 +115,7 @@ class Tables:
         stated = None if schema is None else Schema.of(schema)
         synthetic = model if is_table(model) else _draw_synthetic_rows(model, train, stated, seed)
         given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
-        stated = schema_of_ranges(given) if stated is None else stated
+        stated = schema_of_ranges(given) if stated is None else with_facts_of_rows(stated, given)
         kinds = Schema({name: _unrounded_nullable(kind) for name, kind in stated.items()}, read=stated.read)
         read = [columns_in(table, kinds, name) for name, table in given.items()]
         for name, rows in zip(_NAMES, read, strict=True):
@@ -214,7 +214,8 @@ def _draw_synthetic_rows(model: Any, train: Any, stated: Schema | None, seed: in
             f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {short_repr(model)}; give what fit "
             "returned, or the rows."
         )
-    n_train = columns_in(train, schema_of_ranges({"train": train}) if stated is None else stated, "train").n_samples or 0
+    own = {"train": train}
+    n_train = columns_in(train, schema_of_ranges(own) if stated is None else with_facts_of_rows(stated, own), "train").n_samples or 0
     return model.sample(min(n_train, _MOST_DRAWN), random_state=seed)
 
 

@@ -21,9 +21,7 @@ from skdpsynth.cli._synthesize import check_card, write_card
 def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> None:
     """Draw rows of a model that `synthesize --model` kept. It costs no privacy."""
     Outputs(force, [path]).check_table(out, voice)
-    model = open_model(path)
-    if not hasattr(model, "sample"):
-        raise Refusal(f"MODEL must be a synthesizer, but {path} holds a {type(model).__name__}, which draws no rows")
+    model = open_synthesizer(path)
     write_sample(model, rows, out)
     where = "standard output" if out == STREAM else out
     voice.done({"rows": rows, "output": out}, f"Wrote {'rows' if rows is None else f'{rows} rows'} to {where}, at no cost of privacy.")
@@ -54,6 +52,14 @@ def open_model(path: str) -> Any:
     if not os.path.exists(path) or os.path.isdir(path):
         raise Refusal(f"MODEL must exist, but there is no file {path!r}; write it by skdpsynth synthesize --model")
     return load(path)
+
+
+def open_synthesizer(path: str, method: str = "sample") -> Any:
+    """Load a model that has a method, or refuse it."""
+    model = open_model(path)
+    if not hasattr(model, method):
+        raise Refusal(f"MODEL must be a synthesizer that can {method}, but {path} holds a {type(model).__name__}, which cannot")
+    return model
 
 
 def _is_ledger(path: str) -> bool:

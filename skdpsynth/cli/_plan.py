@@ -9,6 +9,8 @@ from skdpsynth.cli._choose_estimator import METHODS, choose_method, make_estimat
 from skdpsynth.cli._output import Voice, add_output_options
 from skdpsynth.cli._privacy_options import RELATIONS
 
+_GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
+
 
 @click.command(short_help="Tell what errors to expect, before you spend.")
 @click.option("--schema", "stated", required=True, type=click.Path(), help="What is public about the columns.")
@@ -41,8 +43,29 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
     epsilons = given["epsilons"] or (0.1, 0.3, 1, 3, 10)
     with voice.progress_bars():
         settings = {"unit_rows": given["most"], "too_wide": given["too_wide"], "n_repeats": repeats, "time_limit": time_limit}
-        expected = planned(estimator, rows, epsilons=epsilons, **settings)
+        expected = planned(estimator, rows, epsilons=epsilons, schema=_guesses(voice, kinds), **settings)
     voice.result({"method": method, "why": why, **_plan_record(expected)}, str(expected))
+
+
+def _guesses(voice: Voice, kinds: Any) -> Any:
+    """Return a schema in which bounds and levels that are to be bought are guesses, to simulate rows; None where all are stated."""
+    from skdpsynth.domain import Nominal, list_names
+    from skdpsynth.tables import with_bounds
+
+    private = [name for name, kind in kinds.items() if kind.unstated == "private"]
+    if not private:
+        return None
+    voice.note(
+        f"What is private of {list_names(private)} is simulated within [0, {_GUESSED_BOUND}], or as {_GUESSED_LEVELS} levels, and bought; "
+        "for closer errors give a schema with guesses in their place."
+    )
+    levels = [f"level {number}" for number in range(_GUESSED_LEVELS)]
+    made = {
+        name: Nominal(levels, nullable=kind.nullable) if hasattr(kind, "levels") else with_bounds(kind, 0, _GUESSED_BOUND)
+        for name, kind in kinds.items()
+        if name in private
+    }
+    return kinds.with_kinds({**kinds, **made})
 
 
 def _plan_record(expected: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from skdpsynth.metrics._quality import QualityReport, quality_report
 from skdpsynth.metrics._quality import numbers_table as numbers_table
 from skdpsynth.metrics._quantiles import columns_in as columns_in
 from skdpsynth.metrics._quantiles import schema_of_ranges as schema_of_ranges
+from skdpsynth.metrics._quantiles import with_facts_of_rows as with_facts_of_rows
 from skdpsynth.metrics._rules import rule_violations
 from skdpsynth.metrics._variance import captured_variance_ratio
 from skdpsynth.metrics._wasserstein import sliced_wasserstein_distance, wasserstein_distance

@@ -11,7 +11,7 @@ import numpy as np
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import Continuous, Schema, as_nullable
 from skdpsynth.frames import Chunk, Rows
-from skdpsynth.metrics._quantiles import columns_in, quantile_bins
+from skdpsynth.metrics._quantiles import columns_in, quantile_bins, with_facts_of_rows
 from skdpsynth.statistics import Aggregator, Marginals, total
 
 _MOST_CELLS = 1 << 24  # of the tables that are counted in one reading: 128 MiB
@@ -112,7 +112,7 @@ def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[in
 
 def read_both(X: Any, Y: Any, schema: Any, names: tuple[str, str] = ("X", "Y")) -> tuple[Schema, list[Rows]]:
     """Open both tables with a nullable schema, so that a missing cell is neither a midpoint nor a first level."""
-    schema = Schema.of(schema)
+    schema = with_facts_of_rows(Schema.of(schema), dict(zip(names, (X, Y), strict=True)))
     schema = Schema({name: as_nullable(kind) for name, kind in schema.items()}, read=schema.read)
     return schema.coded, [columns_in(table, schema, name) for table, name in zip((X, Y), names, strict=True)]
 

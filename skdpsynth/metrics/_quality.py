@@ -14,7 +14,7 @@ from skdpsynth.frames import Rows
 from skdpsynth.metrics._associations import Pairs, associations_of
 from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, split_target
 from skdpsynth.metrics._marginals import distances_of, read_both
-from skdpsynth.metrics._quantiles import schema_of_ranges
+from skdpsynth.metrics._quantiles import schema_of_ranges, with_facts_of_rows
 from skdpsynth.metrics._summaries import Summary, summarize_columns
 from skdpsynth.metrics._wasserstein import wasserstein_distance
 from skdpsynth.tables import encode
@@ -144,8 +144,8 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
         The real and the synthetic table. Both are read unprotected, without noise. Take real rows that the synthesizer has not seen, if
         you want to know how it does on new ones.
     schema : dict, Schema or path of a file, default=None
-        ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: all columns are numbers, within the range that
-        they have in both tables, and there is no rule to break.
+        ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`; private bounds and levels are those of both tables.
+        None: all columns are numbers, within the range that they have in both tables, and there is no rule to break.
     target : column, default=None
         Column to predict: one random forest is trained on synthetic rows, another on real rows, and both are scored on other real rows.
     random_state : int or None, default=0
@@ -189,7 +189,8 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
     if random_state is not None and not is_integer(random_state, 0):
         raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
     rng, names = np.random.default_rng(random_state), ("X", "X_synthetic")
-    stated = schema_of_ranges(dict(zip(names, (X, X_synthetic), strict=True))) if schema is None else Schema.of(schema)
+    given = dict(zip(names, (X, X_synthetic), strict=True))
+    stated = schema_of_ranges(given) if schema is None else with_facts_of_rows(Schema.of(schema), given)
     kind = None if target is None else kind_of_target(stated, target)
     coded, tables = read_both(X, X_synthetic, stated, names)
     real, synthetic = (Rows.held(_draw_columns(rows, _MOST_ROWS, rng)) for rows in tables)

@@ -10,7 +10,7 @@ from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.domain import Continuous, Schema
 from skdpsynth.frames import Chunk, Rows, as_float_matrix, column_names, n_rows_of, open_source
 from skdpsynth.statistics import Aggregator, RowCount, total
-from skdpsynth.tables import ReadNumbers, open_columns
+from skdpsynth.tables import ReadNumbers, open_columns, with_bounds, with_levels
 
 NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 _SCHEMA_INSTEAD = "give a schema, which says what its columns hold"
@@ -181,6 +181,31 @@ def schema_of_ranges(tables: dict[str, Any]) -> Schema:
     columns = column_names(source.head) or range(len(low))
     ranges = zip(columns, low.tolist(), np.where(high > low, high, low + np.maximum(1.0, np.abs(low))).tolist(), strict=True)
     return Schema({column: Continuous(bottom, top) for column, bottom, top in ranges})
+
+
+def with_facts_of_rows(schema: Schema, tables: dict[str, Any]) -> Schema:
+    """Return a schema with the range or the levels in all tables where they are private: as unprotected as what is made of it."""
+    found: dict[Any, set] = {name: set() for name, kind in schema.items() if kind.unstated == "private"}
+    if not found:
+        return schema
+    names = [name for name in schema if schema.is_coded(name)]
+    for called, table in tables.items():
+        for chunk in open_columns(table, schema, called, buys=True).chunks():
+            for name, column in zip(names, chunk, strict=True):
+                if name in found and isinstance(schema[name], Continuous):
+                    finite = column[np.isfinite(column)]
+                    found[name] |= {finite.min(), finite.max()} if len(finite) else set()
+                elif name in found:
+                    found[name] |= {cell for cell in column.tolist() if cell is not None}
+    return schema.with_kinds({**schema, **{name: _stated(schema[name], cells) for name, cells in found.items()}})
+
+
+def _stated(kind: Any, cells: set) -> Any:
+    if not isinstance(kind, Continuous):
+        levels = sorted(cells, key=str)
+        return with_levels(kind, levels, "Unknown" if any(isinstance(level, str) for level in levels) else "int64")
+    low, high = (min(cells), max(cells)) if cells else (0, 1)
+    return with_bounds(kind, low, high if high > low else low + max(1.0, abs(low)))
 
 
 def ends_of(rows: Rows) -> np.ndarray:

@@ -39,7 +39,7 @@ class Finding:
         Of a rule, the tuple of its columns; of damaged lines, all columns.
     problem : str
         In a word or two: "damaged lines", "clipped", "unknown levels", "missing", "near miss", "constant", "dtype", "not whole",
-        "no number", "no time", "lacking", "not in schema", "open", "private", "rule", "other values"; of a note "other", "sentinel",
+        "no number", "no time", "lacking", "not in schema", "open", "rule", "other values"; of a note "other", "sentinel",
         "decimals", "step" or "whole".
     rows : int
         How many it concerns; 0 where it concerns none in particular.
@@ -218,8 +218,8 @@ def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool
     kind = look.kind
     if isinstance(kind, Text):
         yield Finding(name, "text", 0, 0.0, "not synthesized; drop it, or say Identifier().")
-    if kind.unstated is not None:
-        yield Finding(name, kind.unstated, 0, 0.0, "its bounds or levels are not stated.")
+    if kind.unstated == "open":
+        yield Finding(name, "open", 0, 0.0, "its bounds or levels are not stated.")
     if (kind.coded is None and not isinstance(kind, Constant)) or kind.unstated is not None:
         return
     try:
