@@ -22,7 +22,7 @@ from internals import _exit_codes, _synthesize, choose_method, program
 from internals import methods_learned as learned
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
-from skdpsynth.domain import Continuous, Date, Identifier, Inequality, Schema, Unique
+from skdpsynth.domain import Continuous, Date, Identifier, Impossible, Inequality, Nominal, Schema, Unique
 
 CANARY = "zebra-7431"
 SCHEMA = {"age": (18, 90), "income": (0.0, 90_000.0), "smokes": ["no", "yes"]}
@@ -501,3 +501,52 @@ def test_an_evaluation_of_a_model_is_that_of_python(private):
     assert set(told) == {"private", "warning", "measures", "evidence"}
     for wrong in (("out.csv", "--model", "m.skdp"), ("--model", "m.skdp", "--schema", "private.yaml"), ("out.csv",), ()):
         assert "SYNTHETIC with --schema, or --model alone" in refused("evaluate", "people.csv", *wrong)
+
+
+@pytest.fixture
+def gaps(folder):
+    """A model of people with gaps, and the rows of a few others, in whose columns words stand for missing cells."""
+    schema = {
+        "id": Identifier(),
+        "seen": Date("2020-01-01", "2029-12-31", nullable=True),
+        "age": Continuous(0, 120, nullable=True),
+        "flag": Nominal([0, 1], nullable=True),
+        "smokes": ["no", "yes"],
+        "packs": Continuous(0.0, 9.0, nullable=True),
+    }
+    Schema(schema, rules=[Impossible({"smokes": "no", "packs": (None, None)})]).to_yaml("gaps.yaml")
+    lines = [f"P{i},2024-01-{1 + i % 31:02},{20 + i % 60},{i % 2},{('no', 'yes')[i % 2]},{(i % 2) * 1.5 or ''}" for i in range(400)]
+    Path("gaps.csv").write_text("\n".join(["id,seen,age,flag,smokes,packs", *lines]) + "\n", encoding="utf-8")
+    say("synthesize gaps.csv --schema gaps.yaml --epsilon 20 --delta 1e-6 --model m.skdp -o out.csv -q")
+    Path("few.csv").write_text("id,seen,age,flag,smokes,packs\nP1,NA,?,,yes,\n,2024-01-02,30,0,NA,2.5\nP3,,31,1,no,\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("out", ["filled.csv", "-"])
+def test_missing_cells_of_a_file_are_filled_and_all_others_stay(gaps, out):
+    done = say(f"impute m.skdp few.csv -o {out} --quiet")
+    first, second, third = csv.DictReader((Path(out).read_text(encoding="utf-8") if out != "-" else done.stdout).splitlines())
+    assert (first["id"], first["smokes"], second["id"], second["age"], second["packs"]) == ("P1", "yes", "", "30", "2.5")
+    assert 0 <= int(first["age"]) <= 120
+    assert first["seen"][:4] in {str(year) for year in range(2020, 2030)}
+    assert first["flag"] in "01"
+    assert second["smokes"] == "yes"
+    assert third["packs"] == ""
+    say("impute m.skdp few.csv -o whole.parquet --complete")
+    say("impute m.skdp whole.parquet -o whole.csv")
+    rows = [*csv.DictReader(Path("whole.csv").read_text(encoding="utf-8").splitlines())]
+    assert all(cell for row in rows for name, cell in row.items() if name != "id")
+
+
+def test_intervals_have_the_names_of_their_columns_and_groups(gaps):
+    told = json.loads(say("interval m.skdp --mean packs --share flag --by smokes --refits 8 --confidence 0.9 --json").stdout)
+    found = {line.pop("name"): line for line in told["intervals"]}
+    assert told["confidence"] == 0.9
+    of_yes = [f"{what}, smokes yes" for what in ("mean of packs", "share of flag 0", "share of flag 1")]
+    assert [*found] == ["share of flag 0, smokes no", "share of flag 1, smokes no", *of_yes]  # nobody else has packs
+    assert all(found[name]["low"] < found[name]["estimate"] < found[name]["high"] for name in of_yes)
+    shown = say("interval m.skdp --mean age --refits 8").stdout
+    assert shown.startswith("mean of age: ")
+    assert "(95 % interval " in shown
+    for wrong in (("--mean", "smokes"), ("--mean", "nobody"), ("--share", "age"), ("--mean", "age", "--by", "seen")):
+        assert "must name a column of" in refused("interval", "m.skdp", *wrong)
+    assert "--mean or a --share" in refused("interval", "m.skdp")

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,17 @@ def write_text(path: str | None, text: str) -> None:
 
 def write_sample(model: Any, n_samples: int | None, path: str) -> None:
     """Write synthetic rows to a file, or as CSV to standard output, in batches, so that they need not fit in memory."""
+    write_rows(lambda place: model.sample(n_samples, out=place), path)
+
+
+def write_rows(write: Callable[[Any], object], path: str) -> None:
+    """Write rows to a file, or as CSV to standard output."""
     if path != STREAM:
-        model.sample(n_samples, out=path)
+        write(path)
         return
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "sample.csv"
-        model.sample(n_samples, out=table)
+        write(table)
         with table.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()

@@ -11,6 +11,8 @@ from skdpsynth.cli._audit import audit
 from skdpsynth.cli._budget import budget
 from skdpsynth.cli._evaluate import evaluate
 from skdpsynth.cli._exit_codes import run_command
+from skdpsynth.cli._impute import impute
+from skdpsynth.cli._interval import interval
 from skdpsynth.cli._models import card, sample
 from skdpsynth.cli._plan import plan
 from skdpsynth.cli._schema import schema
@@ -40,5 +42,5 @@ def program(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (schema, synthesize, sample, budget, plan, evaluate, audit, card):
+for command in (schema, synthesize, sample, impute, interval, budget, plan, evaluate, audit, card):
     program.add_command(command)

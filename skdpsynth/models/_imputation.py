@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Schema, Spans, keys_of, ties_of
+from skdpsynth.domain import AllowedCells, Continuous, Schema, Spans, keys_of, ties_of
 from skdpsynth.models._conditional_sampling import sample_missing
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.tables import Evidence, with_all
@@ -25,11 +25,12 @@ def impute_table(
     missing: Mapping[Any, np.ndarray],
     spans: Spans,
     rng: np.random.Generator,
+    complete: bool = False,
 ) -> Columns:
     """Return columns with their missing cells filled; others are never changed, even where they break rules.
 
     `schema` is that of the whole table, with computed columns, and `dtypes` say how cells are written; `values` are as `skdpsynth.tables`
-    reads them.
+    reads them. `complete`: cells that rules leave no value get one against the rules.
     """
     present = {name: ~gone for name, gone in missing.items()}
     if not len(next(iter(values.values()))):
@@ -42,7 +43,25 @@ def impute_table(
         completing.redraw_parts(evidence, out)
     for names in keys_of(law.schema.rules, law.schema.whole):
         fill_keys(names, law.schema, out, {name: ~evidence.known[name] for name in names}, rng)
+    if complete:
+        _fill_against_rules(law, schema.coded, spans, out, rng)
     return with_all(evidence, out, evidence.known).values
+
+
+def _fill_against_rules(law: JointDistribution, kinds: Mapping[Any, Any], spans: Spans, out: Columns, rng: np.random.Generator) -> None:
+    """Fill cells that are still missing, in place, by draws from the law of their column alone."""
+    for place, name in enumerate(law.schema):
+        kind, is_number = kinds[name], isinstance(kinds[name], Continuous)
+        wanted = AllowedCells(kind.low, kind.high) if is_number else AllowedCells(among=np.arange(len(kind.levels)))
+        for default in (None, kind.midpoint if is_number else 0):  # where no row of the law has a value
+            rows = np.flatnonzero(np.isnan(out[name]) if is_number else out[name] >= len(kind.levels))
+            if not len(rows):
+                break
+            conditional, probability = law.given(spans.hull({name: wanted}))
+            if default is not None:
+                out[name][rows] = default
+            elif probability:
+                out[name][rows] = spans.decode(conditional.sample(len(rows), rng))[place]
 
 
 class _TableImputer:

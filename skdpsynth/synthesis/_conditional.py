@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._validation import check_memory, is_integer, short_repr
+from skdpsynth._validation import check_bool, check_memory, is_integer, short_repr
 from skdpsynth.domain import AllowedCells, Spans, keys_of, list_names, spans_of
 from skdpsynth.models import RejectionSampler, impute_table
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, check_generator, check_n_samples, default_n_samples
@@ -95,7 +95,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         check_is_fitted(self)
         return PrivateSynthesizer.sample_batches(self._condition_on(conditions), n_samples, batch_size, random_state)
 
-    def impute(self, X: Any, random_state: Any = None) -> Any:
+    def impute(self, X: Any, random_state: Any = None, *, complete: bool = False) -> Any:
         """Impute the missing cells of your own rows by draws from the model, given the other cells; it costs no privacy.
 
         The fitted model is public, and `X` is yours: so this is post-processing of the model, and the result is **as private as your
@@ -107,13 +107,16 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             Rows with the columns of `fit`. A frame may lack some: they come at its end, drawn throughout.
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy.
+        complete : bool, default=False
+            Whether cells to which rules leave no value get one all the same, drawn from their column alone, so that none of a column of
+            the model is missing. These cells break rules.
 
         Returns
         -------
         X_filled : array or data frame of shape (n_rows, n_features)
             A copy with the columns, their order and dtypes as given (a column without any cell comes in the dtype of `fit`). Known cells
-            never change, and no cell of a column of the model stays missing, unless rules leave it no value: where the schema allows
-            missing cells, a missing one counts as unknown, and a value is drawn.
+            never change, and no cell of a column of the model stays missing, unless rules leave it no value (see `complete`): where the
+            schema allows missing cells, a missing one counts as unknown, and a value is drawn.
 
         Notes
         -----
@@ -128,12 +131,14 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         part; a `Derived` column gives no information.
         """
         check_is_fitted(self)
+        check_bool("complete", complete)
         law = self._law("impute", "fill the cells by another tool")
         rng = check_generator(random_state)
         with np.errstate(all="ignore"):
             rows = IncompleteRows.of(X, self._container)
             law, _ = law.given(self._spans.starts_present())
-            return rows.with_cells(impute_table(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng))
+            filled = impute_table(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng, complete)
+            return rows.with_cells(filled)
 
     def interval(
         self, statistic: Any, level: Any = 0.95, *, n_refits: Any = 40, n_samples: Any = None, random_state: Any = None
@@ -147,8 +152,9 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         Parameters
         ----------
         statistic : callable
-            ``statistic(table)`` gives a number or an array of numbers, of the same shape for every table. It gets tables in the kind that
-            `fit` got, as `sample` returns them.
+            ``statistic(table)`` gives a number or an array of numbers, of the same shape for every table; or numbers with names, in a
+            dict or a Series of pandas, such as ``table.groupby("sex")["age"].mean()``. It gets tables in the kind that `fit` got, as
+            `sample` returns them.
         level : float, default=0.95
             The probability that the interval holds the truth, between 0 and 1.
         n_refits : int, default=40
@@ -161,7 +167,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         Returns
         -------
         interval : Interval
-            With `estimate`, `low`, `high`, `error` and `level`: floats, or arrays where the statistic gives an array.
+            With `estimate`, `low`, `high`, `error` and `level`: floats, or arrays where the statistic gives several numbers; and `names`.
 
         Raises
         ------

@@ -178,6 +178,8 @@ class Interval:
     error : float or ndarray
         The standard error: from sampling, from noise, and from estimating the correction.
     level : float
+    names : tuple or None
+        Of the numbers, where the statistic gives a Series of pandas (its index) or a dict.
 
     See Also
     --------
@@ -189,13 +191,15 @@ class Interval:
     high: Any
     error: Any
     level: float
+    names: tuple | None = None
 
     def __str__(self) -> str:
         if np.ndim(self.estimate) == 0:
             estimate, low, high = (f"{float(f'{number:.4g}'):,.9g}" for number in (self.estimate, self.low, self.high))
             return f"{estimate} ({100 * self.level:g} % interval {low} to {high})"
         rows = zip(np.ravel(self.estimate), np.ravel(self.low), np.ravel(self.high), strict=True)
-        return "\n".join(str(Interval(*row, None, self.level)) for row in rows)
+        lines = [str(Interval(*row, None, self.level)) for row in rows]
+        return "\n".join(lines if self.names is None else [f"{name}: {line}" for name, line in zip(self.names, lines, strict=True)])
 
 
 def population_size(n_rows: int, n_features: int, has_keys: bool) -> int:
@@ -252,20 +256,25 @@ def check_interval_arguments(statistic: Any, level: Any, n_refits: Any) -> tuple
 
 def estimate_interval(world: BootstrapWorld, statistic: Callable[[Any], Any], level: float, n_refits: int) -> Interval:
     """Return the interval of a statistic from re-fits to samples of a model."""
-    truth = _evaluate_statistic(statistic, world.population())
+    truth, names = _evaluate_statistic(statistic, world.population())
+    like = truth.shape, names
     try:
-        without = _evaluate_statistic(statistic, world.table(world.replay.model.without_factors()), truth.shape)
+        without, _ = _evaluate_statistic(statistic, world.table(world.replay.model.without_factors()), *like)
     except ValueError:  # no model drew that table, so it may have no such statistic
         without = np.full(truth.shape, np.nan)
-    found = np.array([_evaluate_statistic(statistic, table, truth.shape) for table in world.tables(n_refits)])
-    return _bias_corrected_interval(truth, found, without, level)
+    found = np.array([_evaluate_statistic(statistic, table, *like)[0] for table in world.tables(n_refits)])
+    return replace(_bias_corrected_interval(truth, found, without, level), names=names)
 
 
-def _evaluate_statistic(statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Return a statistic of a synthetic table, or refuse it; an error here quotes nothing private."""
+def _evaluate_statistic(
+    statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None, names: tuple | None = None
+) -> tuple[np.ndarray, tuple | None]:
+    """Return a statistic of a synthetic table, in the order of `names`, with its names; or refuse it: an error quotes nothing private."""
     try:
         answer = statistic(table)
-        value = np.asarray(answer, dtype=float)
+        found = dict(answer) if isinstance(answer, Mapping) or getattr(getattr(answer, "index", None), "is_unique", False) else None
+        names = tuple(found) if found is not None and names is None else names
+        value = np.asarray(answer if found is None or names is None else [found.get(name, np.nan) for name in names], dtype=float)
     except Exception as error:
         raise ValueError(
             f"statistic must give a number or an array of numbers of every synthetic table, but it raised {type(error).__name__}: {error}; "
@@ -282,7 +291,7 @@ def _evaluate_statistic(statistic: Callable[[Any], Any], table: Any, shape: tupl
         raise ValueError(
             f"statistic must give the same shape for every synthetic table, got {value.shape} after {shape}; list all levels, for example."
         )
-    return value
+    return value, names
 
 
 def _bias_corrected_interval(truth: np.ndarray, found: np.ndarray, without: np.ndarray, level: float) -> Interval:

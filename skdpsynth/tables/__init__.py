@@ -28,7 +28,9 @@ from skdpsynth.tables._private_facts import columns_without_levels as columns_wi
 from skdpsynth.tables._private_facts import with_bounds as with_bounds
 from skdpsynth.tables._private_facts import with_levels as with_levels
 from skdpsynth.tables._private_facts import with_placeholder_kinds as with_placeholder_kinds
+from skdpsynth.tables._read import numbers_of as numbers_of
 from skdpsynth.tables._read import read as read
+from skdpsynth.tables._read import read_column as read_column
 from skdpsynth.tables._table import TableFormat as TableFormat
 from skdpsynth.tables._table import check_dtypes as check_dtypes
 from skdpsynth.tables._table import columns_of as columns_of

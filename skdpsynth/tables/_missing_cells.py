@@ -252,6 +252,9 @@ class IncompleteRows:
         kind, backend = _kind(self.table, name), self.given.library
         if column is None or len(gone) == len(new):
             return column_out(new, kind, backend, self._dtype_of_fit(name))
+        gone = gone[
+            ~np.isnan(new[gone]) if isinstance(kind.coded, Continuous) else new[gone] < len(kind.levels)
+        ]  # rules left others no value
         made = column_out(new[gone], kind, backend, without_categories(self.given.dtypes[self.given.columns.index(name)]))
         return (_pandas_column if backend == "pandas" else _other_column)(column, made, gone)
 

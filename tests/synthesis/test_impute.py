@@ -298,3 +298,18 @@ def test_a_key_that_its_dtype_cannot_hold_is_refused(dtype):
     with pytest.raises(TypeError, match=f"its dtype, {dtype}, cannot hold all values"):
         keeping(frame, Schema({"k": (0, most), "b": (0, 2)}, rules=[Unique("k")]))
     keeping(frame, Schema({"k": (0, most - 1), "b": (0, 2)}, rules=[Unique("k")]))
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+def test_a_cell_that_rules_leave_no_value_stays_missing_unless_all_shall_be_complete(library):
+    smokes = np.array(["no", "yes"] * 500)
+    rows = pd.DataFrame({"smokes": smokes, "packs": np.where(smokes == "yes", 1.5, np.nan)})
+    kinds = {"smokes": ["no", "yes"], "packs": Continuous(0.0, 9.0, nullable=True)}
+    schema = Schema(kinds, rules=[Impossible({"smokes": "no", "packs": (None, None)})])
+    model = LatentFactorSynthesizer(schema, epsilon=INF).fit(library(rows))
+    kept = model.impute(library(rows), random_state=0)
+    whole = model.impute(library(rows), random_state=0, complete=True)
+    assert kept.equals(library(rows))
+    found = np.array(whole["packs"])
+    assert np.all((found >= 0) & (found <= 9))
+    assert np.array_equal(found[smokes == "yes"], rows["packs"][smokes == "yes"])

@@ -60,6 +60,15 @@ def test_numbers_give_floats_and_arrays_give_arrays_of_their_shape(model):
     assert (table.estimate < table.high).all()
 
 
+def test_names_of_a_series_or_a_dict_come_back_in_the_order_of_the_first_table(model):
+    by = model.interval(lambda table: table.sample(frac=1).groupby("group", sort=False)["ill"].mean(), random_state=0, **QUICK)
+    assert sorted(by.names) == ["x", "y", "z"]
+    for name, estimate in zip(by.names, by.estimate, strict=True):
+        one = model.interval(lambda table, name=name: {name: table["ill"][table["group"] == name].mean()}, random_state=0, **QUICK)
+        assert (one.names, one.estimate[0]) == ((name,), pytest.approx(estimate))
+    assert str(by).startswith(f"{by.names[0]}: ")
+
+
 def test_large_numbers_are_written_out():
     assert str(Interval(5456.2, -2410.4, 13321.6, None, 0.95)) == "5,456 (95 % interval -2,410 to 13,320)"
     assert str(Interval(np.array([3e-5]), np.array([-0.5]), np.array([12e9]), None, 0.9)) == "3e-05 (90 % interval -0.5 to 1.2e+10)"
