@@ -37,6 +37,7 @@ auditing._outputs: Layout visible_numbers run
 auditing._audit_noise: NoiseAudit
 auditing._outputs: rules_learned=learn_rule
 cli._choose_estimator: choose_method methods_learned=modeled_schema
+cli._wording: in_words_of_commands
 cli._program: program
 continual._base: ContinualCounter calibrate_noise
 continual._square_root: _EARLY _NEAR

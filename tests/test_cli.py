@@ -163,8 +163,8 @@ def test_an_identifier_without_a_unit_is_said_in_words_of_the_command_line(folde
         done = fine("synthesize", "visits.csv", "--schema", "visits.yaml", "--epsilon", 1, "-o", "out.csv", "--force")
         said = [line for line in done.stderr.splitlines() if "identifier" in line]
         assert len(said) == number
-        assert all(line.startswith("Warning: The schema has the identifier 'person', but there is no --unit") for line in said)
-        assert all("add --unit person, or" in line and "fit(" not in line for line in said)
+        assert all(line.startswith("Warning: schema has the identifier 'person', but there is no --unit") for line in said)
+        assert all("give --unit 'person', or" in line and "fit(" not in line for line in said)
 
 
 NUMBERS = {f"x{i}": (0.0, 1.0) for i in range(9)}

@@ -1,4 +1,4 @@
-"""The page of the command line shows what the commands show."""
+"""Pages of the command line show what the commands show."""
 
 import doctest
 import re
@@ -17,14 +17,14 @@ pytest.importorskip("pandas")
 from click.testing import CliRunner
 from internals import program
 
-PAGE = "docs/command_line.md"
+PAGE, MESSY = "docs/command_line.md", "docs/messy_files.md"
 ON_FAILURE = '|| echo "exit code $?"'
 needs_source = pytest.mark.skipif(not (Path(__file__).parents[1] / PAGE).exists(), reason="needs the source tree")
 
 
-def steps():
+def steps(page):
     """(command, what it shows) of each block, in order."""
-    for block in blocks(PAGE, "console"):
+    for block in blocks(page, "console"):
         for step in block.split("$ ")[1:]:
             command, shown = re.split(r"(?<!\\)\n", step, maxsplit=1)
             yield command, shown
@@ -37,6 +37,13 @@ def people(tmp_path, monkeypatch):
     age, smokes = rng.integers(18, 99, 1000), rng.choice(["no", "yes"], 1000)
     rows = [f"{a},{300 * a + i}.5,{s}\n" for i, (a, s) in enumerate(zip(age, smokes, strict=True))]
     (tmp_path / "people.csv").write_text("age,income,smokes\n" + "".join(rows), encoding="utf-8")
+    ward = rng.choice(["A", "B", "annex", "tent"], 1000, p=[0.6, 0.3, 0.07, 0.03])
+    rows = [
+        f"V{i:04},2024-{1 + i % 12:02}-{1 + i % 28:02},{'' if i % 9 == 0 else 50 + i % 400 / 10},{'' if i % 5 == 0 else 4 + i % 30 / 10},"
+        f"{smokes[i]},{ward[i]},north\n"
+        for i in range(1000)
+    ]
+    (tmp_path / "visits.csv").write_text("visit,seen,weight,sugar,smokes,ward,site\n" + "".join(rows), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -50,15 +57,16 @@ def run(command):
 
 
 @needs_source
-def test_the_page_shows_what_the_commands_show(people):
-    (filled,) = blocks(PAGE, "yaml")
+@pytest.mark.parametrize("page", [PAGE, MESSY])
+def test_a_page_shows_what_the_commands_show(people, page):
+    (filled,) = blocks(page, "yaml")
     checker, wrong = doctest.OutputChecker(), []
-    for command, shown in steps():
+    for command, shown in steps(page):
         found = run(command)
         if not checker.check_output(shown, found, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
             wrong.append((command, shown, found))
         if command.startswith("skdpsynth schema init"):
-            (people / "people.yaml").write_text(filled, encoding="utf-8")
+            (people / shlex.split(command)[-1]).write_text(filled, encoding="utf-8")
     assert wrong == []
 
 
@@ -66,4 +74,4 @@ def test_the_page_shows_what_the_commands_show(people):
 def test_the_page_shows_every_command():
     text = (Path(__file__).parents[1] / PAGE).read_text(encoding="utf-8")
     assert [name for name in program.commands if f"skdpsynth {name}" not in text] == []
-    assert len(list(steps())) >= 12
+    assert len(list(steps(PAGE))) >= 12

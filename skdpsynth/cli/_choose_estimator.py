@@ -13,7 +13,8 @@ def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple
     from skdpsynth.domain import Continuous
 
     plain = [name for name, kind in kinds.items() if isinstance(kind, Continuous) and kind.unstated is None and not kind.nullable]
-    odd = next((name for name in kinds if name not in plain), None)
+    # A column that is left out counts last: it is no reason that users look for.
+    odd = next(iter(sorted((name for name in kinds if name not in plain), key=lambda name: kinds[name].coded is None)), None)
     if method == "latent-factor":
         return method, "as asked"
     if method != "auto":
@@ -30,7 +31,8 @@ def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple
     if stratify is not None:
         return "latent-factor", "--stratify counts each class apart"
     if odd is not None:
-        return "latent-factor", f"the schema has other columns than plain numbers, {str(odd)!r} for one"
+        has_other = "columns that are left out" if kinds[odd].coded is None else f"other columns than plain numbers, {str(odd)!r} for one"
+        return "latent-factor", f"the schema has {has_other}"
     if kinds.rules:
         return "latent-factor", "the schema has rules, which no other method keeps"
     has_numbers = f"the schema has {len(kinds)} column{'s' * (len(kinds) != 1)}, all numbers,"

@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from skdpsynth.cli._wording import in_words_of_commands
+
 CHECK_FAILED, BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 _AGAIN = 1.0  # seconds
 _TERMINATION_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # SIGHUP: the terminal closes
@@ -81,7 +83,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, MemoryError) and not str(error):
         return "There is not enough memory for this; give fewer columns, or a machine with more."
     if isinstance(error, _EXPECTED_ERRORS) and str(error):
-        return re.sub(r"^(X|frame)(?= )", "INPUT", _line(str(error)))  # names of the table in Python
+        return in_words_of_commands(_line(str(error)))
     return f"Something unforeseen went wrong ({type(error).__name__}); set SKDPSYNTH_TRACEBACK=1 to see where, and report it."
 
 
@@ -154,7 +156,7 @@ def _one_line_warnings() -> Iterator[None]:
     """Print warnings without their line of code."""
 
     def show(message: Warning | str, *where: Any, **more: Any) -> None:
-        click.echo(f"Warning: {_line(str(message))}", err=True)
+        click.echo(f"Warning: {in_words_of_commands(_line(str(message)))}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning, append=True)  # repeated warnings, too

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from skdpsynth.cli._wording import with_words_of_commands
+
 
 @dataclass(frozen=True)
 class Voice:
@@ -35,7 +37,7 @@ class Voice:
             yield
 
     def result(self, told: dict[str, Any], text: str) -> None:
-        click.echo(json.dumps(told, ensure_ascii=False, default=str, allow_nan=False) if self.is_json else text)
+        click.echo(json.dumps(told, ensure_ascii=False, default=str, allow_nan=False) if self.is_json else with_words_of_commands(text))
 
     def done(self, told: dict[str, Any], text: str) -> None:
         """Report results that are in files: a note for people."""

@@ -40,13 +40,10 @@ def open_ledger(path: str | None, epsilon: float, delta: float, neighboring: str
     """Open a ledger that can pay for a run, and refuse any other before a row is read."""
     if path is None:
         return None
-    from skdpsynth.exceptions import BudgetExceededError, LedgerError
+    from skdpsynth.exceptions import BudgetExceededError
     from skdpsynth.privacy import PrivacyAccountant
 
-    try:
-        accountant = PrivacyAccountant.at(path)
-    except LedgerError as error:
-        raise LedgerError(str(error).replace("PrivacyAccountant(epsilon, ledger=...)", "skdpsynth budget init")) from None
+    accountant = PrivacyAccountant.at(path)
     if accountant.neighboring != neighboring:
         raise ValueError(
             f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {neighboring!r}; use one relation."

@@ -1,8 +1,7 @@
 """The commands `schema ...`."""
 
 import json
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
 
 import click
 
@@ -10,6 +9,7 @@ from skdpsynth.cli._exit_codes import CHECK_FAILED
 from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_text
 from skdpsynth.cli._output import Voice, add_output_options
 from skdpsynth.cli._read_options import add_read_options, open_schema
+from skdpsynth.cli._wording import in_words_of_commands, with_rules_of_files
 
 _GUESSED = (
     "Names and kinds of a CSV file are guessed from its first rows: for your eyes only, until you have checked and stated each as public."
@@ -72,7 +72,12 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     facts = open_schema(stated, read)
     with open_inputs(sources) as table:
         findings = facts.check(table)
+    found, notes = ([replace(each, told=_in_words(each.told, facts)) for each in part] for part in (findings, findings.notes))
     told: dict[str, Any] = {"private": False, "rows": findings.n_samples}
-    told |= {"findings": list(map(asdict, findings)), "notes": list(map(asdict, findings.notes))}
-    voice.result(told, str(findings))
+    told |= {"findings": list(map(asdict, found)), "notes": list(map(asdict, notes))}
+    voice.result(told, str(type(findings)(findings.n_samples, tuple(found), tuple(notes))))
     return CHECK_FAILED if len(findings) else 0
+
+
+def _in_words(text: str, facts: Any) -> str:
+    return in_words_of_commands(with_rules_of_files(text, facts))

@@ -1,8 +1,6 @@
 """The command `synthesize`."""
 
 import math
-import shlex
-import warnings
 from typing import Any
 
 import click
@@ -68,30 +66,11 @@ def _check_places(voice: Voice, sources: tuple[str, ...], stated: str, given: di
 
 def _estimator(schema: Any, given: dict[str, Any]) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and the reason for the choice."""
-    if given["unit"] is None:
-        _warn_of_unit(schema)
     columns = {str(name): name for name in schema}
     stratify = given["stratify"] if given["stratify"] is None else columns.get(given["stratify"], given["stratify"])
     method, why = choose_method(given["method"], modeled_schema(schema, given["unit"]), stratify, given["delta"])
     settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")} | {"max_rows_per_unit": given["most"] or 1}
     return make_estimator(method, schema, given["unit"], stratify, **settings), method, why
-
-
-def _warn_of_unit(schema: Any) -> None:
-    """Warn of an identifier without a unit, as a fit does, in the words of the command line."""
-    from skdpsynth.exceptions import BudgetWarning
-    from skdpsynth.fitting import identifier_without_unit
-
-    name = identifier_without_unit(schema)
-    if name is not None:
-        warnings.warn(
-            f"The schema has the identifier {str(name)!r}, but there is no --unit, so one row is protected, and not all rows of one "
-            f"{str(name)!r}; add --unit {shlex.quote(str(name))}, or, if no two rows have the same, the rule "
-            f"{{rule: unique, columns: [{name}]}} to the schema.",
-            BudgetWarning,
-            stacklevel=2,
-        )
-        warnings.filterwarnings("ignore", "schema has the identifier", BudgetWarning)
 
 
 def check_card(places: Outputs, page: str | None) -> None:

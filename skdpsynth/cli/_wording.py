@@ -1,0 +1,83 @@
+"""Messages of the library in the words of the command line: YAML in place of kinds and rules, flags in place of parameters."""
+
+import json
+import re
+from typing import Any
+
+_FLAGS = ("epsilon", "delta", "neighboring", "unit", "stratify", "target", "max_rows_per_unit", "time_limit", "too_wide", "confidence")
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_WORDS = [  # what Python says, and what stands for it in files and flags; the first that fits
+    (r"say Identifier\(\)", "write kind: identifier"),
+    (r"a column that fit takes as unit is an Identifier\(\) or", "a column that --unit names has kind: identifier, or is"),
+    (r"Identifier\(labels=True\)", "kind: identifier with labels: true"),
+    (r"Datetime\(time_unit='\w+', time_zone=None\)", "datetime"),
+    (r"Datetime\(time_unit='\w+', time_zone=('.*?')\)", r"datetime of zone \1"),
+    (r"say Date\(low, high\) or DateTime\(low, high\)", "write kind: date or kind: datetime with bounds: [low, high]"),
+    (r"(?:Continuous|Date|DateTime)\(low, high\)", "bounds: [low, high]"),
+    (r"Derived\((?:'(.*?)'|\"(.*?)\")\)", r"kind: derived with expression: \1\2"),
+    (r", Derived\(\.\.\.\),", ", kind: derived,"),
+    (r"Impossible\(\{\.\.\.\}\)", "rule: impossible"),
+    (r"the rule Unique\('(.*?)'\)", r"{rule: unique, columns: [\1]} in the rules"),
+    (r"fit got no unit", "there is no --unit"),
+    (r"give fit\(X, unit=(.*?)\)", r"give --unit \1"),
+    (r"read=\{'multiline': True\}, in YAML read: and below it multiline: true", "read: {multiline: true}"),
+    (r"read=\{'(\w+)': ('.*?')\}", r"read: {\1: \2}"),
+    (r"PrivacyAccountant\(epsilon, ledger=\.\.\.\)|PrivacyAccountant\(.*?\)\.import_record\(.*?\)", "skdpsynth budget init"),
+    (r" \(or share of `split`\)| by its `import_record`| \(X\[list\(schema\)\]\)", ""),
+    (r"epsilon=float\('inf'\)", "--epsilon inf"),
+    (r"float\('inf'\)", "inf"),
+    (r"\bmu=", "mu "),
+    (r"1 / n_samples, with n_samples=(\d+)", r"1 / rows, with \1 rows"),
+    (r"(?:n_samples|n_rows)=(\d+)", r"\1 rows"),
+    (r"(?<=use )(epsilon|delta)=|(?<=give )(epsilon|delta)=|(?<=With )(epsilon|delta)=", lambda found: f"--{found[0][:-1]} "),
+    (r"\b(epsilon|delta)=(?=[\d.])", r"\1 "),
+    (r"(?:set|say) (\w+)=(True|False|<)", lambda found: f"write {found[1]}: {found[2].lower()}"),
+    (r"(?:set|say) (\w+)=(?=[\[\d'])", r"write \1: "),
+    (r"\b(\w+)=(True|False)\b", lambda found: f"{found[1]}: {found[2].lower()}"),
+    (r"bounds=\(low, high\)|(?<=give )\(low, high\)", "bounds: [low, high]"),
+    (r"\(low, high\)", "[low, high]"),
+    (r"a dict, a Schema,? or a file", "a file"),
+    (r"read it into a data frame, and give that", "write it as CSV or Parquet"),
+    (r"convert it, or read it first", "convert it to one of them"),
+    (r"say DateTime (?=with)", "write kind: datetime "),
+    (r"\bis (Continuous|Ordinal|Nominal|DateTime|Date|Identifier|Text|Derived)\b", lambda found: found[0].lower()),
+    (r"^source(?= must (?:be YAML|be JSON|be text|hold|name))", "--schema"),
+    (r"Found array with (\d+) sample\(s\) while a minimum of (\d+) is required", r"INPUT must have at least \2 rows, got \1"),
+    (r"with X as X: |with frame as X: ", ""),
+    (r"with X_synthetic as X: ", "of SYNTHETIC: "),
+    (r"\bX_synthetic\b", "SYNTHETIC"),
+]
+_UNQUOTED = [
+    (r"\b(?:X|frame)\b|^source(?= must)", "INPUT"),
+    (r"\bTrue\b", "true"),
+    (r"\bFalse\b", "false"),
+    (r"\bNone\b", "null"),
+    (rf"^(?:{'|'.join(_FLAGS)})(?= must)", lambda found: f"--{found[0].replace('_', '-')}"),
+]
+_PYTHON = re.compile(r"[A-Za-z_\]]\w*\(|\b[A-Za-z_]\w*=(?=[^\s=])|`|\.\w+\(")
+
+
+def with_words_of_commands(text: str) -> str:
+    """Return a text with YAML and flags in place of Python."""
+    for pattern, words in _WORDS:
+        text = re.sub(pattern, words, text)
+    return text
+
+
+def in_words_of_commands(text: str) -> str:
+    """Return a sentence of the library in words of the command line; advice that has none is left out."""
+    text = with_words_of_commands(text)
+    parts = re.split(f"({_QUOTED})", text)  # what users name stands in quotes, and stays
+    for place in range(0, len(parts), 2):
+        for pattern, words in _UNQUOTED:
+            parts[place] = re.sub(pattern, words, parts[place]) if place == 0 or not pattern.startswith("^") else parts[place]
+    first, *advice = "".join(parts).split("; ")
+    kept = [each for each in advice if not _PYTHON.search(re.sub(_QUOTED, "", each))]
+    return "; ".join([first, *kept]) + "." * (bool(advice) and advice[-1] not in kept)
+
+
+def with_rules_of_files(text: str, schema: Any) -> str:
+    """Return a text with the rules and kinds of a schema as they stand in files."""
+    for each in (*schema.rules, *schema.values()):
+        text = text.replace(repr(each), json.dumps(each.to_keys(), ensure_ascii=False))
+    return text
