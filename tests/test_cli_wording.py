@@ -41,9 +41,8 @@ def folder(tmp_path, monkeypatch):
 def write_schema(rules=(), **changed):
     columns = {name: facts for name, facts in {**COLUMNS, **changed}.items() if facts}
     lines = ["columns:", *(f"- {{name: {name}, {facts}}}" for name, facts in columns.items())]
-    Path("people.yaml").write_text(
-        "\n".join([*lines, "rules:" if rules else "", *(f"- {rule}" for rule in rules)]) + "\n", encoding="utf-8"
-    )
+    lines += ["rules:", *(f"- {rule}" for rule in rules)] if rules else []
+    Path("people.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -116,12 +115,10 @@ def test_findings_and_warnings_speak_yaml_too(folder):
     assert (done.exit_code, python_in(done.output), re.search(r"\w=\w|=\{|\w\(\w", told)) == (1, None, None)
     for words in ("write nullable: true", "write integer: false", "read: {multiline: true}", 'breaks {"rule": "impossible"'):
         assert words in done.output
-    Path("visits.csv").write_text(
-        "\n".join(f"{i or 'id'},{line}" for i, line in enumerate(text_of_people().splitlines())), encoding="utf-8"
-    )
+    lines = [f"{i or 'id'},{line}" for i, line in enumerate(text_of_people().splitlines())]
+    Path("visits.csv").write_text("\n".join(lines), encoding="utf-8")
     write_schema(id="kind: identifier")
-    Path("visits.yaml").write_text(Path("people.yaml").read_text(encoding="utf-8"), encoding="utf-8")
-    done = run(*"synthesize visits.csv --schema visits.yaml --epsilon 100 --delta 0.1 -o out.csv".split())
+    done = run("synthesize", "visits.csv", "--schema", "people.yaml", "--epsilon", 100, "--delta", 0.1, "-o", "out.csv")
     assert (done.exit_code, python_in(done.output)) == (0, None)
     for words in ("give --unit 'id'", "{rule: unique, columns: [id]}", "use --delta", "--epsilon inf"):
         assert words in done.output

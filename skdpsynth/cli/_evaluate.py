@@ -44,10 +44,10 @@ def evaluate(voice: Voice, real: str, synthetic: str | None, target: str | None,
     from skdpsynth.metrics import quality_report
 
     model = None if kept is None else open_synthesizer(kept)
-    known = getattr(model, "schema_", stated)
+    known: Any = getattr(model, "schema_", stated)
     schema = None if known is None else open_schema(known, given["read"])
     options = given["read"] if schema is None else schema.read
-    column = {str(name): name for name in schema or ()}.get(target, target)
+    column: Any = None if target is None else {str(name): name for name in schema or ()}.get(target, target)
     with open_inputs([real]) as rows, nullcontext(model) if synthetic is None else open_inputs([synthetic]) as place:
         rows, made = open_source(rows, "REAL", read=options), place if schema is None or place is model else open_synthetic(place, schema)
         quality = quality_report(rows, made, schema, target=column) if model is None else model.evaluate(rows, target=column)

@@ -29,8 +29,8 @@ def interval(
     if not means and not shares:
         raise Refusal("interval must have a --mean or a --share of a column; give one")
     model = open_synthesizer(path, "interval")
-    wanted = ([_column(model, option, name) for name in names] for option, names in (("--mean", means), ("--share", shares)))
-    statistic = _Statistic(model, *wanted, None if by is None else _column(model, "--by", by))
+    numbers, words = ([_column(model, option, name) for name in names] for option, names in (("--mean", means), ("--share", shares)))
+    statistic = _Statistic(model, numbers, words, None if by is None else _column(model, "--by", by))
     with voice.progress_bars():
         found = model.interval(statistic, confidence, n_refits=refits)
     lines = [

@@ -6,7 +6,7 @@ from typing import Any
 
 _FLAGS = ("epsilon", "delta", "neighboring", "unit", "stratify", "target", "max_rows_per_unit", "time_limit", "too_wide", "confidence")
 _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_WORDS = [  # what Python says, and what stands for it in files and flags; the first that fits
+_WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in files and flags; the first that fits
     (r"say Identifier\(\)", "write kind: identifier"),
     (r"a column that fit takes as unit is an Identifier\(\) or", "a column that --unit names has kind: identifier, or is"),
     (r"Identifier\(labels=True\)", "kind: identifier with labels: true"),
@@ -47,7 +47,7 @@ _WORDS = [  # what Python says, and what stands for it in files and flags; the f
     (r"with X_synthetic as X: ", "of SYNTHETIC: "),
     (r"\bX_synthetic\b", "SYNTHETIC"),
 ]
-_UNQUOTED = [
+_UNQUOTED: list[tuple[str, Any]] = [
     (r"\b(?:X|frame)\b|^source(?= must)", "INPUT"),
     (r"\bTrue\b", "true"),
     (r"\bFalse\b", "false"),

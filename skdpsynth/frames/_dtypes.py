@@ -252,7 +252,8 @@ def frame_of(columns: list[Any], names: tuple, backend: Any) -> Any:
         import pandas as pd
 
         frame = pd.DataFrame(dict(enumerate(columns)), copy=False)
-        frame.columns = pd.Index(names, tupleize_cols=False)
+        has_levels = len({len(name) if isinstance(name, tuple) else 0 for name in names}) == 1  # tuples of a MultiIndex
+        frame.columns = pd.Index(names, tupleize_cols=has_levels)
         return frame
     import narwhals.stable.v2 as nw
 

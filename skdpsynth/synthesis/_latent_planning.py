@@ -350,7 +350,10 @@ def warn_of_noise(told: Any, plan: MarginalsPlan, relation: str, n: float) -> No
     """Let facts or a budget warn, by public or noisy numbers, of the effect of noise on tables of n rows."""
     if message := level_noise_warning(plan, relation, n):
         told.warn(message)
-    elif message := range_noise_warning(plan, relation, n):
+        return
+    if message := pair_noise_warning(plan, relation, n):
+        told.warn(message)
+    if message := range_noise_warning(plan, relation, n):
         told.warn(message, BoundsWarning)
 
 
@@ -362,6 +365,23 @@ def level_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | N
     return (
         f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
         "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
+    )
+
+
+def pair_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
+    """Return a warning if the noise on a table of two columns is as large as the table, by public or noisy numbers; or None."""
+    if len(plan.kinds) < 2 or not plan.counts_all_pairs:
+        return None
+    n_bins = choose_n_bins(plan, relation, n)
+    sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, _planned_sizes(plan), strict=True)]
+    n_pairs = math.comb(len(sizes), 2)
+    n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
+    # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
+    if n_cells * _plan_pairs(plan, plan.shares, sizes, relation)[0].deviation / math.sqrt(2 * math.pi) <= n:
+        return None
+    return (
+        f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only strong "
+        "dependences are kept: use more rows, a larger epsilon or fewer columns."
     )
 
 

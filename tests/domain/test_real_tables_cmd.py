@@ -1,10 +1,16 @@
-"""Rules as text, in Python and in files."""
+"""Real tables: rules as text, in Python and in files, and warnings that follow from public numbers."""
 
 import json
 import re
+import warnings
 
+import numpy as np
+import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from skdpsynth import LatentFactorSynthesizer, PrivatePCA
 from skdpsynth.domain import Date, Impossible, Inequality, Schema, Sum
 
 COLUMNS = {
@@ -72,3 +78,28 @@ def test_a_text_that_is_no_rule_is_refused_in_one_sentence_with_its_place(text, 
         Schema(COLUMNS, rules=["a <= b", text])
     assert str(error.value).endswith(".")
     assert "\n" not in str(error.value)
+
+
+def warnings_of(fit):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fit()
+    return [str(each.message) for each in told]
+
+
+def test_a_table_whose_pairs_are_noise_is_said_to_be_whatever_its_rows_are():
+    schema = {f"c{i}": list("abcdefgh"[: 2 + i % 7]) for i in range(32)}
+    one, other = (np.array([[levels[(k * row) % len(levels)] for levels in schema.values()] for row in range(1470)]) for k in (0, 7))
+    frames = [pd.DataFrame(rows, columns=list(schema)) for rows in (one, other)]
+    model = LatentFactorSynthesizer(schema, epsilon=1, delta=1e-6)
+    first, second = (warnings_of(lambda frame=frame: model.fit(frame)) for frame in frames)
+    assert first == second
+    assert any("most of the 496 pairs of columns" in message for message in first)
+    assert not any("pairs of columns" in message for message in warnings_of(lambda: model.set_params(epsilon=20).fit(frames[0])))
+
+
+def test_bounds_that_are_left_out_in_a_pipeline_warn_whatever_the_rows_are():
+    rows = np.random.default_rng(0).normal(size=(500, 4))
+    told = [warnings_of(lambda X=X: make_pipeline(StandardScaler(), PrivatePCA(2)).fit(X)) for X in (rows, rows * 0 + 0.5)]
+    assert told[0] == told[1]
+    assert any(message.startswith("bounds are not given") for message in told[0])
