@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import click
 
