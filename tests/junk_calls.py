@@ -250,6 +250,8 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     **{key: {"levels": ["a", "b"]} for key in ["Ordinal", "Nominal"]},
     **{key: {"low": "2020-01-01", "high": "2021-01-01"} for key in ["Date", "DateTime"]},
     "Constant": {"value": 80},
+    "TimeOfDay": {"low": "10:00", "high": "21:00"},
+    "Duration": {"low": 0, "high": 9},
     "Derived": {"expression": "a + b", "bounds": (0, 2), "values": np.arange(3.0)},
     "Impossible": {"cells": {"a": "x", "b": "y"}},
     "Inequality": {"low": "a", "high": "b"},

@@ -19,7 +19,7 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Boolean, Continuous, Nominal
+from skdpsynth.domain import Boolean, Continuous, Date, Duration, Nominal, TimeOfDay
 
 pytestmark = [
     pytest.mark.usefixtures("hasty"),
@@ -176,6 +176,18 @@ def test_models_of_what_schemas_state_beside_bounds_are_the_same_from_every_sour
     if "stated" not in models:
         models["stated"] = model_of(TABLES["marginals"], mixed(), schema=STATED)
     check_same(model_of(TABLES["marginals"], FRAMES[kind](mixed(), tmp_path), schema=STATED), models["stated"])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_models_of_times_are_the_same_from_every_source(kind, models, tmp_path):
+    days = np.datetime64("2020-01-01") + np.arange(N) % 300
+    table = pd.DataFrame({"day": pd.Series(days.astype("M8[s]")).dt.strftime("%d/%m/%Y"), "hour": np.arange(N) % 24 * 100})
+    table = table.assign(clock=[f"{hour // 100}:30" for hour in table["hour"]], wait=[f"{hour} min" for hour in table["hour"]])
+    schema = {"day": Date("2020-01-01", "2020-12-31", format="%d/%m/%Y"), "hour": TimeOfDay(format="%H%M"), "clock": TimeOfDay()}
+    schema |= {"wait": Duration(0, "2 days", resolution="minute")}
+    if "times" not in models:
+        models["times"] = model_of(TABLES["marginals"], table, schema=schema)
+    check_same(model_of(TABLES["marginals"], FRAMES[kind](table, tmp_path), schema=schema), models["times"])
 
 
 @pytest.mark.parametrize("neighboring", BOTH)

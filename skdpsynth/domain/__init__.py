@@ -22,7 +22,8 @@ from skdpsynth.domain._box import with_placeholder_bounds as with_placeholder_bo
 from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Unique
 from skdpsynth.domain._constraints import Rule as Rule
 from skdpsynth.domain._dates import MICROSECONDS as MICROSECONDS
-from skdpsynth.domain._dates import Date, DateTime
+from skdpsynth.domain._dates import Calendar as Calendar
+from skdpsynth.domain._dates import Date, DateTime, Duration, TimeOfDay
 from skdpsynth.domain._dates import Times as Times
 from skdpsynth.domain._dates import read_moment as read_moment
 from skdpsynth.domain._derived import Derived
@@ -64,6 +65,7 @@ __all__ = [
     "DateTime",
     "Derived",
     "Determines",
+    "Duration",
     "Findings",
     "Identifier",
     "Impossible",
@@ -75,6 +77,7 @@ __all__ = [
     "Schema",
     "Sum",
     "Text",
+    "TimeOfDay",
     "Unique",
 ]
 

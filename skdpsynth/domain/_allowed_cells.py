@@ -9,7 +9,7 @@ import numpy as np
 from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import is_real, short_repr
 from skdpsynth.domain._axes import Axis
-from skdpsynth.domain._dates import MICROSECONDS, Times, units_of_moment
+from skdpsynth.domain._dates import Times
 from skdpsynth.domain._kinds import name_repr
 from skdpsynth.persistence import savable
 
@@ -121,11 +121,15 @@ def condition_of(name: Any, kind: Any, items: Sequence[Any]) -> Condition:
 def _range(name: Any, kind: Any, ends: tuple) -> tuple:
     """Return a range on the axis of a column, with its bounds in place of None."""
     is_time = isinstance(kind, Times)
-    if not all(end is None or (isinstance(end, str) if is_time else is_real(end)) for end in ends):
+    if not all(
+        end is None
+        or (isinstance(end, str) if is_time and kind.family != "duration" else is_real(end) or (is_time and isinstance(end, str)))
+        for end in ends
+    ):
         what = "dates or times" if is_time else "numbers"
         raise ValueError(f"rules must give {what} for column {name_repr(name)}, or (low, high) of them, got {short_repr(ends)}.")
-    unit = MICROSECONDS[kind.resolution] if is_time else 1
-    low, high = (end if end is None else units_of_moment(end, kind) * unit if is_time else float(end) for end in ends)
+    unit = kind.microseconds if is_time else 1
+    low, high = (end if end is None else kind.units_of(end) * unit if is_time else float(end) for end in ends)
     first, last = (kind.first * unit, (kind.first + kind.coded.high) * unit) if is_time else (float(kind.low), float(kind.high))
     low, high = first if low is None else low, last if high is None else high
     if low > high or high < first or low > last:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._dates import MICROSECONDS, Times
+from skdpsynth.domain._dates import Times
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._steps import ceil_to_step, round_to_step
 from skdpsynth.frames import cast, family_of, numpy_dtype, time_of
@@ -33,7 +33,7 @@ class _Monotone:
 
     def before(self, t: np.ndarray) -> np.ndarray:
         """Return the largest value below t."""
-        return -self.after(-t)
+        return self.floor(t - 1 if self.is_whole else np.nextafter(t, -np.inf))
 
 
 @savable
@@ -75,20 +75,30 @@ class NumberAxis(_Monotone):
 @savable
 @dataclass(frozen=True)
 class TimeAxis(_Monotone):
-    """Dates and times as whole microseconds since 1970; missing ones stand at 0."""
+    """Dates, times of day and durations as whole microseconds; missing ones stand at 0."""
 
-    first: int  # the lower bound, in units of the resolution since 1970
+    first: int  # the lower bound, in units of the resolution
     unit: int  # microseconds of the resolution
     step: int  # microseconds that the column of the table can tell apart
+    months: int = 0  # that it takes as one, if it tells no days
+    half: int = 0  # microseconds after which it goes to the next of them
 
     is_whole = True
 
     def shown(self, x: np.ndarray) -> np.ndarray:
         units = np.where(np.isnan(x), 0, x).astype(np.int64) + self.first
-        return units * self.unit // self.step * self.step
+        return self.floor(units * self.unit + self.half)
+
+    def floor(self, t: np.ndarray) -> np.ndarray:
+        return self._begin(t, 0) if self.months else np.asarray(t) // self.step * self.step
 
     def ceil(self, t: np.ndarray) -> np.ndarray:
-        return -(-np.asarray(t) // self.step) * self.step
+        return self._begin(np.asarray(t) - 1, 1) if self.months else -(-np.asarray(t) // self.step) * self.step
+
+    def _begin(self, t: np.ndarray, later: int) -> np.ndarray:
+        """Return when the months that times are in begin, or the ones after them."""
+        months = np.asarray(t, dtype=np.int64).view("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+        return ((months // self.months + later) * self.months).view("datetime64[M]").astype("datetime64[us]").view(np.int64)
 
     def value(self, t: np.ndarray) -> np.ndarray:
         return (t // self.unit - self.first).astype(float)
@@ -100,7 +110,8 @@ Axis = NumberAxis | TimeAxis
 def axis_of(kind: Any, dtype: str | None = None) -> Axis:
     """Return the axis of a column of numbers or times; without a dtype, as if the table could hold every value."""
     if isinstance(kind, Times):
-        unit, time = MICROSECONDS[kind.resolution], None if dtype is None else time_of(dtype)
-        return TimeAxis(kind.first, unit, max(unit, PER_UNIT.get(time[0], 1) if time else 1))
+        time = None if dtype is None else time_of(dtype)
+        step = max(kind.microseconds, PER_UNIT.get(time[0], 1) if time else 1)
+        return TimeAxis(kind.first, kind.microseconds, step, *((0, 0) if time else (kind.months, kind.half)))
     is_number = dtype is not None and not dtype.startswith("category") and family_of(dtype) == "number"
     return NumberAxis(kind, numpy_dtype(dtype).str if is_number else "<f8")  # type: ignore[arg-type]

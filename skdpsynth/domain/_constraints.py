@@ -148,11 +148,11 @@ class Inequality(Rule):
 
     def _check(self, columns: Columns, sources: Columns) -> None:
         low, high = columns[self.low], columns[self.high]
-        are_times = isinstance(low, Times) and isinstance(high, Times)
+        are_times = isinstance(low, Times) and isinstance(high, Times) and low.family == high.family
         if not are_times and not (isinstance(low, Continuous) and isinstance(high, Continuous)):
             raise ValueError(
-                f"Inequality must be between two columns of numbers, or two of dates and times, got {type(low).__name__} and "
-                f"{type(high).__name__}."
+                f"Inequality must be between two columns of numbers, or two of dates, of times of day or of durations, got "
+                f"{type(low).__name__} and {type(high).__name__}."
             )
         if are_times and (low.zone is None) != (high.zone is None):
             raise ValueError(f"Inequality must be between times that both have a zone or neither, got {list_names(self.columns_named)}.")
@@ -291,11 +291,13 @@ def _items(name: Any, stated: Any) -> list:
 
 
 def plain_value(value: Any) -> Any:
-    """Return numbers as those of Python, and dates and times as text in ISO format."""
+    """Return numbers as those of Python, dates and times as text in ISO format, and durations as their seconds in text."""
     if isinstance(value, tuple):
         return tuple(map(plain_value, value))
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, np.generic):
-        return value.item()
-    return value.isoformat() if isinstance(value, datetime.date) else value
+        value = value.item()
+    if isinstance(value, datetime.timedelta):
+        return f"{value.total_seconds()} s"
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value

@@ -1,66 +1,143 @@
-"""Kinds of columns that hold dates and times."""
+"""Kinds of columns that hold dates, times of day and durations."""
 
 import datetime
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._validation import short_repr
+from skdpsynth._validation import is_real, short_repr
 from skdpsynth.domain._kinds import Bounded, Continuous, bounds_repr
+from skdpsynth.domain._time_formats import DAY, HOUR, TimeFormat, format_of, read_clock, read_duration
 from skdpsynth.persistence import savable
 
 _MOST_UNITS = 2**53  # whole numbers beyond it are not all floats
-_EPOCH = datetime.datetime(1970, 1, 1)
-_HOUR = 3_600_000_000
-MICROSECONDS = {"day": 24 * _HOUR, "hour": _HOUR, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1}
+_EPOCH, _MIDNIGHT, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.time(), datetime.timedelta(microseconds=1)
+_HALF = {0: 0, 1: 14 * DAY, 3: 44 * DAY, 12: 182 * DAY}  # of the shortest month, quarter and year, less a day
+MICROSECONDS = {"day": DAY, "hour": HOUR, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1}
 
 
 @dataclass(frozen=True, repr=False)
 class Times(Bounded):
-    """Dates or times within bounds; mechanisms see whole numbers that count from the lower one."""
+    """Dates, times of day or durations within bounds; mechanisms see whole numbers that count from the lower one.
+
+    All count in microseconds: since 1970 (of UTC, where there are zones), since midnight, or those of the duration.
+    """
 
     low: Any = None
     high: Any = None
     nullable: Any = field(default=None, kw_only=True)
     bounds: Any = field(default=None, kw_only=True)
     missing: Any = field(default=(), kw_only=True)
+    format: Any = field(default=None, kw_only=True)
 
     resolution: ClassVar[Any] = "day"
+    family: ClassVar[str] = "time"  # of dtypes
+    example: ClassVar[str] = "dates or times, such as '2020-01-31'"
 
     def __post_init__(self) -> None:
         self._check_missing()
-        object.__setattr__(self, "missing", tuple(map(str, self.missing)))
+        if not isinstance(self.resolution, str) or self.resolution not in MICROSECONDS:
+            raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {short_repr(self.resolution)}.")
+        if self.form is not None:
+            if self.form.is_date is not (self.family == "time") or (self.family == "duration" and set(self.form.codes) & set("Ip")):
+                raise ValueError(f"format must be one of {self._format}, got {short_repr(self.format)}.")
+            if MICROSECONDS[self.form.resolution] > MICROSECONDS[self.resolution]:
+                object.__setattr__(self, "resolution", self.form.resolution)
+        object.__setattr__(self, "missing", tuple(map(self._kept_sentinel, self.missing)))
         if self._check_word():
             return
-        low, high = _moment(self.low, self), _moment(self.high, self)
-        if (low.tzinfo is None) != (high.tzinfo is None):
-            raise ValueError(f"bounds must both have a time zone or neither, got {_pair(self)}; write the offset in both.")
-        if not 0 < self.units_since_1970(high) - self.units_since_1970(low) <= _MOST_UNITS:
+        self._take_bounds()
+        for name in ("low", "high"):
+            object.__setattr__(self, name, self._bound(self._checked(getattr(self, name))))
+        if not 0 < self.units_of(self.high) - self.units_of(self.low) <= _MOST_UNITS:
             raise ValueError(
                 f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {_pair(self)}; swap or correct "
                 "them, or take a coarser resolution."
             )
-        for name, moment in (("low", low), ("high", high)):
-            begin = self.begin_of_unit(moment)
-            object.__setattr__(self, name, begin.date() if isinstance(self, Date) else begin)
+
+    def _kept_sentinel(self, value: Any) -> Any:
+        return str(value)
 
     @property
-    def _unit(self) -> datetime.timedelta:
-        return datetime.timedelta(microseconds=MICROSECONDS[self.resolution])
+    def sentinels(self) -> list[int]:
+        """The microseconds of times that stand for a missing cell."""
+        return sorted({found for found in map(self._sentinel, self.missing) if found is not None})
 
-    def units_since_1970(self, moment: datetime.datetime) -> int:
-        """Return how many units of the resolution lie between 1970 (of UTC, where there are zones) and the one that a time is in."""
-        return (moment.replace(tzinfo=None) - _EPOCH) // self._unit
+    def _sentinel(self, value: Any) -> int | None:
+        with suppress(Exception):  # a word that is no time, which is missing anyway
+            found = self.form.read(value) if self.form is not None and isinstance(value, str) else None
+            return self.microseconds_of(value) if found is None else found
+        return None
 
-    def begin_of_unit(self, moment: datetime.datetime) -> datetime.datetime:
-        """Return the beginning of the unit that a time is in."""
-        return _EPOCH.replace(tzinfo=moment.tzinfo) + self.units_since_1970(moment) * self._unit
+    def _take_bounds(self) -> None:
+        """Take what bounds may be beside their plain form."""
+
+    @property
+    def _format(self) -> str:
+        return "dates, such as '%d/%m/%Y'" if self.family == "time" else "times of day, such as '%H:%M'"
+
+    @property
+    def unstated(self) -> str | None:
+        return "open" if self.format == "open" else self.bounds
+
+    @property
+    def form(self) -> TimeFormat | None:
+        """The form of text and whole numbers that is stated."""
+        if self.format is None or self.format == "open":
+            return None
+        return format_of(self.format) if isinstance(self.format, str) else TimeFormat(self.format)
+
+    @property
+    def months(self) -> int:
+        """How many months the form takes as one; 0 if it tells days."""
+        return self.form.months if self.form is not None and self.family == "time" else 0
+
+    @property
+    def half(self) -> int:
+        """Microseconds after which a time goes to the next month, as synthetic ones lie around the first days of months."""
+        return _HALF[self.months]
+
+    @property
+    def microseconds(self) -> int:
+        """Microseconds of the resolution."""
+        return MICROSECONDS[self.resolution]
+
+    def microseconds_of(self, value: Any) -> int:
+        """Return the microseconds of a value, as bounds are given; what is none raises."""
+        raise NotImplementedError
+
+    def _bound(self, microseconds: int) -> Any:
+        """Return a bound as it is kept."""
+        raise NotImplementedError
+
+    def read_text(self, text: str) -> int | None:
+        """Return the microseconds of a cell of text where no form is stated, None or an error of what is no time."""
+        raise NotImplementedError
+
+    def write(self, microseconds: np.ndarray) -> list[str]:
+        """Return cells of text."""
+        codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
+        return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + self.half)
+
+    def _checked(self, value: Any) -> int:
+        try:
+            found = self.microseconds_of(value)
+        except Exception:  # also of the caller's own objects
+            found = None
+        if found is None:
+            raise ValueError(f"bounds must be two {self.example}, got {_pair(self)}; they are public facts, never learned from rows.")
+        return found
+
+    def units_of(self, value: Any) -> int:
+        """Return a value, as bounds are given, in units of the resolution."""
+        return self._checked(value) // self.microseconds
 
     @property
     def first(self) -> int:
-        """The lower bound, in units of the resolution since 1970."""
-        return units_of_moment(self.low, self)
+        """The lower bound, in units of the resolution."""
+        return self.units_of(self.low)
 
     @property
     def zone(self) -> Any:
@@ -72,25 +149,58 @@ class Times(Bounded):
         """The whole numbers that mechanisms see: units of the resolution since the lower bound."""
         if self.bounds is not None:
             return Continuous(integer=True, nullable=self.nullable, bounds=self.bounds)
-        return Continuous(0, units_of_moment(self.high, self) - self.first, integer=True, nullable=self.nullable)
+        return Continuous(0, self.units_of(self.high) - self.first, integer=True, nullable=self.nullable)
+
+    def to_keys(self) -> dict[str, Any]:
+        facts = super().to_keys()
+        return facts | {"kind": facts["kind"].removesuffix("ofday")}
 
     def _in_file(self, bound: Any) -> Any:
-        return bound.isoformat()
+        return bound.isoformat() if isinstance(bound, datetime.date) else bound
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), **({} if self.bounds else {"low": self.low.isoformat(), "high": self.high.isoformat()})}
+        return {**vars(self), **({} if self.bounds else {name: self._in_file(getattr(self, name)) for name in ("low", "high")})}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(type(self)(**state).__dict__)
 
 
+@dataclass(frozen=True, repr=False)
+class Calendar(Times):
+    """Dates, or times on dates."""
+
+    def _take_bounds(self) -> None:
+        low, high = (_moment(bound, self) for bound in (self.low, self.high))
+        if (low.tzinfo is None) != (high.tzinfo is None):
+            raise ValueError(f"bounds must both have a time zone or neither, got {_pair(self)}; write the offset in both.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    def microseconds_of(self, value: Any) -> int:
+        return (_moment(value, self).replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+
+    def _bound(self, microseconds: int) -> Any:
+        begin = _EPOCH + datetime.timedelta(microseconds=microseconds // self.microseconds * self.microseconds)
+        if self.months:  # of that month, quarter or year
+            begin = datetime.datetime(begin.year, (begin.month - 1) // self.months * self.months + 1, 1)
+        return begin.date() if isinstance(self, Date) else begin.replace(tzinfo=self.zone)
+
+    def read_text(self, text: str) -> int | None:
+        moment = datetime.datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            return (moment - _EPOCH) // _MICROSECOND
+        # A date is that of the cell's own zone; a time is one in UTC.
+        offset = (moment.utcoffset() or datetime.timedelta()) * (not isinstance(self, Date))
+        return (moment.replace(tzinfo=None) - offset - _EPOCH) // _MICROSECOND
+
+
 @savable
 @dataclass(frozen=True, repr=False)
-class Date(Times):
+class Date(Calendar):
     """A column of dates within public bounds.
 
-    Its cells may be dates or times (whose date counts), objects that are dates, or text in ISO format ("2024-03-31"), as a CSV file has
-    it; they come back in their dtype. A column with a time zone needs `DateTime`.
+    Its cells may be dates or times (whose date counts), objects that are dates, or text in ISO format ("2024-03-31"), or
+    text and whole numbers in a `format`; they come back in their dtype and form. A column with a time zone needs `DateTime`.
 
     Parameters
     ----------
@@ -98,10 +208,13 @@ class Date(Times):
         Public bounds, ``low < high``. Dates outside are clipped.
     nullable : bool, default=None
         Whether cells may be missing. If not, one that is missing, or no date, counts as the midpoint. None: yes, if `missing` is given.
-    missing : list of str or date, default=()
-        Dates that stand for a missing cell, such as "1900-01-01". Texts that are no date do so anyway.
+    missing : list of str, int or date, default=()
+        Dates that stand for a missing cell, such as "1900-01-01", also in the `format`. Texts that are no date do so anyway.
     bounds : {None, "private", "open"}, default=None
         In place of `low` and `high`: see `Continuous`.
+    format : str, default=None
+        The form of dates in text and in whole numbers, which is public: codes of strptime ("%d/%m/%Y", "%Y%m%d", "%Y-%m"; "%q" is the
+        quarter, "%-d" a day without a leading zero), or a name ("dd/mm/yyyy", "m/d/yyyy", "yyyymmdd", "yyyyQq"). None: ISO format.
 
     Raises
     ------
@@ -123,11 +236,12 @@ class Date(Times):
 
 @savable
 @dataclass(frozen=True, repr=False)
-class DateTime(Times):
+class DateTime(Calendar):
     """A column of times within public bounds, to a public resolution.
 
-    Its cells may be times or dates, objects that are either, or text in ISO format ("2024-03-31 14:05:00"), as a CSV file has it; they
-    come back in their dtype. Times are cut to the resolution, never rounded up.
+    Its cells may be times or dates, objects that are either, or text in ISO format ("2024-03-31 14:05:00") or in a `format`; they
+    come back in their dtype, text without a `format` in the one form "2024-03-31T14:05:00". Times are cut to the resolution, never rounded
+    up.
 
     Parameters
     ----------
@@ -136,12 +250,15 @@ class DateTime(Times):
         for columns with one, which are read in UTC and come back in their own zone; bounds without are for columns without.
     nullable : bool, default=None
         Whether cells may be missing. If not, one that is missing, or no time, counts as the midpoint. None: yes, if `missing` is given.
-    missing : list of str or date, default=()
-        Times that stand for a missing cell, such as "1900-01-01". Texts that are no time do so anyway.
+    missing : list of str, int or date, default=()
+        Times that stand for a missing cell, such as "1900-01-01", also in the `format`. Texts that are no time do so anyway.
     bounds : {None, "private", "open"}, default=None
         In place of `low` and `high`: see `Continuous`.
+    format : str, default=None
+        The form of dates in text and in whole numbers, which is public: codes of strptime ("%d/%m/%Y", "%Y%m%d", "%Y-%m"; "%q" is the
+        quarter, "%-d" a day without a leading zero), or a name ("dd/mm/yyyy", "m/d/yyyy", "yyyymmdd", "yyyyQq"). None: ISO format.
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
-        The unit in which times are counted. The coarser, the less is lost to noise.
+        The unit in which times are counted, at least that of `format`. The coarser, the less is lost to noise.
 
     Raises
     ------
@@ -162,29 +279,160 @@ class DateTime(Times):
 
     resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.resolution, str) or self.resolution not in MICROSECONDS:
-            raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {short_repr(self.resolution)}.")
-        super().__post_init__()
+
+@savable
+@dataclass(frozen=True, repr=False)
+class TimeOfDay(Times):
+    """A column of times of day, without a date, within public bounds.
+
+    Its cells may be of a dtype of times of day, objects of Python's `datetime.time`, or text such as "09:51" and "09:51:00.5"; whole
+    numbers such as 951 with ``format="%H%M"``. They come back in their dtype, text as "09:51:00" (without seconds, if the resolution is
+    coarser).
+
+    Parameters
+    ----------
+    low, high : str or datetime.time, default=None
+        Public bounds, ``low < high``. Times outside are clipped. None: the whole day, "00:00" and "23:59:59". In timetables a bound may be
+        beyond 24:00, such as "29:59".
+    nullable : bool, default=None
+        Whether cells may be missing. If not, one that is missing, or no time of day, counts as the midpoint. None: yes, if `missing` is
+        given.
+    missing : list of str, int or datetime.time, default=()
+        Times of day that stand for a missing cell, such as "00:00". Texts that are no time of day do so anyway.
+    bounds : {None, "private", "open"}, default=None
+        In place of `low` and `high`: see `Continuous`.
+    format : str, default=None
+        The form of times in text and in whole numbers, such as "%H%M" or "%I:%M %p"; see `Date`.
+    resolution : {"second", "hour", "minute", "millisecond", "microsecond"}, default="second"
+        The unit in which times are counted, at least that of `format`.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not two times of day in order.
+
+    See Also
+    --------
+    DateTime : A column of times on dates.
+    Duration : A column of lengths of time.
+    Schema : All columns of a table.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import TimeOfDay
+    >>> TimeOfDay("06:00", "22:00", resolution="minute")
+    TimeOfDay(low='06:00:00', high='22:00:00', nullable=False, resolution='minute')
+    """
+
+    resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
+    family = "time of day"
+    example = "times of day in quotes, such as '09:30'"
+
+    def _take_bounds(self) -> None:
+        if self.low is None and self.high is None:
+            object.__setattr__(self, "low", "00:00:00")
+            object.__setattr__(self, "high", "23:59:59")
+
+    def microseconds_of(self, value: Any) -> int:
+        if isinstance(value, datetime.time):
+            value = datetime.datetime.combine(_EPOCH, value) - _EPOCH
+            return value // _MICROSECOND
+        found = read_clock(value)
+        return self.form.read(value) if found is None and self.form else found  # type: ignore[return-value]
+
+    def _bound(self, microseconds: int) -> str:
+        whole = np.array([microseconds // self.microseconds * self.microseconds])
+        return format_of("%H:%M:%S.%f" if self.microseconds < MICROSECONDS["second"] else "%H:%M:%S").write(whole)[0]
+
+    def read_text(self, text: str) -> int | None:
+        return read_clock(text)
+
+
+@savable
+@dataclass(frozen=True, repr=False)
+class Duration(Times):
+    """A column of lengths of time within public bounds.
+
+    Its cells may be of a dtype of durations, objects of Python's `datetime.timedelta`, or text such as "1:30:00", "2 days 01:30:00",
+    "90 min" or "PT1H30M". They come back in their dtype, text as "25:30:00" (as "2 days", if the resolution is a day).
+
+    Parameters
+    ----------
+    low, high : int, str or timedelta, default=None
+        Public bounds, ``low < high``: numbers of the resolution, or as cells. Durations outside are clipped.
+    nullable : bool, default=None
+        Whether cells may be missing. If not, one that is missing, or no duration, counts as the midpoint. None: yes, if `missing` is given.
+    missing : list of int, str or timedelta, default=()
+        Durations that stand for a missing cell, such as -1: numbers of the resolution, or as cells. Texts that are no duration do so
+        anyway.
+    bounds : {None, "private", "open"}, default=None
+        In place of `low` and `high`: see `Continuous`.
+    format : str, default=None
+        The form of text, such as "%H:%M"; see `Date`.
+    resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
+        The unit in which durations are counted, at least that of `format`.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not two durations in order.
+
+    See Also
+    --------
+    TimeOfDay : A column of times of day.
+    Derived : A column that is computed, such as an end from a begin and a duration.
+    Schema : All columns of a table.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Duration
+    >>> Duration("0 min", "1 day", resolution="minute")
+    Duration(low=0, high=1440, nullable=False, resolution='minute')
+    """
+
+    resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
+    family = "duration"
+    example = "durations, numbers of the resolution or such as '90 min'"
+
+    def microseconds_of(self, value: Any) -> int:
+        if isinstance(value, str):
+            return read_duration(value)  # type: ignore[return-value]
+        if is_real(value):
+            return round(value * self.microseconds)
+        value = value.astype("timedelta64[us]").item() if isinstance(value, np.timedelta64) else value
+        return value // _MICROSECOND
+
+    def _bound(self, microseconds: int) -> int:
+        return microseconds // self.microseconds
+
+    def _kept_sentinel(self, value: Any) -> Any:
+        has_digits = self.form is not None and self.form.width  # in which whole numbers are read, too
+        return value if is_real(value) and not has_digits else str(value)
+
+    def read_text(self, text: str) -> int | None:
+        return read_duration(text)
+
+    def write(self, microseconds: np.ndarray) -> list[str]:
+        if self.form is None and self.resolution == "day":
+            return [f"{days} days" for days in (microseconds // DAY).tolist()]
+        signs = np.where(microseconds < 0, "-", "").tolist()
+        return [sign + text for sign, text in zip(signs, super().write(np.abs(microseconds)), strict=True)]
 
 
 def _pair(kind: Times) -> str:
     """Return how a message shows bounds, which are public."""
-    ends = (bound.isoformat() if isinstance(bound, datetime.date) else bound for bound in (kind.low, kind.high))
-    return bounds_repr(*(str(bound) if isinstance(bound, np.datetime64) else bound for bound in ends))
+    ends = (bound.isoformat() if isinstance(bound, datetime.date | datetime.time) else bound for bound in (kind.low, kind.high))
+    return bounds_repr(*(str(bound) if isinstance(bound, np.datetime64 | np.timedelta64) else bound for bound in ends))
 
 
-def _moment(bound: Any, kind: Times) -> datetime.datetime:
+def _moment(bound: Any, kind: Calendar) -> datetime.datetime:
     """Return a bound as a time, in UTC if it has a zone."""
     try:
-        moment = read_moment(bound)
+        moment = read_moment(bound, kind.form)
     except Exception:  # also of the caller's own objects
         moment = None
     if moment is None:
-        raise ValueError(
-            f"bounds must be two dates or times (low, high), such as '2020-01-31', got {_pair(kind)}; they are public facts, never "
-            "learned from rows."
-        )
+        raise ValueError(f"bounds must be two {kind.example}, got {_pair(kind)}; they are public facts, never learned from rows.")
     if moment.tzinfo is None:
         return moment
     if isinstance(kind, Date):
@@ -192,19 +440,15 @@ def _moment(bound: Any, kind: Times) -> datetime.datetime:
     return moment.astimezone(datetime.UTC)
 
 
-def units_of_moment(moment: Any, kind: Times) -> int:
-    """Return a date or time, as bounds are given, in units of the resolution since 1970."""
-    return kind.units_since_1970(_moment(moment, kind))
-
-
-def read_moment(bound: Any) -> datetime.datetime | None:
-    """Return a date or time, as bounds are given, as a datetime; None if it is none."""
+def read_moment(bound: Any, form: TimeFormat | None = None) -> datetime.datetime | None:
+    """Return a date or time, as bounds are given (text also in a form), as a datetime; None if it is none."""
     if isinstance(bound, np.datetime64):
         bound = bound.astype("datetime64[us]").item()
     if isinstance(bound, str):
-        bound = datetime.datetime.fromisoformat(bound)
+        found = None if form is None else form.read(bound)
+        bound = datetime.datetime.fromisoformat(bound) if found is None else _EPOCH + datetime.timedelta(microseconds=found)
     if hasattr(bound, "to_pydatetime"):
         bound = bound.to_pydatetime(warn=False)
     if isinstance(bound, datetime.datetime):
         return bound if bound == bound else None  # NaT is a datetime, and equals nothing
-    return datetime.datetime.combine(bound, datetime.time()) if isinstance(bound, datetime.date) else None
+    return datetime.datetime.combine(bound, _MIDNIGHT) if isinstance(bound, datetime.date) else None

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._validation import as_numeric_array, short_repr
+from skdpsynth.domain._dates import MICROSECONDS, Date, DateTime, Duration, TimeOfDay, Times
 from skdpsynth.domain._kinds import Unseen, checked_bounds
 from skdpsynth.persistence import savable
 
 LONGEST = 1000  # characters
+_GIVES = {"date": Date, "datetime": DateTime, "time": TimeOfDay, "duration": Duration}
 _DEEPEST = 50
 _QUOTED = re.compile(r"`([^`]+)`")  # names that are no words of Python stand in backticks, as in pandas
 _OPERATORS: dict[type, Callable[..., Any]] = {
@@ -130,9 +132,14 @@ class Derived(Unseen):
     expression : str
         Arithmetic over columns: their names, numbers, ``+ - * / // % **``, and abs, sqrt, log, exp, floor, ceil, min and max of two,
         ``round(x)`` and ``round(x, digits)``. A name that is no word of Python stands in backticks, as in pandas; columns of an array
-        are x0, x1 and so on. Dates count as days since 1970, times as seconds, and levels as their numbers.
+        are x0, x1 and so on. Dates count as days since 1970, times as seconds (times of day since midnight), durations as seconds (beside
+        dates alone as days), and levels as their numbers.
     bounds : (low, high), default=None
-        Numbers to which the result is clipped. None: it is not.
+        To which the result is clipped: numbers, or bounds of the kind that `gives` names. None: it is not.
+    gives : {None, "date", "datetime", "time", "duration"}, default=None
+        What the result is, which counts in the same units as columns of such a kind. None: a number.
+    format : str, default=None
+        The form in which text holds a result that is a time; see `Date`.
 
     Raises
     ------
@@ -156,17 +163,36 @@ class Derived(Unseen):
     >>> schema = Schema({"kg": (30.0, 200.0), "cm": (120.0, 220.0), "bmi": Derived("kg / (cm / 100) ** 2")})
     >>> list(schema.coded)
     ['kg', 'cm']
+    >>> Derived("start + minutes * 60", gives="datetime").gives
+    'datetime'
     """
 
     expression: str
     bounds: Any = field(default=None)
+    gives: Any = field(default=None, kw_only=True)
+    format: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         expression_of(self.expression) if isinstance(self.expression, str) else Expression(self.expression)
+        if not (isinstance(self.gives, str) and self.gives in _GIVES) and (self.gives is not None or self.format is not None):
+            raise ValueError(f"gives must be None, 'date', 'datetime', 'time' or 'duration', got {short_repr(self.gives)}.")
         if self.bounds is not None:
             if not isinstance(self.bounds, tuple | list) or len(self.bounds) != 2:
                 checked_bounds(self.bounds, None)
-            object.__setattr__(self, "bounds", checked_bounds(*self.bounds))
+            checked = checked_bounds(*self.bounds) if self.gives is None else self.time().bounds_in_files()
+            object.__setattr__(self, "bounds", tuple(checked))
+        if self.gives is not None:
+            self.time()
+
+    def time(self, nullable: bool = False, has_zone: bool = False) -> Times:
+        """Return the kind of a result that is a time; without bounds, of all times."""
+        year, offset = 31_622_400, "+00:00" if has_zone else ""
+        all_of: dict[str, tuple] = {
+            "date": ("0001-01-01", "9999-12-31"),
+            "datetime": (f"0001-01-01T00:00:00{offset}", f"9999-12-31T23:59:59{offset}"),
+        }
+        all_of |= {"time": ("00:00", "23:59:59"), "duration": (-9998 * year, 9998 * year)}
+        return _GIVES[self.gives](*(self.bounds or all_of[self.gives]), nullable=nullable, format=self.format)
 
     @property
     def parsed(self) -> Expression:
@@ -177,3 +203,12 @@ class Derived(Unseen):
         """Return values within the bounds."""
         values = as_numeric_array(values, "values", None)
         return values if self.bounds is None else np.clip(values, *self.bounds)
+
+
+def unit_of(kind: Times, beside: Iterable[Any]) -> int:
+    """Return the microseconds in which a time counts in an expression over columns of these kinds."""
+    if isinstance(kind, Duration):
+        is_of_days = {type(each) for each in beside if isinstance(each, Times)} - {Duration} == {Date}
+    else:
+        is_of_days = isinstance(kind, Date)
+    return MICROSECONDS["day" if is_of_days else "second"]

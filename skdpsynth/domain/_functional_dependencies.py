@@ -11,8 +11,8 @@ import numpy as np
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._axes import axis_of
 from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file, plain_value
-from skdpsynth.domain._dates import MICROSECONDS, Date, Times, units_of_moment
-from skdpsynth.domain._derived import Derived
+from skdpsynth.domain._dates import Times
+from skdpsynth.domain._derived import Derived, unit_of
 from skdpsynth.domain._kinds import Continuous, is_name, list_names, name_repr
 from skdpsynth.persistence import savable
 
@@ -221,8 +221,11 @@ def written_kind(name: Any, source: Any, columns: Columns) -> Any:
     """Return the kind by which a column is written: its own, unless it is a `Derived` source."""
     if not isinstance(source, Derived):
         return columns[name]
+    kinds = [written_kind(each, columns[each], columns) for each in inputs_of(source, columns)]
+    nullable = source.parsed.is_partial or any(kind.nullable for kind in kinds)
+    if source.gives is not None:
+        return source.time(nullable, any(getattr(kind, "zone", None) is not None for kind in kinds))
     low, high = source.bounds or (-_HUGE, _HUGE)
-    nullable = source.parsed.is_partial or any(written_kind(each, columns[each], columns).nullable for each in inputs_of(source, columns))
     return Continuous(float(low), float(high), integer=False, nullable=nullable)
 
 
@@ -239,22 +242,34 @@ def compute_columns(
             out[name] = table_of(source, columns)[place]
             continue
         inputs = inputs_of(source, columns)
-        numbers = [_number(columns[each], out[each], dtypes.get(each)) for each in inputs]
+        kinds = [written_kind(each, columns[each], columns) for each in inputs]
+        in_table = [None if isinstance(columns[each], Derived) else dtypes.get(each) for each in inputs]
+        numbers = [_number(kind, out[each], dtype, kinds) for each, kind, dtype in zip(inputs, kinds, in_table, strict=True)]
         if isinstance(source, Sum):
             out[name] = np.clip(np.sum(numbers, axis=0), columns[name].low, columns[name].high)
+            continue
+        result = source.parsed.value(dict(zip(source.parsed.names, numbers, strict=True)))
+        if source.gives is None:
+            out[name] = source.clipped(result)
         else:
-            out[name] = source.clipped(source.parsed.value(dict(zip(source.parsed.names, numbers, strict=True))))
+            kind = written_kind(name, source, columns)
+            with np.errstate(invalid="ignore"):  # NaN stays
+                units = np.rint(result * unit_of(kind, kinds)) // kind.microseconds
+            if kind.months:
+                units = np.where(
+                    np.isnan(units), np.nan, axis_of(kind).floor(np.nan_to_num(units) * kind.microseconds) // kind.microseconds
+                )
+            out[name] = np.clip(units - kind.first, 0, kind.coded.high)
     return out
 
 
-def _number(kind: Any, values: np.ndarray, dtype: str | None) -> np.ndarray:
-    """Return a column as the numbers that stand in the table, dates as days since 1970 and times as seconds; NaN where missing."""
+def _number(kind: Any, values: np.ndarray, dtype: str | None, kinds: list[Any]) -> np.ndarray:
+    """Return a column as the numbers that stand in the table, times in the unit in which they count beside others; NaN where missing."""
     if isinstance(kind, Times):
-        unit = MICROSECONDS["day" if isinstance(kind, Date) else "second"]
-        return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / unit)
+        return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / unit_of(kind, kinds))
     if isinstance(kind, Continuous):
         return axis_of(kind, dtype).shown(values)
-    return values if isinstance(kind, Derived) else np.array([*map(float, kind.levels), np.nan])[values]
+    return np.array([*map(float, kind.levels), np.nan])[values]
 
 
 def table_of(rule: Determines, columns: Columns) -> np.ndarray:
@@ -275,4 +290,4 @@ def value_in(kind: Any, value: Any) -> Any:
         return kind.levels.index(value) if value is not None else len(kind.levels) if kind.nullable else 0
     if value is None:
         return np.nan if kind.nullable else kind.coded.midpoint
-    return float(units_of_moment(value, kind) - kind.first) if isinstance(kind, Times) else float(value)
+    return float(kind.units_of(value) - kind.first) if isinstance(kind, Times) else float(value)

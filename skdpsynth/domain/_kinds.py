@@ -47,17 +47,18 @@ class Kind:
         """Keep what stands for a missing cell, and that cells may be missing where something does and nothing else is said."""
         missing: Any = getattr(self, "missing", ())
         stated = None if isinstance(missing, str | bytes | Set | Mapping) else list_or_none(() if missing is None else missing)
-        stated = stated and [each.item() if isinstance(each, np.number | np.bool_) else each for each in stated]
-        if stated is None or not all(each is None or each != each or _is_level(each) or isinstance(each, datetime.date) for each in stated):
-            raise ValueError(f"missing must be a list of words, numbers or dates that stand for a missing cell, got {short_repr(missing)}.")
-        kept = [each.isoformat() if isinstance(each, datetime.date) else each for each in stated if each is not None and each == each]
+        stated = stated and list(map(_plain_sentinel, stated))
+        times = datetime.date | datetime.time
+        if stated is None or not all(each is None or each != each or _is_level(each) or isinstance(each, times) for each in stated):
+            raise ValueError(f"missing must be a list of words, numbers or times that stand for a missing cell, got {short_repr(missing)}.")
+        kept = [each.isoformat() if isinstance(each, times) else each for each in stated if each is not None and each == each]
         nullable: Any = getattr(self, "nullable", None)
         object.__setattr__(self, "nullable", bool(stated) if nullable is None else as_flag(nullable))
         object.__setattr__(self, "missing", tuple(kept))
 
     def _repr_of(self, **facts: Any) -> str:
         """Return facts, and those of the others that are stated."""
-        more = {name: getattr(self, name, None) for name in ("missing", "other", "decimals", "step", "words")}
+        more = {name: getattr(self, name, None) for name in ("format", "missing", "other", "decimals", "step", "words")}
         facts |= {name: fact for name, fact in more.items() if fact not in (None, ())}
         return f"{type(self).__name__}({', '.join(f'{name}={fact!r}' for name, fact in facts.items())})"
 
@@ -99,7 +100,8 @@ class Bounded(Kind):
 
     def __repr__(self) -> str:
         ends = {"low": self._in_file(self.low), "high": self._in_file(self.high)} if self.bounds is None else {"bounds": self.bounds}
-        names = [each.name for each in fields(self) if each.name not in ("low", "high", "bounds", "missing", "decimals", "step")]  # type: ignore[arg-type]
+        others = ("low", "high", "bounds", "format", "missing", "decimals", "step")
+        names = [each.name for each in fields(self) if each.name not in others]  # type: ignore[arg-type]
         return self._repr_of(**ends, **{name: getattr(self, name) for name in names})
 
 
@@ -592,6 +594,15 @@ def _listed_levels(levels: Any) -> tuple:
         with suppress(Exception):  # of the caller's own objects
             return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
     raise ValueError(f"levels must be a list, got {short_repr(levels)}; they are public facts, never learned from rows.")
+
+
+def _plain_sentinel(value: Any) -> Any:
+    """Return what stands for a missing cell as a value of Python's own; a duration as its seconds in text."""
+    if isinstance(value, np.timedelta64):
+        value = value.astype("timedelta64[us]").item()
+    if isinstance(value, datetime.timedelta) and value == value:
+        return f"{value.total_seconds()} s"
+    return value.item() if isinstance(value, np.number | np.bool_) else value
 
 
 def _is_level(level: Any) -> bool:

@@ -35,9 +35,9 @@ class Schema(Mapping):
     ----------
     columns : dict
         From each column (its name; its number for an array) to its kind: `Continuous`, `Ordinal`, `Nominal`, `Boolean`, `Date`,
-        `DateTime`, `Constant`, `Identifier`, `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers, whole if both are ints; or
-        dates or times, also as text in ISO format) or ``[level, ...]`` (a list: nominal). A column name that has several parts, as in a
-        MultiIndex of pandas, is a tuple.
+        `DateTime`, `TimeOfDay`, `Duration`, `Constant`, `Identifier`, `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers,
+        whole if both are ints; or dates or times, also as text in ISO format) or ``[level, ...]`` (a list: nominal). A column name that
+        has several parts, as in a MultiIndex of pandas, is a tuple.
     rules : list of rules, default=()
         Public facts that hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether` and
         `Unique`; or text such as "start <= end" (``<``: strict), "total = a + b" or "age >= 18 if smokes == 'yes'". All rows of a sample
@@ -256,9 +256,9 @@ class Schema(Mapping):
         ----------
         source : path, str or dict
             A file, its text, or the parsed text: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "boolean",
-            "date", "datetime", "constant", "identifier", "text" or "derived", "bounds": [low, high], "levels": [...], "nullable": ...,
-            "missing": [...], ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline": true}}``,
-            rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
+            "date", "datetime", "time", "duration", "constant", "identifier", "text" or "derived", "bounds": [low, high], "levels": [...],
+            "format": ..., "nullable": ..., "missing": [...], ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline":
+            true}}``, rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
 
         Returns
         -------
@@ -331,9 +331,9 @@ class Schema(Mapping):
         Returns
         -------
         schema : Schema
-            Numbers are `Continuous`, times `Date` or `DateTime`, truth values ``Nominal([False, True])``, words `Nominal`, and all else is
-            `Text`. Columns called id, patient_id or the like are `Identifier`, by their names. No column is nullable: a dtype does not
-            tell, so say it where cells may be missing.
+            Numbers are `Continuous`, times `Date`, `DateTime`, `TimeOfDay` or `Duration`, truth values ``Nominal([False, True])``, words
+            `Nominal`, and all else is `Text`. Columns called id, patient_id or the like are `Identifier`, by their names. No column is
+            nullable: a dtype does not tell, so say it where cells may be missing.
 
         Examples
         --------

@@ -14,7 +14,7 @@ from typing import Any
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique, check_name
-from skdpsynth.domain._dates import Date, DateTime
+from skdpsynth.domain._dates import Date, DateTime, Duration, TimeOfDay
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._functional_dependencies import Determines, Sum
 from skdpsynth.domain._kinds import (
@@ -36,11 +36,11 @@ from skdpsynth.domain._kinds import (
 _Columns = Mapping[Any, Any]
 _Read = tuple[dict[Any, Any], tuple[Rule | str, ...], Any]  # columns, rules, and how files are read
 _INT = "tag:yaml.org,2002:int"
-_KINDS = {
-    kind.__name__.lower(): kind for kind in (Continuous, Ordinal, Nominal, Boolean, Date, DateTime, Constant, Identifier, Text, Derived)
-}
+_ALL_KINDS: tuple[Any, ...] = (Continuous, Ordinal, Nominal, Boolean, Date, DateTime, TimeOfDay, Duration)
+_ALL_KINDS += (Constant, Identifier, Text, Derived)
+_KINDS = {kind.__name__.lower().removesuffix("ofday"): kind for kind in _ALL_KINDS}
 _KEYS: tuple[str, ...] = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
-_KEYS += ("missing", "decimals", "step", "other", "words", "value")
+_KEYS += ("missing", "decimals", "step", "other", "words", "value", "gives", "format")
 RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
@@ -184,6 +184,8 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
     bounds = facts.pop("bounds", None)
     if isinstance(bounds, str) and bounds in UNSTATED:
         return made(bounds=bounds, **facts)
+    if bounds is None and made is TimeOfDay:
+        return TimeOfDay(**facts)
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
         pair = "two numbers" if made is Continuous else "two dates or times"
         raise ValueError(
@@ -233,12 +235,13 @@ def _mapping_of(keys: Any) -> dict:
 
 _HEAD = """\
 # What is public about the columns of a table; nothing here may be taken from its rows.
-# kind: continuous, date, datetime (bounds: [low, high]); nominal, ordinal (levels: a list, or 1..9, ordinal
-#       ones from the lowest; other: a level for the rest);
+# kind: continuous, date, datetime, time, duration (bounds: [low, high]);
+#       nominal, ordinal (levels: a list, or 1..9, ordinal ones from the lowest; other: a level for the rest);
 #       boolean (yes and no, 1 and 0); constant (value: the same in every row);
 #       identifier (left out of samples; labels: true makes new ones); text (drop it from the table);
-#       derived (expression: arithmetic over other columns).
+#       derived (expression: arithmetic over other columns; gives: date, datetime, time or duration).
 # nullable: true where cells may be missing; missing: [-99, "?"], what stands for such a cell.
+# format: of dates and times that are not ISO, such as dd/mm/yyyy, yyyymmdd or "%H:%M".
 # decimals: 2, or step: 25, of continuous: how finely numbers are written.
 """
 _OPEN = (
@@ -249,6 +252,9 @@ _EXAMPLES = {
     "continuous": "[low, high], such as [0, 120]",
     "date": "[low, high], such as [2015-01-01, 2024-12-31]",
     "datetime": "[low, high], such as [2015-01-01T00:00:00, 2024-12-31T23:59:59]",
+    "time": '[low, high], such as ["00:00", "23:59:59"]',
+    "duration": "[low, high], such as [0 min, 30 days]",
+    "format": "dd/mm/yyyy or mm/dd/yyyy: which of them tells nothing but the form",
 }
 _WIDEST = 100  # characters of a list in one line
 
@@ -280,8 +286,9 @@ def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
         elif key == "bounds" and keys["kind"] in ("date", "datetime") and isinstance(value, list):
             lines.append(f"  bounds: [{', '.join(value)}]")  # in ISO format, which YAML reads as times
         else:
-            is_open = value == "open" and key in ("bounds", "levels")
-            note = f"  # TODO: {_EXAMPLES.get(keys['kind'], 'all that can occur, [a, b, ...]; or another kind')}" if is_open else ""
+            is_open = value == "open" and key in ("bounds", "levels", "format")
+            example = _EXAMPLES.get(key) or _EXAMPLES.get(keys["kind"], "all that can occur, [a, b, ...]; or another kind")
+            note = f"  # TODO: {example}" if is_open else ""
             note = (
                 "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" and key == "kind" else note
             )

@@ -6,6 +6,7 @@ until they are stated as public.
 
 import datetime
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,9 +16,10 @@ import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._code_books import columns_of_ddi, csvw_beside, is_key_name, kinds_of_csvw
-from skdpsynth.domain._dates import Date, DateTime
+from skdpsynth.domain._dates import Date, DateTime, Duration, TimeOfDay
 from skdpsynth.domain._kinds import Continuous, Identifier, Nominal, Text
 from skdpsynth.domain._schema_importers import kind_of_dtype
+from skdpsynth.domain._time_formats import DAY, read_clock
 from skdpsynth.frames import (
     ReadOptions,
     column_names,
@@ -134,6 +136,8 @@ def _name_of(dtype: Any) -> str:
 def _kind_of(dtype: str) -> Any:
     """Return the kind that a dtype suggests, with its facts left open."""
     family = family_of(dtype)
+    if family in ("time of day", "duration"):
+        return TimeOfDay() if family == "time of day" else Duration(bounds="open")
     if family == "time":
         return Date(bounds="open") if (time_of(dtype) or "?")[0] == "D" else DateTime(bounds="open")
     if family == "number":
@@ -198,7 +202,18 @@ def _kind_of_cells(cells: set[str], decimal: str) -> Any:
         return Continuous(bounds="open")
     if all(_reads(datetime.date.fromisoformat, cell) for cell in cells):
         return Date(bounds="open")
-    return DateTime(bounds="open") if all(_reads(datetime.datetime.fromisoformat, cell) for cell in cells) else Nominal("open")
+    if all(_reads(datetime.datetime.fromisoformat, cell) for cell in cells):
+        return DateTime(bounds="open")
+    times = [time for time in map(read_clock, cells) if time is not None]
+    if len(times) == len(cells):
+        return TimeOfDay(bounds="open" if max(times) >= DAY else None)
+    for pattern, form in ((r"\d{4}Q[1-4]", "yyyyQq"), (r"\d{4}-(0[1-9]|1[0-2])", "yyyy-mm")):
+        if all(re.fullmatch(pattern, cell) for cell in cells):
+            return Date(bounds="open", format=form)
+    # Days before months or after them: the form is asked for, never guessed.
+    form = r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?"
+    found = [re.fullmatch(form, cell) for cell in cells]
+    return (DateTime if any(each and each[2] for each in found) else Date)(bounds="open", format="open") if all(found) else Nominal("open")
 
 
 def _reads(read: Any, cell: str) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from skdpsynth.domain._allowed_cells import Cells, cells_of_levels, cells_of_numbers, condition_of, ends_of
 from skdpsynth.domain._axes import Axis, axis_of
 from skdpsynth.domain._constraints import Columns, Impossible, Inequality, MissingTogether, Rule, Unique
-from skdpsynth.domain._dates import MICROSECONDS, Times
+from skdpsynth.domain._dates import Times
 from skdpsynth.domain._functional_dependencies import Determines, Sum, sources_of, target_of
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._order_constraints import Orders, in_order
@@ -219,7 +219,7 @@ def cuts_of(columns: Columns, rules: Sequence[Rule]) -> dict[Any, np.ndarray]:
     cuts: dict[Any, set] = {}
     for name, items in (cell for rule in rules if isinstance(rule, Impossible) for cell in rule.cells.items()):
         kind = columns[name]
-        unit, first = (MICROSECONDS[kind.resolution], kind.first) if isinstance(kind, Times) else (1, 0)
+        unit, first = (kind.microseconds, kind.first) if isinstance(kind, Times) else (1, 0)
         for low, high in condition_of(name, kind, items).ranges:
             if kind.coded.integer:
                 ends = (math.ceil(low / unit) if unit == 1 else -(-low // unit)) - first, math.floor(high / unit) + 1 - first

@@ -21,13 +21,19 @@ _TIMES = [  # of numpy and pandas, of Arrow in pandas, of narwhals
 ]
 _DAYS = ("Date", "date32[day][pyarrow]", "date64[ms][pyarrow]")
 _DECIMAL = re.compile(r"[Dd]ecimal\d*\((?:precision=)?(?P<precision>\d+), (?:scale=)?(?P<scale>\d+)\)(?:\[pyarrow\])?")
+_CLOCK = re.compile(r"Time|time(?:32|64)\[(?P<unit>\w+)\]\[pyarrow\]")
+_DURATION = [
+    re.compile(r"(?:[<>|=]?m8|timedelta64)\[(?P<unit>[WDhmsun]s?)\]"),
+    re.compile(r"duration\[(?P<unit>\w+)\]\[pyarrow\]"),
+    re.compile(r"Duration\(time_unit='(?P<unit>\w+)'\)"),
+]
 _DICTIONARY = re.compile(r"dictionary<values=(?P<values>\w+), indices=(?P<indices>\w+), ordered=\d>\[pyarrow\]")
 
 
 def family_of(dtype: str) -> str:
-    """Return what a dtype can hold: "number", "text", "time", "any" or "other"; of categories, what those are."""
+    """Return what a dtype can hold: "number", "text", "time", "time of day", "duration", "any", "other"; of categories, what those are."""
     if time_of(dtype) is not None:
-        return "time"
+        return "time of day" if _CLOCK.fullmatch(dtype) else "duration" if any(each.fullmatch(dtype) for each in _DURATION) else "time"
     dtype = values_of(dtype.removeprefix(_CATEGORY))
     if dtype in _TEXT or dtype.startswith(("string", "<U", ">U", "Enum", "Categorical")) or dtype.removesuffix(_ARROW) in _ARROW_TEXTS:
         return "text"
@@ -40,11 +46,11 @@ def family_of(dtype: str) -> str:
 
 
 def time_of(dtype: str) -> tuple[str, str | None] | None:
-    """Return (unit, name of the time zone or None) of a dtype of dates or times, else None."""
+    """Return (unit, name of the time zone or None) of a dtype of dates, times, times of day or durations, else None."""
     if dtype in _DAYS:
         return "D", None
-    found = next(filter(None, (pattern.fullmatch(dtype) for pattern in _TIMES)), None)
-    return found and (found["unit"], found["zone"])
+    found = next(filter(None, (pattern.fullmatch(dtype) for pattern in (*_TIMES, _CLOCK, *_DURATION))), None)
+    return found and (found["unit"] or "us", found.groupdict().get("zone"))
 
 
 def numpy_dtype(dtype: str) -> np.dtype:
@@ -142,7 +148,7 @@ def without_categories(dtype: str) -> str:
 
 def is_inferred(dtype: str) -> bool:
     """Whether pandas takes this dtype from cells: a missing one, or a word, makes another of the whole column."""
-    return dtype in ("int64", "float64", "bool", "object", "str") or re.fullmatch(r"datetime64\[\w+\]", dtype) is not None
+    return dtype in ("int64", "float64", "bool", "object", "str") or re.fullmatch(r"(?:datetime|timedelta)64\[\w+\]", dtype) is not None
 
 
 def is_pandas_column(column: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import MICROSECONDS, Continuous, Inequality, Schema, Times
+from skdpsynth.domain import MICROSECONDS, Calendar, Continuous, Inequality, Schema, Times
 
 _QUANTILES = {"5 %": 0.05, "median": 0.5, "95 %": 0.95}
 _FAR = 0.999
@@ -43,7 +43,11 @@ def summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, sta
     `tables` are the columns of the real and of the synthetic rows by the schema `coded`; `stated` has the kinds and rules of the caller.
     """
     columns = [dict(zip(coded, table, strict=True)) for table in tables]
-    found = {name: _summary([each[name] for each in columns], stated[name]) for name, kind in coded.items() if isinstance(kind, Continuous)}
+    found = {
+        name: _summary([_from_zero(stated[name], each[name]) for each in columns], stated[name])
+        for name, kind in coded.items()
+        if isinstance(kind, Continuous)
+    }
     for rule in stated.rules:
         if isinstance(rule, Inequality):
             spans = [_numbers(stated[rule.high], each[rule.high]) - _numbers(stated[rule.low], each[rule.low]) for each in columns]
@@ -68,8 +72,8 @@ def _summary(columns: Sequence[np.ndarray], kind: Any) -> Summary | None:
         return None
     far = float(np.quantile(known[0], _FAR, method="inverted_cdf"))
     real, synthetic = ({**_statistics(x), "far": float((x > far).mean())} for x in known)
-    if not isinstance(kind, Times):
-        return Summary(real, synthetic, "")
+    if not isinstance(kind, Calendar):
+        return Summary(real, synthetic, f"{kind.resolution}s" if isinstance(kind, Times) else "")
     origin = np.datetime64(kind.first * MICROSECONDS[kind.resolution], "us")
     return Summary(real, synthetic, f"{kind.resolution}s", origin)
 
@@ -77,6 +81,11 @@ def _summary(columns: Sequence[np.ndarray], kind: Any) -> Summary | None:
 def _statistics(x: np.ndarray) -> dict[str, float]:
     quantiles = dict(zip(_QUANTILES, np.quantile(x, list(_QUANTILES.values()), method="inverted_cdf").tolist(), strict=True))
     return {"mean": float(x.mean()), "deviation": float(x.std()), **quantiles, "zeros": float((x == 0).mean())}
+
+
+def _from_zero(kind: Any, column: np.ndarray) -> np.ndarray:
+    """Return times of day and durations as their units, all others as they are."""
+    return column + kind.first if isinstance(kind, Times) and not isinstance(kind, Calendar) else column
 
 
 def _numbers(kind: Any, column: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import MICROSECONDS, Continuous, Nominal, Schema, Times, as_nullable
+from skdpsynth.domain import Calendar, Continuous, Nominal, Schema, Times, as_nullable
 from skdpsynth.plotting._display import PALE, POSITIVE, QUIET, SYNTHETIC, share, shorten, tidy
 from skdpsynth.tables import open_columns
 
@@ -82,11 +82,10 @@ def _edges(low: float, high: float, whole: bool) -> np.ndarray:
 
 
 def _as_times(edges: np.ndarray, kind: Any) -> np.ndarray:
-    """Turn edges, in units since the lower bound, into datetime64 for a column of times."""
-    if not isinstance(kind, Times):
-        return edges
-    unit = MICROSECONDS[kind.resolution]
-    return np.rint((kind.first + edges) * unit).astype(np.int64).astype("datetime64[us]")
+    """Turn edges, in units since the lower bound, into datetime64 for a column of dates, and numbers of units for other times."""
+    if not isinstance(kind, Calendar):
+        return kind.first + edges if isinstance(kind, Times) else edges
+    return np.rint((kind.first + edges) * kind.microseconds).astype(np.int64).astype("datetime64[us]")
 
 
 def _encode_levels(name: Any, kind: Any, values: list[np.ndarray]) -> EncodedColumn:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from skdpsynth._validation import check_choice, short_repr
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Schema, Text, Times
+from skdpsynth.domain import Calendar, Continuous, Date, DateTime, Duration, Identifier, Nominal, Schema, Text
 from skdpsynth.frames import split_columns
 from skdpsynth.metrics import association_matrix
 from skdpsynth.plotting._columns import coded, draw_joint, draw_marginal, read_columns
@@ -244,7 +244,9 @@ def _state_range(kind: Any, column: Any) -> Any:
     if not cells:
         return Identifier()
     low, high = min(cells), max(cells)
-    if isinstance(kind, Times):
+    if isinstance(kind, Duration):
+        return Duration(low, high + np.timedelta64(1, "s").astype(object))
+    if isinstance(kind, Calendar):
         return Date(low, _later(high)) if isinstance(kind, Date) else DateTime(low, _later(high))
     if not (np.isfinite(float(low)) and np.isfinite(float(high))):
         return Identifier()

@@ -11,7 +11,19 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._validation import is_real, short_repr
-from skdpsynth.domain import AllowedCells, Continuous, Determines, Ordinal, Times, inputs_of, list_names, name_repr, read_moment, table_of
+from skdpsynth.domain import (
+    AllowedCells,
+    Calendar,
+    Continuous,
+    Determines,
+    Ordinal,
+    Times,
+    inputs_of,
+    list_names,
+    name_repr,
+    read_moment,
+    table_of,
+)
 from skdpsynth.frames import split_columns
 from skdpsynth.tables._read import Codes, is_missing, read_column
 from skdpsynth.tables._table import TableFormat
@@ -209,19 +221,20 @@ class _Reader:
 
     def _units(self, value: Any, toward: Callable[[float], int] | None) -> int:
         try:
-            moment = read_moment(value)
-        except (ValueError, OverflowError, TypeError):
-            moment = None
-        if moment is None:
-            raise self._error("dates or times, such as '2020-01-31'", short_repr(value), "write text in ISO format")
-        if (moment.tzinfo is None) != (self.kind.zone is None):
+            found = self.kind.microseconds_of(value)
+        except Exception:  # also of the caller's own objects
+            found = None
+        if found is None:
+            way = "write text in ISO format" if isinstance(self.kind, Calendar) else "write such text"
+            raise self._error(self.kind.example, short_repr(value), way)
+        moment = read_moment(value, self.kind.form) if isinstance(self.kind, Calendar) else None
+        if moment is not None and (moment.tzinfo is None) != (self.kind.zone is None):
             way = "write the offset, such as +00:00" if moment.tzinfo is None else "leave the offset out"
             raise self._error("times with a zone as its bounds in schema have one or none", short_repr(str(value)), way)
-        moment = moment if moment.tzinfo is None else moment.astimezone(datetime.UTC)
-        begin = self.kind.begin_of_unit(moment)
-        if toward is None and begin != moment:
+        units, rest = divmod(found, self.kind.microseconds)
+        if toward is None and rest:
             raise self._error(f"whole {self.kind.resolution}s", short_repr(str(value)), "give a range")
-        return self.kind.units_since_1970(moment) + (toward is math.ceil and begin != moment) - self.kind.first
+        return units + (toward is math.ceil and rest > 0) - self.kind.first
 
 
 def _range_repr(ends: tuple) -> str:

@@ -3,8 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from skdpsynth.domain import Constant, Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
 from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
 from skdpsynth.tables._read import has_numbers, is_missing, is_sentinel, numbers_of, read_levels, with_points
-from skdpsynth.tables._read_times import is_missing_time, parse_times, stamps_of, units_of
+from skdpsynth.tables._read_times import is_missing_time, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
 from skdpsynth.tables._violations import Violations, count_violations
 from skdpsynth.tables._write import kind_out
@@ -22,6 +24,12 @@ _NOTES = "Read from the rows, no problems; to adopt a proposal makes it a fact t
 _MOST_SHOWN = 5
 _OFTEN = 0.005  # of the rows, and at least 5: a value outside the bounds that occurs so often may stand for missing cells
 _SCALES = [10**digits for digits in range(7)]  # of decimals that are proposed
+_DATES = ("dd/mm/yyyy", "mm/dd/yyyy", "dd.mm.yyyy", "dd-mm-yyyy", "yyyy/mm/dd", "yyyymmdd", "yyyy-mm", "yyyyQq", "%d %b %Y", "%d %B %Y")
+_FORMS = {  # that are tried where cells are no times
+    "time": (*_DATES, *(f"{date} {time}" for date in _DATES[:5] for time in ("hh:mm", "hh:mm:ss"))),
+    "time of day": ("%H%M", "%I:%M %p", "%I:%M:%S %p", "%H.%M"),
+    "duration": ("%H:%M", "%H.%M"),
+}
 _MOST_BROKEN = 0.5  # of the rows: more say that a rule is the wrong way round
 _DAMAGED = (
     "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them{0}"
@@ -131,9 +139,11 @@ def _of_columns(schema: Any, frame: Any) -> Findings:
     if source.in_memory:
         alone = _of_table(schema, frame, looks)
         return Findings(alone.n_samples, alone.findings, _notes_of(looks, alone.n_samples))
-    read = [_of_table(schema, chunk, looks, source.is_text, source.decimal) for chunk in source.chunks()]
-    parts = read or [_of_table(schema, source.head, looks)]
-    n_samples = sum(part.n_samples for part in parts)
+    parts, n_samples = [], 0
+    for chunk in source.chunks():
+        parts.append(_of_table(schema, chunk, looks, source.is_text, decimal=source.decimal, start=n_samples))
+        n_samples += parts[-1].n_samples
+    parts = parts or [_of_table(schema, source.head, looks)]
     kept: dict[Any, Finding] = {}
     for part in parts:
         for each in part:
@@ -198,7 +208,9 @@ def _notes_of(looks: dict[Any, _Look], n_samples: int) -> tuple[Finding, ...]:
     return tuple(Finding(name, what, rows, rows / max(n_samples, 1), told) for name, what, rows, told in found)
 
 
-def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = False, decimal: str = ".") -> Findings:
+def _of_table(
+    schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = False, *, decimal: str = ".", start: int = 0
+) -> Findings:
     """Compare a table in memory with a schema; the dtypes of text that was read by the schema tell nothing."""
     table, raw = split_columns(frame)
     n_samples = len(raw[0]) if raw else 0
@@ -206,7 +218,7 @@ def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = 
     found: list[Finding] = []
     for name, kind in schema.items():
         if name in columns:
-            found += _of_column(name, looks[name], *columns[name], is_text=is_text, decimal=decimal)
+            found += _of_column(name, looks[name], *columns[name], is_text=is_text, decimal=decimal, start=start)
         elif not isinstance(kind, Identifier):
             found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))
     extra = (name for name in columns if name not in schema)
@@ -214,7 +226,9 @@ def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = 
     return Findings(n_samples, tuple(found))
 
 
-def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool, decimal: str) -> Iterator[Finding]:
+def _of_column(
+    name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool, decimal: str, start: int
+) -> Iterator[Finding]:
     kind = look.kind
     if isinstance(kind, Text):
         yield Finding(name, "text", 0, 0.0, "not synthesized; drop it, or say Identifier().")
@@ -228,7 +242,7 @@ def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool
     except TypeError as error:
         yield Finding(name, "dtype", 0, 0.0, str(error))
         return
-    of = _of_numbers if isinstance(kind, Continuous) else _of_times if isinstance(kind, Times) else _of_levels
+    of = _of_numbers if isinstance(kind, Continuous) else partial(_of_times, start=start) if isinstance(kind, Times) else _of_levels
     missing = missing_cells(column, is_text)
     column = with_points(column, decimal) if has_numbers(kind) else column
     for problem, rows, told in _of_constant(column, kind, dtype) if kind.coded is None else of(column, look, dtype, missing):
@@ -282,15 +296,35 @@ def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> It
     yield from _constant(x[~np.isnan(x)])
 
 
-def _of_times(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
+def _of_times(column: Any, look: _Look, dtype: str, missing: np.ndarray, start: int) -> Iterator[tuple]:
     kind = look.kind
-    stamps = stamps_of(column) if family_of(dtype) == "time" else parse_times(column, kind)
+    stamps = stamps_of(column, kind, dtype)
     stand_in = is_missing_time(stamps, kind)
     known, units = ~np.isnat(stamps) & ~stand_in, units_of(stamps, kind)
-    yield "no time", ~known & ~missing & ~stand_in, "they count as missing; write them in ISO format, such as 2024-01-31."
+    unread = ~known & ~missing & ~stand_in
+    yield "no time", unread, _of_no_time(column, kind, dtype, unread, start)
     low, high = kind.bounds_in_files()
     yield "clipped", known & ((units < 0) | (units > kind.coded.high)), f"outside the bounds ({low}, {high})."
     yield from _constant(units[known])
+
+
+def _of_no_time(column: Any, kind: Times, dtype: str, unread: np.ndarray, start: int) -> str:
+    """Say which rows have no time, and in which other form more would have one."""
+    rows = np.flatnonzero(unread)
+    cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
+    shown = ", ".join(f"{cells[row]!r} in row {start + row}" for row in rows[:_MOST_SHOWN]) + " and others" * (len(rows) > _MOST_SHOWN)
+    forms = [kind]
+    for form in _FORMS[kind.family]:
+        with suppress(ValueError):  # of bounds that are equal in this form
+            forms.append(replace(kind, format=form))
+    # An integer dtype is read by forms of digits alone.
+    forms = [form for form in forms if family_of(dtype) != "number" or (form.form is not None and form.form.width)]
+    counts = [int(np.count_nonzero(~np.isnat(stamps_of(column, form, dtype)))) for form in forms]
+    best = [form.format for form, count in zip(forms, counts, strict=True) if count == max(counts) and count > len(cells) - len(rows)]
+    way = "write them in ISO format, such as 2024-01-31" if kind.form is None and kind.family == "time" else "write them in their form"
+    if best:
+        way = f"more are times by format={' or '.join(map(repr, best[:2]))} (read from rows: state it only if it is a fact about the table)"
+    return f"{shown} count as missing; {way}."
 
 
 def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:

@@ -174,8 +174,10 @@ def kind_under(source: Any, schema: Schema) -> TableKind:
     """Return the kind of a table; of text with the dtypes that the schema says, since text has none."""
     if not source.is_text:
         return TableKind.of(source.head)
+    kinds = [schema.get(name) for name in source.columns]
     any_kind = Boolean | Constant | Continuous | Derived | Nominal | Ordinal
-    dtypes = [text_dtype(source.library, isinstance(schema.get(name), any_kind)) for name in source.columns]
+    is_any = [isinstance(kind, any_kind) and not getattr(kind, "gives", None) for kind in kinds]
+    dtypes = [text_dtype(source.library, each) for each in is_any]
     return TableKind(source.library, source.columns, tuple(dtypes))
 
 

@@ -1,19 +1,23 @@
-"""Columns of dates and times, read as whole numbers since their lower bound, and written back as they came."""
+"""Columns of dates, times of day and durations, read as whole numbers since their lower bound, and written back as they came.
+
+All are stamps here: times of day and durations as those that long after the beginning of 1970.
+"""
 
 import datetime
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Date, Times
+from skdpsynth.domain import Calendar, Continuous, Date, Duration, Times, axis_of
 from skdpsynth.frames import family_of, is_pandas_column, pandas_dtype, pandas_dtype_name, time_of
 
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _UNITS = {"day": "D", "hour": "h", "minute": "m", "second": "s", "millisecond": "ms", "microsecond": "us"}
 _LEAST = np.iinfo(np.int64).min  # stands for NaT
 _EPOCH = datetime.datetime(1970, 1, 1)
-_EPOCH_DAY = _EPOCH.toordinal()
+_EPOCH_DAY, _MICROSECOND = _EPOCH.toordinal(), datetime.timedelta(microseconds=1)
 _ZONES = ("datetime", "zoneinfo", "pytz", "dateutil", "pandas")  # whose code may be asked for an offset
 
 
@@ -23,7 +27,7 @@ def read_times(column: Any, kind: Times, dtype: str) -> np.ndarray:
 
     No cell raises, and none of a class of the caller's own is asked.
     """
-    stamps = stamps_of(column) if time_of(dtype) is not None else parse_times(column, kind)
+    stamps = stamps_of(column, kind, dtype)
     since = units_of(stamps, kind)
     return np.where(np.isnat(stamps) | is_missing_time(stamps, kind), np.nan, np.clip(since, 0, kind.coded.high))
 
@@ -32,9 +36,11 @@ def is_missing_time(stamps: np.ndarray, kind: Times) -> np.ndarray:
     """Which stamps are times that stand for a missing cell; of dates, by their day."""
     if not kind.missing:
         return np.zeros(len(stamps), dtype=bool)
-    per_day = _PER_DAY[str(np.datetime_data(stamps.dtype)[0])]
+    per_day, sentinels = _PER_DAY[str(np.datetime_data(stamps.dtype)[0])], kind.sentinels
+    if kind.months:
+        sentinels = axis_of(kind).floor(np.array(sentinels, dtype=np.int64)).tolist()
     numbers, grain = stamps.view(np.int64), per_day if isinstance(kind, Date) else 1
-    stated = [Fraction(int(each), _PER_DAY["us"]) * per_day // grain for each in _each(list(kind.missing), kind) if each != _LEAST]
+    stated = [Fraction(each, _PER_DAY["us"]) * per_day // grain for each in sentinels]
     return np.isin(numbers // grain, [int(each) for each in stated if abs(each) < -_LEAST and each == int(each)])
 
 
@@ -54,25 +60,58 @@ def _in_int64(low: int, high: int) -> tuple[int, int]:
     return max(low, _LEAST + 1), min(high, -_LEAST - 1)
 
 
-def stamps_of(column: Any) -> np.ndarray:
-    """Return a column of a dtype of times as datetime64, in UTC where it has a zone."""
+def stamps_of(column: Any, kind: Times, dtype: str) -> np.ndarray:
+    """Return a column as datetime64, in UTC where it has a zone; what is no time is NaT."""
+    family = family_of(dtype)
+    if family not in ("time", "time of day", "duration"):
+        return _parse_numbers(column, kind) if family == "number" else _parse_texts(column, kind)
+    is_arrow = is_pandas_column(column) and dtype.endswith("[pyarrow]")
+    if family == "time of day":
+        return _clock_stamps(column.array.__arrow_array__() if is_arrow else column.to_native())
     if isinstance(column, np.ndarray):
-        return _days_or_finer(np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("=")))
-    if is_pandas_column(column) and hasattr(column.array, "__arrow_array__") and str(column.dtype).endswith("[pyarrow]"):
-        return column.array.__arrow_array__().to_numpy()
-    if is_pandas_column(column):
+        stamps = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
+    elif is_arrow:
+        stamps = column.array.__arrow_array__().to_numpy(**({} if family == "time" else {"zero_copy_only": False}))
+    elif is_pandas_column(column):
         unit = getattr(column.dtype, "unit", None) or np.datetime_data(column.dtype)[0]
-        return column.to_numpy(dtype=f"datetime64[{unit}]")  # of zones: UTC
-    return column.to_numpy()
+        stamps = column.to_numpy(dtype=f"{'timedelta' if family == 'duration' else 'datetime'}64[{unit}]")  # of zones: UTC
+    else:
+        stamps = column.to_numpy()
+    unit = np.datetime_data(stamps.dtype)[0]
+    if unit not in _PER_DAY:  # years, months and weeks are counted in days
+        stamps, unit = stamps.astype(f"{stamps.dtype.kind}8[D]"), "D"
+    return stamps.view(f"datetime64[{unit}]")
 
 
-def _days_or_finer(stamps: np.ndarray) -> np.ndarray:
-    """Return years, months and weeks as days, which are all that they are counted in here."""
-    return stamps if np.datetime_data(stamps.dtype)[0] in _PER_DAY else stamps.astype("datetime64[D]")
+def _clock_stamps(column: Any) -> np.ndarray:
+    """Return a column of times of day of polars or Arrow."""
+    if type(column).__module__.split(".")[0] == "polars":
+        import polars as pl
+
+        return column.cast(pl.Int64).fill_null(_LEAST).to_numpy().view("datetime64[ns]")
+    import pyarrow as pa
+
+    whole = column.cast(pa.int32()).cast(pa.int64()) if column.type.bit_width == 32 else column.cast(pa.int64())
+    return (
+        whole.fill_null(_LEAST)
+        .to_numpy(**({} if hasattr(whole, "chunks") else {"zero_copy_only": False}))
+        .view(f"datetime64[{column.type.unit}]")
+    )
 
 
-def parse_times(column: Any, kind: Times) -> np.ndarray:
-    """Return cells that are texts or objects as datetime64; what is no time is NaT."""
+def _parse_numbers(column: Any, kind: Times) -> np.ndarray:
+    """Return whole numbers in the form of a kind as datetime64."""
+    x = (
+        column.to_numpy(dtype=float, na_value=np.nan)
+        if is_pandas_column(column)
+        else np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    )
+    different, places = np.unique(x.astype(float), return_inverse=True)
+    return _each(different.tolist(), kind)[places].view("datetime64[us]")
+
+
+def _parse_texts(column: Any, kind: Times) -> np.ndarray:
+    """Return cells that are texts or objects as datetime64."""
     if is_pandas_column(column) and family_of(pandas_dtype_name(column.dtype)) == "text":
         import pandas as pd
 
@@ -84,48 +123,73 @@ def parse_times(column: Any, kind: Times) -> np.ndarray:
         texts = column.to_native().unique().drop_nulls()
         times = pl.Series(_each(texts.to_list(), kind), dtype=pl.Int64)
         return column.to_native().replace_strict(texts, times, default=_LEAST, return_dtype=pl.Int64).to_numpy().view("datetime64[us]")
+    if getattr(getattr(column, "implementation", None), "value", None) == "pyarrow" and str(column.dtype) == "String":
+        chunks = [chunk.dictionary_encode() for chunk in column.to_native().chunks]
+        parts = [
+            np.append(_each(chunk.dictionary.to_pylist(), kind), np.int64(_LEAST))[
+                chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            ]
+            for chunk in chunks
+        ]
+        return np.concatenate([np.empty(0, dtype=np.int64), *parts]).view("datetime64[us]")
     return _each(column.to_list() if hasattr(column, "to_list") else column.tolist(), kind).view("datetime64[us]")
 
 
 def _each(cells: list[Any], kind: Times) -> np.ndarray:
     """Return microseconds since 1970 of cells, those of NaT where there is no time."""
+    read = kind.read_text if kind.form is None else kind.form.read
     known: dict[str, int] = {}  # a text is read once, however often it stands there
     out = np.full(len(cells), _LEAST, dtype=np.int64)
     for i, cell in enumerate(cells):
         if type(cell) is str:
             found = known.get(cell)
             if found is None:
-                known[cell] = found = _microseconds(cell, kind)
+                known[cell] = found = _microseconds(cell, kind, read)
             out[i] = found
-        elif type(cell) is datetime.date:
+        elif type(cell) is datetime.date and isinstance(kind, Calendar):
             out[i] = (cell.toordinal() - _EPOCH_DAY) * _PER_DAY["us"]
         elif cell is not None:
-            out[i] = _microseconds(cell, kind)
+            out[i] = _microseconds(cell, kind, read)
+    if kind.months:
+        out[out != _LEAST] = axis_of(kind).floor(out[out != _LEAST])
     return out
 
 
-def _microseconds(cell: Any, kind: Times) -> int:
+def _microseconds(cell: Any, kind: Times, read: Callable[[str], int | None]) -> int:
     """Return microseconds since 1970 of one cell, that of NaT if it is no time."""
     try:
-        moment = _moment(cell)
-        if moment is None:
-            return _LEAST
-        if moment.tzinfo is not None:
-            if type(moment.tzinfo).__module__.split(".")[0] not in _ZONES:
-                return _LEAST
-            # A date is that of the cell's own zone; a time is one in UTC.
-            moment = moment.replace(tzinfo=None) - (moment.utcoffset() or datetime.timedelta()) * (not isinstance(kind, Date))
-        return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+        if type(cell) is str:
+            found = read(cell)
+        elif kind.form is not None and kind.form.width and isinstance(cell, int | float | np.integer | np.floating):
+            found = read(str(int(cell))) if cell == int(cell) else None
+        elif not isinstance(kind, Calendar):
+            found = _length(cell, kind)
+        else:
+            moment = _moment(cell)
+            if moment is not None and moment.tzinfo is not None:
+                # A date is that of the cell's own zone; a time is one in UTC.
+                known = type(moment.tzinfo).__module__.split(".")[0] in _ZONES
+                offset = (moment.utcoffset() or datetime.timedelta()) * (not isinstance(kind, Date)) if known else None
+                moment = None if offset is None else moment.replace(tzinfo=None) - offset
+            found = None if moment is None else (moment - _EPOCH) // _MICROSECOND
+        return _LEAST if found is None else min(max(found, _LEAST + 1), -_LEAST - 1)
     except Exception:
         return _LEAST
 
 
+def _length(cell: Any, kind: Times) -> int | None:
+    """Return the microseconds of a cell that is a time of day or a duration."""
+    if not isinstance(kind, Duration):
+        return kind.microseconds_of(cell) if type(cell) is datetime.time else None
+    is_known = type(cell) is datetime.timedelta or type(cell).__module__.split(".")[0] in ("numpy", "pandas")
+    cell = cell.astype("timedelta64[us]").item() if isinstance(cell, np.timedelta64) else cell
+    return cell // _MICROSECOND if is_known and isinstance(cell, datetime.timedelta) and cell == cell else None
+
+
 def _moment(cell: Any) -> datetime.datetime | None:
-    """Return a cell as a time, if it is one or a text that reads as one."""
+    """Return a cell as a time on a date, if it is one."""
     if isinstance(cell, np.datetime64):
         cell = cell.astype("datetime64[us]").item()
-    elif type(cell) is str:
-        cell = datetime.datetime.fromisoformat(cell)
     elif type(cell).__module__.split(".")[0] == "pandas" and hasattr(cell, "to_pydatetime"):
         cell = cell.to_pydatetime(warn=False) if cell == cell else None
     if type(cell) is datetime.date:
@@ -135,19 +199,30 @@ def _moment(cell: Any) -> datetime.datetime | None:
 
 def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
     """Return values, as `read_times` gives them, as a column of a data-frame library."""
-    time = time_of(dtype)
+    time, family = time_of(dtype), family_of(dtype)
     if time is None:
         return _words_out(values, kind, backend, dtype)
     unit, zone = time
+    if family == "time of day" and backend != "pandas":
+        return _words_out(np.minimum(values, (_PER_DAY["us"] - 1) // kind.microseconds - kind.first), kind, backend, dtype)
     stamps = _stamps_out(values, kind, unit)
+    if family == "duration":
+        stamps = stamps.view(f"timedelta64[{unit}]")
     if backend != "pandas":
         import narwhals.stable.v2 as nw
 
-        column = nw.new_series("", stamps, nw.Date() if unit == "D" else nw.Datetime(unit), backend=backend)  # type: ignore[arg-type]
+        own = nw.Duration(unit) if family == "duration" else nw.Date() if unit == "D" else nw.Datetime(unit)  # type: ignore[arg-type]
+        column = nw.new_series("", stamps, own, backend=backend)
         return column if zone is None else column.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
     import pandas as pd
 
     target = pandas_dtype(dtype)
+    if family == "time of day":
+        import pyarrow as pa
+
+        numbers = np.minimum(stamps.view(np.int64), _PER_DAY[unit] - 1)
+        whole = pa.array(numbers.astype(f"i{target.pyarrow_dtype.bit_width // 8}"), mask=np.isnat(stamps))
+        return pd.arrays.ArrowExtensionArray(whole.cast(target.pyarrow_dtype))
     if zone is None:
         return pd.array(stamps, dtype=target)
     if dtype.endswith("[pyarrow]"):
@@ -158,11 +233,14 @@ def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
 
 
 def time_cells(values: np.ndarray, kind: Times, dtype: np.dtype) -> np.ndarray:
-    """Return values as cells of an array of numpy: of times, of texts in ISO format, or of objects of Python."""
-    if dtype.kind == "M":
+    """Return values as cells of an array of numpy: of times, of texts in their form, or of objects of Python unless a form is stated."""
+    if dtype.kind in "mM":
         unit = np.datetime_data(dtype)[0]
-        return _stamps_out(values, kind, unit if unit in _PER_DAY else "D").astype(dtype)
+        unit = unit if unit in _PER_DAY else "D"
+        return _stamps_out(values, kind, unit).view(f"{dtype.kind}8[{unit}]").astype(dtype)
     stamps = _stamps_out(values, kind, "us")
+    if kind.form is not None or not isinstance(kind, Calendar):
+        return _cells_in_form(stamps, kind, is_text=dtype.kind != "O")
     if dtype.kind == "O":
         cells = stamps.astype("datetime64[D]" if isinstance(kind, Date) else "datetime64[us]").astype(object)
         return cells if kind.zone is None else _in_zone(cells, kind.zone)
@@ -174,6 +252,28 @@ def time_cells(values: np.ndarray, kind: Times, dtype: np.dtype) -> np.ndarray:
     return texts
 
 
+def _cells_in_form(stamps: np.ndarray, kind: Times, is_text: bool) -> np.ndarray:
+    missing, cells = np.isnat(stamps), np.empty(len(stamps), dtype=object)
+    microseconds = np.where(missing, 0, stamps.view(np.int64))
+    if kind.form is None and isinstance(kind, Duration) and not is_text:
+        cells[:] = microseconds.view("timedelta64[us]").tolist()
+    elif kind.form is None and not is_text and (kind.first + kind.coded.high) * kind.microseconds < _PER_DAY["us"]:
+        cells[:] = [(_EPOCH + datetime.timedelta(microseconds=each)).time() for each in microseconds.tolist()]
+    else:  # no object of Python is a time beyond 24:00
+        cells[:] = kind.write(microseconds)
+    cells[missing] = None
+    return cells
+
+
+def as_numbers(values: np.ndarray, kind: Times) -> tuple[np.ndarray, Continuous]:
+    """Return values as whole numbers in the form of a kind, and the kind of those."""
+    form: Any = kind.form
+    different, places = _distinct_values(values, kind.coded.high)
+    cells = _cells_in_form(_stamps_out(different, kind, "us"), kind, is_text=True)
+    numbers = np.array([np.nan if cell is None else float(cell) for cell in cells])[places]
+    return numbers, Continuous(0, 10**form.width - 1, integer=True, nullable=kind.nullable)
+
+
 def _in_zone(cells: np.ndarray, zone: Any) -> np.ndarray:
     out = np.empty(len(cells), dtype=object)
     out[:] = [cell and cell.replace(tzinfo=zone) for cell in cells]
@@ -181,19 +281,24 @@ def _in_zone(cells: np.ndarray, zone: Any) -> np.ndarray:
 
 
 def _words_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
-    """Return a column of text as ISO format, and one of objects as those of Python; libraries without objects get their own times."""
-    is_text = family_of(dtype) == "text" or dtype == "category"
+    """Return a column of text in its form, and one of objects as those of Python; libraries without objects get their own times."""
+    is_text = family_of(dtype) == "text" or dtype == "category" or (kind.form is not None and time_of(dtype) is None)
     different, places = _distinct_values(values, kind.coded.high)  # each is written once
     cells = time_cells(different, kind, np.dtype("U" if is_text else "O"))
     if backend == "pandas":
         import pandas as pd
 
-        if not is_text:
+        if not is_text or dtype == "object":
             return pd.Series(cells[places], dtype=object)
         return pd.array(cells, dtype=pandas_dtype("string" if dtype == "category" else dtype)).take(places)
     import narwhals.stable.v2 as nw
 
-    own: Any = nw.Date() if isinstance(kind, Date) else nw.Datetime("us", "UTC" if kind.zone is not None else None)
+    own: Any = {"duration": nw.Duration("us"), "time of day": nw.Time()}.get(kind.family)
+    own = own or (nw.Date() if isinstance(kind, Date) else nw.Datetime("us", "UTC" if kind.zone is not None else None))
+    if backend == "pyarrow" and own == nw.Time and not is_text:
+        import pyarrow as pa
+
+        return pa.array(cells, pa.time64("us")).take(pa.array(places))  # as files have it; narwhals would take nanoseconds
     return nw.new_series("", cells.tolist(), nw.String() if is_text else own, backend=backend)[places]
 
 

@@ -15,7 +15,6 @@ from skdpsynth._state_validation import require
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     BITS,
-    MICROSECONDS,
     PER_UNIT,
     Boolean,
     Box,
@@ -247,6 +246,8 @@ def check_stated(schema: Schema, buys: bool = False) -> None:
     for name, kind in schema.items():
         if kind.unstated is not None and not (buys and kind.unstated == "private" and isinstance(kind, Continuous | Nominal)):
             fact, example = ("levels", "a list") if hasattr(kind, "levels") else ("bounds", "(low, high)")
+            if getattr(kind, "format", None) == "open":
+                fact, example = "format", "one such as 'dd/mm/yyyy'"
             raise ValueError(
                 f"schema of column {name_repr(name)} has {kind.unstated} {fact}, "
                 + (
@@ -312,8 +313,10 @@ def _keys_without_room(table: TableFormat) -> Iterator[tuple[Any, str, str]]:
             continue
         time = time_of(dtype)
         if isinstance(kind, Times) and time is not None:
-            if PER_UNIT.get(time[0], 1) > MICROSECONDS[kind.resolution]:
+            if PER_UNIT.get(time[0], 1) > kind.microseconds:
                 yield name, dtype, "datetime64[us]"
+        elif isinstance(kind, Times) and kind.months:
+            yield name, f"that of text in the form {kind.format}", "days"
         elif family_of(dtype) == "number" and not dtype.startswith("category") and not isinstance(kind, Times):
             plain, is_number = numpy_dtype(dtype), isinstance(kind, Continuous)
             ends = (kind.low, kind.high) if is_number else kind.levels
@@ -362,12 +365,14 @@ def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
             f"column {name_repr(name)} has dtype {dtype}, which cannot hold the labels {kind.labels + '1'!r} and so on of schema; say "
             "Identifier(labels=True) for plain numbers."
         )
-    if isinstance(kind, Derived) and family not in ("number", "any") and dtype != "str":
+    if isinstance(kind, Derived) and kind.gives is not None:
+        _check_times(name, kind.time(has_zone=bool((time_of(dtype) or ("", None))[1])), dtype, family)
+    elif isinstance(kind, Derived) and family not in ("number", "any") and dtype != "str":
         raise TypeError(
             f"column {name_repr(name)} is Derived and comes back as numbers, got dtype {dtype}; convert it, or leave it out of the table."
         )
     if isinstance(kind, Constant):
-        if family == "other" or (family == "time" and moment_of(kind.value) is None):
+        if family in ("other", "time of day", "duration") or (family == "time" and moment_of(kind.value) is None):
             raise TypeError(f"column {name_repr(name)} has dtype {dtype}, which cannot hold its Constant of schema; correct the value.")
         if family != "time":
             _check_levels(name, kind_out(kind, dtype), dtype, family)
@@ -380,21 +385,27 @@ def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
         )
     if isinstance(kind, Times):
         _check_times(name, kind, dtype, family)
-    elif family == "time":
-        raise TypeError(
-            f"column {name_repr(name)} has dtype {dtype}, but is {type(kind).__name__.lower()} in schema; say Date(low, high) or "
-            "DateTime(low, high), or convert it."
-        )
+    elif family in _TIME_KINDS:
+        raise _not_such_times(name, kind, dtype, family)
     elif not isinstance(kind, Continuous | Boolean) and kind.unstated is None:
         _check_levels(name, kind, dtype, family)
 
 
+_TIME_KINDS = {"time": "Date(low, high) or DateTime(low, high)", "time of day": "TimeOfDay()", "duration": "Duration(low, high)"}
+
+
+def _not_such_times(name: Any, kind: Kind, dtype: str, family: str) -> TypeError:
+    told = f"column {name_repr(name)} has dtype {dtype}, but is {kind.to_keys()['kind']} in schema"
+    return TypeError(f"{told}; say {_TIME_KINDS[family]}, or convert it.")
+
+
 def _check_times(name: Any, kind: Times, dtype: str, family: str) -> None:
-    if family == "number":
-        raise TypeError(
-            f"column {name_repr(name)} is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to times, or give "
-            "numbers as bounds."
-        )
+    width = kind.form.width if kind.form is not None else 0
+    if family == "number" and not (width and _holds_whole(numpy_dtype(dtype), 10.0**width - 1)):
+        way = "whole numbers of more bits" if width else "times, or say in format how whole numbers hold them, or give numbers as bounds"
+        raise TypeError(f"column {name_repr(name)} is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to {way}.")
+    if family in _TIME_KINDS and family != kind.family:
+        raise _not_such_times(name, kind, dtype, family)
     if family != "time":
         return
     zone = (time_of(dtype) or ("", None))[1]
@@ -449,6 +460,11 @@ def dtype_back(kind: Any, dtype: str) -> str:
     if isinstance(kind, Identifier):
         made = {True: "int64", False: "object"}  # without labels, it does not come back
         return made.get(kind.labels) or _inferred_of_text()
+    if isinstance(kind, Derived) and kind.gives is not None:
+        kind = kind.time()
+    if isinstance(kind, Times) and kind.form is not None:
+        whole = "Int64" if kind.nullable else "int64"
+        return whole if kind.form.width else _inferred_of_text()
     if isinstance(kind, Continuous | Derived):
         whole = "Int64" if getattr(kind, "nullable", False) else "int64"
         return whole if getattr(kind, "integer", False) else "float64"

@@ -22,6 +22,7 @@ from skdpsynth.domain import (
     inputs_of,
     sources_of,
     target_of,
+    written_kind,
 )
 from skdpsynth.frames import family_of, numpy_dtype, open_source, split_columns
 from skdpsynth.tables._read import numbers_of, read_column
@@ -134,7 +135,10 @@ def _agrees(name: Any, rows: _Rows) -> np.ndarray:
     computed, kind, dtype = rows.computed[name], rows.kinds[name], rows.dtypes[name]
     if hasattr(kind, "levels"):
         return rows.values[name] == computed
-    found = numbers_of(rows.raw[name], rows.decimal) if isinstance(kind, Derived) else rows.values[name]
+    if isinstance(kind, Derived) and kind.gives is not None:
+        found = read_column(rows.raw[name], written_kind(name, kind, rows.kinds), dtype)
+    else:
+        found = numbers_of(rows.raw[name], rows.decimal) if isinstance(kind, Derived) else rows.values[name]
     gone = np.isnan(found) & np.isnan(computed)
     if family_of(dtype) == "number" and not dtype.startswith("category") and numpy_dtype(dtype).kind in "iub":
         computed = np.rint(computed)

@@ -21,7 +21,7 @@ from skdpsynth.frames import (
     values_of,
     whole_dtype,
 )
-from skdpsynth.tables._read_times import time_cells, times_out
+from skdpsynth.tables._read_times import as_numbers, time_cells, times_out
 
 
 class _Words(NamedTuple):
@@ -59,6 +59,8 @@ def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
             always = DateTime(moment.replace(year=2), moment)
             return times_out(np.full(len(values), float(always.coded.high)), always, backend, dtype)
         values = np.zeros(len(values), dtype=np.int64)
+    if isinstance(kind, Times) and family_of(dtype) == "number":
+        values, kind = as_numbers(values, kind)
     kind, values = kind_out(kind, dtype), round_to_step(values, kind)
     if isinstance(kind, Times):
         return times_out(values, kind, backend, dtype)
@@ -71,7 +73,7 @@ def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
 
 def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype) -> np.ndarray:
     """Return one array of all columns: of the dtype that came in, if it can hold them; objects of numbers alone become numbers."""
-    if dtype.kind == "M":
+    if dtype.kind in "mM":
         return np.column_stack([time_cells(column, kind, dtype) for column, kind in zip(values, kinds, strict=True)])
     pairs = zip(values, kinds, strict=True)
     values = [column * 0 if isinstance(kind, Constant) else round_to_step(column, kind) for column, kind in pairs]
@@ -129,6 +131,8 @@ def _array_of_numbers(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype:
     dtype = dtype if _can_hold(kinds, dtype) else np.dtype(float)
     rows = np.empty((len(values[0]), len(kinds)), dtype)
     for j, (column, kind) in enumerate(zip(values, kinds, strict=True)):
+        if isinstance(kind, Times):
+            column, kind = as_numbers(column, kind)
         if isinstance(kind, Continuous):
             rows[:, j] = cast(column, dtype, kind.low, kind.high)
         elif isinstance(kind, Identifier):
@@ -151,7 +155,7 @@ def _can_hold(kinds: Sequence[Any], dtype: np.dtype) -> bool:
 
 
 def _is_held(kind: Any, dtype: np.dtype) -> bool:
-    return isinstance(kind, Identifier | Continuous) or _levels_in_dtype(kind, dtype).dtype == dtype
+    return isinstance(kind, Identifier | Continuous | Times) or _levels_in_dtype(kind, dtype).dtype == dtype
 
 
 def _objects(column: np.ndarray, kind: Any, dtype: np.dtype) -> np.ndarray:

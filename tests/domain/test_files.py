@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text
+from skdpsynth.domain import Continuous, Date, DateTime, Duration, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text
 
 yaml = pytest.importorskip("yaml")
 pa = pytest.importorskip("pyarrow")
@@ -128,7 +128,7 @@ EXPECTED = {
     "ok": Nominal([False, True]),
     "seen": DateTime(bounds="open"),
     "grade": Nominal("open"),
-    "wait": Text(),
+    "wait": Duration(bounds="open"),
 }
 
 

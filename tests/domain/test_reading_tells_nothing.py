@@ -23,7 +23,20 @@ from internals import _csv, _latent_factors, full_state, released_state, seriali
 from sources import cut, dask, duck
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.domain import Boolean, Constant, Continuous, Date, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.domain import (
+    Boolean,
+    Constant,
+    Continuous,
+    Date,
+    DateTime,
+    Derived,
+    Duration,
+    Identifier,
+    Nominal,
+    Ordinal,
+    Schema,
+    TimeOfDay,
+)
 from skdpsynth.privacy import PrivacyAccountant
 
 N, PLACE = 120, 77
@@ -467,3 +480,44 @@ def test_what_stands_far_behind_the_first_rows_tells_nothing(tmp_path, monkeypat
     some = [LINES[name] for name in ("word", "open quote", "no UTF-8")]
     odd = {"all": lambda: csv_of(lines(some, n=n, place=n - 5, good=good), tmp_path, "csv")}
     check_equal(lambda path: synthesizer("public", "replace_one").fit(path), lambda: csv_of(lines(n=n, good=good), tmp_path, "csv"), odd)
+
+
+TIMES = {
+    "day": Date("2019-01-01", "2021-12-31", format="dd/mm/yyyy", nullable=True),
+    "month": Date("2019-01", "2021-12", format="yyyy-mm"),
+    "number": Date("2019-01-01", "2021-12-31", format="%Y%m%d"),
+    "time": DateTime("2019-01-01", "2021-12-31"),
+    "clock": TimeOfDay(nullable=True),
+    "hour": TimeOfDay("00:00", "29:59", format="%H%M", nullable=True),
+    "wait": Duration(0, "1 day", nullable=True),
+    "end": Derived("time + wait", gives="datetime"),
+}
+SOON = datetime.datetime(2020, 5, 5, 1)
+ROW = ("31/12/2020", "2020-03", 20200401, SOON, datetime.time(9, 51), 951, datetime.timedelta(minutes=15), SOON)
+TEXTS = [b"01/02/2020,2020-03,20200401,2020-05-05 10:00:00,09:51,951,0:15:00,2020-05-05", b"1/2/20,x,2020.0,,,2500,PT1H,"]
+TEXTS += [b"3,3,3,3,3,3,3,3", b",,,,,,,", b"\xff,\xff,\xff,\xff,\xff,\xff,\xff,\xff"]
+LATE = [datetime.time(1), datetime.timedelta(10**6), datetime.datetime(9999, 1, 1), 1275, -1, "9" * 400, "25:99", "P1M", True]
+LATE += [np.datetime64("NaT"), np.timedelta64("NaT"), np.timedelta64(2**62, "D")]
+OBJECT = dict.fromkeys(("time", "wait", "end"), object)  # columns of times would become objects by one word
+
+
+@relations
+def test_times_in_any_form_tell_nothing(relation, tmp_path):
+    def made(odd):
+        table = {name: [cell] * N for name, cell in zip(TIMES, ROW, strict=True)}
+        for cells in table.values():
+            cells[PLACE : PLACE + len(odd) * (relation == "replace_one")] = odd
+        return pd.DataFrame({name: pd.Series(cells, dtype=OBJECT.get(name)) for name, cells in table.items()})
+
+    def text(odd):
+        pytest.importorskip("pyarrow")
+        rows = lines(odd, relation, good=TEXTS[:1])
+        (tmp_path / "rows.csv").write_bytes(b"\n".join([",".join(TIMES).encode(), *rows, b""]))
+        return tmp_path / "rows.csv"
+
+    def fit(table):
+        return LatentFactorSynthesizer(TIMES, n_factors=1, neighboring=relation, random_state=3).fit(table)
+
+    odd = {"objects": lambda: made(OBJECTS["objects"] + LATE)} | {str(cell): lambda cell=cell: made([cell]) for cell in ("odd", None, 2.5)}
+    check_equal(fit, lambda: made([]), odd)
+    check_equal(fit, lambda: text([]), {"all": lambda: text([*TEXTS, *LINES.values()])})

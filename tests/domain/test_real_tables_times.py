@@ -1,0 +1,272 @@
+"""Dates in any form, times of day, durations and times that are computed, as people's tables have them."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sources import again, cut, duck, values_of
+
+from skdpsynth import LatentFactorSynthesizer, load
+from skdpsynth.domain import Date, DateTime, Derived, Duration, Inequality, Schema, TimeOfDay
+
+pa = pytest.importorskip("pyarrow")
+
+YEARS = ("2015-01-01", "2025-12-31")
+TIME, SPAN = datetime.time, datetime.timedelta
+
+
+def cells(table):
+    column = table[:, 0] if isinstance(table, np.ndarray) else table["a"]
+    listed = column.to_pylist() if hasattr(column, "to_pylist") else column.tolist() if hasattr(column, "tolist") else column.to_list()
+    return [None if cell is None or cell is pd.NA or cell != cell else cell for cell in listed]
+
+
+def dtype_of(table):
+    return str(next(getattr(table, name) for name in ("schema", "dtypes", "dtype") if hasattr(table, name)))
+
+
+FORMS = [
+    (Date(*YEARS, format="%d/%m/%Y"), ["31/12/2024", "01/02/2020"]),
+    (Date(*YEARS, format="mm/dd/yyyy"), ["12/31/2024", "02/01/2020"]),
+    (Date(*YEARS, format="m/d/yyyy"), ["12/31/2024", "2/1/2020"]),
+    (Date(*YEARS, format="dd-mm-yyyy"), ["31-12-2024", "01-02-2020"]),
+    (Date(*YEARS, format="yyyymmdd"), ["20241231", "20200201"]),
+    (Date(*YEARS, format="%d %b %y"), ["31 Dec 24", "01 Feb 20"]),
+    (Date("2015-01", "2025-12", format="%Y-%m"), ["2024-12", "2020-02"]),
+    (Date("2015Q1", "2025Q4", format="yyyyQq"), ["2024Q4", "2020Q1"]),
+    (DateTime(*YEARS, format="%Y-%m-%d %H:%M:%S"), ["2019-03-23 20:21:09"]),
+    (DateTime(*YEARS, format="dd/mm/yyyy hh:mm"), ["23/03/2019 20:21"]),
+    (DateTime("2015-01-01T00:00Z", "2025-12-31T00:00Z", format="%Y-%m-%dT%H:%M:%SZ"), ["2019-03-23T20:21:09Z"]),
+    (TimeOfDay(), ["09:51:00", "23:59:59"]),
+    (TimeOfDay("00:00", "29:59", format="%H:%M:%S"), ["25:45:00", "09:51:00"]),
+    (TimeOfDay(resolution="minute"), ["09:51"]),
+    (TimeOfDay(format="%I:%M %p"), ["12:05 AM", "01:00 PM"]),
+    (TimeOfDay(format="%H%M"), ["0005", "2359"]),
+    (Duration(0, "9 days"), ["26:05:00", "00:00:01"]),
+    (Duration("-1:30:00", "1:30:00", resolution="minute"), ["-01:30", "00:05"]),
+    (Duration(0, 90, resolution="day"), ["2 days", "90 days"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "texts"), FORMS, ids=[texts[0] for _, texts in FORMS])
+def test_text_comes_back_in_the_form_that_the_schema_states(kind, texts):
+    for X in (pd.DataFrame({"a": pd.array(texts, dtype="string")}), pl.DataFrame({"a": texts}), pa.table({"a": texts})):
+        assert cells(again(X, kind)) == texts
+    assert cells(again(np.array(texts)[:, None], kind)) == texts
+    assert eval(repr(kind)) == kind
+    schema = Schema({"a": kind})
+    assert Schema.from_yaml(schema.to_yaml()) == Schema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [(Date("1500-01-01", "2020-12-31", format="%Y%m%d"), [15550217, 19800101]), (TimeOfDay(format="%H%M"), [5, 951, 2359])],
+)
+def test_whole_numbers_come_back_as_whole_numbers(kind, numbers):
+    may_miss = type(kind)(kind.low, kind.high, format=kind.format, nullable=True)
+    for X in (pd.DataFrame({"a": numbers}), pl.DataFrame({"a": numbers}), pa.table({"a": numbers}), np.array(numbers)[:, None]):
+        assert cells(again(X, kind)) == numbers
+    for X in (pd.DataFrame({"a": [*numbers, None]}), pl.DataFrame({"a": [*numbers, None]}), pa.table({"a": [*numbers, None]})):
+        assert cells(again(X, may_miss)) == [*numbers, None]
+    odd = [-1, 0.5, 1e300, np.inf, np.nan, 1275 if kind.form.width == 4 else 20200230]
+    assert np.isnan(values_of(np.array(odd)[:, None], may_miss)[0]).sum() == 6
+    with pytest.raises(TypeError, match="more bits"):
+        values_of(pd.DataFrame({"a": np.array([1], dtype=np.int8)}), kind)
+
+
+OBJECTS = [
+    (TimeOfDay(nullable=True), [TIME(9, 51), TIME(23, 59, 59), None], [pa.time32("s"), pa.time64("us"), pa.time64("ns")]),
+    (
+        Duration(0, "9 days", nullable=True),
+        [SPAN(minutes=15), SPAN(days=2), None],
+        [pa.duration("s"), pa.duration("ms"), pa.duration("ns")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "objects", "dtypes"), OBJECTS, ids=["times of day", "durations"])
+def test_times_of_day_and_durations_come_back_in_their_dtype(kind, objects, dtypes):
+    frames = [pl.DataFrame({"a": objects}), pa.table({"a": objects}), pd.DataFrame({"a": pd.Series(objects, dtype=object)})]
+    frames += [pd.DataFrame({"a": pd.array(objects, dtype=pd.ArrowDtype(dtype))}) for dtype in dtypes]
+    for X in frames:
+        back = again(X, kind)
+        assert dtype_of(back) == dtype_of(X)
+        assert cells(back) == objects
+    if isinstance(kind, Duration):
+        for X in (pd.DataFrame({"a": pd.to_timedelta(objects)}), np.array(objects, dtype="m8[s]")[:, None]):
+            back = again(X, kind)
+            assert dtype_of(back) == dtype_of(X)
+            assert cells(back)[:2] == objects[:2]
+    model = LatentFactorSynthesizer({"a": kind, "g": ["p", "q"]}, n_factors=1).fit(
+        duck(pl.DataFrame({"a": objects * 9, "g": [*"pqp"] * 9}))
+    )
+    assert str(model.sample(3).schema.field("a").type) in ("time64[us]", "duration[us]")
+
+
+CELLS = {  # in seconds; None: no such thing
+    "time of day": (TimeOfDay("00:00", "29:59", nullable=True), {"25:45:00": 92_700, "9:51": 35_460, "9:51:00.9": 35_460, "9:60": None}),
+    "duration": (
+        Duration(0, "9 days", nullable=True),
+        {
+            "PT1H30M": 5400,
+            "90 min": 5400,
+            "1 day, 1:00:00": 90_000,
+            "1 days 01:00:00": 90_000,
+            "-1 days +02:00:00": 0,
+            "P1M": None,
+            "soon": None,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "texts"), CELLS.values(), ids=CELLS)
+def test_every_text_has_its_place(kind, texts):
+    (found,) = values_of(pl.DataFrame({"a": [*texts, "9" * 400]}), kind)
+    np.testing.assert_array_equal(found, [np.nan if each is None else each for each in texts.values()] + [np.nan])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Date(*YEARS, format="%d/%m"), "format must be"),
+        (lambda: Date(*YEARS, format="soon"), "format must be"),
+        (lambda: Date(*YEARS, format=3), "format must be"),
+        (lambda: Date(*YEARS, format="%H:%M"), "format must be one of dates"),
+        (lambda: TimeOfDay(format="%Y-%m"), "format must be one of times of day"),
+        (lambda: TimeOfDay("10:00", "9:00"), "low < high"),
+        (lambda: TimeOfDay(9, 10), "times of day in quotes"),
+        (lambda: Duration("long", 10), "two durations"),
+        (lambda: Derived("a + b", gives="moment"), "gives must be"),
+        (lambda: Derived("a + b", format="%Y"), "gives must be"),
+        (lambda: Schema({"a": TimeOfDay(), "b": Duration(0, 9)}, rules=[Inequality("a", "b")]), "Inequality must be between"),
+    ],
+)
+def test_wrong_facts_are_refused_in_one_sentence(make, words):
+    with pytest.raises(ValueError, match=rf"^[^\n]*{words}[^\n]*\.$"):
+        make()
+
+
+def test_rules_hold_where_a_form_tells_months_alone():
+    n, rng = 400, np.random.default_rng(0)
+    begin = rng.integers(0, 60, n)
+    months = np.datetime_as_string(np.datetime64("2018-01") + np.array([begin, begin + rng.integers(0, 5, n)]))
+    kind = Date("2017-01", "2026-12", format="%Y-%m")
+    schema = Schema({"a": kind, "b": kind}, rules=[Inequality("a", "b")])
+    rows = LatentFactorSynthesizer(schema, epsilon=0.1, random_state=0).fit(pd.DataFrame({"a": months[0], "b": months[1]})).sample(500)
+    assert (rows["a"] <= rows["b"]).all()
+    assert rows["a"].between("2017-01", "2026-12").all()
+
+
+@pytest.mark.parametrize("suffix", ["csv", "pandas", "polars"])
+def test_a_computed_time_agrees_with_its_inputs_in_every_table(suffix, tmp_path):
+    n, rng = 300, np.random.default_rng(0)
+    start = np.datetime64("2020-01-01T00:00", "s") + rng.integers(0, 10**7, n).astype("m8[s]")
+    X = pd.DataFrame(
+        {"start": start, "mins": rng.integers(0, 60, n), "born": start.astype("M8[D]").astype("M8[s]"), "end": start, "wait": 1.0}
+    )
+    schema = {
+        "start": DateTime("2020-01-01", "2020-12-31"),
+        "mins": (0, 60),
+        "born": Date("2020-01-01", "2020-12-31"),
+        "end": Derived("start + mins * 60", gives="datetime"),
+        "wait": Derived("end - start"),
+    }
+    assert Schema.from_yaml(Schema(schema).to_yaml()) == Schema(schema)
+    if suffix == "csv":
+        X.to_csv(tmp_path / "a.csv", index=False)
+    model = LatentFactorSynthesizer(schema, n_factors=1).fit({"csv": tmp_path / "a.csv", "pandas": X}.get(suffix, pl.from_pandas(X)))
+    model.save(tmp_path / "model.zip")
+    rows = load(tmp_path / "model.zip").sample(50)
+    if suffix == "pandas":
+        assert rows["end"].dtype == X["end"].dtype
+    end, start = (pd.to_datetime(pd.Series(list(rows[name]))) for name in ("end", "start"))
+    np.testing.assert_array_equal((end - start).dt.total_seconds(), np.array(rows["mins"]) * 60)
+    np.testing.assert_array_equal(rows["wait"], np.array(rows["mins"]) * 60)
+
+
+def test_times_add_up_in_days_beside_dates_and_in_seconds_beside_times():
+    schema = Schema(
+        {
+            "admission": Date(*YEARS, format="dd/mm/yyyy"),
+            "stay": Duration(0, 90, resolution="day"),
+            "clock": TimeOfDay(),
+            "discharge": Derived("admission + stay", gives="date", format="dd/mm/yyyy"),
+            "month": Derived("discharge", gives="date", format="yyyy-mm"),
+            "again": Derived("discharge - admission", gives="duration"),
+            "moment": Derived("admission * 86400 + clock", gives="datetime"),
+            "later": Derived("clock + stay", bounds=("00:00", "30:00"), gives="time"),
+        }
+    )
+    text = {"admission": ["20/03/2020", "31/12/2023"], "stay": ["3 days", "1 days"], "clock": ["10:00:00", "23:00:00"]}
+    X = pl.DataFrame({**text, **dict.fromkeys(list(schema)[3:], "")})
+    assert again(X, dict(schema)).to_dict(as_series=False) == text | {
+        "discharge": ["23/03/2020", "01/01/2024"],
+        "month": ["2020-03", "2024-01"],
+        "again": ["72:00:00", "24:00:00"],
+        "moment": ["2020-03-20T10:00:00", "2023-12-31T23:00:00"],
+        "later": ["30:00:00", "30:00:00"],
+    }
+    assert {each.problem for each in schema.check(again(X, dict(schema)))} <= {"constant"}
+
+
+def test_skeletons_name_forms_that_are_plain_and_ask_for_the_others(tmp_path):
+    columns = {
+        "iso": "2024-05-06",
+        "dmy": "31/12/2024",
+        "dmyt": "1.2.2024 10:00",
+        "month": "2024-05",
+        "quarter": "2024Q1",
+        "clock": "09:51",
+    }
+    columns |= {"late": "25:45:00", "number": "20240506"}
+    pd.DataFrame({name: [cell] * 3 for name, cell in columns.items()}).to_csv(tmp_path / "a.csv", index=False)
+    schema = Schema.skeleton(tmp_path / "a.csv")
+    assert {name: type(kind).__name__ for name, kind in schema.items() if name != "number"} == dict(
+        zip(columns, ["Date", "Date", "DateTime", "Date", "Date", "TimeOfDay", "TimeOfDay"], strict=False)
+    )
+    assert [getattr(kind, "format", None) for kind in schema.values()] == [None, "open", "open", "yyyy-mm", "yyyyQq", None, None, None]
+    assert schema.to_yaml().count("format: open  # TODO") == 2
+    assert Schema.from_yaml(schema.to_yaml()) == schema
+    with pytest.raises(ValueError, match="'a' has open format"):
+        LatentFactorSynthesizer({"a": Date(*YEARS, format="open")}).fit(pd.DataFrame({"a": ["31/12/2024"]}))
+
+
+def test_check_names_rows_that_are_no_times_and_a_form_that_reads_them():
+    X = pd.DataFrame({"a": [f"{day:02d}/05/2024" for day in range(1, 32)] + ["soon"]})
+    for table in (X, pl.from_pandas(X)):
+        (found,) = Schema({"a": Date(*YEARS)}).check(table)
+        assert (found.problem, found.rows) == ("no time", 32)
+        assert "'01/05/2024' in row 0" in found.told
+        assert "format='dd/mm/yyyy' (read from rows" in found.told
+    (found,) = Schema({"a": Date(*YEARS, format="dd/mm/yyyy")}).check(X)
+    assert (found.rows, "'soon' in row 31" in found.told, "format=" in found.told) == (1, True, False)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_minutes_between_two_times_of_decades_stay_minutes(delta):
+    n, rng = 2590, np.random.default_rng(0)
+    start = np.datetime64("2015-01-01", "s") + rng.integers(0, 9 * 365 * 86_400, n).astype("m8[s]")
+    minutes = rng.gamma(9.0, 15 / 9, n)
+    X = pd.DataFrame({"start": start, "end": start + (minutes * 60).astype(int).astype("m8[s]"), "g": rng.choice(["p", "q"], n)})
+    kind = DateTime("2010-01-01", "2029-12-31T23:59:59")
+    schema = Schema({"start": kind, "end": kind, "g": ["p", "q"]}, rules=[Inequality("start", "end")])
+    rows = LatentFactorSynthesizer(schema, delta=delta, random_state=0).fit(X).sample(n, random_state=0)
+    spans = (rows["end"] - rows["start"]).dt.total_seconds() / 60
+    for share in (0.1, 0.5, 0.9):
+        assert 0.5 <= np.quantile(spans, share) / np.quantile(minutes, share) <= 2
+
+
+def test_chunks_and_csv_are_read_as_the_whole(tmp_path):
+    n = 60
+    X = pd.DataFrame(
+        {"day": ["31/12/2024", "1/2/2020", "?"] * (n // 3), "clock": ["9:51", "x", "23:00:01"] * (n // 3), "hm": [5, 951, 2359] * (n // 3)}
+    )
+    schema = {"day": Date(*YEARS, format="%d/%m/%Y"), "clock": TimeOfDay(nullable=True), "hm": TimeOfDay(format="%H%M")}
+    X.to_csv(tmp_path / "a.csv", index=False)
+    model = LatentFactorSynthesizer(schema, n_factors=1, random_state=0)
+    samples = [model.fit(table).sample(20, random_state=0) for table in (X, cut(X, 7, 30), tmp_path / "a.csv")]
+    for other in samples[1:]:
+        pd.testing.assert_frame_equal(samples[0], other)
