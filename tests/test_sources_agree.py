@@ -183,8 +183,12 @@ def test_models_of_times_are_the_same_from_every_source(kind, models, tmp_path):
     days = np.datetime64("2020-01-01") + np.arange(N) % 300
     table = pd.DataFrame({"day": pd.Series(days.astype("M8[s]")).dt.strftime("%d/%m/%Y"), "hour": np.arange(N) % 24 * 100})
     table = table.assign(clock=[f"{hour // 100}:30" for hour in table["hour"]], wait=[f"{hour} min" for hour in table["hour"]])
-    schema = {"day": Date("2020-01-01", "2020-12-31", format="%d/%m/%Y"), "hour": TimeOfDay(format="%H%M"), "clock": TimeOfDay()}
-    schema |= {"wait": Duration(0, "2 days", resolution="minute")}
+    schema = {
+        "day": Date("2020-01-01", "2020-12-31", format="%d/%m/%Y", missing=["03/01/2020"], nullable=False),
+        "hour": TimeOfDay(format="%H%M", missing=[700], nullable=False),
+        "clock": TimeOfDay(missing=["5:30"], nullable=False),
+        "wait": Duration(0, "2 days", resolution="minute", missing=[9], nullable=False),
+    }
     if "times" not in models:
         models["times"] = model_of(TABLES["marginals"], table, schema=schema)
     check_same(model_of(TABLES["marginals"], FRAMES[kind](table, tmp_path), schema=schema), models["times"])

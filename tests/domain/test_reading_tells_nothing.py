@@ -483,13 +483,13 @@ def test_what_stands_far_behind_the_first_rows_tells_nothing(tmp_path, monkeypat
 
 
 TIMES = {
-    "day": Date("2019-01-01", "2021-12-31", format="dd/mm/yyyy", nullable=True),
+    "day": Date("2019-01-01", "2021-12-31", format="dd/mm/yyyy", missing=["01/02/2020"]),
     "month": Date("2019-01", "2021-12", format="yyyy-mm"),
     "number": Date("2019-01-01", "2021-12-31", format="%Y%m%d"),
     "time": DateTime("2019-01-01", "2021-12-31"),
-    "clock": TimeOfDay(nullable=True),
-    "hour": TimeOfDay("00:00", "29:59", format="%H%M", nullable=True),
-    "wait": Duration(0, "1 day", nullable=True),
+    "clock": TimeOfDay(missing=["01:00"]),
+    "hour": TimeOfDay("00:00", "29:59", format="%H%M", missing=[2500, 3]),
+    "wait": Duration(0, "1 day", missing=[-1, "1 h"]),
     "end": Derived("time + wait", gives="datetime"),
 }
 SOON = datetime.datetime(2020, 5, 5, 1)

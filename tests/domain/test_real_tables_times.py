@@ -212,6 +212,38 @@ def test_times_add_up_in_days_beside_dates_and_in_seconds_beside_times():
     assert {each.problem for each in schema.check(again(X, dict(schema)))} <= {"constant"}
 
 
+SENTINELS = [  # kind, cells that stand for missing ones, cells that do not
+    (Date(*YEARS, format="dd/mm/yyyy", missing=["01/01/1900"]), ["01/01/1900", "1/1/1900"], ["02/01/2020"]),
+    (Date(*YEARS, format="dd/mm/yyyy", missing=[datetime.date(1900, 1, 1)]), ["01/01/1900"], ["01/01/2020"]),
+    (Date(*YEARS, format="yyyymmdd", missing=[20201231]), [20201231], [20201230]),
+    (Date("2015-01", "2025-12", format="%Y-%m", missing=["2020-01"]), ["2020-01"], ["2020-02"]),
+    (DateTime(*YEARS, format="dd/mm/yyyy hh:mm", missing=["01/01/1900 00:00"]), ["01/01/1900 00:00"], ["01/01/1900 00:01"]),
+    (TimeOfDay(missing=["00:00"]), ["0:00", "00:00:00"], ["00:00:01"]),
+    (TimeOfDay(format="%H%M", missing=[2359]), [2359], [2358, 0]),
+    (TimeOfDay(missing=["00:00"]), [TIME(0)], [TIME(1)]),
+    (Duration(0, "9 days", missing=[-1, "99 h", SPAN(days=7)]), ["-1 s", "99:00:00", "7 days"], ["-2 s", "98:00:00"]),
+    (Duration(0, 90, resolution="day", missing=[99]), [SPAN(99)], [SPAN(98)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "gone", "others"), SENTINELS, ids=[repr(kind) for kind, _, _ in SENTINELS])
+def test_times_that_stand_for_missing_cells_do_so_in_every_form(kind, gone, others):
+    assert kind.nullable
+    assert eval(repr(kind)) == kind
+    schema = Schema({"a": kind})
+    assert Schema.from_yaml(schema.to_yaml()) == Schema.from_json(schema.to_json()) == schema
+    cells = [*gone, *others]
+    for X in (pd.DataFrame({"a": cells}), pl.DataFrame({"a": cells}), pa.table({"a": cells}), np.array(cells, dtype=object)[:, None]):
+        assert np.isnan(values_of(X, kind)[0]).tolist() == [True] * len(gone) + [False] * len(others)
+    assert "no time" not in {each.problem for each in schema.check(pd.DataFrame({"a": cells}))}
+
+
+@pytest.mark.parametrize("kind", [Date("2020-05-01", "2020-05-20"), DateTime("2020-05-01T00:00", "2020-05-01T20:00")])
+def test_check_proposes_no_form_in_which_the_bounds_would_be_equal(kind):
+    (found,) = Schema({"a": kind}).check(pd.DataFrame({"a": ["01/05/2020 10:00", "02/05/2020 11:00"]}))
+    assert found.problem == "no time"
+
+
 def test_skeletons_name_forms_that_are_plain_and_ask_for_the_others(tmp_path):
     columns = {
         "iso": "2024-05-06",
