@@ -208,9 +208,7 @@ def _notes_of(looks: dict[Any, _Look], n_samples: int) -> tuple[Finding, ...]:
     return tuple(Finding(name, what, rows, rows / max(n_samples, 1), told) for name, what, rows, told in found)
 
 
-def _of_table(
-    schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = False, *, decimal: str = ".", start: int = 0
-) -> Findings:
+def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = False, *, decimal: str = ".", start: int = 0) -> Findings:
     """Compare a table in memory with a schema; the dtypes of text that was read by the schema tell nothing."""
     table, raw = split_columns(frame)
     n_samples = len(raw[0]) if raw else 0
@@ -226,9 +224,7 @@ def _of_table(
     return Findings(n_samples, tuple(found))
 
 
-def _of_column(
-    name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool, decimal: str, start: int
-) -> Iterator[Finding]:
+def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool, decimal: str, start: int) -> Iterator[Finding]:
     kind = look.kind
     if isinstance(kind, Text):
         yield Finding(name, "text", 0, 0.0, "not synthesized; drop it, or say Identifier().")
