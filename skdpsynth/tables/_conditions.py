@@ -220,17 +220,16 @@ class _Reader:
         return int(value) if toward is None else toward(value)
 
     def _units(self, value: Any, toward: Callable[[float], int] | None) -> int:
-        try:
+        moment = found = None
+        with suppress(Exception):  # also of the caller's own objects
+            moment = read_moment(value, self.kind.form) if isinstance(self.kind, Calendar) else None
             found = self.kind.microseconds_of(value)
-        except Exception:  # also of the caller's own objects
-            found = None
-        if found is None:
-            way = "write text in ISO format" if isinstance(self.kind, Calendar) else "write such text"
-            raise self._error(self.kind.example, short_repr(value), way)
-        moment = read_moment(value, self.kind.form) if isinstance(self.kind, Calendar) else None
         if moment is not None and (moment.tzinfo is None) != (self.kind.zone is None):
             way = "write the offset, such as +00:00" if moment.tzinfo is None else "leave the offset out"
             raise self._error("times with a zone as its bounds in schema have one or none", short_repr(str(value)), way)
+        if found is None:
+            way = "write text in ISO format" if isinstance(self.kind, Calendar) else "write such text"
+            raise self._error(self.kind.example, short_repr(value), way)
         units, rest = divmod(found, self.kind.microseconds)
         if toward is None and rest:
             raise self._error(f"whole {self.kind.resolution}s", short_repr(str(value)), "give a range")
