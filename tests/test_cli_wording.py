@@ -77,7 +77,7 @@ def test_a_schema_that_is_refused_is_mended_in_yaml(folder, changed, rules, word
     ("arguments", "words"),
     [
         ("synthesize none.csv --schema people.yaml --epsilon 1 -o out.csv", "INPUT must be a table or the path of one"),
-        ("synthesize people.xlsx --schema people.yaml --epsilon 1 -o out.csv", "convert it to one of them"),
+        ("synthesize people.docx --schema people.yaml --epsilon 1 -o out.csv", "convert or read it first"),
         ("synthesize people.csv --schema people.csv --epsilon 1 -o out.csv", "schema must be a file that ends in"),
         ("synthesize people.csv --schema people.yaml --epsilon -1 -o out.csv", "(inf for no noise)"),
         ("synthesize people.csv --schema people.yaml --epsilon 1 --delta 2 -o out.csv", "--delta must be"),
@@ -85,11 +85,11 @@ def test_a_schema_that_is_refused_is_mended_in_yaml(folder, changed, rules, word
         ("synthesize people.csv --schema people.yaml --epsilon 1 --unit nobody -o out.csv", "--unit must be the name of a column of INPUT"),
         ("synthesize people.csv --schema people.yaml --epsilon 1 --ledger no.db -o out.csv", "make it by skdpsynth budget init"),
         ("synthesize hive --schema people.yaml --epsilon 1 -o out.csv", "INPUT must not be a folder whose names hold a column"),
-        ("synthesize semicolons.csv --schema people.yaml --epsilon 1 -o out.csv", "say so in the schema: read: {separator: ';'}"),
+        ("synthesize semicolons.csv --schema people.yaml --epsilon 1 -o out.csv", "set separator to ';' in read of the schema"),
         ("evaluate people.csv none.csv --schema people.yaml", "SYNTHETIC must be a table or the path of one"),
         ("evaluate people.csv people.csv --schema people.yaml --target nobody", "--target must be a column of schema"),
         ("plan --schema people.yaml --rows 300 --time-limit -1", "--time-limit must be"),
-        ("schema init people.sav", "INPUT must be a file of Parquet or CSV"),
+        ("schema init people.docx", "INPUT must be a table in a file, by its suffix one of"),
         ("schema init none.csv", "there is no file 'none.csv'"),
         ("impute people.csv people.csv -o out.csv", "was not written by save"),
     ],
@@ -97,7 +97,7 @@ def test_a_schema_that_is_refused_is_mended_in_yaml(folder, changed, rules, word
 def test_a_refusal_speaks_of_flags_and_files(folder, arguments, words):
     write_schema()
     Path("hive/year=2020").mkdir(parents=True)
-    for name in ("people.xlsx", "people.sav", "hive/year=2020/part.parquet"):
+    for name in ("people.docx", "people.sav", "hive/year=2020/part.parquet"):
         Path(name).write_text("nothing", encoding="utf-8")
     Path("semicolons.csv").write_text(text_of_people().replace(",", ";"), encoding="utf-8")
     done = run(*arguments.split())

@@ -184,8 +184,8 @@ class Continuous(Bounded):
         is_step = step is None or (is_real(step) and 0 < step < math.inf)
         if not is_step or not (decimals is None or is_integer(decimals, 0)) or None not in (decimals, step):
             raise ValueError(
-                f"decimals must be a whole number from 0 on, or step a number above 0, and one of them None, got decimals="
-                f"{short_repr(decimals)} and step={short_repr(step)}."
+                f"decimals must be a whole number from 0 on, or step a number above 0, but not both; got decimals "
+                f"{short_repr(decimals)} and step {short_repr(step)}."
             )
         object.__setattr__(self, "decimals", None if decimals is None else int(decimals))
         object.__setattr__(self, "step", step.item() if isinstance(step, np.generic) else step)

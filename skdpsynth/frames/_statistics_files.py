@@ -15,7 +15,7 @@ from skdpsynth.frames._source import each_without_cells_in_errors, require_packa
 _SPSS_UNITS = dict.fromkeys(("DATE", "ADATE", "EDATE", "SDATE", "JDATE"), "D") | dict.fromkeys(("DATETIME", "YMDHMS"), "s")
 _STATA_UNITS = {"%tc": "ms", "%tC": "ms", "%td": "D", "%d": "D", "%tm": "M"}  # by the first letters of formats
 _DTYPES = {"int8": "i1", "int16": "i2", "int32": "i4", "float": "f4", "double": "f8"}
-_FAILS = "{name} must be whole files of Stata or SPSS, but {file} is none, or is damaged ({error}); write it again."
+_FAILS = "{name} must be a whole file of Stata or SPSS, but {file} is none or is damaged ({error}); write it again."
 
 
 class Declared(NamedTuple):
