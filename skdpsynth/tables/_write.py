@@ -59,7 +59,7 @@ def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
             always = DateTime(moment.replace(year=2), moment)
             return times_out(np.full(len(values), float(always.coded.high)), always, backend, dtype)
         values = np.zeros(len(values), dtype=np.int64)
-    if isinstance(kind, Times) and family_of(dtype) == "number":
+    if isinstance(kind, Times) and kind.form is not None and family_of(dtype) == "number":
         values, kind = as_numbers(values, kind)
     kind, values = kind_out(kind, dtype), round_to_step(values, kind)
     if isinstance(kind, Times):
