@@ -38,12 +38,12 @@ def people(tmp_path, monkeypatch):
     rows = [f"{a},{300 * a + i}.5,{s}\n" for i, (a, s) in enumerate(zip(age, smokes, strict=True))]
     (tmp_path / "people.csv").write_text("age,income,smokes\n" + "".join(rows), encoding="utf-8")
     ward = rng.choice(["A", "B", "annex", "tent"], 1000, p=[0.6, 0.3, 0.07, 0.03])
-    rows = [
-        f"V{i:04},2024-{1 + i % 12:02}-{1 + i % 28:02},{'' if i % 9 == 0 else 50 + i % 400 / 10},{'' if i % 5 == 0 else 4 + i % 30 / 10},"
-        f"{smokes[i]},{ward[i]},north\n"
+    visits = [
+        f"V{i:04};{1 + i % 28:02}/{1 + i % 12:02}/2024;{'' if i % 9 == 0 else f'{50 + i % 400 / 10:.1f}'};"
+        f"{-999 if i % 5 == 0 else f'{4 + i % 30 / 10:.1f}'};{smokes[i]};{ward[i]};north\n".replace(".", ",")
         for i in range(1000)
     ]
-    (tmp_path / "visits.csv").write_text("visit,seen,weight,sugar,smokes,ward,site\n" + "".join(rows), encoding="utf-8")
+    (tmp_path / "visits.txt").write_text("visit;seen;weight;sugar;smokes;ward;site\n" + "".join(visits), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

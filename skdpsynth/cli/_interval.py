@@ -60,10 +60,13 @@ class _Statistic:
     """Means and shares of columns of a table, by name; those of groups that hardly any row is in are left out."""
 
     def __init__(self, model: Any, means: Sequence[Any], shares: Sequence[Any], by: Any) -> None:
-        self._means, self._by = means, by
-        self._levels = {name: model.schema_[name].levels for name in (*shares, *([] if by is None else [by]))}
-        self._shares = shares
-        sample = model.sample(_LOOK)
+        from skdpsynth.frames import split_columns
+        from skdpsynth.tables import kind_out
+
+        self._means, self._shares, self._by, sample = means, shares, by, model.sample(_LOOK)
+        form = split_columns(sample)[0]
+        dtypes = dict(zip(form.columns, form.dtypes, strict=True))
+        self._levels = {name: kind_out(model.schema_[name], dtypes[name]).levels for name in (*shares, *([] if by is None else [by]))}
         self._names = [name for name, (_, n_known, _) in self._parts(sample).items() if n_known >= _FEW * len(sample)]
         if not self._names:
             raise Refusal("--mean and --share must be of columns in which cells are known, got none; name others")

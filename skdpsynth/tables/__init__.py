@@ -36,3 +36,4 @@ from skdpsynth.tables._table import check_dtypes as check_dtypes
 from skdpsynth.tables._table import columns_of as columns_of
 from skdpsynth.tables._violations import Violations as Violations
 from skdpsynth.tables._violations import count_violations as count_violations
+from skdpsynth.tables._write import kind_out as kind_out
