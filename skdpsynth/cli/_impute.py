@@ -72,7 +72,8 @@ def _typed(column: Any, kind: Any, decimal_mark: str) -> Any:
         is_whole = getattr(kind, "integer", False) and np.all(np.isnan(numbers) | (numbers == np.rint(numbers)))
         found = pa.array(numbers, from_pandas=True)
         return found.cast(pa.int64()) if is_whole else found
-    if not all(isinstance(level, str) for level in getattr(kind, "levels", ())):
-        return pa.array([*kind.levels, None]).take(pa.array(read_column(column, as_nullable(kind), "String", is_text=True)))
+    levels = getattr(kind, "words", None) or getattr(kind, "levels", ())
+    if not all(isinstance(level, str) for level in levels):
+        return pa.array([*levels, None]).take(pa.array(read_column(column, as_nullable(kind), "String", is_text=True)))
     cells = column.to_native()
     return pc.if_else(pc.is_in(cells, pa.array(MISSING_WORDS)), pa.scalar(None, pa.string()), cells)
