@@ -26,8 +26,10 @@ class Summary:
     origin: np.datetime64 | None = None  # lower bound of times
 
     def format(self, statistic: str, rows: str) -> str:
-        """Format a statistic of the "real" or "synthetic" rows: times as moments, shares in percent."""
+        """Format a statistic of the "real" or "synthetic" rows: moments as such, shares in percent."""
         value = getattr(self, rows)[statistic]
+        if statistic == "zeros" and self.origin is not None:
+            return ""  # no moment is zero
         if statistic in ("zeros", "far"):
             return f"{value:.2%}"
         if self.origin is None or statistic == "deviation":
