@@ -46,11 +46,13 @@ class Kind:
     def _check_missing(self) -> None:
         """Keep what stands for a missing cell, and that cells may be missing where something does and nothing else is said."""
         missing: Any = getattr(self, "missing", ())
-        stated = None if isinstance(missing, str | bytes | Set | Mapping) else list_or_none(() if missing is None else missing)
+        if isinstance(missing, str | int | float | datetime.date | datetime.time):
+            missing = [missing]
+        stated = None if isinstance(missing, bytes | Set | Mapping) else list_or_none(() if missing is None else missing)
         stated = stated and list(map(_plain_sentinel, stated))
         times = datetime.date | datetime.time
         if stated is None or not all(each is None or each != each or _is_level(each) or isinstance(each, times) for each in stated):
-            raise ValueError(f"missing must be a list of words, numbers or times that stand for a missing cell, got {short_repr(missing)}.")
+            raise ValueError(f"missing must be a word, a number or a time that stands for a missing cell, or a list of them, got {short_repr(missing)}.")
         kept = [each.isoformat() if isinstance(each, times) else each for each in stated if each is not None and each == each]
         nullable: Any = getattr(self, "nullable", None)
         object.__setattr__(self, "nullable", bool(stated) if nullable is None else as_flag(nullable))

@@ -280,6 +280,8 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
 def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
     keys = kind.to_keys()
     lines = [f"- name: {_scalar(yaml, list(name) if isinstance(name, tuple) else name)}"]
+    if keys.get("nullable") is False and "missing" not in keys:  # so that whoever adds `missing` need not take it out
+        del keys["nullable"]
     for key, value in keys.items():
         if key == "levels" and isinstance(value, list) and len(_scalar(yaml, value)) > _WIDEST:
             lines += ["  levels:", *(f"  - {_scalar(yaml, level)}" for level in value)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from skdpsynth.domain import Constant, Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
 from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
-from skdpsynth.tables._read import has_numbers, is_missing, is_sentinel, numbers_of, read_levels, with_points
+from skdpsynth.tables._read import has_numbers, is_missing, is_sentinel, level_cells, missing_forms, numbers_of, read_levels, with_points
 from skdpsynth.tables._read_times import is_missing_time, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
 from skdpsynth.tables._violations import Violations, count_violations
@@ -241,6 +241,8 @@ def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool
     of = _of_numbers if isinstance(kind, Continuous) else partial(_of_times, start=start) if isinstance(kind, Times) else _of_levels
     missing = missing_cells(column, is_text)
     column = with_points(column, decimal) if has_numbers(kind) else column
+    if kind.coded is not None and kind.missing:
+        missing = missing | _stated_missing(column, kind, dtype)
     for problem, rows, told in _of_constant(column, kind, dtype) if kind.coded is None else of(column, look, dtype, missing):
         count = int(np.count_nonzero(rows)) if isinstance(rows, np.ndarray) else 0
         if count or not isinstance(rows, np.ndarray):
@@ -270,6 +272,16 @@ def missing_cells(column: Any, is_text: bool = False) -> np.ndarray:
     return np.fromiter(map(is_missing, cells.tolist()), dtype=bool, count=len(cells))
 
 
+def _stated_missing(column: Any, kind: Any, dtype: str) -> np.ndarray:
+    """Which cells the schema says stand for missing ones."""
+    words = {form for form in missing_forms(kind.missing) if isinstance(form, str) or not isinstance(kind, Continuous | Times)}
+    cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
+    found = np.array([cell in words for cell in level_cells(cells).tolist()], dtype=bool)
+    if isinstance(kind, Continuous):
+        found |= is_sentinel(numbers_of(column), kind, dtype)
+    return found | is_missing_time(stamps_of(column, kind, dtype), kind) if isinstance(kind, Times) else found
+
+
 def _of_constant(column: Any, kind: Constant, dtype: str) -> Iterator[tuple]:
     """Count cells that are not the constant; those of times are not read."""
     if family_of(dtype) != "time":
@@ -279,10 +291,9 @@ def _of_constant(column: Any, kind: Constant, dtype: str) -> Iterator[tuple]:
 
 def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
     kind, x = look.kind, numbers_of(column)
-    stand_in = is_sentinel(x, kind, dtype)
-    x[stand_in] = np.nan
+    x[missing] = np.nan
     told = "they count as missing; mend them if they should not (1,5 and 1 000 are no numbers)."
-    yield "no number", np.isnan(x) & ~missing & ~stand_in, told
+    yield "no number", np.isnan(x) & ~missing, told
     # Floats of 32 bits meet a bound in the nearest one, which may lie just beyond it.
     outside = ((x < kind.low) & (x != np.float32(kind.low))) | ((x > kind.high) & (x != np.float32(kind.high)))
     look.at_numbers(x, outside)
@@ -295,9 +306,8 @@ def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> It
 def _of_times(column: Any, look: _Look, dtype: str, missing: np.ndarray, start: int) -> Iterator[tuple]:
     kind = look.kind
     stamps = stamps_of(column, kind, dtype)
-    stand_in = is_missing_time(stamps, kind)
-    known, units = ~np.isnat(stamps) & ~stand_in, units_of(stamps, kind)
-    unread = ~known & ~missing & ~stand_in
+    known, units = ~np.isnat(stamps) & ~missing, units_of(stamps, kind)
+    unread = ~known & ~missing
     yield "no time", unread, _of_no_time(column, kind, dtype, unread, start)
     low, high = kind.bounds_in_files()
     yield "clipped", known & ((units < 0) | (units > kind.coded.high)), f"outside the bounds ({low}, {high})."

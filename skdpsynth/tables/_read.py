@@ -60,7 +60,7 @@ def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decim
                 x[np.isnan(x)] = kind.midpoint
         return x
     if kind.unstated is not None:
-        found, words = level_cells(_cells_of(column)), {*(MISSING_WORDS if is_text else ()), *_forms(kind.missing)}
+        found, words = level_cells(_cells_of(column)), {*(MISSING_WORDS if is_text else ()), *missing_forms(kind.missing)}
         if words:
             found[:] = [None if level in words else level for level in found.tolist()]
         return found
@@ -81,7 +81,7 @@ def _cells_of(column: Any) -> list[Any]:
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
-def _forms(missing: Sequence[Any]) -> list[Any]:
+def missing_forms(missing: Sequence[Any]) -> list[Any]:
     """Return what stands for missing cells, in text and as the number that a text is."""
     forms = [form for each in missing for form in (each, _number_in(each) if isinstance(each, str) else str(each))]
     return [form for form in forms if isinstance(form, str) or abs(form) < 2.0**64]
@@ -89,7 +89,7 @@ def _forms(missing: Sequence[Any]) -> list[Any]:
 
 def is_sentinel(x: np.ndarray, kind: Continuous, dtype: str) -> np.ndarray:
     """Which numbers stand for a missing cell; in short floats also as the nearest that they can hold."""
-    stated = [float(form) for form in _forms(kind.missing) if not isinstance(form, str)]
+    stated = [float(form) for form in missing_forms(kind.missing) if not isinstance(form, str)]
     short = _short_float(dtype)
     return np.isin(x, stated if short is None else [*stated, *np.array(stated, dtype=short).astype(float)])
 
@@ -216,7 +216,7 @@ class Codes(dict):
         self.missing = len(levels) if kind.nullable else 0
         self.unknown = unknown if unknown is not None else self.missing if other is None else levels[other]
         words = MISSING_WORDS if is_text and self.unknown != self.missing else ()
-        super().__init__(dict.fromkeys((*words, *_forms(getattr(kind, "missing", ()))), self.missing) | levels)
+        super().__init__(dict.fromkeys((*words, *missing_forms(getattr(kind, "missing", ()))), self.missing) | levels)
         self._has_numbers = not all(isinstance(level, str) for level in self)
         self.words = {word: code for code, words in enumerate(_TRUTH) for word in words} if isinstance(kind, Boolean) else {}
         self.words |= {str(word).lower(): code for code, word in enumerate(getattr(kind, "words", None) or ())}

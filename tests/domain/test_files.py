@@ -63,7 +63,7 @@ def test_every_schema_survives_yaml_json_and_pickles(schema):
 def test_yaml_is_written_for_people():
     schema = Schema({"age": (17, 90), "born": ("1930-01-01", "2005-12-31"), "smokes": ["no", "yes"], "id": Identifier()})
     text = schema.to_yaml()
-    assert "- name: age\n  kind: continuous\n  bounds: [17, 90]\n  integer: true\n  nullable: false\n" in text
+    assert "- name: age\n  kind: continuous\n  bounds: [17, 90]\n  integer: true\n" in text
     assert "  bounds: [1930-01-01, 2005-12-31]\n" in text
     assert "  levels: ['no', 'yes']\n" in text
     assert "TODO" not in text

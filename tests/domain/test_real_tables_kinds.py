@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -101,9 +102,24 @@ def test_times_that_stand_for_missing_cells_are_found_in_each_unit(unit):
     assert read[1] == 125
 
 
+def test_a_check_counts_what_stands_for_missing_cells_as_such():
+    days = ["2020-01-02", "2020-01-02", "2020-01-02", "?", "1900-01-01"]
+    table = pd.DataFrame({"x": ["1", "?", "-9", "2.5", "odd"], "w": ["a", "?", "b", "-9", "a"], "d": days})
+    kinds = {
+        "x": Continuous(0.0, 9.0, missing=["?", -9]),
+        "w": Nominal(["a", "b"], missing=["?", -9]),
+        "d": Date("2020-01-01", "2020-12-31", missing=["?", "1900-01-01"]),
+    }
+    found = {(each.column, each.problem): each.rows for each in Schema(kinds).check(table) if each.problem != "constant"}
+    assert found == {("x", "no number"): 1}
+    strict = Schema({name: replace(kind, nullable=False) for name, kind in kinds.items()}).check(table)
+    assert {(each.column, each.rows) for each in strict if each.problem == "missing"} == {("x", 2), ("w", 2), ("d", 2)}
+
+
 def test_giving_what_is_missing_makes_a_kind_nullable_unless_it_is_said_not_to_be():
     for kind, bounds in ((Continuous, (0, 9)), (Date, ("2020-01-01", "2020-12-31")), (Nominal, (["a", "b"],)), (Boolean, ())):
         assert kind(*bounds, missing=["?"]).nullable
+        assert kind(*bounds, missing="?") == kind(*bounds, missing=["?"])
         assert not kind(*bounds, missing=["?"], nullable=False).nullable
         assert not kind(*bounds).nullable
 
@@ -331,8 +347,8 @@ def test_every_field_comes_back_from_yaml_and_json():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Continuous(0, 9, missing="?"), "missing must be a list"),
-        (lambda: Continuous(0, 9, missing=[[1]]), "missing must be a list"),
+        (lambda: Continuous(0, 9, missing={"?": 1}), "missing must be a word"),
+        (lambda: Continuous(0, 9, missing=[[1]]), "missing must be a word"),
         (lambda: Nominal(["a", "?"], missing=["?"]), "missing must be no level"),
         (lambda: Continuous(0, 9, decimals=2, step=0.1), "decimals must be"),
         (lambda: Continuous(0, 9, decimals=-1), "decimals must be"),
