@@ -72,7 +72,7 @@ def _typed(column: Any, kind: Any, decimal_mark: str) -> Any:
         is_whole = getattr(kind, "integer", False) and np.all(np.isnan(numbers) | (numbers == np.rint(numbers)))
         found = pa.array(numbers, from_pandas=True)
         return found.cast(pa.int64()) if is_whole else found
-    levels = getattr(kind, "words", None) or getattr(kind, "levels", ())
+    levels: Any = getattr(kind, "words", None) or getattr(kind, "levels", ())
     if not all(isinstance(level, str) for level in levels):
         return pa.array([*levels, None]).take(pa.array(read_column(column, as_nullable(kind), "String", is_text=True)))
     cells = column.to_native()

@@ -52,7 +52,9 @@ class Kind:
         stated = stated and list(map(_plain_sentinel, stated))
         times = datetime.date | datetime.time
         if stated is None or not all(each is None or each != each or _is_level(each) or isinstance(each, times) for each in stated):
-            raise ValueError(f"missing must be a word, a number or a time that stands for a missing cell, or a list of them, got {short_repr(missing)}.")
+            raise ValueError(
+                f"missing must be a word, a number or a time that stands for a missing cell, or a list of them, got {short_repr(missing)}."
+            )
         kept = [each.isoformat() if isinstance(each, times) else each for each in stated if each is not None and each == each]
         nullable: Any = getattr(self, "nullable", None)
         object.__setattr__(self, "nullable", bool(stated) if nullable is None else as_flag(nullable))

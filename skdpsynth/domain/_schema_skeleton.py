@@ -7,7 +7,7 @@ until they are stated as public.
 import datetime
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from skdpsynth.frames import (
 
 _Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
 _LOOKED_AT = 1000  # rows of a file whose columns have no dtypes
+_FEWEST, _MOST = 5, 0.8  # different cells that tell a kind beside others, and their share
 _ARROW = "[pyarrow]"
 _MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"}
 
@@ -196,24 +197,29 @@ def _kind_of_cells(cells: set[str], decimal: str) -> Any:
         return Nominal([False, True])
     if any(len(cell) > 1 and cell.isdecimal() and cell[0] == "0" for cell in cells):  # codes, such as the postcode 01067
         return Nominal("open")
-    if all(_reads(int, cell) for cell in cells):
-        return Continuous(bounds="open", integer=True)
-    if all(_reads(float, cell if decimal == "." else cell.replace(",", ".")) for cell in cells):
-        return Continuous(bounds="open")
-    if all(_reads(datetime.date.fromisoformat, cell) for cell in cells):
-        return Date(bounds="open")
-    if all(_reads(datetime.datetime.fromisoformat, cell) for cell in cells):
-        return DateTime(bounds="open")
+    numbers = [cell for cell in cells if _reads(float, cell if decimal == "." else cell.replace(",", "."))]
+    if _are_most(numbers, cells):
+        return Continuous(bounds="open", integer=all(_reads(int, cell) for cell in numbers))
+    for kind, read in ((Date, datetime.date.fromisoformat), (DateTime, datetime.datetime.fromisoformat)):
+        if _are_most([cell for cell in cells if _reads(read, cell)], cells):
+            return kind(bounds="open")
     times = [time for time in map(read_clock, cells) if time is not None]
-    if len(times) == len(cells):
+    if _are_most(times, cells):
         return TimeOfDay(bounds="open" if max(times) >= DAY else None)
     for pattern, form in ((r"\d{4}Q[1-4]", "yyyyQq"), (r"\d{4}-(0[1-9]|1[0-2])", "yyyy-mm")):
         if all(re.fullmatch(pattern, cell) for cell in cells):
             return Date(bounds="open", format=form)
     # Days before months or after them: the form is asked for, never guessed.
     form = r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?"
-    found = [re.fullmatch(form, cell) for cell in cells]
-    return (DateTime if any(each and each[2] for each in found) else Date)(bounds="open", format="open") if all(found) else Nominal("open")
+    found = [each for cell in cells if (each := re.fullmatch(form, cell))]
+    if not _are_most(found, cells):
+        return Nominal("open")
+    return (DateTime if any(each[2] for each in found) else Date)(bounds="open", format="open")
+
+
+def _are_most(some: Sized, cells: Sized) -> bool:
+    """Whether all different cells of a column are some, but for few words, as stand for missing cells."""
+    return len(some) == len(cells) or (len(some) >= _FEWEST and len(some) >= _MOST * len(cells))
 
 
 def _reads(read: Any, cell: str) -> bool:

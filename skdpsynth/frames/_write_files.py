@@ -1,8 +1,9 @@
 """Synthetic tables, written to a file a batch at a time."""
 
+import datetime
 import gzip
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._validation import short_repr
 from skdpsynth.frames._table_kind import is_pandas
 
+_Writer = Callable[[Any, Any, Iterable[Any], Collection[str]], None]
 _SUFFIXES = ".parquet, .csv, .tsv, .csv.gz or .tsv.gz"
 
 
@@ -39,7 +41,7 @@ def output_suffix(path: Any) -> str:
     return "".join(suffixes if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
 
-def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str) -> None:
+def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str, dates: Collection[str] = ()) -> None:
     """Write tables of one kind below each other; the file is complete, or as it was before.
 
     Parameters
@@ -51,9 +53,11 @@ def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str) -
     tables : iterable of tables
     suffix : str
         From `output_suffix`.
+    dates : collection of str, default=()
+        Names of columns whose times are written as dates in text.
     """
     with atomic_write(path) as file:
-        _WRITERS[suffix](file, specimen, tables)
+        _WRITERS[suffix](file, specimen, tables, dates)
 
 
 def _has_arrow() -> bool:
@@ -64,7 +68,7 @@ def _has_arrow() -> bool:
     return True
 
 
-def _write_parquet(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+def _write_parquet(file: Any, specimen: Any, tables: Iterable[Any], dates: Collection[str]) -> None:
     import pyarrow.parquet as pq
 
     schema = _arrow(specimen).schema
@@ -74,35 +78,35 @@ def _write_parquet(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
             writer.write_table(rows, row_group_size=max(1, rows.num_rows))
 
 
-def _write_csv(file: Any, specimen: Any, tables: Iterable[Any], between: str = ",") -> None:
-    (_write_csv_by_arrow if _has_arrow() else _write_csv_by_rows)(file, specimen, tables, between)
+def _write_csv(file: Any, specimen: Any, tables: Iterable[Any], dates: Collection[str], between: str = ",") -> None:
+    (_write_csv_by_arrow if _has_arrow() else _write_csv_by_rows)(file, specimen, tables, dates, between)
 
 
-def _write_tsv(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
-    _write_csv(file, specimen, tables, "\t")
+def _write_tsv(file: Any, specimen: Any, tables: Iterable[Any], dates: Collection[str]) -> None:
+    _write_csv(file, specimen, tables, dates, "\t")
 
 
-def _gzipped(write: Callable[[Any, Any, Iterable[Any]], None]) -> Callable[[Any, Any, Iterable[Any]], None]:
-    def write_packed(file: Any, specimen: Any, tables: Iterable[Any]) -> None:
+def _gzipped(write: _Writer) -> _Writer:
+    def write_packed(file: Any, specimen: Any, tables: Iterable[Any], dates: Collection[str]) -> None:
         # Without a name and a time, so that equal samples give equal files.
         with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-            write(packed, specimen, tables)
+            write(packed, specimen, tables, dates)
 
     return write_packed
 
 
-def _write_csv_by_arrow(file: Any, specimen: Any, tables: Iterable[Any], between: str) -> None:
+def _write_csv_by_arrow(file: Any, specimen: Any, tables: Iterable[Any], dates: Collection[str], between: str) -> None:
     from pyarrow import csv as arrow_csv
 
     whole = _arrow(specimen).schema
-    schema = _decoded_schema(whole)
+    schema = _decoded_schema(whole, dates)
     with arrow_csv.CSVWriter(file, schema, write_options=arrow_csv.WriteOptions(delimiter=between)) as writer:
         for table in tables:
             writer.write_table(_arrow(table, whole).cast(schema))
 
 
-def _decoded_schema(schema: Any) -> Any:
-    """Return the types of a table as a CSV file has them: categories as their values, half floats as floats."""
+def _decoded_schema(schema: Any, dates: Collection[str]) -> Any:
+    """Return the types of a table as a CSV file has them: categories as their values, half floats as floats, dates without a time."""
     import pyarrow as pa
 
     for i, field in enumerate(schema):
@@ -110,15 +114,21 @@ def _decoded_schema(schema: Any) -> Any:
             schema = schema.set(i, field.with_type(field.type.value_type))
         elif pa.types.is_float16(field.type):
             schema = schema.set(i, field.with_type(pa.float32()))
+        elif field.name in dates and pa.types.is_timestamp(field.type):
+            schema = schema.set(i, field.with_type(pa.date32()))
     return schema
 
 
-def _write_csv_by_rows(file: Any, specimen: Any, tables: Iterable[Any], between: str) -> None:
+def _write_csv_by_rows(file: Any, specimen: Any, tables: Iterable[Any], dates: Collection[str], between: str) -> None:
     """Write what pyarrow would, cell by cell: slow, but it needs nothing."""
     file.write(f"{between.join(_cell(name) for name, _ in _columns(specimen))}\n".encode())
     for table in tables:
-        rows = zip(*(map(_cell, column) for _, column in _columns(table)), strict=True)
+        rows = zip(*(map(_day if name in dates else _cell, column) for name, column in _columns(table)), strict=True)
         file.write("".join(f"{between.join(row)}\n" for row in rows).encode())
+
+
+def _day(cell: Any) -> str:
+    return _cell(cell.date() if isinstance(cell, datetime.datetime) and cell == cell else cell)
 
 
 def _cell(cell: Any) -> str:
@@ -127,7 +137,7 @@ def _cell(cell: Any) -> str:
         return '"' + cell.replace('"', '""') + '"'
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
-    is_missing = cell is None or str(cell) in ("nan", "<NA>")
+    is_missing = cell is None or str(cell) in ("nan", "NaT", "<NA>")
     return "" if is_missing else str(cell)
 
 
@@ -160,7 +170,7 @@ def _arrow(table: Any, schema: Any = None) -> Any:
     return found if schema is None or found.schema.equals(schema) else found.cast(schema)
 
 
-_WRITERS: dict[str, Callable[[Any, Any, Iterable[Any]], None]] = {
+_WRITERS: dict[str, _Writer] = {
     ".parquet": _write_parquet,
     ".csv": _write_csv,
     ".tsv": _write_tsv,

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._sklearn import check_seed
 from skdpsynth._validation import available_memory, is_integer, short_repr
-from skdpsynth.domain import Schema
+from skdpsynth.domain import Date, Schema
 from skdpsynth.fitting import Facts, PrivateEstimator
 from skdpsynth.frames import Rows, check_output_path, n_rows_of, output_suffix, rebatch, write_table
 from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distance
@@ -53,7 +53,12 @@ class SampleRequest:
         size = max(_LEAST_ROWS, min(BATCH, _CELLS // self.n_features))
         with np.errstate(all="ignore"):
             specimen = self.container.specimen(self.n_features, self.n_samples)
-        write_table(place, specimen, self.batches(size), output_suffix(out))
+        dates = [
+            str(name)
+            for name, kind in (self.container.schema or {}).items()
+            if isinstance(kind, Date) or getattr(kind, "gives", None) == "date"
+        ]
+        write_table(place, specimen, self.batches(size), output_suffix(out), dates)
         return out
 
     def _check_memory(self, n_rows: int, what: str, way_out: str) -> None:
