@@ -40,6 +40,7 @@ def columns_of_code_book(path: Any, labels: bool) -> list[dict[str, Any]]:
         keys["levels"] = keys.get("levels", []) + [
             word if labels and word is not None else _scalar(value) for value, word in zip(values, words, strict=True)
         ]
+        keys |= {key: _listed(facts.pop(key)) for key in ("levels", "missing") if key in facts}
         keys |= {key: _scalar(cell) for key, cell in facts.items() if key not in ("value", "label")}
     return list(map(_finished, columns.values()))
 
@@ -54,6 +55,11 @@ def _rows_of(path: Path) -> Iterable[Mapping[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise ValueError(f"code book must be a list of variables, got {short_repr(path.name)}; begin each with '- variable: its name'.")
     return rows
+
+
+def _listed(cell: Any) -> Any:
+    """Return the list that a text with semicolons is; a short form, such as 1..5, as it stands."""
+    return list(map(_scalar, cell.split(";"))) if isinstance(cell, str) and ".." not in cell else cell
 
 
 def _scalar(value: Any) -> Any:
@@ -71,9 +77,9 @@ def _scalar(value: Any) -> Any:
 
 def _finished(keys: dict[str, Any]) -> dict[str, Any]:
     """Return keys of a column with its kind, by the facts that a code book has of it."""
-    levels, ends = list(dict.fromkeys(keys.pop("levels"))), [keys.pop("low", None), keys.pop("high", None)]
-    if any(isinstance(level, str) for level in levels):
-        levels = list(map(str, levels))
+    levels, ends = keys.pop("levels"), [keys.pop("low", None), keys.pop("high", None)]
+    if isinstance(levels, list):
+        levels = list(dict.fromkeys(map(str, levels) if any(isinstance(level, str) for level in levels) else levels))
     is_time = isinstance(ends[0], str)
     guessed = ("datetime" if len(ends[0]) > len("2020-01-31") else "date") if is_time else "continuous"
     if ends[0] is None:

@@ -79,6 +79,15 @@ def decimals_in(column: Any) -> np.ndarray:
     return np.array([math.nan if cell is None else float(cell) for cell in native.to_list()])
 
 
+def pandas_head(table: Any, date_as_object: bool = False) -> Any:
+    """Return an empty table of Arrow as one of pandas: dates as times, and decimals as such, not as objects, which could be anything."""
+    import pandas as pd
+    import pyarrow as pa
+
+    decimals = {"types_mapper": lambda each: pd.ArrowDtype(each) if pa.types.is_decimal(each) else None}
+    return table.to_pandas(date_as_object=date_as_object, **decimals)
+
+
 def _floats_of_decimals(cells: Any, precision: int, scale: int) -> np.ndarray:
     """Divide the whole numbers that decimals of Arrow are made of: IEEE division rounds correctly while both are exact."""
     import pyarrow.compute as pc

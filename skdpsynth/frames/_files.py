@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpsynth.frames._arrow import rebatch_tables
+from skdpsynth.frames._dtypes import pandas_head
 from skdpsynth.frames._source import ChunkedSource, short_path, without_cells_in_errors
 from skdpsynth.frames._table_kind import TableKind
 
@@ -85,9 +86,9 @@ class Files(ChunkedSource):
     def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None) -> None:
         library, head = "pandas" if find_spec("pandas") is not None else "pyarrow", schema.remove_metadata().empty_table()
         kind = TableKind.of(head, name)
-        if library == "pandas":  # dates as pandas has them, not as objects, which could be anything
+        if library == "pandas":
             fails = f"{name} has a column that pandas cannot hold ({{error}}); drop it."
-            head = without_cells_in_errors(lambda: head.to_pandas(date_as_object=False), fails)
+            head = without_cells_in_errors(lambda: pandas_head(head), fails)
         super().__init__(name, head, kind, library=library, n_samples=n_samples)
         self._files = files
         self._stamps = {file: self._stamp(file) for file in files}

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from skdpsynth.frames._arrow import rebatch_tables
+from skdpsynth.frames._dtypes import pandas_head
 from skdpsynth.frames._partition_sums import FAN_IN, Part, PartitionedSource, PartitionError, Summing, add_parts
 from skdpsynth.frames._source import Source, require_package, without_cells_in_errors
 from skdpsynth.frames._table_kind import TableKind
@@ -39,7 +40,7 @@ class SparkFrame(PartitionedSource):
         schema = without_cells_in_errors(frame.limit(0).toArrow, self._fails).schema.remove_metadata()
         empty = pa.schema([field.with_nullable(True) for field in schema]).empty_table()
         self._tables = Tables(empty.schema, self._fails)
-        super().__init__(name, empty.to_pandas(), TableKind.of(empty, name), library="pandas")
+        super().__init__(name, pandas_head(empty, date_as_object=True), TableKind.of(empty, name), library="pandas")
 
     def _sum_up(self, summing: Summing) -> Part:
         """Sum each partition in a task, and the sums in eight more; an error travels as a sum does, so that no log of Spark holds it."""

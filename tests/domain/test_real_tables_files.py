@@ -210,6 +210,12 @@ YAML = """
 """
 
 
+def test_a_code_book_may_list_levels_and_missing_codes_in_one_cell(tmp_path):
+    (tmp_path / "book.csv").write_text("name,kind,levels,missing\nq,ordinal,1..5,9\nr,nominal,a;b;c,?;-9\n", encoding="utf-8")
+    kinds = {"q": Ordinal("1..5", missing=[9]), "r": Nominal(["a", "b", "c"], missing=["?", -9])}
+    assert Schema.from_codebook(tmp_path / "book.csv") == Schema(kinds)
+
+
 @pytest.mark.parametrize(("name", "content"), [("book.csv", BOOK), ("book.yaml", YAML)])
 def test_a_code_book_is_a_whole_schema(name, content, tmp_path):
     (tmp_path / name).write_text(content)

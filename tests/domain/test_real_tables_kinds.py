@@ -278,16 +278,21 @@ def decimals(library):
     ]()
 
 
-@pytest.mark.parametrize("library", ["arrow", "polars", "pandas", "duckdb"])
-def test_decimals_are_numbers_and_come_back_as_decimals(library):
-    X, schema = decimals(library), {"d": Continuous(0.0, 4.0, nullable=True), "g": ["p", "q"]}
+@pytest.mark.parametrize("library", ["arrow", "polars", "pandas", "duckdb", "parquet"])
+def test_decimals_are_numbers_and_come_back_as_decimals(library, tmp_path):
+    if library == "parquet":
+        decimals("polars").write_parquet(tmp_path / "d.parquet")
+    X, schema = (
+        tmp_path / "d.parquet" if library == "parquet" else decimals(library),
+        {"d": Continuous(0.0, 4.0, nullable=True), "g": ["p", "q"]},
+    )
     back = sample(X, schema)
     assert str(back["d"].dtype if hasattr(back["d"], "dtype") else back["d"].type) in (
         "decimal128(10, 2)",
         "decimal128(10, 2)[pyarrow]",
         "Decimal(precision=10, scale=2)",
     )
-    if library != "duckdb":
+    if library not in ("duckdb", "parquet"):
         np.testing.assert_array_equal(columns_of(X, schema)["d"], [np.nan if i % 8 == 0 else i / 100 for i in range(N)])
     assert cells(back, "d").isna().mean() == pytest.approx(1 / 8, abs=0.08)
     assert Schema.skeleton(X)["d"] == Continuous(bounds="open", decimals=2)
