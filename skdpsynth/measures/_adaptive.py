@@ -1,7 +1,7 @@
 """Measures from noisy counts of a partition, in one or two stages, with proved bounds: from released counts and public numbers."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -285,8 +285,16 @@ class TwoStages:
 
 
 _IN_TABLES /= _IN_TABLES.sum(axis=1, keepdims=True)
+_HALVES, _EDGES = len(_ABOUT_HALF), len(_ABOUT_EDGE)
+_DEVIATIONS = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None]
+_CENTERS = np.repeat([0.5, 0.0, 1.0], [_HALVES, _EDGES, _EDGES])[:, None]
+_BY_CHANCE = np.repeat([0.25, 0.0], [_HALVES, 2 * _EDGES])[:, None]
+_MERGED = np.vstack([np.eye(_HALVES + _EDGES), np.eye(_EDGES, _HALVES + _EDGES, _HALVES)])  # kinds about 1 are those about 0
+_SPREAD = _MERGED.T / _MERGED.sum(axis=0)[:, None]
+_FAIR = _MERGED @ _SPREAD  # neither child is favored
 _TABLES = np.array([0.1, 0.2, 0.7])
 DEFAULT_PRIOR = _TABLES @ _IN_TABLES  # before any count of a table is seen
+NO_PAIRS = np.empty((len(_CENTERS), 0))  # likelihoods of no node
 _NODES = 1.5  # weight of the prior, in nodes
 _ROUNDS = 6
 _MOST = 1 << 11  # nodes of a level; beyond, time matters and the noise of each counts little
@@ -303,11 +311,13 @@ def fit_prior(
     How often each happens depends on the kind of table, about which all levels inform, and is learned from the noisy counts of the level
     themselves. Each share is its posterior mean.
     """
-    return prior_from_evidence(posterior_mass(estimates, root, variances, left_shares, DEFAULT_PRIOR)[2])
+    return prior_of(posterior_mass(estimates, root, variances, left_shares, DEFAULT_PRIOR)[2])
 
 
-def prior_from_evidence(evidence: np.ndarray) -> np.ndarray:
-    """Return how usual each kind of share is, from the log-likelihood of the counts in each kind of table."""
+def prior_of(likelihoods: Iterable[np.ndarray]) -> np.ndarray:
+    """Return how usual each kind of share is, from the likelihoods that `left_mass` gives of each level."""
+    kinds = _IN_TABLES @ _SPREAD
+    evidence = sum((np.log(np.einsum("tk,kn->tn", kinds, each)).sum(axis=1) for each in likelihoods), np.zeros(len(_TABLES)))
     tables = _TABLES * np.exp(evidence - evidence.max())
     return tables / tables.sum() @ _IN_TABLES
 
@@ -318,81 +328,61 @@ def posterior_mass(
     variances: Sequence[np.ndarray | float],
     left_shares: Sequence[np.ndarray | float],
     usual: np.ndarray,
-) -> tuple[np.ndarray, list[float], np.ndarray]:
+) -> tuple[np.ndarray, list[float], list[np.ndarray]]:
     """Share the root's mass downwards, each node by the posterior mean of its left child's share.
 
     The estimates are signed, with noise that is independent from node to node. Returned are the mass of the last level; by level of the
-    parents, how much mass went to another child than by `mass_from_root`; and the log-likelihood of the counts in each kind of table, up to
-    a constant.
+    parents, how much mass went to another child than by `mass_from_root`, and the likelihoods of `left_mass`.
     """
-    mass, moved, evidence = np.asarray(root, dtype=float)[..., None], [], np.zeros(len(_TABLES))
+    mass, moved, likelihoods = np.asarray(root, dtype=float)[..., None], [], []
     for level, variance, share in zip(estimates, variances, left_shares, strict=True):
-        left, units, told = left_mass(mass, level, variance, share, usual)
+        left, units, likelihood = left_mass(mass, level, variance, share, usual)
         moved.append(units)
-        evidence += told
+        likelihoods.append(likelihood)
         mass = interleave_siblings(left, mass - left)
-    return mass, moved, evidence
+    return mass, moved, likelihoods
 
 
 def left_mass(
     mass: np.ndarray, estimates: np.ndarray, variances: np.ndarray | float, share: np.ndarray | float, usual: np.ndarray | None
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return the mass of each left child, how much mass the prior `usual` moved to another child, and the evidence for each kind of table.
+    """Return the mass of each left child, how much mass the prior `usual` moved to another child, and the likelihood of kinds of shares.
 
     The estimates of children lie side by side. `share` is that of a deficit for the left child; without `usual` the estimates alone decide.
     """
     left_estimate, right_estimate = estimates[..., 0::2], estimates[..., 1::2]
     raw = left_estimate + share * (mass - left_estimate - right_estimate)
-    left = np.clip(raw, 0, mass)
+    left = np.minimum(np.maximum(raw, 0), mass)
     if usual is None or mass.size > _MOST:
-        return left, 0.0, np.zeros(len(_TABLES))
-    variances = np.broadcast_to(variances, estimates.shape)
-    noise = (1 - share) ** 2 * variances[..., 0::2] + share**2 * variances[..., 1::2]
+        return left, 0.0, NO_PAIRS
+    of_left, of_right = (variances[..., 0::2], variances[..., 1::2]) if isinstance(variances, np.ndarray) else (variances, variances)
     some = mass > _NONE
     whole = mass[some]
-    shares, evidence = _posterior(raw[some] / whole, np.maximum(noise[some] / whole**2, _LEAST), whole, usual)
+    noise = (np.zeros(mass.shape) + ((1 - share) ** 2 * of_left + share**2 * of_right))[some]
+    shares, likelihood = _posterior(raw[some] / whole, np.maximum(noise / whole**2, _LEAST), whole, usual)
     learned = shares * whole
     moved = float(np.abs(learned - left[some]).sum())
     left[some] = learned
-    return left, moved, evidence
+    return left, moved, likelihood
 
 
 def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the posterior mean of shares observed with normal noise, and the log-likelihood of each kind of table.
+    """Return the posterior mean of shares observed with normal noise, and the likelihood of each kind of share, by node, up to a factor.
 
     A share is normal about a half, or about 0 or 1 (equally often), with one of some deviations. Rows that fall into either half by chance
     add a variance of 1 / (4 rows) about a half. The frequencies of the kinds maximize the likelihood, with a few nodes added that have the
     usual ones (expectation and maximization).
     """
-    center = np.repeat([0.5, 0.0, 1.0], [len(_ABOUT_HALF), len(_ABOUT_EDGE), len(_ABOUT_EDGE)])[:, None]
-    by_chance = np.repeat([0.25, 0.0], [len(_ABOUT_HALF), 2 * len(_ABOUT_EDGE)])[:, None] / np.maximum(rows, 1.0)
-    own = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None] ** 2 + by_chance
+    own = _DEVIATIONS**2 + _BY_CHANCE / np.maximum(rows, 1.0)
     total = own + noise
-    means = np.clip(center + (seen - center) * (own / total), 0, 1)
-    likelihood = -0.5 * ((seen - center) ** 2 / total + np.log(total))
+    off = seen - _CENTERS
+    likelihood = -0.5 * (off**2 / total + np.log(total))
     likelihood = np.exp(likelihood - likelihood.max(axis=0, initial=-np.inf))
-    evidence = np.array([np.log(_joint_likelihood(weights, likelihood).sum(axis=0)).sum() for weights in _IN_TABLES])
-    weights = usual
-    for _ in range(_ROUNDS):
-        found = _merge_edges(_responsibility(weights, likelihood).sum(axis=1)) + _NODES * usual
-        weights = found / found.sum()
-    shares = (_responsibility(weights, likelihood) * means).sum(axis=0)
-    return np.minimum(shares, 1.0), evidence  # rounding may make one a little more
-
-
-def _joint_likelihood(weights: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
-    """Return the joint likelihood of each kind of share and the observed share, by node."""
-    halves = len(_ABOUT_HALF)
-    return np.concatenate([weights[:halves], weights[halves:] / 2, weights[halves:] / 2])[:, None] * likelihood
-
-
-def _responsibility(weights: np.ndarray, likelihood: np.ndarray) -> np.ndarray:
-    """Return the posterior probability of each kind of share, by node."""
-    joint = _joint_likelihood(weights, likelihood)
-    return joint / joint.sum(axis=0)
-
-
-def _merge_edges(kinds: np.ndarray) -> np.ndarray:
-    """Add the kinds about 1 to those about 0: neither child is favored."""
-    halves, edges = len(_ABOUT_HALF), len(_ABOUT_EDGE)
-    return np.concatenate([kinds[:halves], kinds[halves : halves + edges] + kinds[halves + edges :]])
+    usual = usual @ _SPREAD
+    kinds, added = usual, _NODES * usual
+    for _ in range(_ROUNDS):  # up to a factor, which cancels
+        kinds = (kinds * np.einsum("kn,n->k", likelihood, 1 / np.einsum("k,kn->n", kinds, likelihood))) @ _FAIR + added
+    joint = kinds[:, None] * likelihood
+    means = np.minimum(np.maximum(_CENTERS + off * (own / total), 0), 1)
+    shares = np.einsum("kn,kn->n", joint, means) / joint.sum(axis=0)
+    return np.minimum(shares, 1.0), likelihood  # rounding may make one a little more

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpsynth.measures._adaptive import DEFAULT_PRIOR, MOST_LEARNED, TwoStages, left_mass, prior_from_evidence
+from skdpsynth.measures._adaptive import DEFAULT_PRIOR, MOST_LEARNED, NO_PAIRS, TwoStages, left_mass, prior_of
 from skdpsynth.measures._consistency import interleave_siblings
 from skdpsynth.measures._measure import DiscreteMeasure
 
@@ -29,7 +29,7 @@ class _Cells(NamedTuple):
 
     cells: np.ndarray
     mass: np.ndarray
-    evidence: np.ndarray  # of the siblings, for each kind of table
+    likelihood: np.ndarray  # of each kind of share, by pair of siblings
 
 
 def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> DiscreteMeasure:
@@ -42,7 +42,7 @@ def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> Di
     noise_free = parts[-1].noise_free
     usual = None
     if not noise_free and sum(len(pairs.parents) for pairs in levels) < MOST_LEARNED:
-        usual = prior_from_evidence(sum((level.evidence for level in _share_mass(levels, n_all, DEFAULT_PRIOR, noise_free)), np.zeros(1)))
+        usual = prior_of(level.likelihood for level in _share_mass(levels, n_all, DEFAULT_PRIOR, noise_free))
     cells, depths, mass = [], [], []
     shared = list(_share_mass(levels, n_all, usual, noise_free))
     for depth, level in enumerate(shared):
@@ -77,15 +77,15 @@ def _sums_of_level(parents: np.ndarray, estimates: np.ndarray, variances: np.nda
 def _share_mass(levels: Sequence[_SiblingCounts], n_all: float, usual: np.ndarray | None, noise_free: bool) -> Iterator[_Cells]:
     """Yield the cells of the levels 0, 1, ... with their mass, shared from the root."""
     cells, mass = np.zeros(1, dtype=np.int64), np.array([n_all])
-    yield _Cells(cells, mass, np.zeros(1))
+    yield _Cells(cells, mass, NO_PAIRS)
     for pairs in levels:
         whole = mass[np.searchsorted(cells, pairs.parents)]
         times = whole / _n_rows_counted(pairs, whole, n_all, noise_free)
         of_pair = np.repeat(times, 2)
         share = pairs.variances[0::2] / (pairs.variances[0::2] + pairs.variances[1::2])
-        left, _, evidence = left_mass(whole, of_pair * pairs.estimates, of_pair**2 * pairs.variances, share, usual)
+        left, _, likelihood = left_mass(whole, of_pair * pairs.estimates, of_pair**2 * pairs.variances, share, usual)
         cells, mass = interleave_siblings(2 * pairs.parents, 2 * pairs.parents + 1), interleave_siblings(left, whole - left)
-        yield _Cells(cells, mass, evidence)
+        yield _Cells(cells, mass, likelihood)
 
 
 def _n_rows_counted(pairs: _SiblingCounts, whole: np.ndarray, n_all: float, noise_free: bool) -> np.ndarray:
