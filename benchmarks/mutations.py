@@ -43,12 +43,11 @@ ASKING = tuple(
     for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_consistency")
 )
 # Files that hold no noise: how ledgers are kept, shown and written, how sums are read from elsewhere, what a plan expects of errors.
-SKIPPED = re.compile(
-    r"privacy/_(ledger\w*|presentation|imports|events|evidence|going_on|opening|records|random)\.py|model_selection/_plan\w*\.py|statistics/_(duckdb|sql|sources|dask)\.py"
-)
+SKIPPED = re.compile(r"privacy/_(ledger\w*|format|merge_ledgers|resume|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
 # All numbers of these count. How words of random bits become tables of exact laws is compared with those laws elsewhere.
 NOISES = re.compile(
-    r"privacy/_(laplace|gaussian|sup_norm|composition|gaussian_dp|mechanism|losses|selection|discovery|standing|totals|scales|noise|unit)\.py"
+    r"privacy/_(laplace|gaussian|linf|composition|gaussian_dp|mechanism|losses|permute_and_flip|partition_selection|continual_release|"
+    r"accountant_base|noise)\.py"
 )
 
 NAMED = re.compile(
@@ -103,12 +102,12 @@ _DRAWN = [
     )
 ]
 BESIDE = {
-    "statistics/_classes": ["tests/statistics/test_pushdown.py"],
-    "statistics/_cuts": ["tests/statistics/test_pushdown.py"],
-    "statistics/_gram": ["tests/statistics/test_packing.py"],
-    "statistics/_discovery": ["tests/statistics/test_occurrences.py"],
+    "statistics/_encoding": ["tests/statistics/test_pushdown.py"],
+    "statistics/_thresholds": ["tests/statistics/test_pushdown.py"],
+    "statistics/_moments": ["tests/statistics/test_packing.py"],
+    "statistics/_occurrences": ["tests/statistics/test_occurrences.py"],
     "statistics": ["tests/statistics/test_changes.py", "tests/test_evidence.py"],
-    "_change": ["tests/statistics/test_changes.py", "tests/privacy/test_unit_of_privacy.py", "tests/test_evidence.py"],
+    "_sensitivity": ["tests/statistics/test_changes.py", "tests/privacy/test_unit_of_privacy.py", "tests/test_evidence.py"],
     "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],
     "decomposition": ["tests/decomposition/test_release.py"],
     "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_promises.py", "tests/test_evidence.py"],
@@ -129,7 +128,6 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_losses.py::10**300": "the largest epsilon that is not refused",
     "privacy/_losses.py::5e-324": "the least epsilon and delta that are not refused",
     "privacy/_losses.py:PrivacyLoss.split:weights": "weights that are all larger share alike",
-    "privacy/_losses.py:split_exactly:[share for share in map(_finite, listed) if share is not None and share > 0]": "as weights",
     "privacy/_mechanism.py:check_covered:1": "a change that stands for any: of which kind a loss is follows from none",
     "privacy/_accountant.py:PrivacyAccountant.split:weights": "weights that are all larger share alike",
     "privacy/_accountant.py:PrivacyAccountant.children:sum(part.epsilon for part in parts)": "of a budget that nobody reaches",
@@ -139,7 +137,6 @@ EQUIVALENT: dict[str, str] = {
     "measures/_consistency.py:optimal_shares:starts.reshape(-1, r)": "where a search begins, whose shares are divided by their sum",
     "measures/_consistency.py:optimal_shares.bounds:1e-30": "so that nothing is divided by 0",
     "measures/_consistency.py:paper_shares:1": "of parts that are made whole numbers",
-    "model_selection/_search_plan.py:planned:weights": "weights that are all larger share alike",
     "model_selection/_search_plan.py:_runs:1": "a made-up number of rows, by which a part is asked whether it can plan",
     'privacy/_composition.py::Decimal("1e-30")': "far below the last digit that is kept, and towards more loss",
     'privacy/_composition.py::Decimal("1e20")': "from where no digits are left to round",
@@ -152,11 +149,7 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_composition.py:_rho_below:1e-13": "where floats end a search, after which rho is made smaller until it converts to epsilon",
     "privacy/_composition.py::60": "from where tanh is 1 to all digits that are kept",
     "privacy/_optimal_composition.py::1 << 16": "the most losses that are not refused",
-    "privacy/_optimal_composition.py:best_attacks:len(epsilons)": "of how many losses no attack is sought",
-    "privacy/_optimal_composition.py:_law": "weights that are divided by their sum",
     "privacy/_gaussian.py::256": "from where draws are rejected instead of looked up, by the same law",
-    "privacy/_gaussian.py::2.0": "as 32",
-    "privacy/_gaussian.py::32": "within which draws are decided in rationals: by the same law",
     'privacy/_gaussian_dp.py::Decimal("1e-70")': "far below the last digit that is kept, and towards more loss",
     'privacy/_gaussian_dp.py::Decimal("1e-20")': "rounded up to more digits than are kept",
     'privacy/_gaussian_dp.py::Decimal("1e40")': "from where no digits are left to round",
@@ -164,13 +157,11 @@ EQUIVALENT: dict[str, str] = {
     'privacy/_gaussian_dp.py:_least_a:Decimal("1e-25")': "steps of a search that ends where the bound holds",
     "privacy/_gaussian_dp.py:_least_a:8": "as 1e-25",
     'privacy/_gaussian_dp.py:_series:Decimal("1e-79")': "of terms that are far below what bounds are loosened by",
-    "privacy/_gaussian_dp.py:_fraction:114": "how near each other two bounds are, both of which hold",
     "privacy/_gaussian_dp.py:_float_a:1": "where a search begins, which only finds where to look",
     "privacy/_gaussian_dp.py:_float_a:2": "as 1",
     "privacy/_gaussian_dp.py:_float_a:1e-3": "as 1",
     "privacy/_gaussian_dp.py:_float_a:1e-15": "as 1",
     "privacy/_gaussian_dp.py:_float_a:1e-16": "as 1",
-    "privacy/_gaussian_dp.py:_polished:10**6": "where what floats found is kept: it is certified after that",
     "privacy/_gaussian_dp.py:rho_of_gaussian:Fraction(1, 10**19)": "as _polished",
     "privacy/_gaussian_dp.py:rho_of_gaussian:1e-14": "as _polished",
     "privacy/_gaussian_dp.py:rho_of_gaussian:Fraction(1, 10**12)": "by how much rho is made smaller until it converts to epsilon",
@@ -184,15 +175,9 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_noise.py::1 << 60": "the most values that are not refused",
     "privacy/_noise.py::2000": "from where draws are looked up instead of rejected, by the same law",
     "privacy/_noise.py:shape_of:8": "bytes of a number: what memory is asked for",
-    "privacy/_linf.py:_uniform:2**63": "up to 2**64 both ways draw the same law",
-    "privacy/_linf.py:_uniform:64": "bits of a word, which are rounded down",
-    "privacy/_optimal_composition.py:_least.at": "at every delta there is a bound, and the least of some is taken",
-    "privacy/_partition_selection.py:_near": "where a search begins, which ends at the least threshold wherever it begins",
     "privacy/_partition_selection.py::2**62": "the largest count that is not refused",
     "synthesis/_latent_planning.py:plan:list(weights.values())": "as weights",
     "synthesis/_latent_selection.py:plan_triples:list(weights.values())": "as weights",
-    "privacy/_laplace.py:_variance:700": "from where floats are 0",
-    "privacy/_laplace.py:_mean_absolute:700": "from where floats are 0",
     "privacy/_partition_selection.py::2**40": "the largest scale that is not refused",
     "privacy/_partition_selection.py::1 << 12": "bits of a bound, which is certified with however many",
     "fitting/_facts.py::Fraction(1, 10**9)": "the least epsilon that is not refused",
@@ -206,8 +191,6 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_latent_planning.py:least_rows": "as can_detect_near_columns",
     "synthesis/_latent_planning.py:_noise_error": "an expected error, for a warning and for choices among shares",
     "synthesis/_latent_planning.py:_plan_pairs": "as _noise_error",
-    "synthesis/_latent_planning.py:_deviations": "as _noise_error",
-    "synthesis/_latent_planning.py:level_noise_warning": "whether a warning is given",
     "synthesis/_latent_planning.py::0.1": "of shares that are rounded to hundredths",
     "synthesis/_latent_planning.py::0.2#1": "of shares that are rounded to hundredths",
     "synthesis/_latent_planning.py::0.03": "of shares that are rounded to hundredths",
@@ -216,15 +199,12 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_low_dim.py:LowDimSynthesizer._plan:k": "a number of columns by which a part is asked whether it refuses",
     "synthesis/_measure_plans.py:_level_noises:[shares[level] for level in used]": "weights that are all larger share alike",
     "synthesis/_measure_plans.py:PublishedLevels.of:paper_shares(total_diameters(partition, depth))": "as weights",
-    "synthesis/_private_measure.py:PrivateMeasureMechanism._release:2": "a bound that is stated of the error",
     "synthesis/_subspace.py:axis_scales": "how wide intervals are, by what was released before: no noise",
     "synthesis/_online.py:OnlineSynthesizer._plan:1": "a number of rows of which it is only asked whether they are too many",
     "synthesis/_online.py:OnlineSynthesizer._plan:max(facts.n_samples or 1, _LONG)": "a number of rows, for warnings",
     "synthesis/_online.py:OnlineSynthesizer._plan:facts.delta": "of a part that is only asked about itself: blocks have the account's",
     "synthesis/_online_tree.py:depth_shares:[alpha ** (j - depth) for j in depths]": "weights that are all larger share alike",
     "synthesis/_online_settings.py:check_inner:1": "a made-up number of rows, by which a part is asked whether it refuses",
-    "synthesis/_online_running.py:RunningStream._take_unit_rows:1": "a number of ticks of which it is only asked whether they are too many",
-    "synthesis/_measure_plans.py:_count_variance": "how levels are joined, after they are released",
 }
 
 
