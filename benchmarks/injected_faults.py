@@ -80,8 +80,8 @@ FAULTS = (
     Fault(
         "half_change",
         "statistics/_marginals.py",
-        "return units(relation, n_tables)",
-        "return units(relation, max(1, n_tables // 2))",
+        "return count_sensitivity(relation, n_tables)",
+        "return count_sensitivity(relation, max(1, n_tables // 2))",
         "counts of tables cost twice what is charged",
     ),
     Fault(
@@ -109,10 +109,10 @@ FAULTS = (
     ),
     Fault(
         "dtype_of_cells",
-        "tables/_container.py",
-        '            dtype = getattr(X, "dtype", np.dtype(float))\n',
-        '            dtype = getattr(X, "dtype", np.dtype(float))\n'
-        "            dtype = np.dtype(int) if len(X) and dtype == float and not np.any(np.mod(X, 1)) else dtype\n",
+        "frames/_table_kind.py",
+        "        array = table if issparse(table) else as_cells(table)\n",
+        "        array = table if issparse(table) else as_cells(table)\n"
+        "        array = array.astype(int) if array.dtype == float and len(array.data) and not np.any(np.mod(array, 1)) else array\n",
         "samples are whole numbers if all cells of the rows are",
     ),
     Fault(
@@ -153,8 +153,8 @@ FAULTS = (
     Fault(
         "choice_for_one",
         "privacy/_accountant.py",
-        "selection(change.times(self.rows_per_unit), loss,",
-        "selection(change, loss,",
+        "selection_mechanism(sensitivity.times(self.rows_per_unit), loss,",
+        "selection_mechanism(sensitivity, loss,",
         "a person of several rows moves a choice by more than is charged",
     ),
     Fault(
@@ -202,9 +202,9 @@ FAULTS = (
     Fault(
         "statistic_of_rows",
         "statistics/_interactions.py",
-        "dtype=np.int64), change(relation, len(expected)))",
-        'dtype=np.int64), __import__("dataclasses").replace(change(relation, len(expected)), '
-        'statistic=described("distances", tables=int(exact.tables()[0].flat[0]))))',
+        "dtype=np.int64), sensitivity_of_distances(relation, len(expected))",
+        'dtype=np.int64), __import__("dataclasses").replace(sensitivity_of_distances(relation, len(expected)), '
+        'statistic=statistic_facts("distances", tables=int(exact.tables()[0].flat[0])))',
         "what the ledger says of a statistic has an exact count in it",
     ),
     Fault(
