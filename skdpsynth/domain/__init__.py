@@ -37,6 +37,7 @@ from skdpsynth.domain._functional_dependencies import written_kind as written_ki
 from skdpsynth.domain._grid import Grid as Grid
 from skdpsynth.domain._grid import comparable as comparable
 from skdpsynth.domain._grid import edges_of_differences as edges_of_differences
+from skdpsynth.domain._grid import edges_of_spans as edges_of_spans
 from skdpsynth.domain._grid import grids_of as grids_of
 from skdpsynth.domain._kinds import Boolean, Constant, Continuous, Identifier, Nominal, Ordinal, Text
 from skdpsynth.domain._kinds import Kind as Kind

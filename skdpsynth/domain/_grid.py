@@ -17,6 +17,7 @@ _CELLS_OF_WHOLE = 1 << 17  # whole numbers up to so many have a cell each
 _IN_OCTAVE = 1 << 7  # cells between a span and its double
 _OCTAVES = 24  # of real spans: below the last, 1/16,000,000 of the largest one, cells are of one width
 _CELLS_OF_ALL = 1 << 22  # of all columns of whole numbers together, where those have more than _CELLS each
+_ATOM = 1e-15  # of the largest span: narrower cells are one number
 _COMMON = 0.5  # share of the joint range of two columns that lies in the range of each
 _DEPTH = 13  # halvings of the range of differences
 _MOST_PAIRS = 45  # more would have too much noise, and say little: that many bounds are alike by chance
@@ -114,6 +115,17 @@ def grids_of(schema: Schema) -> dict[Any, Grid]:
     kinds = {name: kind for name, kind in schema.items() if isinstance(kind, Continuous)}
     cuts = cuts_of(schema.whole, schema.rules)
     return {name: Grid.of(kind, len(kinds), cuts.get(name, ())) for name, kind in kinds.items()}
+
+
+def edges_of_spans(schema: Schema) -> dict[Any, np.ndarray]:
+    """Return the edges of the cells of spans, which are as wide as they lie far out; that of 0 is as wide as the narrowest of the others."""
+    found = {}
+    for name, kind in schema.items():
+        if isinstance(kind, Span):
+            widths = Grid.of(kind).widths
+            is_atom = widths < kind.high * _ATOM
+            found[name] = np.append(0.0, np.cumsum(np.where(is_atom, widths[~is_atom].min(), widths)))
+    return found
 
 
 def comparable(schema: Schema, but: frozenset[Hashable] | set[Hashable] = frozenset()) -> list[tuple[Hashable, Hashable]]:

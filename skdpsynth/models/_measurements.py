@@ -9,7 +9,7 @@ from scipy.fft import dct, idct
 from scipy.linalg import null_space
 
 from skdpsynth._state_validation import is_array, require
-from skdpsynth.domain import Schema
+from skdpsynth.domain import Schema, edges_of_spans
 from skdpsynth.models._differences import DifferenceLaw, joint_columns
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
@@ -113,7 +113,7 @@ class Measurements:
             one_way, two_way = self.beside.pull(one_way, two_way, totals)
             links = self.beside.weighed(links, self.codes.pools, self._n_rows_by_column(one_way))
         together = joint_columns(self.codes.tied, self.codes.near)
-        links, one_way, two_way = threshold_bins(self._names, links, one_way, two_way, totals, together)
+        links, one_way, two_way = threshold_bins(self._names, links, one_way, two_way, totals, together, edges_of_spans(self.schema))
         ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
         return links, *shrink_class_contrasts(one_way, two_way, totals, ordered)
 

@@ -221,21 +221,23 @@ def grade_bins(link: Link, growth: float) -> Link:
     return Link(link.mass, np.union1d(link.edges, np.array([*further, *bounds], dtype=np.int64)))
 
 
-def reweigh_bins(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.ndarray) -> Link:
+def reweigh_bins(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.ndarray, places: np.ndarray) -> Link:
     """Return the same bins with `counts` rows in each, and with others that they are like.
 
     Cells keep their shares of a bin, but where `falls` says that noise hides them. There the density falls as an exponential law does, to
-    the right (1) or to the left (-1), from `density_at_border`.
+    the right (1) or to the left (-1), from `density_at_border`. `places` are the edges of the cells.
     """
-    widths, own = np.diff(link.edges), link.masses
-    within = np.where(np.repeat(own, widths) > 0, link.mass, 1.0) / np.repeat(np.where(own > 0, own, widths), widths)
+    n_cells, own = np.diff(link.edges), link.masses
+    within = np.where(np.repeat(own, n_cells) > 0, link.mass, 1.0) / np.repeat(np.where(own > 0, own, n_cells), n_cells)
+    widths = np.diff(places[link.edges])
     densities = np.maximum(counts / widths, 1e-300)
     for bin_, way in zip(np.flatnonzero(falls).tolist(), falls[falls != 0].tolist(), strict=True):
         outwards = slice(bin_, None, -way)
         border = density_at_border(densities[outwards][:3], widths[outwards][:3])
-        shares = _exponential_shares(int(widths[bin_]), min(densities[bin_] / border, 1.0))
-        within[link.edges[bin_] : link.edges[bin_ + 1]] = shares if way == 1 else shares[::-1]
-    return Link(np.repeat(counts / counts.sum(), widths) * within, link.edges, alike)
+        first, last = link.edges[bin_], link.edges[bin_ + 1]
+        shares = _exponential_shares(np.diff(places[first : last + 1])[::way], min(densities[bin_] / border, 1.0))
+        within[first:last] = shares[::way]
+    return Link(np.repeat(counts / counts.sum(), n_cells) * within, link.edges, alike)
 
 
 def density_at_border(densities: np.ndarray, widths: np.ndarray) -> float:
@@ -249,9 +251,10 @@ def density_at_border(densities: np.ndarray, widths: np.ndarray) -> float:
     return max(math.sqrt(own * before), before * math.exp(max(min(slope, 0.0) * float(widths[1]) / 2, -600.0)), 1e-300)
 
 
-def _exponential_shares(n_cells: int, mean: float) -> np.ndarray:
-    """Return shares of cells that fall exponentially, so that their mean is this part of the first."""
-    shares = np.exp(-decay_rate(mean) * np.arange(n_cells) / n_cells)
+def _exponential_shares(widths: np.ndarray, mean: float) -> np.ndarray:
+    """Return shares of cells whose density falls exponentially, so that its mean is this part of that at the first border."""
+    rate = decay_rate(mean) / widths.sum()
+    shares = np.exp(-rate * (np.cumsum(widths) - widths)) * (-np.expm1(-rate * widths) if rate else widths)
     return shares / shares.sum()
 
 

@@ -10,6 +10,7 @@ from skdpsynth.models._quantile_bins import Link, decay_rate, density_at_border,
 from skdpsynth.models._rare_levels import LevelGroups
 
 MIN_ROWS = 150.0  # deviations of the count of a bin; with fewer rows, single bins cannot be told from noise
+_MIN_ROWS_OF_SPANS = 20.0  # deviations: what bins far out hold would be all of a mean
 _CLEAR = 4.5  # deviations of the count of a bin beside those that are clear, and half of one more for each further bin of a sum
 _ALONE = 6.0  # ... of one bin, however far out it lies: noise alone, be it of Laplace's law, hardly ever has so much
 _AT_BOUND = 2.5  # ... of a bound alone, from which a growing part of it counts, up to all of it at `_CLEAR`
@@ -25,6 +26,7 @@ def threshold_bins(
     two_way: NoisyTables,
     totals: np.ndarray,
     drawn_together: Set[Hashable],
+    spans: Mapping[Hashable, np.ndarray],
 ) -> tuple[dict[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
     """Return links and tables in which bins that hold nothing but noise hold nothing.
 
@@ -32,7 +34,8 @@ def threshold_bins(
     deviations. Here the bins that are clear of noise, and those between them, keep their counts. The counts expected beyond them
     (`expected_counts`) are added to the last bin that says something of other columns, and dealt out again, by the mass of the link, when
     rows are drawn. Mass that noise had put there goes back to the others. Tables are those of `Estimates`. In columns that are drawn
-    together, by rules or differences, an expected count stays in its bin.
+    together, by rules or differences, an expected count stays in its bin. Cells of `spans`, given by their edges, are as wide as they
+    lie far out, so that few rows of noise would be all of a mean: there the law falls with the values.
     """
     new, columns, kept = dict(links), dict(one_way.tables), dict[int, np.ndarray]()
     deviation = one_way.deviation * math.sqrt(len(totals))
@@ -41,17 +44,21 @@ def threshold_bins(
         if not isinstance(link, Link):
             continue
         counts = table[:, : link.n_bins].sum(axis=0)
-        widths = np.diff(link.edges)
-        first_is_bound, last_is_bound = (widths[[0, -1]] == 1).tolist()
-        found = expected_counts(counts, deviation, len(names), first_is_bound, last_is_bound, widths)
+        places = spans.get(name, np.arange(len(link.mass) + 1))
+        widths = np.diff(places[link.edges])
+        first_is_bound, last_is_bound = (np.diff(link.edges)[[0, -1]] == 1).tolist()
+        enough = MIN_ROWS if name not in spans else _MIN_ROWS_OF_SPANS
+        found = expected_counts(counts, deviation, len(names), first_is_bound, last_is_bound, widths, enough)
         if found is None:
-            falls = tail_directions(link)
-            new[name] = reweigh_bins(link, link.masses, np.arange(link.n_bins), falls) if falls.any() else link
+            falls = tail_directions(link.masses, widths)
+            new[name] = reweigh_bins(link, link.masses, np.arange(link.n_bins), falls, places) if falls.any() else link
             continue
         expected, alike, falls = found
         if name in drawn_together:
-            alike, falls = np.where(expected > 0, np.arange(link.n_bins), alike), np.where(falls, falls, tail_directions(link))
-        new[name] = reweigh_bins(link, np.maximum(expected, 0.0), alike, falls)
+            alike = np.where(expected > 0, np.arange(link.n_bins), alike)
+        if name in drawn_together or name in spans:
+            falls = np.where(falls, falls, tail_directions(link.masses, widths))
+        new[name] = reweigh_bins(link, np.maximum(expected, 0.0), alike, falls, places)
         codes = np.append(alike, np.arange(link.n_bins, table.shape[1]))
         kept[i] = np.unique(codes)
         more = np.bincount(alike, expected, table.shape[1]) - np.append(counts, np.zeros(table.shape[1] - link.n_bins))
@@ -80,18 +87,19 @@ def threshold_link(link: Link, n_rows: float, deviation: float) -> Link:
 
     The deviation is that of the noise of a node of the tree of the link: a bin is made of several.
     """
-    graded = grade_bins(link, 2.0)
+    graded, places = grade_bins(link, 2.0), np.arange(len(link.mass) + 1)
     counts, widths = n_rows * graded.masses, np.diff(graded.edges)
     found = expected_counts(counts, math.sqrt(2) * deviation, widths=widths)
     if found is None:
-        return reweigh_bins(link, link.masses, np.arange(link.n_bins), tail_directions(link))
-    return reweigh_bins(graded, np.maximum(found[0], 0.0), np.arange(graded.n_bins), found[2])
+        falls = tail_directions(link.masses, np.diff(link.edges))
+        return reweigh_bins(link, link.masses, np.arange(link.n_bins), falls, places)
+    return reweigh_bins(graded, np.maximum(found[0], 0.0), np.arange(graded.n_bins), found[2], places)
 
 
-def tail_directions(link: Link) -> np.ndarray:
+def tail_directions(masses: np.ndarray, widths: np.ndarray) -> np.ndarray:
     """Return 1 or -1, the direction in which the density falls, of bins wider than all between them and the densest one."""
-    widths, falls = np.diff(link.edges), np.zeros(link.n_bins, dtype=int)
-    densest = int(np.argmax(link.masses / widths))
+    falls = np.zeros(len(masses), dtype=int)
+    densest = int(np.argmax(masses / widths))
     for outwards, way in ((slice(densest, None), 1), (slice(densest, None, -1), -1)):
         side = widths[outwards]
         falls[outwards][1:] = np.where(side[1:] > np.cumsum(side)[:-1], way, 0)
@@ -105,6 +113,7 @@ def expected_counts(
     first_is_bound: bool = False,
     last_is_bound: bool = False,
     widths: np.ndarray | None = None,
+    min_rows: float = MIN_ROWS,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Tell the bins of a column that are clear of noise from those beyond them; None where noise hides too much.
 
@@ -113,7 +122,7 @@ def expected_counts(
     ones. A first or last bin that is a bound of the column alone, where clipped numbers pile up, needs to be less clear of noise.
     `n_columns` columns inform about the number of rows, if that is private; without `widths` all bins are alike.
     """
-    if counts.sum() <= MIN_ROWS * deviation:
+    if counts.sum() <= min_rows * deviation:
         return None
     heavy, expected, alike, falls = int(np.argmax(counts)), counts.astype(float), np.arange(len(counts)), np.zeros(len(counts), dtype=int)
     wide = np.ones(len(counts)) if widths is None else widths

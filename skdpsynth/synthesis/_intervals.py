@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from skdpsynth._progress import track_steps
 from skdpsynth._validation import is_integer, is_real, short_repr
-from skdpsynth.domain import Grid, Spans, grids_of
+from skdpsynth.domain import Grid, Spans, edges_of_spans, grids_of
 from skdpsynth.models import Estimates, LevelGroups, Link, MarginalModel, NoisyInteractions, NoisyTables, joint_columns, threshold_bins
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, RandomBits, SeededBits
 from skdpsynth.statistics import CellsOf, Coding, Interactions, Marginals, Trees
@@ -90,7 +90,9 @@ class ParametricBootstrap:
         model, estimates = self.model, Estimates.of([one_way, of_pairs], self.pairs, n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
         together = joint_columns(model.tied, model.near)
-        links, one_way, two_way = threshold_bins(names, links, estimates.one_way, estimates.two_way, rows, together)
+        links, one_way, two_way = threshold_bins(
+            names, links, estimates.one_way, estimates.two_way, rows, together, edges_of_spans(model.schema)
+        )
         return model.again(links, one_way, two_way, rows, _FITS, n_steps)
 
     def pool(self, values: Sequence[np.ndarray]) -> "BootstrapPool":

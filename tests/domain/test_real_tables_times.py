@@ -289,6 +289,7 @@ def test_minutes_between_two_times_of_decades_stay_minutes(delta):
     spans = (rows["end"] - rows["start"]).dt.total_seconds() / 60
     for share in (0.1, 0.5, 0.9):
         assert 0.5 <= np.quantile(spans, share) / np.quantile(minutes, share) <= 2
+    assert 0.5 <= spans.mean() / minutes.mean() <= 2
 
 
 def test_chunks_and_csv_are_read_as_the_whole(tmp_path):

@@ -80,7 +80,7 @@ def tables(rng, n_classes=2):
 def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
     one_way, two_way = tables(np.random.default_rng(1))
     totals = one_way.tables[0,].sum(axis=1)
-    links, columns, pairs = threshold_bins(["x", "g"], {"x": link()}, one_way, two_way, totals, set())
+    links, columns, pairs = threshold_bins(["x", "g"], {"x": link()}, one_way, two_way, totals, set(), {})
     table = pairs.tables[0, 1]
     for axis, column in ((2, 0), (1, 1)):
         np.testing.assert_allclose(table.sum(axis=axis), columns.tables[column,], atol=1e-9)
@@ -88,7 +88,9 @@ def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
     assert not table[:, 6:9].any()
     assert links["x"].masses[7:].sum() < 1e-4
     np.testing.assert_allclose(columns.tables[0,][:, 9], one_way.tables[0,][:, 9], atol=20)  # a missing cell is no bin
-    alone = threshold_bins(["x", "g"], {"x": link()}, one_way, two_way, totals, {"x"})  # each bin that holds something is one of its own
+    alone = threshold_bins(
+        ["x", "g"], {"x": link()}, one_way, two_way, totals, {"x"}, {}
+    )  # each bin that holds something is one of its own
     np.testing.assert_allclose(alone[0]["x"].masses, links["x"].masses)
     assert [int(code) for code in np.flatnonzero(alone[0]["x"].alike == np.arange(9))] == np.flatnonzero(links["x"].masses).tolist()
     assert not alone[2].tables[0, 1][:, np.flatnonzero(links["x"].masses == 0)].any()
@@ -97,7 +99,7 @@ def test_tables_keep_rows_and_margins_and_bins_beyond_are_empty_in_every_pair():
 def test_bins_that_are_like_another_are_drawn_with_it_by_their_mass():
     counts, alike = np.array([400.0, 900, 1200, 700, 300, 60, 40, 0, 0]), np.array([0, 1, 2, 3, 4, 4, 4, 4, 4])
     table = np.random.default_rng(0).dirichlet(np.ones(10), 5).T
-    found = share_by_mass(reweigh_bins(link(), counts, alike, np.zeros(9, dtype=int)), table)
+    found = share_by_mass(reweigh_bins(link(), counts, alike, np.zeros(9, dtype=int), np.arange(65)), table)
     np.testing.assert_allclose(found.sum(axis=0), 1)
     np.testing.assert_array_equal(found[[0, 1, 2, 3, 9]], table[[0, 1, 2, 3, 9]])
     np.testing.assert_allclose(found[4:9], table[4:9].sum(axis=0) * np.array([300, 60, 40, 0, 0])[:, None] / 400)
@@ -136,18 +138,31 @@ def test_rows_that_noise_hides_lie_where_the_density_falls_to(way):
     """By hand: 80 and 40 rows a cell go on to 40 / sqrt(2) at the border; an exponential law of 10 rows from there has 94 % in a cell."""
     edges = np.array([0, 10, 20, 120, 170])
     measure = Link(np.full(170, 1 / 170), edges if way == 1 else 170 - edges[::-1])
-    found = reweigh_bins(measure, np.array([800.0, 400, 10, 0])[::way], np.arange(4), np.array([0, 0, way, way])[::way])
+    found = reweigh_bins(measure, np.array([800.0, 400, 10, 0])[::way], np.arange(4), np.array([0, 0, way, way])[::way], np.arange(171))
     mass = found.mass[::way] * 1210
     np.testing.assert_allclose([mass[:10].sum(), mass[10:20].sum(), mass[20:120].sum(), mass[120:].sum()], [800, 400, 10, 0], atol=1e-9)
     assert mass[20] == pytest.approx(10 * (1 - np.exp(-(40 / np.sqrt(2)) / 10)), rel=0.01)
     assert np.all(np.diff(mass[20:120]) <= 0)
 
 
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_density_falls_with_the_numbers_however_wide_their_cells_are(way):
+    """Cells that double leave the law of the numbers what it is with cells of one width: each has the sum of those within it."""
+    fine, doubling = np.arange(1025.0), np.array([0.0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024])
+    counts, falls, masses = np.array([300.0, 90.0, 40.0])[::way], np.array([0, 0, way])[::way], []
+    for places in (fine, doubling):
+        edges = np.searchsorted(places, [0, 2, 4, 1024])
+        edges, places = (edges, places) if way == 1 else (edges[-1] - edges[::-1], 1024 - places[::-1])
+        measure = Link(np.full(edges[-1], 1 / edges[-1]), edges)
+        masses.append(reweigh_bins(measure, counts, np.arange(3), falls, places).mass[::way])
+    np.testing.assert_allclose(masses[1][3:], np.add.reduceat(masses[0], doubling[3:-1].astype(int)), rtol=1e-9)
+
+
 def test_bins_wider_than_all_before_them_fall_also_where_noise_hides_all():
     measure = Link(np.repeat([0.1, 0.2, 0.1, 0.02, 0.004], [2, 2, 2, 4, 50]) / 1.36, np.array([0, 2, 4, 6, 10, 60]))
-    assert tail_directions(measure).tolist() == [0, 0, 0, 0, 1]
+    assert tail_directions(measure.masses, np.diff(measure.edges)).tolist() == [0, 0, 0, 0, 1]
     back = Link(measure.mass[::-1], 60 - measure.edges[::-1])
-    assert tail_directions(back).tolist() == [-1, 0, 0, 0, 0]
+    assert tail_directions(back.masses, np.diff(back.edges)).tolist() == [-1, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("way", [1, -1])
