@@ -11,7 +11,7 @@ ends where its quotes are closed, so that one which leaves a quote open takes ot
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -31,9 +31,8 @@ from skdpsynth.frames._table_kind import TableKind
 _BLOCK = 2**22  # bytes that are read at once
 _LONGEST = 2**23  # bytes of a line
 _AT_ONCE = 2**14  # records of several lines that make a table
-_NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+_NEWLINE, _QUOTE = 10, 34
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")  # of text files
-_UNWRITABLE = "\udcff"  # half of a surrogate pair stands for what no text may hold
 
 
 class CsvFiles(Files):
@@ -94,8 +93,8 @@ class CsvFiles(Files):
 
     def _header(self, file: Path) -> list[str]:
         """Return the cells of the first record, which name the columns: a public fact."""
-        with closing(self._opened(file)) as stream:
-            line = without_cells_in_errors(lambda: next(_whole_lines(stream), b""), self._wrong(file))
+        with closing(self._blocks(file, self._text)) as blocks:
+            line = without_cells_in_errors(lambda: next(_whole_lines(blocks), b""), self._wrong(file))
         line = line[: line.find(b"\n")].removesuffix(b"\r")
         try:
             names = split_cells(line.decode(), self._cut(file)) if line else None
@@ -105,10 +104,12 @@ class CsvFiles(Files):
             raise ValueError(self._wrong(file))
         return names
 
-    def _opened(self, file: Path, text: ReadOptions | None = None) -> Any:
-        """Open a file as a stream of UTF-8, from the line that names the columns on."""
+    def _blocks(self, file: Path, text: ReadOptions) -> Generator[bytes, None, None]:
+        """Yield a file as UTF-8, from the line that names the columns on."""
         self._stamp(file)
-        return _Stream(without_cells_in_errors(lambda: open_bytes(file), self._wrong(file)), text or self._text)
+        with closing(without_cells_in_errors(lambda: open_bytes(file), self._wrong(file))) as stream:
+            blocks = _without_lines(_decoded(stream, plain_encoding(text.encoding)), text.skip)
+            yield from blocks if text.comment is None else _without_comments(blocks, text.comment.encode())
 
     def damaged_lines(self, most: int) -> list[int]:
         """Return the numbers of the first damaged lines of the first file that has some, as people count them: a look at its rows."""
@@ -119,8 +120,8 @@ class CsvFiles(Files):
 
     def _damaged_in(self, file: Path) -> Iterator[int]:
         width, cut, mark = len(self._header(file)), self._cut(file), self._text.comment
-        with closing(self._opened(file, replace(self._text, skip=0, comment=None))) as stream:
-            lines = (line for block in _whole_lines(stream) for line in block.split(b"\n")[:-1])
+        with closing(self._blocks(file, replace(self._text, skip=0, comment=None))) as blocks:
+            lines = (line for block in _whole_lines(blocks) for line in block.split(b"\n")[:-1])
             record, start, has_header = None, 0, False
             for number, line in islice(enumerate(lines, start=1), self._text.skip, None):
                 if mark is not None and line.startswith(mark.encode()):
@@ -128,8 +129,7 @@ class CsvFiles(Files):
                 record, start = (line, number) if record is None else (record + b"\n" + line, start)
                 if self._text.multiline and record.count(b'"') % 2:
                     continue
-                cells = None if len(record) > _LONGEST else split_cells(record.decode("utf-8", "surrogateescape").removesuffix("\r"), cut)
-                if has_header and (cells is None or len(cells) != width):
+                if has_header and _cells_of(record, width, cut) is None:
                     yield start
                 record, has_header = None, True
             if record is not None:
@@ -137,34 +137,26 @@ class CsvFiles(Files):
 
     def _lines(self, file: Path, names: list[str]) -> Iterator[Any]:
         """Yield tables of the lines of a file, after its header."""
-        with closing(self._opened(file)) as stream:
-            is_first = True
-            for block in _whole_lines(stream):
-                if is_first:
-                    block, is_first = block[block.find(b"\n") + 1 :], False
-                if block:
-                    yield self._table(block, names, self._cut(file))
+        with closing(self._blocks(file, self._text)) as blocks:
+            for block in _whole_lines(_without_lines(blocks, 1)):
+                yield self._table(block, names, self._cut(file))
 
     def _records(self, file: Path, names: list[str]) -> Iterator[Any]:
         """Yield tables of records that may have several lines, after the header."""
         import pyarrow as pa
 
-        with closing(self._opened(file)) as stream:
-            records = (self._cells_of(record, len(names), self._cut(file)) for record in _whole_records(stream))
-            while some := list(islice(records, _AT_ONCE)):
-                rows = [cells for cells in some if cells is not None]
+        width, cut = len(names), self._cut(file)
+        with closing(self._blocks(file, self._text)) as blocks:
+            records = _whole_records(_without_lines(blocks, 1))
+            while some := [_cells_of(record, width, cut) for record in islice(records, _AT_ONCE)]:
+                self.n_damaged += some.count(None)
+                damaged = [] if self._skips_damaged else [[""] * width]
+                rows = [row for cells in some for row in (damaged if cells is None else [cells])]
                 if rows:
-                    columns = [pa.array([_writable_cell(cell) for cell in column], pa.string()) for column in zip(*rows, strict=True)]
+                    columns = [
+                        pa.array([cell if is_unicode(cell) else None for cell in column], pa.string()) for column in zip(*rows, strict=True)
+                    ]
                     yield _table_of(columns, names)
-
-    def _cells_of(self, record: bytes | None, width: int, cut: str) -> list[str] | None:
-        """Return the cells of a record of several lines: of a damaged one empty cells, or None if it is left out."""
-        text = None if record is None else record.decode("utf-8", "surrogateescape").removesuffix("\r")
-        cells = None if text is None else split_cells(text, cut)
-        if cells is not None and len(cells) == width:
-            return cells
-        self.n_damaged += 1
-        return None if self._skips_damaged else [""] * width
 
     def _table(self, block: bytes, names: list[str], cut: str) -> Any:
         """Return whole lines as a table.
@@ -237,49 +229,48 @@ def open_bytes(file: Path) -> Any:
     return archive.open(inside)
 
 
-class _Stream:
-    """A file as bytes of UTF-8, without a mark of the encoding and the lines that are no records."""
+def _decoded(stream: Any, encoding: str) -> Iterator[bytes]:
+    """Yield what a stream holds as UTF-8, without a mark of the encoding."""
+    blocks = iter(lambda: stream.read(_BLOCK), b"")
+    if encoding not in ("utf-8", "ascii"):
+        blocks = (text.encode() for text in codecs.iterdecode(blocks, encoding, "replace"))
+    yield next(blocks, b"").removeprefix(b"\xef\xbb\xbf")
+    yield from blocks
 
-    def __init__(self, file: Any, text: ReadOptions) -> None:
-        encoding = plain_encoding(text.encoding)
-        self._file, self._comment = file, None if text.comment is None else text.comment.encode()
-        self._decoder = None if encoding in ("utf-8", "ascii") else codecs.getincrementaldecoder(encoding)("replace")
-        self._skip, self._rest, self._is_over, self._is_first, self._is_within = text.skip, b"", False, True, False
 
-    def read(self, n_bytes: int) -> bytes:
-        """Return about so many bytes; none at the end."""
-        while True:
-            block = self._decoded(n_bytes)
-            if self._is_first and block:
-                block, self._is_first = block.removeprefix(b"\xef\xbb\xbf"), False
-            while self._skip and block:
-                _, newline, block = block.partition(b"\n")
-                self._skip -= len(newline)
-            if self._comment is not None:
-                block = self._without_comments(block, self._comment)
-            if block or self._is_over:
-                return block
+def _without_lines(blocks: Iterable[bytes], n_lines: int) -> Iterator[bytes]:
+    """Yield what follows the first lines."""
+    for block in blocks:
+        while n_lines and block:
+            _, newline, block = block.partition(b"\n")
+            n_lines -= len(newline)
+        if block:
+            yield block
 
-    def _decoded(self, n_bytes: int) -> bytes:
-        block = self._file.read(n_bytes)
-        self._is_over = not block
-        return block if self._decoder is None else self._decoder.decode(block, final=self._is_over).encode()
 
-    def _without_comments(self, block: bytes, mark: bytes) -> bytes:
-        block, begun = self._rest + block, b""
-        stop = len(block) if self._is_over else block.rfind(b"\n") + 1
-        stop = len(block) if len(block) - stop > _LONGEST else stop
-        block, self._rest = block[:stop], block[stop:]
-        if self._is_within:  # a line that is too long, whose start is gone
+def _aligned(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield blocks that end where a line does, unless it is too long or the last."""
+    rest = b""
+    for block in blocks:
+        rest += block
+        stop = rest.rfind(b"\n") + 1
+        stop = len(rest) if len(rest) - stop > _LONGEST else stop
+        if stop:
+            yield rest[:stop]
+            rest = rest[stop:]
+    if rest:
+        yield rest
+
+
+def _without_comments(blocks: Iterable[bytes], mark: bytes) -> Iterator[bytes]:
+    comment, begun, is_within = re.compile(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n?"), b"", False
+    for block in _aligned(blocks):
+        if is_within:  # a line that is too long, whose start is gone
             begun, newline, block = block.partition(b"\n")
             begun += newline
-        if block or begun:
-            self._is_within = not (block or begun).endswith(b"\n")
-        return begun + (re.sub(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n?", b"", block) if mark in block else block)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        is_within = not (block or begun).endswith(b"\n")
+        yield begun + (comment.sub(b"", block) if mark in block else block)
+        begun = b""
 
 
 @cache
@@ -297,74 +288,38 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def repair_lines(block: bytes, n_columns: int, cut: str, skips_damaged: bool) -> tuple[bytes, int]:
-    """Return lines with `n_columns` cells each, and how many were damaged, which are rows of missing cells or left out.
-
-    Parameters
-    ----------
-    block : bytes
-        Whole lines.
-    n_columns : int
-    cut : str
-        The character between two cells.
-    skips_damaged : bool
-    """
-    marks = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(marks == _NEWLINE)
-    is_odd = _odd_cells(marks, ends, n_columns - 1, ord(cut)) | (np.diff(ends, prepend=-1) > _LONGEST)
-    if _has_lone_return(block):
-        returns = np.flatnonzero(marks == _RETURN)
-        is_odd[np.searchsorted(ends, returns[marks[returns + 1] != _NEWLINE])] = True
-    if not _is_utf8(block):
-        for line in np.unique(np.searchsorted(ends, np.flatnonzero(marks > 127))):
-            start = ends[line - 1] + 1 if line else 0
-            is_odd[line] |= not _is_utf8(block[start : ends[line]])
-    if not is_odd.any():
-        return block, 0
-    parts, done, n_damaged = [], 0, 0
-    for line in np.flatnonzero(is_odd):
-        start, stop = (ends[line - 1] + 1 if line else 0), ends[line] + 1
-        repaired = _quoted_line(block[start:stop], n_columns, cut)
-        n_damaged += repaired is None
-        missing = b"" if skips_damaged else cut.encode() * (n_columns - 1) + b"\n"
-        parts += [block[done:start], missing if repaired is None else repaired]
-        done = stop
-    return b"".join([*parts, block[done:]]), n_damaged
+@cache
+def _plain_line(width: int, cut: str) -> re.Pattern[bytes]:
+    """Return what matches a line without quotes but those that enclose whole cells, and in those pairs of them."""
+    cell = rf'(?:"(?:[^"\r]++|"")*+"|[^"\r{re.escape(cut)}]*+)'
+    return re.compile(rf"(?s:{cell}(?:{re.escape(cut)}{cell}){{{width - 1}}}\r?)".encode())
 
 
-def _odd_cells(marks: np.ndarray, ends: np.ndarray, n_cuts: int, cut: int) -> np.ndarray:
-    """Return which lines have another number of cells, or quotes that do not enclose whole cells, as booleans of shape (n_lines,).
-
-    A quote is opened at the start of a cell and closed at its end, and two within are one. So of the quotes of a line those at even places
-    open, after a cut, a line's start or the quote before; the others close, before a cut, a line's end or the quote after; and a cut lies
-    between cells where an even number of quotes of its line precede it.
-    """
-    cuts, quotes = np.flatnonzero(marks == cut), np.flatnonzero(marks == _QUOTE)
-    before = np.searchsorted(quotes, ends)  # quotes up to the end of each line
-    is_odd = np.diff(before, prepend=0) % 2 == 1
-    first = np.append(0, before[:-1])  # quotes before each line
-    lines = np.searchsorted(ends, quotes)
-    is_opening = (np.arange(len(quotes)) - first[lines]) % 2 == 0
-    left, right = np.append(_NEWLINE, marks)[quotes], marks[quotes + 1]
-    fits = np.where(
-        is_opening,
-        (left == cut) | (left == _NEWLINE) | (left == _QUOTE),
-        (right == cut) | (right == _NEWLINE) | (right == _RETURN) | (right == _QUOTE),
-    )
-    is_odd[lines[~fits]] = True
-    places = np.searchsorted(ends, cuts)
-    between = (np.searchsorted(quotes, cuts) - first[places]) % 2 == 0
-    return is_odd | (np.bincount(places[between], minlength=len(ends)) != n_cuts)
+def repair_lines(block: bytes, width: int, cut: str, skips_damaged: bool) -> tuple[bytes, int]:
+    """Return lines with `width` cells each, and how many were damaged, which are rows of missing cells or left out."""
+    lines, n_damaged, is_plain = [], 0, _plain_line(width, cut).fullmatch
+    for line in block.split(b"\n")[:-1]:
+        if len(line) >= _LONGEST or not (is_plain(line) and _is_utf8(line)):
+            cells = _cells_of(line, width, cut)
+            n_damaged += cells is None
+            if cells is None and skips_damaged:
+                continue
+            line = cut.join(map(_quoted, cells or [""] * width)).encode()
+        lines.append(line + b"\n")
+    return b"".join(lines), n_damaged
 
 
-def _quoted_line(line: bytes, n_columns: int, cut: str) -> bytes | None:
-    """Return a line with its cells in quotes, those that no text can hold missing; None of a damaged one."""
-    text = line.decode("utf-8", "surrogateescape").removesuffix("\n").removesuffix("\r").replace("\r", _UNWRITABLE)
-    cells = None if len(line) > _LONGEST else split_cells(text, cut)
-    if cells is None or len(cells) != n_columns:
+def _cells_of(record: bytes | None, width: int, cut: str) -> list[str] | None:
+    """Return the cells of a record, None of a damaged one."""
+    if record is None or len(record) >= _LONGEST:
         return None
-    written = ('"' + cell.replace('"', '""') + '"' if _writable_cell(cell) else "" for cell in cells)
-    return (cut.join(written) + "\n").encode()
+    cells = split_cells(record.decode("utf-8", "surrogateescape").removesuffix("\r"), cut)
+    return cells if cells is not None and len(cells) == width else None
+
+
+def _quoted(cell: str) -> str:
+    """Return a cell in quotes, a missing one of what no text can hold."""
+    return '"' + cell.replace('"', '""') + '"' if "\r" not in cell and is_unicode(cell) else ""
 
 
 def split_cells(line: str, cut: str) -> list[str] | None:
@@ -383,14 +338,11 @@ def split_cells(line: str, cut: str) -> list[str] | None:
     return None
 
 
-def _whole_records(stream: Any) -> Iterator[bytes | None]:
-    """Yield records after the first line, each up to a line end after an even number of quotes; None for one that is too long."""
-    rest, is_first, has_passed, is_open = b"", True, False, False  # whether a part of a record was passed over, and it left a quote open
-    while block := stream.read(_BLOCK):
+def _whole_records(blocks: Iterable[bytes]) -> Iterator[bytes | None]:
+    """Yield records, each up to a line end after an even number of quotes; None for one that is too long."""
+    rest, has_passed, is_open = b"", False, False  # whether a part of a record was passed over, and it left a quote open
+    for block in blocks:
         rest += block
-        if is_first:
-            _, newline, rest = rest.partition(b"\n")
-            is_first = not newline
         marks, start = np.frombuffer(rest, np.uint8), 0
         ends, quotes = np.flatnonzero(marks == _NEWLINE), np.flatnonzero(marks == _QUOTE)
         for end in ends[(np.searchsorted(quotes, ends) + is_open) % 2 == 0].tolist():
@@ -405,24 +357,18 @@ def _whole_records(stream: Any) -> Iterator[bytes | None]:
         yield None if has_passed else rest
 
 
-def _whole_lines(stream: Any) -> Iterator[bytes]:
+def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield blocks of whole lines; in place of one that is too long, a line that is damaged as well, an open quote."""
-    rest, is_skipping = b"", False
-    while block := stream.read(_BLOCK):
-        if is_skipping:
+    is_within = False
+    for block in _aligned(blocks):
+        if is_within:  # a line that is too long
             _, newline, block = block.partition(b"\n")
-            is_skipping = not newline
+            is_within = not newline
         stop = block.rfind(b"\n") + 1
-        if stop:
-            yield rest + block[:stop]
-            rest = block[stop:]
-        elif not is_skipping:
-            rest += block
-        if len(rest) > _LONGEST:
-            yield b'"\n'
-            rest, is_skipping = b"", True
-    if rest:
-        yield rest + b"\n"
+        is_long = len(block) - stop > _LONGEST
+        if block:
+            yield block[:stop] + (b'"\n' if is_long else block[stop:] + b"\n" if block[stop:] else b"")
+        is_within |= is_long
 
 
 def _has_lone_return(block: bytes) -> bool:
@@ -437,8 +383,3 @@ def _is_utf8(block: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _writable_cell(cell: str) -> str | None:
-    """Return a cell that a file can hold, None of any other."""
-    return cell if is_unicode(cell) else None
