@@ -5,7 +5,6 @@ from importlib import import_module
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
 modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
-modules: frames._write_files
 modules: tables._open frames._rows frames._source frames._chunks frames._files frames._contribution_bounding federated._pairwise_masks
 modules: _parallel measures._cells measures._measure model_selection._search_plan
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement

@@ -1,72 +1,51 @@
 """Tables as callers have them: in memory, in files, in databases, or spread over workers."""
 
-from skdpsynth.frames._contribution_bounding import KEY_OF_CHOICE as KEY_OF_CHOICE
-from skdpsynth.frames._contribution_bounding import bound_contributions as bound_contributions
-from skdpsynth.frames._csv import MISSING_WORDS as MISSING_WORDS
-from skdpsynth.frames._csv import is_unicode as is_unicode
-from skdpsynth.frames._detect_options import detect_options as detect_options
-from skdpsynth.frames._dtypes import cast as cast
-from skdpsynth.frames._dtypes import decimal_of as decimal_of
-from skdpsynth.frames._dtypes import decimals_in as decimals_in
-from skdpsynth.frames._dtypes import decimals_out as decimals_out
-from skdpsynth.frames._dtypes import empty_frame as empty_frame
-from skdpsynth.frames._dtypes import family_of as family_of
-from skdpsynth.frames._dtypes import frame_of as frame_of
-from skdpsynth.frames._dtypes import holds_some as holds_some
-from skdpsynth.frames._dtypes import is_pandas_column as is_pandas_column
-from skdpsynth.frames._dtypes import narwhals_dtype as narwhals_dtype
-from skdpsynth.frames._dtypes import numpy_dtype as numpy_dtype
-from skdpsynth.frames._dtypes import other_numbers as other_numbers
-from skdpsynth.frames._dtypes import pandas_dtype as pandas_dtype
-from skdpsynth.frames._dtypes import pandas_dtype_name as pandas_dtype_name
-from skdpsynth.frames._dtypes import pandas_numbers as pandas_numbers
-from skdpsynth.frames._dtypes import plain_name as plain_name
-from skdpsynth.frames._dtypes import range_of as range_of
-from skdpsynth.frames._dtypes import time_of as time_of
-from skdpsynth.frames._dtypes import values_of as values_of
-from skdpsynth.frames._dtypes import whole_dtype as whole_dtype
-from skdpsynth.frames._dtypes import without_categories as without_categories
-from skdpsynth.frames._files import files_at as files_at
-from skdpsynth.frames._files import kind_of_file as kind_of_file
-from skdpsynth.frames._files import schema_of_parquet as schema_of_parquet
-from skdpsynth.frames._files import suffix_of as suffix_of
-from skdpsynth.frames._numbers import NamedArray as NamedArray
-from skdpsynth.frames._numbers import as_float_matrix as as_float_matrix
-from skdpsynth.frames._numbers import as_rows as as_rows
-from skdpsynth.frames._numbers import dense_chunks as dense_chunks
-from skdpsynth.frames._numbers import dtype_advice as dtype_advice
-from skdpsynth.frames._numbers import table_of_numbers as table_of_numbers
-from skdpsynth.frames._open import open_source as open_source
-from skdpsynth.frames._packed_sums import Packed as Packed
-from skdpsynth.frames._packed_sums import pack as pack
-from skdpsynth.frames._privacy_units import FirstRows as FirstRows
-from skdpsynth.frames._privacy_units import check_length as check_length
-from skdpsynth.frames._privacy_units import drop_unit as drop_unit
-from skdpsynth.frames._privacy_units import name_of_unit as name_of_unit
-from skdpsynth.frames._privacy_units import split_units as split_units
-from skdpsynth.frames._read_options import ReadOptions as ReadOptions
-from skdpsynth.frames._read_options import default_separator as default_separator
-from skdpsynth.frames._rows import Chunk as Chunk
-from skdpsynth.frames._rows import Rows as Rows
-from skdpsynth.frames._rows import concatenate as concatenate
-from skdpsynth.frames._rows import concatenate_batches as concatenate_batches
-from skdpsynth.frames._rows import n_rows_of as n_rows_of
-from skdpsynth.frames._rows import rebatch as rebatch
-from skdpsynth.frames._rows import take_rows as take_rows
-from skdpsynth.frames._source import Source as Source
-from skdpsynth.frames._source import require_package as require_package
-from skdpsynth.frames._statistics_files import declared_columns as declared_columns
-from skdpsynth.frames._table_kind import TableKind as TableKind
-from skdpsynth.frames._table_kind import as_chunk as as_chunk
-from skdpsynth.frames._table_kind import column_names as column_names
-from skdpsynth.frames._table_kind import eager_frame as eager_frame
-from skdpsynth.frames._table_kind import is_arrow as is_arrow
-from skdpsynth.frames._table_kind import is_chunk as is_chunk
-from skdpsynth.frames._table_kind import is_pandas as is_pandas
-from skdpsynth.frames._table_kind import make_frame as make_frame
-from skdpsynth.frames._table_kind import split_columns as split_columns
-from skdpsynth.frames._table_kind import to_native as to_native
-from skdpsynth.frames._table_kind import without_rows as without_rows
-from skdpsynth.frames._write_files import check_output_path as check_output_path
-from skdpsynth.frames._write_files import output_suffix as output_suffix
-from skdpsynth.frames._write_files import write_table as write_table
+from skdpsynth.frames._contribution_bounding import KEY_OF_CHOICE, bound_contributions
+from skdpsynth.frames._csv import MISSING_WORDS, is_unicode
+from skdpsynth.frames._detect_options import detect_options
+from skdpsynth.frames._dtypes import (
+    cast,
+    decimal_of,
+    decimals_in,
+    decimals_out,
+    empty_frame,
+    family_of,
+    frame_of,
+    holds_some,
+    is_pandas_column,
+    narwhals_dtype,
+    numpy_dtype,
+    other_numbers,
+    pandas_dtype,
+    pandas_dtype_name,
+    pandas_numbers,
+    plain_name,
+    range_of,
+    time_of,
+    values_of,
+    whole_dtype,
+    without_categories,
+)
+from skdpsynth.frames._files import files_at, kind_of_file, schema_of_parquet, suffix_of
+from skdpsynth.frames._numbers import NamedArray, as_float_matrix, as_rows, dense_chunks, dtype_advice, table_of_numbers
+from skdpsynth.frames._open import open_source
+from skdpsynth.frames._packed_sums import Packed, pack
+from skdpsynth.frames._privacy_units import FirstRows, check_length, drop_unit, name_of_unit, split_units
+from skdpsynth.frames._read_options import ReadOptions, default_separator
+from skdpsynth.frames._rows import Chunk, Rows, concatenate, concatenate_batches, n_rows_of, rebatch, take_rows
+from skdpsynth.frames._source import Source, require_package
+from skdpsynth.frames._statistics_files import declared_columns
+from skdpsynth.frames._table_kind import (
+    TableKind,
+    as_chunk,
+    column_names,
+    eager_frame,
+    is_arrow,
+    is_chunk,
+    is_pandas,
+    make_frame,
+    split_columns,
+    to_native,
+    without_rows,
+)
+from skdpsynth.frames._write_files import check_output_path, output_suffix, write_table

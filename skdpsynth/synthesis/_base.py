@@ -125,7 +125,7 @@ class PrivateSynthesizer(PrivateEstimator):
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of `fit`.
         out : str or path-like, default=None
-            A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
+            A file that ends in ".parquet", ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz"; pyarrow writes it. The same rows are
             written there, a batch at a time, so memory does not grow with their number. Columns of an array are named x0, x1, ... The file
             is complete or not there: after an error or an interrupt the one that was there before stays.
 
