@@ -43,16 +43,7 @@ def _files_of(dataset: Any) -> list[str]:
 
 
 class ArrowBatches(ChunkedSource):
-    """Record batches that can be read again.
-
-    Parameters
-    ----------
-    name : str
-    schema : pyarrow Schema
-    batches : callable of int
-        Returns an iterator of record batches, of at most about as many rows.
-    n_samples : int or None
-    """
+    """Record batches that can be read again: `batches` returns an iterator of some of at most about as many rows as it is given."""
 
     def __init__(self, name: str, schema: Any, batches: Any, *, n_samples: int | None = None) -> None:
         head = schema.remove_metadata().empty_table()
@@ -67,17 +58,7 @@ class ArrowBatches(ChunkedSource):
 
 
 def rebatch_tables(batches: Iterable[Any], n_columns: int, failed: str, n_rows: int | None = None) -> Iterator[Any]:
-    """Yield record batches in tables of about `n_rows` rows, so that neither small nor large batches cost time or memory.
-
-    Parameters
-    ----------
-    batches : iterable of RecordBatch
-    n_columns : int
-    failed : str
-        What to say if the iteration fails, with ``{error}`` for the class of the error.
-    n_rows : int, default=None
-        None: as many as a chunk may have.
-    """
+    """Yield record batches in tables of about `n_rows` rows, or of as many as a chunk may have: no size of batches costs time or memory."""
     import pyarrow as pa
 
     most = rows_at_once(n_columns) if n_rows is None else n_rows

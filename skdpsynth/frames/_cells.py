@@ -23,16 +23,7 @@ _AT_ONCE = 2**14  # rows that make a table
 
 
 class _CellFiles(Files):
-    """Files whose rows are tuples of cells, after their names.
-
-    Parameters
-    ----------
-    name : str
-    files : list of Path
-    read : ReadOptions
-    skips_damaged : bool, default=False
-        Whether rows without any cell are left out.
-    """
+    """Files whose rows are tuples of cells, after their names."""
 
     is_text = True
     what = word = ""  # for messages

@@ -62,18 +62,7 @@ def _is_array_like(X: Any) -> bool:
 
 
 class Chunks(ChunkedSource):
-    """Chunks from an iterable that starts anew at each iteration.
-
-    Parameters
-    ----------
-    name : str
-    start : callable
-        Without arguments: returns the iterable.
-    what : str
-        What was given, for messages.
-    is_kept : bool, default=False
-        Whether all chunks exist at once, so that none is overwritten by the next.
-    """
+    """Chunks from an iterable that starts anew at each iteration; `is_kept`: all exist at once, so that none is overwritten by the next."""
 
     def __init__(self, name: str, start: Callable[[], Any], what: str, *, is_kept: bool = False) -> None:
         self._start, self._what, self._is_kept = start, what, is_kept
@@ -91,17 +80,7 @@ class Chunks(ChunkedSource):
 
 
 class Spooled(ChunkedSource):
-    """Chunks of an iterator that runs only once: kept while they are few, so that they can be read again.
-
-    Parameters
-    ----------
-    name : str
-    tables : iterator of tables
-    what : str
-        What was given, for messages.
-    head : table, default=None
-        None: that of the first table.
-    """
+    """Chunks of an iterator that runs only once: kept while they are few, so that they can be read again."""
 
     is_one_shot = True
 

@@ -38,16 +38,7 @@ _AT_ONCE = 1 << 20  # rows of which hashes are compared at once, or wait to be c
 def bound_contributions(rows: Rows, labels: Sequence[Any] | None, most: int, key: bytes) -> Rows:
     """Return of each unit as many rows as may count, in the order of the table.
 
-    Parameters
-    ----------
-    rows : Rows
-        As an estimator reads them: in memory, or of a `UnitTable`, which is read once here.
-    labels : sequence of objects, or None
-        Of rows in memory: whose each is.
-    most : int
-        Rows of one unit.
-    key : bytes
-        Of `KEY_OF_CHOICE` bytes.
+    Rows are as an estimator reads them: in memory, with a label of each, or of a `UnitTable`, which is read once here.
     """
     choice = _Choice(most, key)
     if not rows.source.in_memory:
@@ -58,20 +49,10 @@ def bound_contributions(rows: Rows, labels: Sequence[Any] | None, most: int, key
 
 
 class ChosenRows(Source):
-    """The rows that count of a table that is not in memory, as an estimator reads them.
+    """The rows that count of a table that is not in memory, as an estimator reads them: all rows of a `UnitTable`, and hashes of those.
 
     Of equal rows of a unit those count that come first in a reading, as many as were chosen. The labels of all units are in memory, and 32
     bytes for each row that counts.
-
-    Parameters
-    ----------
-    rows : Rows
-        All of them; their origin is a `UnitTable`.
-    choice : _Choice
-    high, low : ndarray of shape (n,)
-        Hashes of different rows that count.
-    counts : ndarray of shape (n,)
-        How often each counts.
     """
 
     def __init__(self, rows: Rows, choice: "_Choice", high: np.ndarray, low: np.ndarray, counts: np.ndarray) -> None:
@@ -107,14 +88,7 @@ class ChosenRows(Source):
 
 
 class _Choice:
-    """A choice of rows of units by a key.
-
-    Parameters
-    ----------
-    most : int
-        Rows of one unit.
-    key : bytes
-    """
+    """A choice of rows of units by a key."""
 
     def __init__(self, most: int, key: bytes) -> None:
         self._most, self._of_copies = most, key[:16]

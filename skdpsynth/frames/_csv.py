@@ -36,16 +36,7 @@ MISSING_WORDS = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan"
 
 
 class CsvFiles(Files):
-    """CSV files with a header, read block by block as text.
-
-    Parameters
-    ----------
-    name : str
-    files : list of Path
-    text : ReadOptions
-    skips_damaged : bool, default=False
-        Whether damaged lines are left out, and not rows of empty cells.
-    """
+    """CSV files with a header, read block by block as text."""
 
     is_text = True
     n_damaged: int  # lines, or records, in all readings so far: as private as the rows

@@ -21,7 +21,8 @@ def open_dask(X: Any, name: str) -> Source | None:
     """Open an array or data frame of Dask; refuse its other collections."""
     kind = type(X).__name__
     if kind == "Array" and len(X.shape) == 2 and not math.isnan(X.shape[1]):
-        return Partitions(name, X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X, "an array", _length(X))
+        n_samples = None if math.isnan(X.shape[0]) else int(X.shape[0])
+        return Partitions(name, X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X, "an array", n_samples)
     if kind == "DataFrame":
         return Partitions(name, _with_objects(X), "a data frame")
     if kind in ("Array", "Series", "Index"):
@@ -48,10 +49,6 @@ def _with_objects(X: Any) -> Any:
         return new_collection(whole)
     except (ImportError, AttributeError):  # a version of Dask that is built otherwise
         return X
-
-
-def _length(X: Any) -> int | None:
-    return None if math.isnan(X.shape[0]) else int(X.shape[0])
 
 
 class Partitions(PartitionedSource):
@@ -99,10 +96,10 @@ def _on_workers(summing: Summing) -> Any:
     import dask
     from dask.base import get_scheduler
 
+    rule = dask.delayed(summing, traverse=False, pure=False)
     # The `get` of a client is a method, those of threads and processes are functions.
-    if hasattr(get_scheduler(), "__self__") and len(cloudpickle.dumps(summing)) > _MOST_BYTES:
-        return partial(dask.delayed(sum_of_partition, pure=False), dask.delayed(summing, traverse=False, pure=False))
-    return dask.delayed(summing, traverse=False, pure=False)
+    is_large = hasattr(get_scheduler(), "__self__") and len(cloudpickle.dumps(summing)) > _MOST_BYTES
+    return partial(dask.delayed(sum_of_partition, pure=False), rule) if is_large else rule
 
 
 def _compute(tree: Any) -> Part:
@@ -115,7 +112,7 @@ def _compute(tree: Any) -> Part:
             (tree,) = dask.optimize(tree)
         return dask.compute(tree, optimize_graph=False)[0]
     except PartitionError as error:
-        told = error.told()
+        told = error.told
     except Exception as error:
         is_killed = type(error).__name__ == "KilledWorker"
         kind = OSError if is_killed else next((kind for kind in (MemoryError, *TOLD) if isinstance(error, kind)), ValueError)

@@ -18,14 +18,7 @@ _MOST_CELLS = 1 << 20
 
 
 class Digests(dict[Any, int]):
-    """Numbers of things, from 0 on in the order in which they are first asked for, and a keyed hash of each; -1 is that of what has none.
-
-    Parameters
-    ----------
-    key : bytes
-    word : callable
-        From a thing to its bytes, or to None where it gets no number.
-    """
+    """Numbers of things, from 0 on in the order in which they are first asked for, and a keyed hash of the bytes of each; -1 has none."""
 
     def __init__(self, key: bytes, word: Callable[[Any], bytes | None]) -> None:
         super().__init__()
@@ -51,13 +44,7 @@ class Digests(dict[Any, int]):
 
 
 class RowHash:
-    """A keyed hash of 128 bits of rows, as estimators read them: equal rows have equal ones, whatever held them.
-
-    Parameters
-    ----------
-    key : bytes
-        Of 32 bytes.
-    """
+    """A keyed hash of 128 bits of rows, as estimators read them: equal rows have equal ones, whatever held them; the key has 32 bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._key, self._levels = key[:16], Digests(key[16:], _word_of_level)
@@ -90,15 +77,7 @@ def _word_of_level(level: str | int | None) -> bytes:
 
 
 def siphash(key: bytes, words: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return SipHash-2-4 of 128 bits, as two arrays, of messages of whole words of 64 bits.
-
-    Parameters
-    ----------
-    key : bytes
-        Of 16 bytes.
-    words : sequence of ndarray of shape (n,), uint64
-        The first word of all messages, the second, and so on.
-    """
+    """Return SipHash-2-4 of 128 bits, as two arrays, of messages of words of 64 bits: the first words of all, the second, and so on."""
     n_rows = len(words[0])
     keys = np.frombuffer(key, dtype="<u8").astype(np.uint64)
     v = [np.full(n_rows, start ^ keys[i % 2]) for i, start in enumerate(_START)]

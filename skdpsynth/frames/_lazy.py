@@ -52,15 +52,7 @@ class PolarsQuery(ChunkedSource):
 
 
 class Query(ChunkedSource):
-    """A query of DuckDB or Ibis, whose rows come in record batches.
-
-    Parameters
-    ----------
-    name : str
-    query : relation of DuckDB, or table of Ibis
-    what : str
-        Which of them, for messages.
-    """
+    """A query of DuckDB or Ibis, whose rows come in record batches."""
 
     has_order = False
     database: Any = None  # while sums are made in it

@@ -13,19 +13,11 @@ class Packed:
 
     Most counts are small or zero: they travel in the narrowest whole numbers that hold them, and without the zeros where there are many.
     Counts of 2^24 cells are 128 MiB; they travel in 16 MiB unless one exceeds 255, and those of a million rows in two.
-
-    Attributes
-    ----------
-    n_sums : int
-    sums : ndarray
-        Of whole numbers without a sign, in which negative ones stay as wide as they are.
-    gaps : ndarray or None
-        From the place of each of them to that of the next, where sums that are zero are left out.
     """
 
     n_sums: int
-    sums: np.ndarray
-    gaps: np.ndarray | None = None
+    sums: np.ndarray  # without a sign: negative ones stay as wide as they are
+    gaps: np.ndarray | None = None  # from the place of each sum to that of the next, where zeros are left out
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Packed":

@@ -28,15 +28,11 @@ class Part:
 
 
 class PartitionError(Exception):
-    """What is wrong with the rows of a partition: the kind of error, and the one sentence that says it."""
+    """What is wrong with the rows of a partition: the error that the caller sees, whose one sentence says it."""
 
-    def __init__(self, kind: str, sentence: str) -> None:
-        super().__init__(kind, sentence)
-        self.kind, self.sentence = kind, sentence
-
-    def told(self) -> Exception:
-        """Return the error that the caller sees."""
-        return next(kind for kind in TOLD if kind.__name__ == self.kind)(self.sentence)
+    def __init__(self, told: Exception) -> None:
+        super().__init__(told)
+        self.told = told
 
 
 class Summing:
@@ -76,7 +72,7 @@ class Summing:
             is_ours = type(error) in TOLD  # and not a subclass by which a library quotes a cell
             sentence = str(error) if is_ours else f"Rows of partition {number} of X could not be summed ({type(error).__name__})."
         # Raised here, so that it has no context: what workers log and send of an error is this sentence.
-        raise PartitionError(kind.__name__, sentence)
+        raise PartitionError(kind(sentence))
 
     def _pieces(self, tables: Iterable[Any], which: str) -> Iterator[Any]:
         for table in tables:

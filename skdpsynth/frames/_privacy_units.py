@@ -29,22 +29,11 @@ class FirstRows:
 
     The order of a stream is public, and so which rows of a unit count follows from that unit alone: whatever rows others bring, none of
     them takes the place of another's.
-
-    Parameters
-    ----------
-    most : int
-        Of one unit.
-    before : dict of unit to int, default=None
-        Rows that were kept earlier, which count too. It is not changed.
-
-    Attributes
-    ----------
-    latest : dict of unit to int
-        Of the units of which this reading kept rows: all that were kept. As secret as the labels.
     """
 
     def __init__(self, most: int, before: dict[Any, int] | None = None) -> None:
-        self.most, self.before, self.latest = most, before or {}, dict[Any, int]()
+        self.most, self.before = most, before or {}  # how many were kept of each unit earlier; it is not changed
+        self.latest = dict[Any, int]()  # how many were kept, of the units of this reading; as secret as the labels
 
     def kept(self, labels: Sequence[Any]) -> np.ndarray:
         """Return which of the next rows are kept, as booleans of shape (n_rows,)."""

@@ -17,42 +17,18 @@ _TABS = (".tsv", ".tab")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How files are read: public facts, checked when they are stated.
+    """How files are read: public facts, checked when they are stated."""
 
-    Attributes
-    ----------
-    separator : str or None
-        Between two cells of a text file. None: a tab in .tsv and .tab files, else a comma.
-    decimal : "." or ","
-        Mark of decimals in numbers of a text file; "open" in a skeleton.
-    encoding : str
-        Of a text file.
-    comment : str or None
-        Lines of a text file that begin with it are no records.
-    skip : int
-        Lines of a text file before the one that names the columns.
-    multiline : bool
-        Whether cells in quotes may hold line breaks.
-    columns : tuple of str or None
-        Which are read. None: all.
-    sheet : str or None
-        Of an .xlsx file. None: the first.
-    table : str or None
-        Of an SQLite file. None: the only one.
-    labels : tuple of str
-        Columns of a Stata or SPSS file whose value labels stand in place of their codes.
-    """
-
-    separator: str | None = None
-    decimal: str = "."
+    separator: str | None = None  # None: a tab in .tsv and .tab files, else a comma
+    decimal: str = "."  # mark of decimals; "open" in a skeleton
     encoding: str = "utf-8"
-    comment: str | None = None
-    skip: int = 0
-    multiline: bool = False
-    columns: tuple[str, ...] | None = None
-    sheet: str | None = None
-    table: str | None = None
-    labels: tuple[str, ...] = ()
+    comment: str | None = None  # lines that begin with it are no records
+    skip: int = 0  # lines before the one that names the columns
+    multiline: bool = False  # cells in quotes may hold line breaks
+    columns: tuple[str, ...] | None = None  # which are read; None: all
+    sheet: str | None = None  # None: the first
+    table: str | None = None  # None: the only one
+    labels: tuple[str, ...] = ()  # columns of Stata or SPSS files whose value labels stand in place of their codes
 
     @classmethod
     def of(cls, read: Any) -> "ReadOptions":

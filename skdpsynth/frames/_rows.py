@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -49,33 +51,19 @@ class Rows:
 
     Nothing below a fit asks for all rows at once, so a table may be in memory, in files, in a database or spread over workers. How it is
     cut into chunks, and in which order they come, has no bearing on a sum of whole numbers.
-
-    Attributes
-    ----------
-    source : Source
-    n_features : int
-        Public.
-    n_samples : int or None
-        The exact number of rows, **private** under "add_or_remove_one"; None until they are counted.
-    maps : tuple of callable
-        Applied to every chunk, in order. Each treats a row by itself, always in the same way, and can be pickled.
-    n_jobs : int or None
-        Threads that add up, as everywhere in scikit-learn.
-    dtype : dtype
-        Of rows of numbers: the caller's, and floats once they were mapped.
     """
 
     source: Source
     n_features: int
-    n_samples: int | None = None
-    maps: tuple[Callable[[Chunk], Chunk], ...] = ()
-    n_jobs: Any = None
-    dtype: np.dtype = np.dtype(float)  # noqa: RUF009  it cannot change
+    n_samples: int | None = None  # **private** under "add_or_remove_one"; None until they are counted
+    maps: tuple[Callable[[Chunk], Chunk], ...] = ()  # each treats a row by itself, always in the same way, and can be pickled
+    n_jobs: Any = None  # threads that add up, as everywhere in scikit-learn
+    dtype: np.dtype = np.dtype(float)  # noqa: RUF009  of rows of numbers: the caller's, and floats once they were mapped
 
     @classmethod
-    def held(cls, table: Any, n_features: int | None = None, n_jobs: Any = None) -> "Rows":
+    def held(cls, table: Any, n_jobs: Any = None) -> "Rows":
         """Return rows that are in memory."""
-        width = n_features or (len(table) if isinstance(table, list) else table.shape[1])
+        width = len(table) if isinstance(table, list) else table.shape[1]
         return cls(InMemory(table), width, n_rows_of(table), (), n_jobs, getattr(table, "dtype", np.dtype(float)))
 
     def __repr__(self) -> str:
@@ -97,18 +85,8 @@ class Rows:
         return chunk
 
     def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
-        """Yield all rows once, a chunk at a time.
-
-        Parameters
-        ----------
-        n_rows : int, default=None
-            The most in a chunk of rows that are in memory; None: all at once.
-        """
-        return map(self.mapped, self.raw_chunks(n_rows))
-
-    def raw_chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
-        """Yield the chunks of the source, before the maps."""
-        return self.source.chunks(n_rows)
+        """Yield all rows once, a chunk at a time: of rows in memory at most `n_rows`, or all at once."""
+        return map(self.mapped, self.source.chunks(n_rows))
 
     def only(self, kept: np.ndarray) -> "Rows":
         """Return some of these rows, which are in memory, by booleans of shape (n_samples,)."""
@@ -122,7 +100,9 @@ class Rows:
             return self
         if effective_n_threads(self.n_jobs) == 1:
             return replace(self, source=InMemory(self.mapped(self.table)), maps=())
-        return self._filled()
+        parts = chain.from_iterable(self.folded(list, lambda done, start, chunk: [*done, (start, chunk)]))
+        chunks = [chunk for _, chunk in sorted(parts, key=itemgetter(0))]
+        return replace(self, source=InMemory(concatenate(chunks, self.n_features)), maps=()) if chunks else self
 
     def may_be_kept(self, row_bytes: int) -> bool:
         """Whether these rows can be read here, and would take little memory at so many bytes a row."""
@@ -131,38 +111,18 @@ class Rows:
     def folded_into(
         self, kept: np.ndarray, begin: Callable[[], State], step: Callable[[State, Chunk, np.ndarray], State]
     ) -> tuple[list[State], "Rows"]:
-        """Fold the rows, as `folded` does, while they are written in another form, and return them in that form too: one reading.
+        """Fold the rows, as `folded` does, while they are written in another form to `kept`, and return them in that form: one reading.
 
-        Parameters
-        ----------
-        kept : ndarray of shape (n_samples, n_features)
-            Where they are written.
-        begin : callable
-        step : callable
-            From a state, a chunk and the rows of `james_stein_factor` that it must fill, to the next state.
+        A step goes from a state, a chunk and the rows of `kept` that it must fill to the next state.
         """
 
         def write(state: State, start: int, chunk: Chunk) -> State:
-            return step(state, chunk, _places_in(kept, start, n_rows_of(chunk)))
+            places = kept[start : start + n_rows_of(chunk)]
+            if len(places) < n_rows_of(chunk):
+                raise ValueError("X must give the same rows whenever it is read, but gave another number of them; copy it first.")
+            return step(state, chunk, places)
 
         return self.folded(begin, write), replace(self, source=InMemory(kept), maps=())
-
-    def _filled(self) -> "Rows":
-        """Return these rows with the maps done, in memory, written there chunk by chunk."""
-        columns: list[np.ndarray] = []
-        lock = threading.Lock()
-
-        def put(state: object, start: int, chunk: Chunk) -> object:
-            parts = chunk if isinstance(chunk, list) else [chunk]
-            with lock:
-                if not columns:
-                    columns.extend(np.empty((self.n_samples or 0, *part.shape[1:]), dtype=part.dtype) for part in parts)
-            for column, part in zip(columns, parts, strict=True):
-                _places_in(column, start, len(part))[...] = part
-            return isinstance(chunk, list)
-
-        is_list = any(self.folded(lambda: False, put))
-        return replace(self, source=InMemory(columns if is_list else columns[0]), maps=()) if columns else self
 
     def counted(self, n_samples: int) -> "Rows":
         """Return these rows, of which there are so many."""
@@ -186,22 +146,12 @@ class Rows:
         return take_rows(concatenate(taken, self.n_features), np.argsort(order))
 
     def folded(self, begin: Callable[[], State], step: Callable[[State, int, Chunk], State]) -> list[State]:
-        """Read all rows once; each thread takes the next chunk, maps it and makes a step with it.
+        """Read all rows once, and return the state of each thread.
 
-        Parameters
-        ----------
-        begin : callable
-            It makes the state of a thread.
-        step : callable
-            From a state, the number of rows before a chunk and the chunk, to the next state.
-
-        Returns
-        -------
-        states : list
-            Of each thread.
+        Each takes the next chunk, maps it and makes a step: from its state, the number of rows before the chunk and the chunk to a state.
         """
         n_jobs, taken, lock = effective_n_threads(self.n_jobs), 0, threading.Lock()
-        chunks = iter(self.raw_chunks(self._rows_at_once(n_jobs)))
+        chunks = iter(self.source.chunks(self._rows_at_once(n_jobs)))
 
         def fold() -> State:
             nonlocal taken
@@ -215,26 +165,17 @@ class Rows:
                 state = step(state, start, self.mapped(chunk))
 
         if n_jobs == 1:
-            states = [fold()]
-        else:
-            # BLAS has threads of its own. What numpy does about floating-point errors is known to a context, not to threads.
-            with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
-                working = [pool.submit(contextvars.copy_context().run, fold) for _ in range(n_jobs)]
-                states = [each.result() for each in working]
-        return states
+            return [fold()]
+        # BLAS has threads of its own. What numpy does about floating-point errors is known to a context, not to threads.
+        with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+            working = [pool.submit(contextvars.copy_context().run, fold) for _ in range(n_jobs)]
+            return [each.result() for each in working]
 
     def _rows_at_once(self, n_jobs: int) -> int | None:
         """How many rows that are in memory make a chunk; None: all."""
         if n_jobs > 1 and self.n_samples is not None:
             return max(_LEAST_ROWS, -(-self.n_samples // (_SLICES * n_jobs)))
         return _LEAST_ROWS if self.maps else None
-
-
-def _places_in(kept: np.ndarray, start: int, n_rows: int) -> np.ndarray:
-    """Return where so many rows go; raise if there are more than were counted."""
-    if start + n_rows > len(kept):
-        raise ValueError("X must give the same rows whenever it is read, but gave another number of them; copy it first.")
-    return kept[start : start + n_rows]
 
 
 def n_rows_of(chunk: Chunk) -> int:
@@ -276,7 +217,8 @@ def rebatch(parts: Iterable[Any], size: int) -> Iterator[Any]:
         start, n_rows = 0, n_rows_of(part)
         while start < n_rows:
             stop = min(n_rows, start + size - n_waiting)
-            waiting.append(part if stop - start == n_rows else copy_rows(take_rows(part, slice(start, stop))))
+            rows = take_rows(part, slice(start, stop))
+            waiting.append(part if stop - start == n_rows else [each.copy() for each in rows] if isinstance(rows, list) else rows.copy())
             n_waiting += stop - start
             start = stop
             if n_waiting == size:
@@ -284,8 +226,3 @@ def rebatch(parts: Iterable[Any], size: int) -> Iterator[Any]:
                 waiting, n_waiting = [], 0
     if waiting:
         yield concatenate_batches(waiting)
-
-
-def copy_rows(chunk: Chunk) -> Chunk:
-    """Return a copy of a chunk."""
-    return [column.copy() for column in chunk] if isinstance(chunk, list) else chunk.copy()

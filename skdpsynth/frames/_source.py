@@ -54,19 +54,7 @@ class Source(ABC):
 
 
 class ChunkedSource(Source):
-    """A table that is not in memory, read in chunks of one kind.
-
-    Parameters
-    ----------
-    name : str
-        What the caller calls the table, for messages.
-    head : table without rows
-    kind : TableKind
-        Of the chunks.
-    library : str, default=None
-        In which samples come back; None: that of the chunks.
-    n_samples : int, default=None
-    """
+    """A table that is not in memory, read in chunks of one kind; samples come back in `library`, or that of the chunks."""
 
     is_one_shot = False  # rows can be had only once, so to read them again they are kept
     number_dtypes: Mapping[str, Any] = MappingProxyType({})  # of columns of text, by name, where they are stated; else floats
@@ -94,10 +82,7 @@ class ChunkedSource(Source):
     def chunks(self, n_rows: int | None = None) -> Generator[Any, None, None]:
         """Yield the rows from the start, in tables of at most 2^17 rows that all have the columns and dtypes of the head.
 
-        Raises
-        ------
-        TypeError, ValueError, OSError
-            In one sentence, where the rows cannot be read, a chunk is of another kind, or there are not as many rows as before.
+        Rows that cannot be read, chunks of another kind, and more or fewer rows than before are refused in one sentence.
         """
         yield from self._checked(self._read())
 

@@ -2,7 +2,6 @@
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -39,7 +38,7 @@ class SparkFrame(PartitionedSource):
         self._frame, self._fails = frame, _FAILS.replace("{name}", name)
         schema = without_cells_in_errors(frame.limit(0).toArrow, self._fails).schema.remove_metadata()
         empty = pa.schema([field.with_nullable(True) for field in schema]).empty_table()
-        self._tables = Tables(empty.schema, self._fails)
+        self._tables = partial(_tables_of, schema=empty.schema, fails=self._fails)
         super().__init__(name, pandas_head(empty, date_as_object=True), TableKind.of(empty, name), library="pandas")
 
     def _sum_up(self, summing: Summing) -> Part:
@@ -63,13 +62,13 @@ class SparkFrame(PartitionedSource):
         try:
             return add_parts([summing.of_tables((), 0), *(_unpacked(row.part) for row in rows)])
         except PartitionError as error:
-            told = error.told()
+            told = error.told
         raise told
 
     def _read(self) -> Iterator[Any]:
-        def write(batches: Iterable[Any]) -> Iterator[Any]:
-            import pyarrow as pa
+        import pyarrow as pa
 
+        def write(batches: Iterable[Any]) -> Iterator[Any]:
             for batch in batches:
                 with pa.BufferOutputStream() as written:
                     with pa.ipc.new_stream(written, batch.schema) as stream:
@@ -77,31 +76,15 @@ class SparkFrame(PartitionedSource):
                     yield pa.record_batch({"rows": [written.getvalue().to_pybytes()]})
 
         rows = without_cells_in_errors(lambda: self._frame.mapInArrow(write, "rows binary").toLocalIterator(), self._fails)
-        yield from self._tables(_batches_of(rows))
+        yield from self._tables(chain.from_iterable(pa.ipc.open_stream(row.rows) for row in rows))
 
 
-@dataclass(frozen=True)
-class Tables:
-    """What makes tables of the head's types of record batches: Spark gives times in the zone of the session there, and here in UTC."""
-
-    schema: Any
-    fails: str
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        return rebatch_tables(self._converted(batches), len(self.schema), self.fails)
-
-    def _converted(self, batches: Iterable[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for batch in batches:
-            yield from pa.Table.from_batches([batch]).cast(self.schema).to_batches()
-
-
-def _batches_of(rows: Iterable[Any]) -> Iterator[Any]:
+def _tables_of(batches: Iterable[Any], schema: Any, fails: str) -> Iterator[Any]:
+    """Yield tables of the head's types of record batches: Spark gives times in the zone of the session there, and here in UTC."""
     import pyarrow as pa
 
-    for row in rows:
-        yield from pa.ipc.open_stream(row.rows)
+    cast = (pa.Table.from_batches([batch]).cast(schema).to_batches() for batch in batches)
+    return rebatch_tables(chain.from_iterable(cast), len(schema), fails)
 
 
 def _packed(number: int, sum_up: Callable[[], Part]) -> Any:

@@ -50,14 +50,7 @@ def _declared(told: Any, name: str, is_stata: bool) -> Declared:
 
 
 class StatisticsFiles(Files):
-    """Files of Stata or SPSS, read in chunks; a cell of words is missing where it is empty.
-
-    Parameters
-    ----------
-    name : str
-    files : list of Path
-    read : ReadOptions
-    """
+    """Files of Stata or SPSS, read in chunks; a cell of words is missing where it is empty."""
 
     def __init__(self, name: str, files: list[Path], read: ReadOptions) -> None:
         import pyarrow as pa

@@ -107,21 +107,11 @@ def _duplicate_names_error(name: str) -> ValueError:
 @savable
 @dataclass(frozen=True)
 class TableKind:
-    """Library, columns and dtypes of a table.
+    """Library, columns and dtypes of a table."""
 
-    Attributes
-    ----------
-    library : str
-        "numpy", "sparse", or the data-frame library.
-    columns : tuple
-        Names, or numbers in an array.
-    dtypes : tuple of str
-        Of each column, as its library calls it; a categorical one of pandas with the dtype of its categories.
-    """
-
-    library: Any
-    columns: tuple
-    dtypes: tuple
+    library: Any  # "numpy", "sparse", or the data-frame library
+    columns: tuple  # names, or numbers in an array
+    dtypes: tuple  # of each column, as its library calls it; a categorical one of pandas with the dtype of its categories
 
     def _check_loaded(self) -> None:
         check_installed(self.library)
