@@ -10,39 +10,32 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from skdpsynth.frames._csv import is_unicode
-from skdpsynth.frames._files import Files, selected
+from skdpsynth.frames._files import TextFiles
 from skdpsynth.frames._read_options import ReadOptions
 from skdpsynth.frames._source import require_package, short_path, without_cells_in_errors
 
 _AT_ONCE = 2**14  # rows that make a table
 
 
-class _CellFiles(Files):
+class _CellFiles(TextFiles):
     """Files whose rows are tuples of cells, after their names."""
 
-    is_text = True
     what = word = ""  # for messages
 
     def __init__(self, name: str, files: list[Path], read: ReadOptions, *, skips_damaged: bool = False) -> None:
-        import pyarrow as pa
-
-        self.name, self._options, self._skips_damaged, self.n_damaged = name, read, skips_damaged, 0
+        self.name, self._part = name, getattr(read, self.word)
         parts = without_cells_in_errors(lambda: self._parts(files[0]), self._wrong(files[0]))
         if self._part not in (*parts, None) or (self._part is None and self.word == "table" and len(parts) != 1):
             raise ValueError(
                 f"{name} has the {self.word}s {', '.join(map(repr, parts))}; set {self.word} in read of the schema to one of them."
             )
-        schema = pa.schema([(each, pa.string()) for each in self._names(files[0])])
-        super().__init__(name, files, schema if read.columns is None else selected(schema, read.columns, name, files[0]), None)
-
-    @property
-    def _part(self) -> str | None:
-        return getattr(self._options, self.word)
+        super().__init__(name, files, replace(read, decimal="."), skips_damaged=skips_damaged)  # as `cell_text` writes numbers
 
     @abstractmethod
     def _parts(self, file: Path) -> list[str]:
@@ -82,8 +75,7 @@ class _CellFiles(Files):
         first = self._names(self._files[0])
         places = [first.index(each) for each in self.kind.columns]
         for file in self._files:
-            if (names := self._names(file)) != first:
-                raise ValueError(f"{self.name} must have the same columns in all files, but {short_path(file)} has {names!r}; correct it.")
+            self._match_names(file)
             with closing(self._safe_rows(file)) as rows:
                 next(rows, None)
                 while some := list(islice(rows, min(_AT_ONCE, self._at_once))):
@@ -92,10 +84,6 @@ class _CellFiles(Files):
                     if kept := full if self._skips_damaged else some:
                         cells = ([cell_text(row[place]) if place < len(row) else "" for row in kept] for place in places)
                         yield pa.table([pa.array(column, pa.string()) for column in cells], names=list(self.kind.columns))
-
-    def damaged_lines(self, most: int) -> list[int]:
-        """Return the numbers of the first damaged rows: none is named."""
-        return []
 
 
 class SheetFiles(_CellFiles):
@@ -119,7 +107,7 @@ class SheetFiles(_CellFiles):
         with closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
             sheet = book[self._part or book.sheetnames[0]]
             sheet.reset_dimensions()  # which some programs write too small
-            yield from islice(sheet.iter_rows(values_only=True), self._options.skip, None)
+            yield from islice(sheet.iter_rows(values_only=True), self._text.skip, None)
 
 
 class DatabaseFiles(_CellFiles):

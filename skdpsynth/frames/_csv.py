@@ -23,10 +23,9 @@ from zipfile import ZipFile
 import numpy as np
 
 from skdpsynth.frames._arrow import rebatch_tables
-from skdpsynth.frames._files import Files, read_ahead, selected, suffix_of
+from skdpsynth.frames._files import TextFiles, read_ahead, suffix_of
 from skdpsynth.frames._read_options import ReadOptions, default_separator, plain_encoding
 from skdpsynth.frames._source import short_path, without_cells_in_errors
-from skdpsynth.frames._table_kind import TableKind
 
 _BLOCK = 2**22  # bytes that are read at once
 _LONGEST = 2**23  # bytes of a line
@@ -35,25 +34,8 @@ _NEWLINE, _QUOTE = 10, 34
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")  # of text files
 
 
-class CsvFiles(Files):
+class CsvFiles(TextFiles):
     """CSV files with a header, read block by block as text."""
-
-    is_text = True
-    n_damaged: int  # lines, or records, in all readings so far: as private as the rows
-
-    def __init__(self, name: str, files: list[Path], text: ReadOptions, *, skips_damaged: bool = False) -> None:
-        import pyarrow as pa
-
-        self.name, self._text, self._skips_damaged, self.n_damaged = name, text, skips_damaged, 0
-        self.decimal = text.decimal
-        names = self._named(files[0])
-        if len(names) == 1 and (cut := next((cut for cut in ";\t|," if cut in names[0]), None)):
-            raise ValueError(
-                f"{name} must have {self._cut(files[0])!r} between two cells, but {short_path(files[0])} seems to have {cut!r}; set "
-                f"separator to {cut!r} in read of the schema."
-            )
-        schema = pa.schema([(each, pa.string()) for each in names])
-        super().__init__(name, files, schema if text.columns is None else selected(schema, text.columns, name, files[0]), None)
 
     def _cut(self, file: Path) -> str:
         """Return the character between two cells of a file."""
@@ -63,23 +45,22 @@ class CsvFiles(Files):
         return read_ahead(self._each())
 
     def _each(self) -> Iterator[Any]:
-        import pyarrow as pa
-
-        first = self._named(self._files[0])
-        whole = TableKind.of(pa.schema([(each, pa.string()) for each in first]).empty_table())
         for file in self._files:
-            other = pa.schema([(each, pa.string()) for each in self._named(file)]).empty_table()
-            whole.match(TableKind.of(other, short_path(file)), short_path(file), self.name)
+            self._match_names(file)
             names = self._header(file)
             tables = self._records(file, names) if self._text.multiline else self._lines(file, names)
             batches = (batch for table in tables for batch in table.select(self.kind.columns).to_batches())
             yield from rebatch_tables(batches, self.kind.width, self._wrong(file), self._at_once)
 
-    def _named(self, file: Path) -> list[str]:
-        """Return the names of the columns that have one: separators at the end of all lines make some that have none."""
+    def _names(self, file: Path) -> list[str]:
         names = self._header(file)
-        while len(names) > 1 and not names[-1]:
+        while len(names) > 1 and not names[-1]:  # separators at the end of all lines make columns that have no name
             names.pop()
+        if len(names) == 1 and (cut := next((cut for cut in ";\t|," if cut in names[0]), None)):
+            raise ValueError(
+                f"{self.name} must have {self._cut(file)!r} between two cells, but {short_path(file)} seems to have {cut!r}; set "
+                f"separator to {cut!r} in read of the schema."
+            )
         return names
 
     def _header(self, file: Path) -> list[str]:

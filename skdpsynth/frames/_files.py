@@ -2,6 +2,7 @@
 
 import glob
 import os
+from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,6 +14,7 @@ from typing import Any
 
 from skdpsynth.frames._arrow import rebatch_tables
 from skdpsynth.frames._dtypes import pandas_head
+from skdpsynth.frames._read_options import ReadOptions
 from skdpsynth.frames._source import ChunkedSource, short_path, without_cells_in_errors
 from skdpsynth.frames._table_kind import TableKind
 
@@ -105,6 +107,36 @@ class Files(ChunkedSource):
         return _size_and_time(file, self.name)
 
 
+class TextFiles(Files):
+    """Files whose cells are text, after the names of their columns."""
+
+    is_text = True
+    n_damaged = 0  # lines, or records, in all readings so far: as private as the rows
+
+    def __init__(self, name: str, files: list[Path], text: ReadOptions, *, skips_damaged: bool = False) -> None:
+        self.name, self._text, self._skips_damaged, self.decimal = name, text, skips_damaged, text.decimal
+        self._whole = self._schema_of(files[0])
+        super().__init__(name, files, selected(self._whole, text.columns, name, files[0]), None)
+
+    @abstractmethod
+    def _names(self, file: Path) -> list[str]:
+        """Return the names of the columns of a file: a public fact."""
+
+    def _schema_of(self, file: Path) -> Any:
+        import pyarrow as pa
+
+        return pa.schema([(each, pa.string()) for each in self._names(file)])
+
+    def _match_names(self, file: Path) -> None:
+        """Refuse a file with other columns than the first."""
+        other = TableKind.of(self._schema_of(file).empty_table(), short_path(file))
+        TableKind.of(self._whole.empty_table()).match(other, short_path(file), self.name)
+
+    def damaged_lines(self, most: int) -> list[int]:
+        """Return the numbers of the first damaged lines, where lines have numbers."""
+        return []
+
+
 class ParquetFiles(Files):
     """Parquet files, read batch by batch through small buffers: of all their columns, or `columns`, those `wanted` that are there."""
 
@@ -112,8 +144,7 @@ class ParquetFiles(Files):
         schemas, n_samples = [schema_of_parquet(file, name) for file in files], 0
         if columns is None and wanted is not None:
             columns = [each for each in schemas[0].names if each in wanted] or None
-        if columns is not None:
-            schemas = [selected(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
+        schemas = [selected(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
         first = TableKind.of(schemas[0].empty_table(), short_path(files[0]))
         for file, schema in zip(files, schemas, strict=True):
             first.match(TableKind.of(schema.empty_table(), short_path(file)), short_path(file), name)
@@ -131,9 +162,11 @@ class ParquetFiles(Files):
 
 
 def selected(schema: Any, columns: Any, name: str, file: Path) -> Any:
-    """Return the schema of some columns, in the order of the file."""
+    """Return the schema of some columns, in the order of the file; None: of all."""
     import pyarrow as pa
 
+    if columns is None:
+        return schema
     if missing := [each for each in columns if each not in schema.names]:
         raise ValueError(f"{name} must have the columns that are named, but {short_path(file)} lacks {missing[0]!r}; correct the name.")
     return pa.schema([field for field in schema if field.name in columns])
