@@ -23,7 +23,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from skdpsynth.frames._arrow import rebatch_tables
-from skdpsynth.frames._files import TextFiles, read_ahead, suffix_of
+from skdpsynth.frames._files import TextFiles, read_ahead, stamp, suffix_of
 from skdpsynth.frames._read_options import ReadOptions, default_separator, plain_encoding
 from skdpsynth.frames._source import short_path, without_cells_in_errors
 
@@ -78,7 +78,7 @@ class CsvFiles(TextFiles):
 
     def _blocks(self, file: Path, text: ReadOptions) -> Generator[bytes, None, None]:
         """Yield a file as UTF-8, from the line that names the columns on."""
-        self._stamp(file)
+        stamp(file, self.name)
         with closing(without_cells_in_errors(lambda: open_bytes(file), self._wrong(file))) as stream:
             blocks = _without_lines(_decoded(stream, plain_encoding(text.encoding)), text.skip)
             yield from blocks if text.comment is None else _without_comments(blocks, text.comment.encode())

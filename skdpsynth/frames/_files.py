@@ -93,18 +93,15 @@ class Files(ChunkedSource):
             head = without_cells_in_errors(lambda: pandas_head(head), fails)
         super().__init__(name, head, kind, library=library, n_samples=n_samples)
         self._files = files
-        self._stamps = {file: self._stamp(file) for file in files}
+        self._stamps = {file: stamp(file, name) for file in files}
 
     def check_unchanged(self) -> None:
         """Raise OSError if a file is gone, or is not the one that was opened."""
         for file in self._files:
-            if self._stamp(file) != self._stamps[file]:
+            if stamp(file, self.name) != self._stamps[file]:
                 raise OSError(
                     f"{self.name} must not change while it is read, but {short_path(file)} was written to; wait until it is done."
                 )
-
-    def _stamp(self, file: Path) -> tuple[int, int]:
-        return _size_and_time(file, self.name)
 
 
 class TextFiles(Files):
@@ -186,7 +183,7 @@ def read_ahead(tables: Any) -> Generator[Any, None, None]:
 def _open_parquet(file: Path, name: str) -> Any:
     import pyarrow.parquet as pq
 
-    _size_and_time(file, name)
+    stamp(file, name)
     return without_cells_in_errors(lambda: pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False), _damaged_message(file, name))
 
 
@@ -204,7 +201,7 @@ def schema_of_parquet(file: Path, name: str) -> Any:
     return schema
 
 
-def _size_and_time(file: Path, name: str) -> tuple[int, int]:
+def stamp(file: Path, name: str) -> tuple[int, int]:
     """Return what tells whether a file was written to."""
     gone = f"{name} must be files that can be read, but {short_path(file)} is gone or closed to you ({{error}}); restore it."
     status = without_cells_in_errors(file.stat, gone)

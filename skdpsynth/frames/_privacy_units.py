@@ -18,7 +18,7 @@ from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames._csv import MISSING_WORDS
 from skdpsynth.frames._open import open_source
 from skdpsynth.frames._source import ChunkedSource
-from skdpsynth.frames._table_kind import column_names, eager_frame, is_arrow, is_pandas, library_of, to_native, without_rows
+from skdpsynth.frames._table_kind import column_names, eager_frame, is_pandas, to_native, without_rows
 
 _SEVERAL = 2.0**53  # from here on a float stands for several whole numbers: whose row it is, it does not say
 _WANTED = "unit must be the name of a column of X, or an array-like with the label of each row"
@@ -37,15 +37,14 @@ class FirstRows:
 
     def kept(self, labels: Sequence[Any]) -> np.ndarray:
         """Return which of the next rows are kept, as booleans of shape (n_rows,)."""
-        kept, most, latest, before = np.zeros(len(labels), dtype=bool), self.most, self.latest, self.before
+        kept = np.zeros(len(labels), dtype=bool)
         for place, label in enumerate(labels):
             if is_missing(label):
                 continue
             unit = _unit_of(label)
-            count = latest.get(unit)
-            count = before.get(unit, 0) if count is None else count
-            if count < most:
-                latest[unit] = count + 1
+            count = self.latest.get(unit, self.before.get(unit, 0))
+            if count < self.most:
+                self.latest[unit] = count + 1
                 kept[place] = True
         return kept
 
@@ -104,9 +103,8 @@ class UnitTable(ChunkedSource):
     """
 
     def __init__(self, source: ChunkedSource, unit: Any) -> None:
-        self._source, self._unit = source, unit
-        self._by_column, self.is_text, self.decimal = is_column(unit), source.is_text, source.decimal
-        self.has_order = source.has_order
+        self._source, self._unit, self._by_column = source, unit, is_column(unit)
+        self.is_text, self.decimal, self.has_order = source.is_text, source.decimal, source.has_order
         kind, head = source.kind, source.head
         if self._by_column:
             kind, head = kind.without(_place(kind.columns, unit)), without_rows(_split(head, unit)[0])
@@ -146,7 +144,9 @@ def split_units(X: Any, unit: Any, **reading: Any) -> tuple[Any, list[Any] | Non
             "unit must be None where rows lie elsewhere, because they are summed there; keep at most max_rows_per_unit rows of each unit "
             "in one place, and fit there."
         )
-    _check_not_in_a_list(source.head, unit)
+    # The name of a column within a list would be the label of one row.
+    if isinstance(unit, list | tuple) and len(unit) == 1 and isinstance(unit[0], str) and unit[0] in (column_names(source.head) or ()):
+        raise ValueError(f"{_WANTED}, got {short_repr(unit)}; give unit={short_repr(unit[0])}.")
     unit = unit if is_column(unit) else _label_list(unit)
     if not source.in_memory:
         if not (is_column(unit) or source.has_order):
@@ -156,12 +156,6 @@ def split_units(X: Any, unit: Any, **reading: Any) -> tuple[Any, list[Any] | Non
             )
         return UnitTable(source, unit), None
     return _split(X, unit) if is_column(unit) else (X, unit)
-
-
-def _check_not_in_a_list(X: Any, unit: Any) -> None:
-    """Refuse the name of a column within a list, which would be the label of one row."""
-    if isinstance(unit, list | tuple) and len(unit) == 1 and isinstance(unit[0], str) and unit[0] in (column_names(X, "X") or ()):
-        raise ValueError(f"{_WANTED}, got {short_repr(unit)}; give unit={short_repr(unit[0])}.")
 
 
 def drop_unit(X: Any, unit: Any) -> Any:
@@ -215,9 +209,6 @@ def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
     if is_pandas(X):
         _place(list(X.columns), unit)
         return X.drop(columns=[unit]), _label_list(X[unit])
-    if is_arrow(X):
-        _place(X.column_names, unit)
-        return X.drop_columns([unit]), X.column(unit).to_pylist()
     frame = None if issparse(X) else eager_frame(X)
     if frame is None:
         raise TypeError(f"{_WANTED}, got {short_repr(unit)} for a {type(X).__name__}, which has no columns by name; give the labels.")
@@ -229,10 +220,8 @@ def _label_list(unit: Any) -> list[Any]:
     """Return an array-like of labels as a list of plain objects, None where a label is missing."""
     if hasattr(unit, "notna") and hasattr(unit, "where"):  # pandas
         unit = unit.tolist() if getattr(unit, "dtype", None) == np.dtype(object) else unit.astype(object).where(unit.notna(), None)
-    if library_of(unit) in ("polars", "narwhals") and hasattr(unit, "to_list"):
-        return unit.to_list()
-    if library_of(unit) == "pyarrow" and hasattr(unit, "to_pylist"):
-        return unit.to_pylist()
+    if to_list := getattr(unit, "to_pylist", None) or getattr(unit, "to_list", None):  # of Arrow, polars and pandas
+        return to_list()
     if isinstance(unit, np.ma.MaskedArray):
         unit = np.where(np.ma.getmaskarray(unit), np.array(None), unit.data.astype(object))
     if isinstance(unit, list | tuple):

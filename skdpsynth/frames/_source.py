@@ -7,12 +7,12 @@ libraries about a failed reading are not passed on, because they often quote one
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import reduce
 from importlib.util import find_spec
 from operator import add
 from types import MappingProxyType
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -78,7 +78,6 @@ class ChunkedSource(Source):
     def check_unchanged(self) -> None:
         """Raise OSError if what is read is known to differ from when it was opened."""
 
-    @final
     def chunks(self, n_rows: int | None = None) -> Generator[Any, None, None]:
         """Yield the rows from the start, in tables of at most 2^17 rows that all have the columns and dtypes of the head.
 
@@ -86,7 +85,6 @@ class ChunkedSource(Source):
         """
         yield from self._checked(self._read())
 
-    @final
     def stream(self) -> Generator[Any, None, None]:
         """Yield the rows as `chunks` does, for one pass: of a one-shot source, nothing is kept."""
         yield from self._checked(self._read_once())
@@ -102,18 +100,13 @@ class ChunkedSource(Source):
                 self.kind.check(table, f"chunk {number}", self.name)
                 for chunk in self.kind.parts(table, self._at_once):
                     n_rows += chunk.shape[0]
-                    self._check_length(n_rows, is_over=False)
+                    self.check_length(n_rows, is_over=False)
                     yield chunk
                     progress.step()
         self.check_unchanged()
         self.check_length(n_rows)
 
-    def check_length(self, n_rows: int) -> None:
-        """Refuse a reading that is over if it gave another number of rows than the one before."""
-        self._check_length(n_rows, is_over=True)
-        self._seen = n_rows
-
-    def _check_length(self, n_rows: int, *, is_over: bool) -> None:
+    def check_length(self, n_rows: int, *, is_over: bool = True) -> None:
         """Refuse rows that came or went between passes: sums over different rows do not belong together, and n was taken as a fact."""
         known = self.n_samples if self._seen is None else self._seen
         if known is not None and (n_rows > known or (is_over and n_rows < known)):
@@ -121,6 +114,8 @@ class ChunkedSource(Source):
                 f"{self.name} must give the same rows whenever it is read, but gave another number of them than before; "
                 "give what can be read again from the start, a list of chunks or files that nobody writes to."
             )
+        if is_over:
+            self._seen = n_rows
 
 
 def rows_at_once(n_columns: int) -> int:
@@ -179,8 +174,7 @@ def check_distinct(files: Iterable[Any], name: str) -> None:
 def _identities_of_file(file: Any) -> list[Any]:
     """Return what tells a file from others: its path without links, and where it lies on its disk, which the names of one file share."""
     path = os.path.realpath(file)
-    try:
+    with suppress(OSError, ValueError):  # gone, or elsewhere
         status = os.stat(path)
-    except (OSError, ValueError):  # gone, or elsewhere
-        return [path]
-    return [path, (status.st_dev, status.st_ino)] if status.st_ino else [path]
+        return [path, (status.st_dev, status.st_ino)] if status.st_ino else [path]
+    return [path]
