@@ -55,10 +55,8 @@ def time_of(dtype: str) -> tuple[str, str | None] | None:
 
 def numpy_dtype(dtype: str) -> np.dtype:
     """Return the numpy dtype of a numeric dtype of numpy, pandas, polars or Arrow."""
-    name = "float64" if decimal_of(dtype) else values_of(dtype).removesuffix(_ARROW).lower()
-    return np.dtype(
-        _ARROW_NUMBERS.get(name, name.replace("boolean", "bool")) if dtype.endswith(_ARROW) else name.replace("boolean", "bool")
-    )
+    name = "float64" if decimal_of(dtype) else values_of(dtype).removesuffix(_ARROW).lower().replace("boolean", "bool")
+    return np.dtype(_ARROW_NUMBERS.get(name, name) if dtype.endswith(_ARROW) else name)
 
 
 def decimal_of(dtype: str) -> tuple[int, int] | None:
@@ -190,7 +188,7 @@ def cast(x: np.ndarray, dtype: np.dtype, low: float = -math.inf, high: float = m
     least, most = range_of(dtype)
     if dtype.kind == "f":
         return x.astype(dtype, copy=False) if dtype.itemsize >= x.dtype.itemsize else np.clip(x, least, most).astype(dtype)
-    if _has_whole(low, high):
+    if math.isfinite(low) and math.isfinite(high) and math.ceil(low) <= math.floor(high):
         least, most = max(least, math.ceil(low)), min(most, math.floor(high))
     if dtype.kind == "b":
         return np.clip(x, least, most) >= 0.5
@@ -198,10 +196,6 @@ def cast(x: np.ndarray, dtype: np.dtype, low: float = -math.inf, high: float = m
     if np.isnan(np.min(whole, initial=0)):  # one pass, no scratch
         np.copyto(whole, least, where=np.isnan(whole))
     return np.clip(whole, least, most, out=whole).astype(dtype)
-
-
-def _has_whole(low: float, high: float) -> bool:
-    return math.isfinite(low) and math.isfinite(high) and math.ceil(low) <= math.floor(high)
 
 
 def pandas_numbers(cells: np.ndarray, missing: np.ndarray, nullable: bool, target: Any) -> Any:
@@ -225,27 +219,21 @@ def pandas_numbers(cells: np.ndarray, missing: np.ndarray, nullable: bool, targe
 def whole_dtype(dtype: str) -> str:
     """Return the dtype in which whole numbers that may be missing come back to pandas, by public facts alone.
 
-    There a column of numpy's integers becomes one of floats as soon as a cell is missing, so these two dtypes tell of the rows. Both come
-    back as "Int64", whether or not cells are missing. Dtypes that hold missing cells as they are, and shorter floats, are the caller's
-    choice and stay.
+    There a column of numpy's integers becomes one of floats as soon as a cell is missing, so these two dtypes tell of the rows: both come
+    back as "Int64". Dtypes that hold missing cells as they are, and shorter floats, are the caller's choice and stay.
     """
     return "Int64" if re.fullmatch(r"u?int\d+|float64|object|category", dtype) else dtype
 
 
 def other_numbers(cells: np.ndarray, missing: np.ndarray, dtype: np.dtype, backend: Any) -> Any:
-    """Return an array of numbers that are all floats too as a column of a library that is not pandas."""
-    if missing.any() and backend == "pyarrow":
-        import pyarrow as pa
-
-        return pa.array(cells, mask=missing)
-    if missing.any() and backend == "polars":
-        import polars as pl
-
-        return pl.Series(np.where(missing, np.nan, cells)).fill_nan(None).cast(pl.Series(cells[:0]).dtype)
+    """Return an array of numbers as a column of a library that is not pandas."""
     import narwhals.stable.v2 as nw
 
-    told = [None if gone else cell for cell, gone in zip(cells.tolist(), missing.tolist(), strict=True)] if missing.any() else cells
-    return nw.new_series("", told, narwhals_dtype(dtype), backend=backend)
+    column = nw.new_series("", cells, narwhals_dtype(dtype), backend=backend)
+    if not missing.any():
+        return column
+    has_cell = nw.new_series("has_cell", ~missing, nw.Boolean(), backend=backend)
+    return column.to_frame().select(nw.when(has_cell).then(nw.col("")))[""]
 
 
 def narwhals_dtype(dtype: np.dtype) -> Any:

@@ -45,25 +45,14 @@ def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
 
     `tell_names`: whether frames that are not pandas' must tell their columns by an old protocol.
     """
-    X = to_native(X)
-    check_table(X)
-    if issparse(X):
-        check_rows_and_columns(X)
-        return X
-    names, X = column_names(X), as_numbers(X)
-    if isinstance(X, np.ndarray):
-        check_rows_and_columns(X)
-        return X
-    return NamedArray(np.asarray(X.to_numpy()), names) if tell_names and names is not None and not is_pandas(X) else X
-
-
-def check_rows_and_columns(X: Any, name: str = "X") -> None:
-    """Refuse what scikit-learn would refuse with a message that prints the values."""
-    if X.ndim < 2:
+    X = X if issparse(X) else as_numbers(X)
+    if hasattr(X, "ndim") and X.ndim < 2:  # scikit-learn's message would print the values
         raise ValueError(
-            f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: {name}.reshape(-1, 1) if it has "
-            f"a single feature, {name}.reshape(1, -1) if it is a single row."
+            f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: X.reshape(-1, 1) if it has "
+            "a single feature, X.reshape(1, -1) if it is a single row."
         )
+    is_frame = tell_names and not (isinstance(X, np.ndarray) or issparse(X) or is_pandas(X))
+    return NamedArray(np.asarray(X.to_numpy()), column_names(X) or []) if is_frame else X
 
 
 def as_rows(X: Any, n_features: int, name: str = "X") -> np.ndarray:
