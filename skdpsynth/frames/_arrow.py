@@ -21,18 +21,18 @@ def open_arrow(X: Any, name: str) -> Source | None:
     """Open what pyarrow reads in batches; None of a table in memory."""
     import pyarrow as pa
 
+    fails, kind = _FAILS.replace("{name}", name), type(X).__name__
     if isinstance(X, pa.RecordBatchReader):
-        head, fails = X.schema.remove_metadata().empty_table(), _FAILS.replace("{name}", name)
-        what = "a RecordBatchReader"
+        head, what = X.schema.remove_metadata().empty_table(), "a RecordBatchReader"
         return Spooled(name, first_pass_only(X, rebatch_tables(X, len(X.schema), fails), name, what), what, head)
-    kind = type(X).__name__
     if kind == "ParquetFile":
         return ArrowBatches(name, X.schema_arrow, lambda size: X.iter_batches(size, use_threads=True), n_samples=X.metadata.num_rows)
     if kind == "Scanner":
         return ArrowBatches(name, X.projected_schema, lambda size: X.to_batches())
     if kind.endswith("Dataset"):
         check_distinct(_files_of(X), name)
-        return ArrowBatches(name, X.schema, lambda size: _scan(X, size), n_samples=_length(X, name))
+        n_samples = without_cells_in_errors(X.count_rows, fails) if _is_parquet(X) else None  # other files do not tell it
+        return ArrowBatches(name, X.schema, lambda size: _scan(X, size), n_samples=n_samples)
     return None
 
 
@@ -82,11 +82,6 @@ def _scan(dataset: Any, n_rows: int) -> Iterator[Any]:
     if _is_parquet(dataset):
         ahead["fragment_scan_options"] = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=2**18, pre_buffer=False)
     return dataset.to_batches(**ahead)
-
-
-def _length(dataset: Any, name: str) -> int | None:
-    """Return the number of rows of a dataset whose files tell it."""
-    return without_cells_in_errors(dataset.count_rows, _FAILS.replace("{name}", name)) if _is_parquet(dataset) else None
 
 
 def _is_parquet(dataset: Any) -> bool:

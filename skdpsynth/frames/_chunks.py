@@ -21,23 +21,24 @@ _iterators_in_use: "WeakValueDictionary[int, Any]" = WeakValueDictionary()  # it
 
 def open_chunks(X: Any, name: str) -> Source | None:
     """Open a collection of chunks; None of what is no such thing."""
+    what = f"a {type(X).__name__}"
     if isinstance(X, list | tuple):
         if not (X and is_chunk(X[0])):
             return None
         _check_distinct(X, name)
-        return Chunks(name, lambda: X, f"a {type(X).__name__}", is_kept=True)
-    if isinstance(X, str | bytes | dict | set | frozenset | type) or _is_array_like(X):
+        return Chunks(name, lambda: X, what, is_kept=True)
+    is_array_like = any(hasattr(X, each) for each in ("__array__", "__array_interface__", "__dataframe__", "shape", "columns", "dtype"))
+    if is_array_like or isinstance(X, str | bytes | dict | set | frozenset | type):
         return None
     if callable(getattr(X, "__next__", None)):
-        what = f"a {type(X).__name__}"
         return Spooled(name, first_pass_only(X, _checked_chunks(X, name, what), name, what), what)
     if hasattr(X, "__iter__"):
         is_sequence = hasattr(X, "__len__") and hasattr(X, "__getitem__")  # may be rows, which numpy reads
-        return None if is_sequence and not is_chunk(next(iter(X), None)) else Chunks(name, lambda: X, f"a {type(X).__name__}")
+        return None if is_sequence and not is_chunk(next(iter(X), None)) else Chunks(name, lambda: X, what)
     if hasattr(X, "__arrow_c_stream__"):
         import pyarrow as pa
 
-        return Chunks(name, lambda: pa.RecordBatchReader.from_stream(X), f"a {type(X).__name__}")
+        return Chunks(name, lambda: pa.RecordBatchReader.from_stream(X), what)
     return Chunks(name, X, "a function") if callable(X) else None
 
 
@@ -57,16 +58,11 @@ def _check_distinct(chunks: Sequence[Any], name: str) -> None:
             )
 
 
-def _is_array_like(X: Any) -> bool:
-    return any(hasattr(X, name) for name in ("__array__", "__array_interface__", "__dataframe__", "shape", "columns", "dtype"))
-
-
 class Chunks(ChunkedSource):
     """Chunks from an iterable that starts anew at each iteration; `is_kept`: all exist at once, so that none is overwritten by the next."""
 
     def __init__(self, name: str, start: Callable[[], Any], what: str, *, is_kept: bool = False) -> None:
-        self._start, self._what, self._is_kept = start, what, is_kept
-        self.name = name
+        self.name, self._start, self._what, self._is_kept = name, start, what, is_kept
         first = _first(self._read(), name, what)
         super().__init__(name, without_rows(first), TableKind.of(first, f"chunk 1 of {name}"))
 
@@ -85,8 +81,7 @@ class Spooled(ChunkedSource):
     is_one_shot = True
 
     def __init__(self, name: str, tables: Iterator[Any], what: str, head: Any = None) -> None:
-        self._rest, self._kept, self._what = tables, deque[Any](), what
-        self._is_gone = False
+        self._rest, self._kept, self._what, self._is_gone = tables, deque[Any](), what, False
         if head is None:
             first = _first(tables, name, what, close=False)
             self._rest, head = chain([first], tables), without_rows(first)

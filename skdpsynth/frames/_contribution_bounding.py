@@ -133,7 +133,7 @@ class _Choice:
 
         A reading holds 32 bytes for each row that differs from all others of its unit.
         """
-        different, pending, n_pending = _no_rows(), [], 0
+        different, pending, n_pending = tuple(np.empty(0, dtype) for dtype in (np.int64, np.uint64, np.uint64, np.int64)), [], 0
         for numbers_, cells in self.read(rows):
             pending.append((numbers_, *self.hashes(numbers_, cells), np.ones(len(numbers_), dtype=np.int64)))
             n_pending += len(numbers_)
@@ -189,10 +189,6 @@ class _Choice:
         if len(again):
             high[again], low[again] = siphash(self._of_copies, [high[again], low[again], copies[again].astype(np.uint64)])
         return high, low
-
-
-def _no_rows() -> tuple[np.ndarray, ...]:
-    return np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)
 
 
 def _merge_equal_rows(parts: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:

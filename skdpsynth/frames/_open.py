@@ -14,29 +14,21 @@ from skdpsynth.frames._table_kind import is_pandas, library_of
 
 
 def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: bool = False, wanted: Any = None) -> Any:
-    """Open a table.
+    """Open a table, which messages call `name`, or refuse it in one sentence.
+
+    It is in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of files; a Dataset, Scanner,
+    RecordBatchReader or ParquetFile of pyarrow; a lazy frame of polars, DuckDB or Ibis, also in narwhals; an array or data frame of Dask; a
+    data frame of Spark; a list of chunks, an iterable of chunks that starts anew at each iteration, a function without arguments that
+    returns an iterator of chunks, or an iterator of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a `Source`.
 
     Parameters
     ----------
-    X : object
-        A table in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of files; a Dataset,
-        Scanner, RecordBatchReader or ParquetFile of pyarrow; a lazy frame of polars, DuckDB or Ibis, also in narwhals; an array or data
-        frame of Dask; a data frame of Spark; a list of chunks, an iterable of chunks that starts anew at each iteration, a function without
-        arguments that returns an iterator of chunks, or an iterator of chunks. A chunk is a 2-D array, sparse matrix or data frame. Or a
-        `Source`.
-    name : str, default="X"
-        What the caller calls the table, for messages.
     read : dict, default=None
         How files are read, as `Schema.read` says.
     skips_damaged : bool, default=False
         Whether damaged lines of text files are left out (the number of rows is private); else each is a row of missing cells.
     wanted : list of columns, default=None
         Which of Parquet files are read. None: all.
-
-    Raises
-    ------
-    TypeError, ValueError, OSError, ImportError
-        In one sentence, if it cannot be opened.
     """
     if isinstance(X, Source):
         return X
@@ -57,24 +49,16 @@ def _open_of_library(X: Any, name: str) -> Source | None:
     """Open by the package that a table comes from, which is imported already; none is imported to look."""
     library = library_of(X)
     if library == "pyarrow":
-        from skdpsynth.frames._arrow import open_arrow
-
-        return open_arrow(X, name)
-    if library == "dask":
-        from skdpsynth.frames._dask import open_dask
-
-        return open_dask(X, name)
-    if library == "pyspark":
-        from skdpsynth.frames._spark import open_spark
-
-        return open_spark(X, name)
-    if library in ("polars", "duckdb", "_duckdb", "ibis"):
-        from skdpsynth.frames._lazy import open_lazy
-
-        return open_lazy(X, name)
-    from skdpsynth.frames._chunks import open_chunks
-
-    return open_chunks(X, name)
+        from skdpsynth.frames._arrow import open_arrow as opened
+    elif library == "dask":
+        from skdpsynth.frames._dask import open_dask as opened
+    elif library == "pyspark":
+        from skdpsynth.frames._spark import open_spark as opened
+    elif library in ("polars", "duckdb", "_duckdb", "ibis"):
+        from skdpsynth.frames._lazy import open_lazy as opened
+    else:
+        from skdpsynth.frames._chunks import open_chunks as opened
+    return opened(X, name)
 
 
 def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damaged: bool, wanted: Any) -> Source:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth.frames._cells import cell_text
-from skdpsynth.frames._files import Files, suffix_of
+from skdpsynth.frames._files import Files, selected, suffix_of
 from skdpsynth.frames._read_options import ReadOptions
 from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path, without_cells_in_errors
 
@@ -56,14 +56,11 @@ class StatisticsFiles(Files):
         import pyarrow as pa
 
         self._declared, self._labels = declared_columns(files[0], name), set(read.labels)
-        names = list(self._declared) if read.columns is None else [each for each in self._declared if each in read.columns]
-        if missing := [each for each in (*(read.columns or ()), *read.labels) if each not in self._declared]:
-            raise ValueError(
-                f"{name} must have the columns that read names, but {short_path(files[0])} lacks {missing[0]!r}; correct read."
-            )
+        whole = pa.schema([(each, self._type(each)) for each in self._declared])
+        selected(whole, read.labels, name, files[0])  # refuses other names
         if other := next((file for file in files if declared_columns(file, name) != self._declared), None):
             raise ValueError(f"{name} must have the same columns, types and labels in all files, but {short_path(other)} has others.")
-        super().__init__(name, files, pa.schema([(each, self._type(each)) for each in names]), None)
+        super().__init__(name, files, selected(whole, read.columns, name, files[0]), None)
 
     def _type(self, column: str) -> Any:
         import pyarrow as pa
