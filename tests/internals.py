@@ -45,7 +45,7 @@ decomposition._second_moment: shrunken_center candidate_radii choose_radius
 domain._axes: axis_of
 domain._norm_ball: _squared
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
-frames._keyed_hash: siphash
+frames._contribution_bounding: siphash
 tables._read: level_cells numbers_of
 tables._read: Codes look_up_each read_levels
 domain._order_constraints: Orders in_order
@@ -114,7 +114,7 @@ duckdb._sql: EvenCuts WholeCuts
 frames._partition_sums: Summing add_parts dask_Part=Part
 statistics._interactions: sensitivity_of_dependences dependences
 statistics._interactions: sensitivity_of_distances distances
-frames._packed_sums: Packed
+frames._partition_sums: Packed
 duckdb._sql: codes_of_cells
 statistics._marginals: levels_of
 synthesis._base: default_n_samples

@@ -1,8 +1,7 @@
 """Tables as callers have them: in memory, in files, in databases, or spread over workers."""
 
 from skdpsynth.frames._contribution_bounding import KEY_OF_CHOICE, bound_contributions
-from skdpsynth.frames._csv import MISSING_WORDS, is_unicode
-from skdpsynth.frames._detect_options import detect_options
+from skdpsynth.frames._csv import MISSING_WORDS, detect_options, is_unicode
 from skdpsynth.frames._dtypes import (
     cast,
     decimal_of,
@@ -26,12 +25,11 @@ from skdpsynth.frames._dtypes import (
     whole_dtype,
     without_categories,
 )
-from skdpsynth.frames._files import files_at, kind_of_file, schema_of_parquet, suffix_of
+from skdpsynth.frames._files import ReadOptions, default_separator, files_at, kind_of_file, schema_of_parquet, suffix_of
 from skdpsynth.frames._numbers import NamedArray, as_float_matrix, as_rows, dense_chunks, dtype_advice, table_of_numbers
 from skdpsynth.frames._open import open_source
-from skdpsynth.frames._packed_sums import Packed, pack
+from skdpsynth.frames._partition_sums import Packed, pack
 from skdpsynth.frames._privacy_units import FirstRows, check_length, drop_unit, name_of_unit, split_units
-from skdpsynth.frames._read_options import ReadOptions, default_separator
 from skdpsynth.frames._rows import Chunk, Rows, concatenate, concatenate_batches, n_rows_of, rebatch, take_rows
 from skdpsynth.frames._source import Source, require_package
 from skdpsynth.frames._statistics_files import declared_columns

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpsynth.frames._csv import is_unicode
-from skdpsynth.frames._files import TextFiles
-from skdpsynth.frames._read_options import ReadOptions
+from skdpsynth.frames._files import ReadOptions, TextFiles
 from skdpsynth.frames._source import require_package, short_path, without_cells_in_errors
 
 _AT_ONCE = 2**14  # rows that make a table

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth.frames._read_options import ReadOptions
+from skdpsynth.frames._files import ReadOptions
 from skdpsynth.frames._rows import InMemory
 from skdpsynth.frames._source import FILES, Source, check_distinct, require_package
 from skdpsynth.frames._table_kind import is_pandas, library_of

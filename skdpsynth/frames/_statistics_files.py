@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth.frames._cells import cell_text
-from skdpsynth.frames._files import Files, selected, suffix_of
-from skdpsynth.frames._read_options import ReadOptions
+from skdpsynth.frames._files import Files, ReadOptions, selected, suffix_of
 from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path, without_cells_in_errors
 
 _SPSS_UNITS = dict.fromkeys(("DATE", "ADATE", "EDATE", "SDATE", "JDATE"), "D") | dict.fromkeys(("DATETIME", "YMDHMS"), "s")

@@ -118,7 +118,7 @@ def test_what_is_in_memory_is_taken_as_it_is():
 @pytest.mark.nightly
 def test_plain_tables_are_told_without_importing_a_package():
     script = (
-        "import sys, numpy, pandas; from skdpsynth.frames._source import open_source; frame = pandas.DataFrame({'a': [1]});"
+        "import sys, numpy, pandas; from skdpsynth.frames import open_source; frame = pandas.DataFrame({'a': [1]});"
         "before = set(sys.modules); assert open_source(numpy.ones((2, 2))) is None and open_source(frame) is None;"
         "assert open_source([[1, 2]]) is None and open_source([numpy.ones((2, 2))]) is not None;"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - {'skdpsynth'})"
@@ -260,7 +260,7 @@ def test_memory_does_not_grow_with_a_row_group(tmp_path):
     rng = np.random.default_rng(0)
     pq.write_table(pa.table({f"x{i}": rng.random(2_000_000) for i in range(5)}), tmp_path / "f.parquet", row_group_size=2_000_000)
     script = (
-        "import resource, sys; from skdpsynth.frames._source import open_source; import pandas, pyarrow.parquet;"
+        "import resource, sys; from skdpsynth.frames import open_source; import pandas, pyarrow.parquet;"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; before = peak();"
         f"print(sum(chunk.num_rows for chunk in open_source({str(tmp_path / 'f.parquet')!r}).chunks()), peak() - before)"
     )
