@@ -1,6 +1,5 @@
 """Chunks that somebody's own code gives: lists, iterables, functions that return iterators, and iterators that run only once."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -78,10 +77,8 @@ class Chunks(ChunkedSource):
 class Spooled(ChunkedSource):
     """Chunks of an iterator that runs only once: kept while they are few, so that they can be read again."""
 
-    is_one_shot = True
-
     def __init__(self, name: str, tables: Iterator[Any], what: str, head: Any = None) -> None:
-        self._rest, self._kept, self._what, self._is_gone = tables, deque[Any](), what, False
+        self._rest, self._kept, self._what, self._is_gone = tables, list[Any](), what, False
         if head is None:
             first = _first(tables, name, what, close=False)
             self._rest, head = chain([first], tables), without_rows(first)
@@ -90,7 +87,7 @@ class Spooled(ChunkedSource):
     def _read(self) -> Iterator[Any]:
         if self._is_gone:
             raise ValueError(f"{self.name} is {self._what}, {_OVER}; {_AGAIN}.")
-        yield from list(self._kept)
+        yield from self._kept.copy()
         size = sum(map(size_of, self._kept))
         while (table := self._next()) is not None:
             size += size_of(table)
@@ -110,14 +107,6 @@ class Spooled(ChunkedSource):
         except BaseException:  # what comes after an error is not the whole
             self._is_gone = True
             raise
-
-    def _read_once(self) -> Iterator[Any]:
-        if self._is_gone:
-            yield from self._read()
-        self._is_gone = True
-        while self._kept:
-            yield self._kept.popleft()
-        yield from self._rest
 
 
 def first_pass_only(X: Any, tables: Iterator[Any], name: str, what: str) -> Iterator[Any]:

@@ -48,10 +48,12 @@ class CsvFiles(TextFiles):
     def _each(self) -> Iterator[Any]:
         for file in self._files:
             self._match_names(file)
-            names = self._header(file)
-            tables = self._records(file, names) if self._text.multiline else self._lines(file, names)
-            batches = (batch for table in tables for batch in table.select(self.kind.columns).to_batches())
-            yield from rebatch_tables(batches, self.kind.width, self._wrong(file), self._at_once)
+            names, cut = self._header(file), self._cut(file)
+            with closing(self._blocks(file, self._text)) as blocks:
+                records = _without_lines(blocks, 1)
+                tables = self._records(records, names, cut) if self._text.multiline else self._lines(records, names, cut)
+                batches = (batch for table in tables for batch in table.select(self.kind.columns).to_batches())
+                yield from rebatch_tables(batches, self.kind.width, self._wrong(file), self._at_once)
 
     def _names(self, file: Path) -> list[str]:
         names = self._header(file)
@@ -108,44 +110,35 @@ class CsvFiles(TextFiles):
             if record is not None:
                 yield start
 
-    def _lines(self, file: Path, names: list[str]) -> Iterator[Any]:
-        """Yield tables of the lines of a file, after its header."""
-        with closing(self._blocks(file, self._text)) as blocks:
-            for block in _whole_lines(_without_lines(blocks, 1)):
-                yield self._table(block, names, self._cut(file))
-
-    def _records(self, file: Path, names: list[str]) -> Iterator[Any]:
-        """Yield tables of records that may have several lines, after the header."""
+    def _records(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
+        """Yield tables of records that may have several lines."""
         import pyarrow as pa
 
-        width, cut = len(names), self._cut(file)
-        with closing(self._blocks(file, self._text)) as blocks:
-            records = _whole_records(_without_lines(blocks, 1))
-            while some := [_cells_of(record, width, cut) for record in islice(records, _AT_ONCE)]:
-                self.n_damaged += some.count(None)
-                damaged = [] if self._skips_damaged else [[""] * width]
-                rows = [row for cells in some for row in (damaged if cells is None else [cells])]
-                if rows:
-                    columns = [
-                        pa.array([cell if is_unicode(cell) else None for cell in column], pa.string()) for column in zip(*rows, strict=True)
-                    ]
-                    yield _table_of(columns, names)
+        records = _whole_records(blocks)
+        while some := [_cells_of(record, len(names), cut) for record in islice(records, _AT_ONCE)]:
+            self.n_damaged += some.count(None)
+            damaged = [] if self._skips_damaged else [[""] * len(names)]
+            if rows := [row for cells in some for row in (damaged if cells is None else [cells])]:
+                columns = ([cell if is_unicode(cell) else None for cell in column] for column in zip(*rows, strict=True))
+                yield _table_of([pa.array(column, pa.string()) for column in columns], names)
 
-    def _table(self, block: bytes, names: list[str], cut: str) -> Any:
-        """Return whole lines as a table.
+    def _lines(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
+        """Yield blocks of whole lines as tables.
 
         Nearly all blocks can be parsed as they are. Each record was one line, and none was empty, if there were as many records as line
         ends, also with one more line behind the block, which a quote that is open at its end would take in. The line before it is there
         because a parser drops a mark of the encoding at the start of what it is given, wherever that was cut from the file.
         """
         line = (cut.encode() * (len(names) - 1) or b'""') + b"\n"
-        if len(block) <= _LONGEST and not _has_lone_return(block) and _is_utf8(block):
-            columns, has_odd = _parsed(line + block + line, len(names), cut, skips_empty=True)
-            if not has_odd and len(columns[0]) == block.count(b"\n") + 2:
-                return _table_of(columns, names).slice(1, len(columns[0]) - 2)
-        block, n_damaged = repair_lines(block, len(names), cut, self._skips_damaged)
-        self.n_damaged += n_damaged
-        return _table_of(_parsed(line + block, len(names), cut)[0], names).slice(1)
+        for block in _whole_lines(blocks):
+            if len(block) <= _LONGEST and not _has_lone_return(block) and _is_utf8(block):
+                columns, has_odd = _parsed(line + block + line, len(names), cut, skips_empty=True)
+                if not has_odd and len(columns[0]) == block.count(b"\n") + 2:
+                    yield _table_of(columns, names).slice(1, len(columns[0]) - 2)
+                    continue
+            block, n_damaged = repair_lines(block, len(names), cut, self._skips_damaged)
+            self.n_damaged += n_damaged
+            yield _table_of(_parsed(line + block, len(names), cut)[0], names).slice(1)
 
     def _wrong(self, file: Path) -> str:
         return (

@@ -42,15 +42,9 @@ def files_at(path: Any, name: str) -> list[Path]:
             f"{name} must be a path on this machine, got {short_path(text)}; give pyarrow.dataset.dataset(...), which reads from elsewhere."
         )
     file = Path(text).expanduser()
-    exists = (
-        without_cells_in_errors(file.exists, f"{name} must be a path, but {short_path(text)} can be none ({{error}}); correct it.")
-        if text
-        else False
-    )
-    if exists and file.is_dir():
-        return _files_in(file, name)
-    if exists:
-        return [file]
+    wrong = f"{name} must be a path, but {short_path(text)} can be none ({{error}}); correct it."
+    if text and without_cells_in_errors(file.exists, wrong):
+        return _files_in(file, name) if file.is_dir() else [file]
     found = [Path(match) for match in sorted(glob.glob(str(file), recursive=True)) if os.path.isfile(match)] if glob.has_magic(text) else []
     if not found:
         what = "no file matches" if glob.has_magic(text) else "there is no file"

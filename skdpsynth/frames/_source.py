@@ -12,7 +12,7 @@ from functools import reduce
 from importlib.util import find_spec
 from operator import add
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -56,7 +56,6 @@ class Source(ABC):
 class ChunkedSource(Source):
     """A table that is not in memory, read in chunks of one kind; samples come back in `library`, or that of the chunks."""
 
-    is_one_shot = False  # rows can be had only once, so to read them again they are kept
     number_dtypes: Mapping[str, Any] = MappingProxyType({})  # of columns of text, by name, where they are stated; else floats
 
     def __init__(self, name: str, head: Any, kind: TableKind, *, library: str | None = None, n_samples: int | None = None) -> None:
@@ -83,18 +82,8 @@ class ChunkedSource(Source):
 
         Rows that cannot be read, chunks of another kind, and more or fewer rows than before are refused in one sentence.
         """
-        yield from self._checked(self._read())
-
-    def stream(self) -> Generator[Any, None, None]:
-        """Yield the rows as `chunks` does, for one pass: of a one-shot source, nothing is kept."""
-        yield from self._checked(self._read_once())
-
-    def _read_once(self) -> Iterator[Any]:
-        return self._read()
-
-    def _checked(self, tables: Any) -> Generator[Any, None, None]:
         self.check_unchanged()
-        n_rows = 0
+        n_rows, tables = 0, cast(Any, self._read())
         with closing(tables), reading_task(f"reading {self.name}") as progress:
             for number, table in enumerate(tables, start=1):
                 self.kind.check(table, f"chunk {number}", self.name)

@@ -1,8 +1,8 @@
 """Tables in memory: their library, columns and dtypes, all of which are public, and their rows in parts."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any
 
@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from skdpsynth._state_validation import check_installed, is_of_type, require
 from skdpsynth._validation import as_array, short_repr
-from skdpsynth.frames._dtypes import family_of, is_inferred, numpy_dtype, pandas_dtype_name, plain_name, without_categories
+from skdpsynth.frames._dtypes import family_of, frame_of, is_inferred, numpy_dtype, pandas_dtype_name, plain_name, without_categories
 from skdpsynth.persistence import savable
 
 _WORDS = {"pandas": "data frame of pandas", "polars": "data frame of polars", "pyarrow": "Table of pyarrow"}
@@ -46,19 +46,10 @@ def to_native(X: Any) -> Any:
 
 def make_frame(columns: dict[Any, list[Any]], what: str) -> Any:
     """Return columns with names as a data frame of pandas or polars or a table of pyarrow, whichever is installed first."""
-    with suppress(ImportError):
-        import pandas as pd
-
-        return pd.DataFrame(columns)
-    with suppress(ImportError):
-        import polars as pl
-
-        return pl.DataFrame(columns)
-    try:
-        import pyarrow as pa
-    except ImportError:
-        raise ImportError(f"{what}: pip install pandas; or number the columns.") from None
-    return pa.table(columns)
+    library = next((each for each in ("pandas", "polars", "pyarrow") if find_spec(each) is not None), None)
+    if library is None:
+        raise ImportError(f"{what}: pip install pandas; or number the columns.")
+    return frame_of(list(columns.values()), tuple(columns), library)
 
 
 def check_table(X: Any, name: str = "X") -> None:
