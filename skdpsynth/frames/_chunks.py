@@ -1,9 +1,9 @@
 """Chunks that somebody's own code gives: lists, iterables, functions that return iterators, and iterators that run only once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -62,7 +62,8 @@ class Chunks(ChunkedSource):
 
     def __init__(self, name: str, start: Callable[[], Any], what: str, *, is_kept: bool = False) -> None:
         self.name, self._start, self._what, self._is_kept = name, start, what, is_kept
-        first = _first(self._read(), name, what)
+        with closing(cast(Any, self._read())) as tables:
+            first = _first(tables, name, what)
         super().__init__(name, without_rows(first), TableKind.of(first, f"chunk 1 of {name}"))
 
     def _read(self) -> Iterator[Any]:
@@ -80,7 +81,7 @@ class Spooled(ChunkedSource):
     def __init__(self, name: str, tables: Iterator[Any], what: str, head: Any = None) -> None:
         self._rest, self._kept, self._what, self._is_gone = tables, list[Any](), what, False
         if head is None:
-            first = _first(tables, name, what, close=False)
+            first = _first(tables, name, what)
             self._rest, head = chain([first], tables), without_rows(first)
         super().__init__(name, head, TableKind.of(head, name))
 
@@ -134,12 +135,11 @@ def _checked_chunks(chunks: Any, name: str, what: str, *, is_kept: bool = False)
         yield table if is_kept else copy_chunk(table)
 
 
-def _first(tables: Iterator[Any], name: str, what: str, *, close: bool = True) -> Any:
+def _first(tables: Iterator[Any], name: str, what: str) -> Any:
     """Return the first table, whose columns and dtypes all others must have."""
     first = next(tables, None)
-    if close:
-        tables.close()  # type: ignore[attr-defined]
     if first is None:
-        way = "give at least one chunk" if close else "give one that has chunks and was not read before"
-        raise ValueError(f"{name} is {what}, which must give chunks of rows, but gave none; {way}.")
+        raise ValueError(
+            f"{name} is {what}, which must give chunks of rows, but gave none; give one that has some and was not read before."
+        )
     return first

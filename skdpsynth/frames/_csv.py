@@ -131,7 +131,8 @@ class CsvFiles(TextFiles):
         """
         line = (cut.encode() * (len(names) - 1) or b'""') + b"\n"
         for block in _whole_lines(blocks):
-            if len(block) <= _LONGEST and not _has_lone_return(block) and _is_utf8(block):
+            has_lone_return = b"\r" in block and block.count(b"\r") > block.count(b"\r\n")
+            if len(block) <= _LONGEST and not has_lone_return and _is_utf8(block):
                 columns, has_odd = _parsed(line + block + line, len(names), cut, skips_empty=True)
                 if not has_odd and len(columns[0]) == block.count(b"\n") + 2:
                     yield _table_of(columns, names).slice(1, len(columns[0]) - 2)
@@ -335,10 +336,6 @@ def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         if block:
             yield block[:stop] + (b'"\n' if is_long else block[stop:] + b"\n" if block[stop:] else b"")
         is_within |= is_long
-
-
-def _has_lone_return(block: bytes) -> bool:
-    return b"\r" in block and block.count(b"\r") > block.count(b"\r\n")
 
 
 def _is_utf8(block: bytes) -> bool:

@@ -67,14 +67,17 @@ def decimal_of(dtype: str) -> tuple[int, int] | None:
 
 def decimals_in(column: Any) -> np.ndarray:
     """Return a column of a dtype of decimals as floats, each the nearest; NaN where missing."""
-    places = decimal_of(str(column.dtype))
+    precision, scale = decimal_of(str(column.dtype)) or (0, 0)
     native = column.array.__arrow_array__() if is_pandas_column(column) else column.to_native()
-    if hasattr(native, "cast") and hasattr(native, "type"):
+    is_arrow = hasattr(native, "combine_chunks")
+    if is_arrow and precision <= 15 and 0 <= scale <= 22:
         import pyarrow as pa
 
-        parts = native.chunks if hasattr(native, "chunks") else [native]
-        return np.concatenate([np.empty(0), *(_floats_of_decimals(part.cast(pa.decimal128(38, places[1])), *places) for part in parts)])  # type: ignore[index,misc]
-    return np.array([math.nan if cell is None else float(cell) for cell in native.to_list()])
+        cells = native.cast(pa.decimal128(38, scale)).combine_chunks()
+        # Decimals of Arrow are whole numbers over a power of ten: IEEE division rounds correctly while both are exact.
+        low = np.frombuffer(cells.buffers()[1] or b"", dtype=np.int64).reshape(-1, 2)[cells.offset : cells.offset + len(cells), 0]
+        return np.where(cells.is_null().to_numpy(zero_copy_only=False), np.nan, low / 10.0**scale)
+    return np.array([math.nan if cell is None else float(cell) for cell in (native.to_pylist() if is_arrow else native.to_list())])
 
 
 def pandas_head(table: Any, date_as_object: bool = False) -> Any:
@@ -84,16 +87,6 @@ def pandas_head(table: Any, date_as_object: bool = False) -> Any:
 
     decimals = {"types_mapper": lambda each: pd.ArrowDtype(each) if pa.types.is_decimal(each) else None}
     return table.to_pandas(date_as_object=date_as_object, **decimals)
-
-
-def _floats_of_decimals(cells: Any, precision: int, scale: int) -> np.ndarray:
-    """Divide the whole numbers that decimals of Arrow are made of: IEEE division rounds correctly while both are exact."""
-    import pyarrow.compute as pc
-
-    if precision > 15 or not 0 <= scale <= 22:
-        return np.array([math.nan if cell is None else float(cell) for cell in cells.to_pylist()])
-    low = np.frombuffer(cells.buffers()[1] or b"", dtype=np.int64).reshape(-1, 2)[cells.offset : cells.offset + len(cells), 0]
-    return np.where(pc.is_null(cells).to_numpy(zero_copy_only=False), np.nan, low / 10.0**scale)
 
 
 def decimals_out(x: np.ndarray, dtype: str, backend: Any) -> Any:

@@ -4,6 +4,7 @@ import pickle
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -146,11 +147,12 @@ class Summing:
 
         def chunks() -> Iterator[Any]:
             nonlocal n_rows
-            for chunk in self._pieces(tables, f"partition {number}"):
-                n_rows += chunk.shape[0]
-                for step in self._maps:
-                    chunk = step(chunk)
-                yield chunk
+            for table in tables:
+                table = as_chunk(table, f"partition {number}", self._name)
+                self._kind.check(table, f"partition {number}", self._name)
+                for chunk in self._kind.parts(table, self._n_rows):
+                    n_rows += chunk.shape[0]
+                    yield reduce(lambda rows, change: change(rows), self._maps, chunk)
 
         try:
             with np.errstate(all="ignore"):  # a floating-point warning would tell of values
@@ -163,12 +165,6 @@ class Summing:
             sentence = str(error) if is_ours else f"Rows of partition {number} of X could not be summed ({type(error).__name__})."
         # Raised here, so that it has no context: what workers log and send of an error is this sentence.
         raise PartitionError(kind(sentence))
-
-    def _pieces(self, tables: Iterable[Any], which: str) -> Iterator[Any]:
-        for table in tables:
-            table = as_chunk(table, which, self._name)
-            self._kind.check(table, which, self._name)
-            yield from self._kind.parts(table, self._n_rows)
 
 
 def add_parts(parts: Iterable[Part]) -> Part:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -80,9 +81,7 @@ class Rows:
 
     def mapped(self, chunk: Chunk) -> Chunk:
         """Return what becomes of a chunk of the source."""
-        for change in self.maps:
-            chunk = change(chunk)
-        return chunk
+        return reduce(lambda rows, change: change(rows), self.maps, chunk)
 
     def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
         """Yield all rows once, a chunk at a time: of rows in memory at most `n_rows`, or all at once."""

@@ -129,7 +129,7 @@ FILES = {
 }
 CHUNKS = {
     "nothing": (lambda folder: None, "got None"),
-    "function without chunks": (lambda folder: lambda: iter([]), "gave none; give at least one chunk"),
+    "function without chunks": (lambda folder: lambda: iter([]), "gave none; give one that has some"),
     "function that needs arguments": (lambda folder: lambda path: iter(MANY), "without being given anything"),
     "function that returns nothing": (lambda folder: lambda: None, "but gave a NoneType"),
     "function that returns a frame": (lambda folder: frame, "but gave a DataFrame, which is one; yield it"),
