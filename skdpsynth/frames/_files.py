@@ -4,6 +4,7 @@ import codecs
 import glob
 import os
 import re
+import string
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ _OF_FOLDERS = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".cs
 _SUFFIXES = _OF_FOLDERS | dict.fromkeys((".tab", ".txt", ".dat", ".zip"), "CSV") | dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite")
 _SUFFIXES |= {".xlsx": "Excel", ".dta": "Stata", ".sav": "SPSS", ".zsav": "SPSS"}
 _PACKED = (".gz", ".bz2", ".zst", ".zip")  # of text files
+_SEPARATORS = {*string.punctuation, " ", "\t"} - {'"'}
 # Encodings in which no cell reaches into the next: of some others a few bytes change how all that follow are read, or hold a line end.
 _ENCODINGS = re.compile(
     r"utf-8|ascii|utf-(16|32)(-[lb]e)?|iso8859-\d+|cp\d+|koi8-\w|mac-?\w+|gbk|gb2312|gb18030|big5(hkscs)?|shift_jis|euc_\w+|tis-620"
@@ -126,15 +128,6 @@ def default_separator(suffix: str) -> str:
     return "\t" if suffix in (".tsv", ".tab") else ","
 
 
-def _is_separator(value: Any) -> bool:
-    return (
-        isinstance(value, str)
-        and len(value) == 1
-        and value.isascii()
-        and (value == "\t" or (value.isprintable() and not value.isalnum() and value != '"'))
-    )
-
-
 def _is_encoding(value: Any) -> bool:
     try:
         return _ENCODINGS.fullmatch(plain_encoding(value)) is not None
@@ -156,7 +149,7 @@ def _are_words(value: Any) -> bool:
 
 
 _RULES = {
-    "separator": (_is_separator, 'one character, such as ";", "|" or "\\t"'),
+    "separator": (lambda value: isinstance(value, str) and value in _SEPARATORS, 'one character, such as ";", "|" or "\\t"'),
     "decimal": (lambda value: value in (".", ",", "open"), '"." or ","'),
     "encoding": (_is_encoding, "a common encoding of text, such as utf-8, cp1252, latin-1 or utf-16"),
     "comment": (lambda value: _is_word(value) and value.isprintable() and '"' not in value, "a sign that begins a line, such as #"),

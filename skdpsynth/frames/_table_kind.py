@@ -289,12 +289,10 @@ def slice_rows(table: Any, start: int, n_rows: int) -> Any:
 
 def size_of(chunk: Any) -> int:
     """Return how many bytes a chunk takes."""
-    library = chunk_library(chunk)
-    if library == "sparse":
+    if issparse(chunk):
         return chunk.data.nbytes + chunk.indices.nbytes + chunk.indptr.nbytes
-    if library == "pandas":
-        return int(chunk.memory_usage(index=True, deep=True).sum())
-    return chunk.estimated_size() if library == "polars" else chunk.nbytes
+    frame = None if isinstance(chunk, np.ndarray) else eager_frame(chunk)
+    return chunk.nbytes if frame is None else int(frame.estimated_size())
 
 
 def copy_chunk(chunk: Any) -> Any:
