@@ -264,16 +264,16 @@ def _plain_line(width: int, cut: str) -> re.Pattern[bytes]:
 
 def repair_lines(block: bytes, width: int, cut: str, skips_damaged: bool) -> tuple[bytes, int]:
     """Return lines with `width` cells each, and how many were damaged, which are rows of missing cells or left out."""
-    lines, n_damaged, is_plain = [], 0, _plain_line(width, cut).fullmatch
-    for line in block.split(b"\n")[:-1]:
-        if len(line) >= _LONGEST or not (is_plain(line) and _is_utf8(line)):
-            cells = _cells_of(line, width, cut)
-            n_damaged += cells is None
-            if cells is None and skips_damaged:
-                continue
-            line = cut.join(map(_quoted, cells or [""] * width)).encode()
-        lines.append(line + b"\n")
-    return b"".join(lines), n_damaged
+    lines = block.split(b"\n")
+    repaired, n_damaged, is_plain, is_utf8 = list[bytes | None](lines), 0, _plain_line(width, cut).fullmatch, _is_utf8(block)
+    for place, line in enumerate(lines[:-1]):
+        if is_plain(line) and len(line) < _LONGEST and (is_utf8 or _is_utf8(line)):
+            continue
+        cells = _cells_of(line, width, cut)
+        n_damaged += cells is None
+        is_left_out = cells is None and skips_damaged
+        repaired[place] = None if is_left_out else cut.join(map(_quoted, cells or [""] * width)).encode()
+    return b"\n".join(line for line in repaired if line is not None), n_damaged
 
 
 def _cells_of(record: bytes | None, width: int, cut: str) -> list[str] | None:
