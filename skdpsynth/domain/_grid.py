@@ -118,7 +118,7 @@ def grids_of(schema: Schema) -> dict[Any, Grid]:
 
 
 def edges_of_spans(schema: Schema) -> dict[Any, np.ndarray]:
-    """Return the edges of the cells of spans, which are as wide as they lie far out; that of 0 is as wide as the narrowest of the others."""
+    """Return the edges of the cells of spans, which are as wide as they lie far out; that of 0 is as wide as the narrowest."""
     found = {}
     for name, kind in schema.items():
         if isinstance(kind, Span):
