@@ -17,7 +17,7 @@ from skdpsynth.federated._partial_sums import RemoteTable
 from skdpsynth.frames import Rows, open_source
 from skdpsynth.persistence import from_bytes, savable, to_bytes
 from skdpsynth.statistics import Aggregator, CountRows, Question, total
-from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, check_dtypes, kind_under, match_head
+from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, TableFormat, check_dtypes, split_under
 
 _HASH = 32  # bytes
 _DEPTH = 8  # maps that a question may have, and more than any has
@@ -280,7 +280,7 @@ class Site:
         """Refuse a question about bounds or a schema that were not agreed on."""
         reading, step = question.maps[0], [*question.maps[1:], question.rule][0]
         if isinstance(reading, ReadValues):
-            check_dtypes(reading.schema, kind_under(self._source, reading.schema).dtypes)
+            check_dtypes(reading.schema, split_under(self._source, reading.schema)[0].dtypes)
         if self._schema is not None and not (
             isinstance(reading, ReadValues) and list(reading.schema.items()) == list(self._schema.items())
         ):
@@ -295,7 +295,7 @@ def _agreed_domain(source: Any, columns: tuple, bounds: Any, schema: Schema | No
     if bounds is not None and schema is not None:
         raise ValueError("bounds must be None where schema is given, which states them; give one of the two.")
     if schema is not None:
-        schema = match_head(source, schema, "X").schema
+        schema = TableFormat(split_under(source, schema)[0]).match(schema).schema
     names = [str(name) for name in columns] if source.library != "numpy" else None
     return None if bounds is None else Box.from_bounds(bounds, len(columns), names), schema
 

@@ -15,12 +15,11 @@ from skdpsynth.tables._open import check_enough as check_enough
 from skdpsynth.tables._open import collect_arrays as collect_arrays
 from skdpsynth.tables._open import continue_numbers as continue_numbers
 from skdpsynth.tables._open import continue_table as continue_table
-from skdpsynth.tables._open import kind_under as kind_under
-from skdpsynth.tables._open import match_head as match_head
 from skdpsynth.tables._open import open_columns as open_columns
 from skdpsynth.tables._open import open_numbers as open_numbers
 from skdpsynth.tables._open import reading_options as reading_options
 from skdpsynth.tables._open import schema_of_box as schema_of_box
+from skdpsynth.tables._open import split_under as split_under
 from skdpsynth.tables._open import start_table as start_table
 from skdpsynth.tables._private_facts import ApplyPrivateFacts as ApplyPrivateFacts
 from skdpsynth.tables._private_facts import columns_without_bounds as columns_without_bounds

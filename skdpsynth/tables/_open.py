@@ -12,7 +12,7 @@ from skdpsynth.domain import Boolean, Box, Constant, Continuous, Derived, Nomina
 from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
 from skdpsynth.persistence import savable
 from skdpsynth.tables._read import numbers_of, read
-from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, check_synthesized, columns_of, read_and_match, text_dtype
+from skdpsynth.tables._table import TableFormat, called, check_dtypes, check_room, check_synthesized, columns_of, inferred_of_text
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 
@@ -104,58 +104,39 @@ class ReorderColumns:
         return [chunk[place] for place in self.places]
 
 
-@savable
-@dataclass(frozen=True)
-class NumbersAsValues:
-    """Take arrays of numbers apart into columns, clipped to the bounds of a schema."""
+def _open_numbers(estimator: Any, X: Any, least: int, *, reset: bool, allow_nan: bool = False) -> tuple[Any, Rows]:
+    """Return the columns and dtypes of a table of numbers, and its rows: in memory checked whole, of any other table as they are read."""
+    source = open_source(X, **reading_options(estimator))
+    head, n_jobs = _named_head(source), getattr(estimator, "n_jobs", None)
+    least = least if source.in_memory else 0
+    numbers = validate_rows(estimator, head, reset=reset, ensure_min_samples=least, allow_nan=allow_nan)
+    if source.in_memory:
+        return head, Rows.held(numbers, n_jobs=n_jobs)
+    as_arrays = ReadNumbers(numbers.shape[1], allow_nan, source.is_text, source.decimal)
+    return head, Rows(source, numbers.shape[1], source.n_samples, (as_arrays,), n_jobs, numbers.dtype)
 
-    schema: Schema
 
-    def __call__(self, chunk: Any) -> Chunk:
-        return read(list(chunk.T), self.schema, (chunk.dtype.str,) * len(self.schema))
+def _named_head(source: Any) -> Any:
+    """Return columns and dtypes of a table for scikit-learn: those of text are floats where nothing else is stated."""
+    return empty_frame(source.kind.columns, source.library, source.number_dtypes) if source.is_text else source.head
+
+
+def _has_dtypes(head: Any) -> bool:
+    return hasattr(head, "dtype") or column_names(head) is not None
 
 
 def open_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
-    """Check a table of numbers in ``fit``, and let the estimator remember its columns.
-
-    A table in memory is checked whole. Of any other only columns and dtypes are looked at here: its cells are checked as they are read.
-    """
-    source = open_source(X, **reading_options(estimator))
-    numbers = _validated(estimator, source, reset=True, least=ensure_min_samples)
-    head = _head_of_numbers(source)
-    has_columns = isinstance(head, np.ndarray) or issparse(head) or column_names(head) is not None
-    return TableFormat(TableKind.of(head if has_columns else numbers)), _rows_of_numbers(
-        source, numbers, getattr(estimator, "n_jobs", None)
-    )
+    """Check a table of numbers in ``fit``, and let the estimator remember its columns."""
+    head, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True)
+    return TableFormat(TableKind.of(head if _has_dtypes(head) else rows.table)), rows
 
 
 def continue_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
     """Check a table of numbers after ``fit``, whose columns must be those of the fit; of one in memory, that it has enough rows."""
-    source = open_source(X, **reading_options(estimator))
-    rows = _rows_of_numbers(source, _validated(estimator, source, reset=False, least=ensure_min_samples), None)
-    if not source.is_text:
+    _, rows = _open_numbers(estimator, X, ensure_min_samples, reset=False)
+    if not rows.source.is_text:
         return rows
     return rows.map(ClipToBounds.within(estimator._container.box(vars(estimator).get("bounds_", estimator.bounds))))
-
-
-def _validated(estimator: Any, source: Any, *, reset: bool, least: int, allow_nan: bool = False) -> Any:
-    """Return the numbers of a table in memory, checked; of any other, an array without rows."""
-    least = least if source.in_memory else 0
-    return validate_rows(estimator, _head_of_numbers(source), reset=reset, ensure_min_samples=least, allow_nan=allow_nan)
-
-
-def _rows_of_numbers(source: Any, numbers: Any, n_jobs: Any, allow_nan: bool = False) -> Rows:
-    if source.in_memory:
-        return Rows.held(numbers, n_jobs=n_jobs)
-    n_features = numbers.shape[1]
-    return Rows(
-        source, n_features, source.n_samples, (ReadNumbers(n_features, allow_nan, source.is_text, source.decimal),), n_jobs, numbers.dtype
-    )
-
-
-def _head_of_numbers(source: Any) -> Any:
-    """Return columns and dtypes of a table of numbers: those of text are floats where nothing else is stated."""
-    return empty_frame(source.kind.columns, source.library, source.number_dtypes) if source.is_text else source.head
 
 
 def reading_options(estimator: Any, unit: Any = None) -> dict[str, Any]:
@@ -170,15 +151,15 @@ def reading_options(estimator: Any, unit: Any = None) -> dict[str, Any]:
     }
 
 
-def kind_under(source: Any, schema: Schema) -> TableKind:
-    """Return the kind of a table; of text with the dtypes that the schema says, since text has none."""
+def split_under(source: Any, schema: Schema) -> tuple[TableKind, list[Any]]:
+    """Return the kind of a table and, of one in memory, its columns; text has the dtypes that the schema says, since it has none."""
     if not source.is_text:
-        return TableKind.of(source.head)
-    kinds = [schema.get(name) for name in source.columns]
-    any_kind = Boolean | Constant | Continuous | Derived | Nominal | Ordinal
-    is_any = [isinstance(kind, any_kind) and not getattr(kind, "gives", None) for kind in kinds]
-    dtypes = [text_dtype(source.library, each) for each in is_any]
-    return TableKind(source.library, source.columns, tuple(dtypes))
+        return split_columns(source.head)
+    anything, text = ("object", inferred_of_text()) if source.library == "pandas" else ("Unknown", "String")
+    holds_all = Boolean | Constant | Continuous | Derived | Nominal | Ordinal
+    kinds = (schema.get(name) for name in source.columns)
+    dtypes = (anything if isinstance(kind, holds_all) and not getattr(kind, "gives", None) else text for kind in kinds)
+    return TableKind(source.library, source.columns, tuple(dtypes)), []
 
 
 def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
@@ -199,12 +180,11 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
     rows : Rows
         Chunks are lists of columns, as `read` gives them.
     """
-    if estimator.schema is None:
-        return _start_numbers(estimator, X, ensure_min_samples)
-    source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
-    raw = split_columns(source.head)[1] if source.in_memory else None
-    kind = kind_under(source, schema)
     buys = getattr(estimator, "_buys_facts", False)
+    if estimator.schema is None:
+        return _start_numbers(estimator, X, ensure_min_samples, buys)
+    source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
+    kind, raw = split_under(source, schema)
     table = TableFormat(kind).match(schema, buys, floats_are_missing=not source.in_memory)
     check_synthesized(table.schema)
     check_room(table)
@@ -215,21 +195,30 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
     return table, _rows_of(source, raw, table.schema, kind.dtypes, getattr(estimator, "n_jobs", None), ensure_min_samples)
 
 
-def _named_head(source: Any) -> Any:
-    return _head_of_numbers(source) if source.is_text else source.head
+def _start_numbers(estimator: Any, X: Any, least: int, buys: bool) -> tuple[TableFormat, Rows]:
+    """Do what `start_table` does for a table whose columns are all numbers within the bounds of the estimator."""
+    head, rows = _open_numbers(estimator, X, least, reset=True, allow_nan=_takes_nan(estimator))
+    table = TableFormat(TableKind.of(head if _has_dtypes(head) else rows.table.astype(float)))
+    bounds, columns = with_placeholder_bounds(estimator.bounds, rows.n_features, table.kind.names) if buys else (estimator.bounds, ())
+    box = table.box(bounds)
+    kinds = dict(schema_of_box(box, table.columns))
+    for column in columns:
+        kinds[table.columns[column]] = Continuous(bounds="private", integer=bool(box.whole[column]))
+    table = table.match(Schema(kinds), buys)
+    return table, rows.map(ReadValues(table.schema), len(kinds)).kept()
 
 
 def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_are_missing: bool = False) -> Rows:
     """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them.
 
-    `floats_are_missing`: whether columns of words and times may come as floats; see `check_dtypes`.
+    `floats_are_missing`: see `check_dtypes`.
     """
-    schema, source = estimator.schema_, open_source(X, **reading_options(estimator))
+    schema = estimator.schema_
     if estimator.schema is None:
-        allow_nan = _takes_nan(estimator)
-        numbers = _validated(estimator, source, reset=False, least=ensure_min_samples, allow_nan=allow_nan)
-        return _rows_of_numbers(source, numbers, None, allow_nan).map(NumbersAsValues(schema), len(schema.coded))
-    raw, kind = split_columns(source.head)[1] if source.in_memory else None, kind_under(source, schema)
+        _, rows = _open_numbers(estimator, X, ensure_min_samples, reset=False, allow_nan=_takes_nan(estimator))
+        return rows.map(ReadValues(schema), len(schema.coded))
+    source = open_source(X, **reading_options(estimator))
+    kind, raw = split_under(source, schema)
     kept = {name: each for name, each in schema.items() if each.coded is not None or name in schema.sources}
     if len(kept) < len(schema) and kind.width == len(kept) and (kind.names is None or list(kind.columns) == list(kept)):
         schema = schema.ordered(kept)  # identifiers are never read: a sample, which is without them, will do
@@ -242,6 +231,17 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_a
     return _rows_of(source, raw, schema, kind.dtypes, None, ensure_min_samples)
 
 
+def _rows_of(source: Any, raw: list[Any], schema: Schema, dtypes: tuple, n_jobs: Any, least: int) -> Rows:
+    if not source.in_memory:
+        return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text, source.decimal),), n_jobs)
+    check_enough(len(raw[0]) if raw else 0, least)
+    return Rows.held(read(raw, schema, dtypes), n_jobs=n_jobs)
+
+
+def _takes_nan(estimator: Any) -> bool:
+    return estimator.__sklearn_tags__().input_tags.allow_nan
+
+
 def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) -> Rows:
     """Open a table by its schema alone; chunks are lists of columns, as `read` gives them, in the order of the schema.
 
@@ -251,19 +251,12 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
     source = open_source(X, name, read=schema.read)
     if source.in_memory:
         return Rows.held(list(columns_of(X, schema, name, buys).values()))
-    schema_of_table = match_head(source, schema, name, buys).schema
+    with called(name):
+        schema_of_table = TableFormat(split_under(source, schema)[0]).match(schema, buys).schema
     columns = list(schema_of_table.coded)
     places = tuple(columns.index(column) for column in schema if column in columns)
-    return Rows(
-        source, len(places), source.n_samples, (ReadValues(schema_of_table, source.is_text, source.decimal), ReorderColumns(places))
-    )
-
-
-def match_head(source: Any, schema: Schema, name: str, buys: bool = False) -> TableFormat:
-    """Return the format of a table that is not in memory under a schema; messages say which table does not fit."""
-    if not source.is_text:
-        return read_and_match(source.head, schema, name, buys)[0]
-    return TableFormat(kind_under(source, schema)).match(schema, buys)
+    maps = ReadValues(schema_of_table, source.is_text, source.decimal), ReorderColumns(places)
+    return Rows(source, len(places), source.n_samples, maps)
 
 
 def collect_arrays(rows: Rows) -> Any:
@@ -278,36 +271,6 @@ def collect_arrays(rows: Rows) -> Any:
             raise ValueError(f"X makes more than {_MOST_VALUES} numbers, which would fill the memory; give it a chunk at a time.")
     check_enough(n_values, 1)
     return concatenate(parts, rows.n_features)
-
-
-def _rows_of(source: Any, raw: Any, schema: Schema, dtypes: tuple, n_jobs: Any, least: int) -> Rows:
-    if raw is None:
-        return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text, source.decimal),), n_jobs)
-    check_enough(len(raw[0]) if raw else 0, least)
-    return Rows.held(read(raw, schema, dtypes), n_jobs=n_jobs)
-
-
-def _start_numbers(estimator: Any, X: Any, least: int) -> tuple[TableFormat, Rows]:
-    """Do what `start_table` does for a table whose columns are all numbers within the bounds of the estimator."""
-    allow_nan, buys = _takes_nan(estimator), getattr(estimator, "_buys_facts", False)
-    source = open_source(X, **reading_options(estimator))
-    numbers = _validated(estimator, source, reset=True, least=least, allow_nan=allow_nan)
-    head = _head_of_numbers(source)
-    table = TableFormat(TableKind.of(numbers[:0].astype(float) if column_names(head) is None and not hasattr(head, "dtype") else head))
-    bounds, columns = with_placeholder_bounds(estimator.bounds, numbers.shape[1], table.kind.names) if buys else (estimator.bounds, ())
-    box = table.box(bounds)
-    kinds = dict(schema_of_box(box, table.columns))
-    for column in columns:
-        kinds[table.columns[column]] = Continuous(bounds="private", integer=bool(box.whole[column]))
-    table = table.match(Schema(kinds), buys)
-    rows = _rows_of_numbers(source, numbers, getattr(estimator, "n_jobs", None), allow_nan)
-    if not source.in_memory:
-        return table, rows.map(NumbersAsValues(table.schema), len(kinds))
-    return table, Rows.held(read(list(numbers.T), table.schema, table.dtypes), n_jobs=rows.n_jobs)
-
-
-def _takes_nan(estimator: Any) -> bool:
-    return estimator.__sklearn_tags__().input_tags.allow_nan
 
 
 def check_enough(n_samples: int, least: int) -> None:

@@ -6,6 +6,7 @@ mechanisms do not see are not read.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -218,20 +219,21 @@ def columns_of(X: Any, schema: Any, name: str = "X", buys: bool = False) -> dict
     `buys`: whether bounds and levels of the schema may be private.
     """
     schema = Schema.of(schema)
-    table, raw, dtypes = read_and_match(X, schema, name, buys)
+    with called(name):
+        kind, raw = split_columns(X)
+        own = TableFormat(kind).match(schema, buys).schema
     if not len(raw[0]):
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
-    values = dict(zip(table.schema.coded, read(raw, table.schema, dtypes), strict=True))
+    values = dict(zip(own.coded, read(raw, own, kind.dtypes), strict=True))
     return {column: values[column] for column in schema if column in values}
 
 
-def read_and_match(X: Any, schema: Schema, name: str, buys: bool = False) -> tuple[TableFormat, list[Any], tuple]:
-    """Return the format of a table, its raw columns and their dtypes; messages say which table does not fit."""
+@contextmanager
+def called(name: str) -> Iterator[None]:
+    """Say in errors, which say X, which table does not fit."""
     try:
-        kind, raw = split_columns(X)
-        return TableFormat(kind).match(schema, buys), raw, kind.dtypes
+        yield
     except (TypeError, ValueError) as error:
-        # The messages say X; whoever gave two tables needs to know which.
         raise type(error)(str(error) if name == "X" else f"with {name} as X: {error}") from None
 
 
@@ -459,12 +461,12 @@ def dtype_back(kind: Any, dtype: str) -> str:
         return dtype
     if isinstance(kind, Identifier):
         made = {True: "int64", False: "object"}  # without labels, it does not come back
-        return made.get(kind.labels) or _inferred_of_text()
+        return made.get(kind.labels) or inferred_of_text()
     if isinstance(kind, Derived) and kind.gives is not None:
         kind = kind.time()
     if isinstance(kind, Times) and kind.form is not None:
         whole = "Int64" if kind.nullable else "int64"
-        return whole if kind.form.width else _inferred_of_text()
+        return whole if kind.form.width else inferred_of_text()
     if isinstance(kind, Continuous | Derived):
         whole = "Int64" if getattr(kind, "nullable", False) else "int64"
         return whole if getattr(kind, "integer", False) else "float64"
@@ -476,21 +478,15 @@ def dtype_back(kind: Any, dtype: str) -> str:
         return "object"
     texts = [isinstance(level, str) for level in kind.levels]
     if all(texts):
-        return _inferred_of_text()
+        return inferred_of_text()
     if any(texts):
         return "object"
     names = {"b": ("bool", "boolean"), "i": ("int64", "Int64"), "u": ("uint64", "UInt64"), "f": ("float64", "float64")}
     return names[np.array(kind.levels).dtype.kind][kind.nullable]
 
 
-def text_dtype(library: str, is_any: bool) -> str:
-    """Return the dtype of a column of a text file: one in which anything may stand, or text."""
-    if library == "pandas":
-        return "object" if is_any else _inferred_of_text()
-    return "Unknown" if is_any else "String"
-
-
-def _inferred_of_text() -> str:
+def inferred_of_text() -> str:
+    """Return the dtype that pandas takes for words."""
     import pandas as pd
 
     return str(pd.Series(["a"]).dtype)
