@@ -46,7 +46,8 @@ domain._axes: axis_of
 domain._norm_ball: _squared
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
 frames._contribution_bounding: siphash
-tables._read: level_cells numbers_of
+tables._cells: numbers_of
+tables._read: level_cells
 tables._read: Codes look_up_each read_levels
 domain._order_constraints: Orders in_order
 frames._source: MOST_ROWS rows_at_once

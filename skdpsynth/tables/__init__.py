@@ -1,5 +1,6 @@
 """Rows under a schema: cells become numbers and codes, and go back."""
 
+from skdpsynth.tables._cells import numbers_of as numbers_of
 from skdpsynth.tables._conditions import allowed_cells as allowed_cells
 from skdpsynth.tables._encoder import MixedTypeEncoder as MixedTypeEncoder
 from skdpsynth.tables._encoder import encode as encode
@@ -27,7 +28,6 @@ from skdpsynth.tables._private_facts import columns_without_levels as columns_wi
 from skdpsynth.tables._private_facts import with_bounds as with_bounds
 from skdpsynth.tables._private_facts import with_levels as with_levels
 from skdpsynth.tables._private_facts import with_placeholder_kinds as with_placeholder_kinds
-from skdpsynth.tables._read import numbers_of as numbers_of
 from skdpsynth.tables._read import read as read
 from skdpsynth.tables._read import read_column as read_column
 from skdpsynth.tables._table import TableFormat as TableFormat

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Constant, Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
-from skdpsynth.frames import MISSING_WORDS, family_of, open_source, split_columns
-from skdpsynth.tables._read import has_numbers, is_missing, is_sentinel, level_cells, missing_forms, numbers_of, read_levels, with_points
+from skdpsynth.frames import family_of, open_source, split_columns
+from skdpsynth.tables._cells import cells_of, missing_cells, numbers_of, with_points
+from skdpsynth.tables._read import has_numbers, is_sentinel, level_cells, missing_forms, read_levels
 from skdpsynth.tables._read_times import is_missing_time, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
 from skdpsynth.tables._violations import Violations, count_violations
@@ -256,27 +257,10 @@ def _stand_in(kind: Any) -> str:
     return f"{kind.levels[0]!r}, the first level" if hasattr(kind, "levels") else "the midpoint"
 
 
-def missing_cells(column: Any, is_text: bool = False) -> np.ndarray:
-    """Which cells a library takes as missing; of a text file, words."""
-    if is_text:
-        return np.isin(column.to_numpy().astype(object), MISSING_WORDS)
-    if hasattr(column, "isna"):
-        return column.isna().to_numpy()
-    cells = column.to_numpy() if hasattr(column, "is_null") else column
-    if cells.dtype.kind == "f":
-        return np.isnan(cells)
-    if cells.dtype.kind in "mM":
-        return np.isnat(cells)
-    if hasattr(column, "is_null"):
-        return column.is_null().to_numpy()
-    return np.fromiter(map(is_missing, cells.tolist()), dtype=bool, count=len(cells))
-
-
 def _stated_missing(column: Any, kind: Any, dtype: str) -> np.ndarray:
     """Which cells the schema says stand for missing ones."""
     words = {form for form in missing_forms(kind.missing) if isinstance(form, str) or not isinstance(kind, Continuous | Times)}
-    cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
-    found = np.array([cell in words for cell in level_cells(cells).tolist()], dtype=bool)
+    found = np.array([cell in words for cell in level_cells(cells_of(column)).tolist()], dtype=bool)
     if isinstance(kind, Continuous):
         found |= is_sentinel(numbers_of(column), kind, dtype)
     return found | is_missing_time(stamps_of(column, kind, dtype), kind) if isinstance(kind, Times) else found
@@ -317,7 +301,7 @@ def _of_times(column: Any, look: _Look, dtype: str, missing: np.ndarray, start: 
 def _of_no_time(column: Any, kind: Times, dtype: str, unread: np.ndarray, start: int) -> str:
     """Say which rows have no time, and in which other form more would have one."""
     rows = np.flatnonzero(unread)
-    cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
+    cells = cells_of(column)
     shown = ", ".join(f"{cells[row]!r} in row {start + row}" for row in rows[:_MOST_SHOWN]) + " and others" * (len(rows) > _MOST_SHOWN)
     forms = [kind]
     for form in _FORMS[kind.family]:
@@ -337,7 +321,7 @@ def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Ite
     kind = look.kind
     codes = read_levels(column, as_nullable(kind), dtype, unknown=-1)
     unknown = (codes < 0) & ~missing
-    cells = column.to_list() if hasattr(column, "to_list") else column.tolist()
+    cells = cells_of(column)
     counts: dict[str, int] = {}
     for cell in (cells[i] for i in np.flatnonzero(unknown)):
         counts[str(cell)] = counts.get(str(cell), 0) + 1

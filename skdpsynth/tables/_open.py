@@ -11,7 +11,8 @@ from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
 from skdpsynth.domain import Boolean, Box, Constant, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
 from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
 from skdpsynth.persistence import savable
-from skdpsynth.tables._read import numbers_of, read
+from skdpsynth.tables._cells import numbers_of
+from skdpsynth.tables._read import read
 from skdpsynth.tables._table import TableFormat, called, check_dtypes, check_room, check_synthesized, columns_of, inferred_of_text
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB

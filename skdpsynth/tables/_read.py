@@ -1,6 +1,5 @@
 """Columns of a table, read as numbers and codes. What is out of the domain has its place, and no cell can raise or warn."""
 
-import decimal
 import math
 import numbers
 from collections.abc import Iterable, Sequence
@@ -9,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Boolean, Continuous, Schema, Times
-from skdpsynth.frames import MISSING_WORDS, decimal_of, decimals_in, family_of, is_pandas_column, is_unicode, numpy_dtype
+from skdpsynth.frames import MISSING_WORDS, family_of, is_pandas_column, is_unicode, numpy_dtype
+from skdpsynth.tables._cells import cells_of, is_missing, map_texts, number_in, numbers_of, plain_numbers, with_points
 from skdpsynth.tables._read_times import read_times
 
 LONGEST_LEVEL = 100  # characters; a longer text is missing, by this public rule
@@ -18,7 +18,6 @@ _SHORT = ("float32", "float16", "f4", "f2")
 # Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
 _KNOWN = {"builtins", "numpy", "pandas", "polars", "pyarrow", "datetime", "decimal", "fractions"}
 _TRUTH = (("false", "no", "n", "f", "0"), ("true", "yes", "y", "t", "1"))
-_NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
 
 
 @np.errstate(all="ignore")  # a warning would tell of values
@@ -60,7 +59,7 @@ def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decim
                 x[np.isnan(x)] = kind.midpoint
         return x
     if kind.unstated is not None:
-        found, words = level_cells(_cells_of(column)), {*(MISSING_WORDS if is_text else ()), *missing_forms(kind.missing)}
+        found, words = level_cells(cells_of(column)), {*(MISSING_WORDS if is_text else ()), *missing_forms(kind.missing)}
         if words:
             found[:] = [None if level in words else level for level in found.tolist()]
         return found
@@ -75,10 +74,6 @@ def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decim
 def has_numbers(kind: Any) -> bool:
     """Whether cells of a kind may be numbers with decimals."""
     return isinstance(kind, Continuous) or any(isinstance(level, float) for level in getattr(kind, "levels", ()))
-
-
-def _cells_of(column: Any) -> list[Any]:
-    return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
 def missing_forms(missing: Sequence[Any]) -> list[Any]:
@@ -99,80 +94,6 @@ def _short_float(dtype: str) -> np.dtype | None:
     name = dtype.lower().lstrip("<>")
     is_short = name.startswith(_SHORT) or name in ("float[pyarrow]", "halffloat[pyarrow]")
     return numpy_dtype(name) if is_short else None
-
-
-def numbers_of(column: Any, decimal_mark: str = ".") -> np.ndarray:
-    """Return a raw column as a new array of floats, NaN where there is no number."""
-    if _is_arrow_text(column):
-        return _numbers_in_text(with_points(column, decimal_mark).to_native())
-    array = _as_array(column) if decimal_of(str(column.dtype)) is None else decimals_in(column)
-    if array.dtype.kind not in "iufb":
-        array = np.fromiter(map(_number_of_cell, array.tolist()), dtype=float, count=len(array))
-    return array.astype(float)
-
-
-def _is_arrow_text(column: Any) -> bool:
-    return getattr(getattr(column, "implementation", None), "value", None) == "pyarrow" and str(column.dtype) == "String"
-
-
-def with_points(column: Any, decimal_mark: str) -> Any:
-    """Return text of Arrow with points as the mark of decimals; what had points is no number."""
-    if decimal_mark == "." or not _is_arrow_text(column):
-        return column
-    return column.str.replace_all(".", "x", literal=True).str.replace_all(decimal_mark, ".", literal=True)
-
-
-def _numbers_in_text(column: Any) -> np.ndarray:
-    """Return text of Arrow as numbers: at once, or cell by cell where one is no number, with the same numbers for all others."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for missing in ((), MISSING_WORDS):
-        try:
-            cells = pc.if_else(pc.is_in(column, pa.array(missing)), pa.scalar(None, pa.string()), column) if missing else column
-            return pc.cast(cells, pa.float64()).to_numpy().astype(float)  # a new array
-        except pa.ArrowInvalid:
-            continue
-    return np.fromiter(map(number_in, column.to_pylist()), dtype=float, count=len(column))
-
-
-def _as_array(column: Any) -> np.ndarray:
-    """Return a raw column as a numpy array; of dtypes that numpy has not, floats with NaN or objects with None where cells are missing."""
-    if isinstance(column, np.ndarray):
-        return column
-    if is_pandas_column(column) and not isinstance(column.dtype, np.dtype):
-        is_number = getattr(column.dtype, "numpy_dtype", np.dtype(object)).kind in "iufb"
-        return column.to_numpy(dtype=float, na_value=np.nan) if is_number else column.to_numpy(dtype=object)
-    return column.to_numpy()
-
-
-def _number_of_cell(cell: Any) -> float:
-    """Return a cell as a float: NaN if it is no number, and no text that reads as one."""
-    if type(cell) is float:
-        return cell
-    if isinstance(cell, np.ndarray) and cell.ndim == 0 and not isinstance(cell, np.ma.MaskedArray):
-        cell = cell.item()
-    try:
-        return number_in(cell) if type(cell) is str else float(cell) if _is_number(cell) else np.nan
-    except OverflowError:
-        return _infinity_like(cell)
-    except Exception:  # a string that reads as none, a signalling NaN
-        return np.nan
-
-
-def _infinity_like(cell: Any) -> float:
-    """Return the infinity of a number that is larger than all floats."""
-    try:
-        return np.inf if cell > 0 else -np.inf
-    except Exception:
-        return np.nan
-
-
-def _is_number(cell: Any) -> bool:
-    """Whether asking a cell for its float runs no code that may warn: numpy warns of complex numbers, and objects as they like."""
-    if isinstance(cell, np.timedelta64):
-        return False
-    return isinstance(cell, _NUMBERS)
 
 
 def level_cells(cells: Iterable[Any]) -> np.ndarray:
@@ -221,34 +142,16 @@ class Codes(dict):
         self.words = {word: code for code, words in enumerate(_TRUTH) for word in words} if isinstance(kind, Boolean) else {}
         self.words |= {str(word).lower(): code for code, word in enumerate(getattr(kind, "words", None) or ())}
 
-    def of(self, cell: Any) -> int:
-        """Return the number of a cell's level."""
-        code = super().get(cell)
-        if code is None and isinstance(cell, str):
+    def __missing__(self, cell: Any) -> int:
+        """Return the number of the level of a cell that is not written as the level is."""
+        code = None
+        if isinstance(cell, str):
             code = self.words.get(cell.strip().lower())
             if code is None and self._has_numbers:
-                code = super().get(_number_in(cell))
+                code = self.get(_number_in(cell))
         if code is not None:
             return code
         return self.missing if self.missing == self.unknown or is_missing(cell) else self.unknown
-
-
-def is_missing(value: Any) -> bool:
-    """Whether this is one of the words for a missing cell: None, NaN, NaT or NA."""
-    if isinstance(value, np.datetime64):
-        return bool(np.isnat(value))
-    is_nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
-    return is_nan or value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
-def number_in(text: str | None) -> float:
-    """Return the number that a text is, NaN of any other; "true" and "false" are 1 and 0."""
-    if text is None:
-        return math.nan
-    try:
-        return float(text)
-    except ValueError:
-        return {"true": 1.0, "false": 0.0}.get(text.strip().lower(), math.nan)
 
 
 def _number_in(text: str) -> Any:
@@ -266,88 +169,22 @@ def read_levels(column: Any, kind: Any, dtype: str, is_text: bool = False, unkno
     codes, short = Codes(kind, is_text, unknown), _short_float(str(column.cat.categories.dtype if is_category else dtype))
     if short is not None:
         codes.update({short.type(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
-    if is_category:
-        # Its codes say which category; -1 is a missing cell.
-        return _by_number(column.cat.codes.to_numpy(), column.cat.categories.tolist(), codes)
     try:
-        found = _by_dictionary(column, codes, family_of(dtype))
+        values, missing = plain_numbers(column) if family_of(dtype) == "number" and not is_category else (None, None)
+        if values is not None:
+            found = _among_numbers(values, codes)
+            return found if missing is None else np.where(missing, np.int32(codes.missing), found)
+        texts = map_texts(column, lambda cells: _look_up(cells, codes), np.int32(codes.missing))
+        if texts is not None:
+            return texts
     except Exception:  # whatever a library says of cells that it cannot hold, such as half of a surrogate pair
-        found = None
-    return look_up_each(column, codes) if found is None else found
+        pass
+    return look_up_each(column, codes)
 
 
 def look_up_each(column: Any, codes: Codes) -> np.ndarray:
     """Return the codes of a column cell by cell: slower, and for every column."""
-    return _look_up(_cells_of(column), codes)
-
-
-def _by_dictionary(column: Any, codes: Codes, family: str) -> np.ndarray | None:
-    """Return the codes of a column whose dtype tells that its cells are of one harmless type; None of others."""
-    if family == "number":
-        values, missing = _numbers(column)
-        if values is not None:
-            found = _among_numbers(values, codes)
-            return found if missing is None else np.where(missing, np.int32(codes.missing), found)
-    if family == "text" and is_pandas_column(column):
-        import pandas as pd
-
-        places, texts = pd.factorize(column)
-        return _by_number(places, texts.tolist(), codes)
-    library = getattr(getattr(column, "implementation", None), "value", None)
-    if family == "text" and library == "pyarrow":
-        return _of_arrow(column.to_native(), codes)
-    if family == "text" and library == "polars":
-        return _of_polars(column.to_native(), codes)
-    return None
-
-
-def _by_number(places: np.ndarray, cells: list[Any], codes: Codes) -> np.ndarray:
-    """Return the codes of cells by their places in a dictionary; -1, the last here, is a missing cell."""
-    return np.append(_look_up(cells, codes), np.int32(codes.missing))[places]
-
-
-def _of_arrow(column: Any, codes: Codes) -> np.ndarray:
-    import pyarrow as pa
-
-    parts = [np.empty(0, dtype=np.int32)]
-    for chunk in column.chunks:
-        chunk = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        places = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        parts.append(_by_number(places, chunk.dictionary.to_pylist(), codes))
-    return np.concatenate(parts)
-
-
-def _of_polars(column: Any, codes: Codes) -> np.ndarray:
-    import polars as pl
-
-    texts = column.cast(pl.String)
-    # A column of text is read only by levels that are words, so its cells are looked up as they are; truth values are many texts.
-    cells = texts.unique().drop_nulls().to_list() if codes.words else [*codes]
-    known = {cell: codes.of(cell) for cell in cells if isinstance(cell, str) and is_unicode(cell)}
-    found = texts.replace_strict(list(known), list(known.values()), default=codes.unknown, return_dtype=pl.Int32).to_numpy()
-    return found if codes.missing == codes.unknown else np.where(texts.is_null().to_numpy(), np.int32(codes.missing), found)
-
-
-def _numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return (numbers of a column, or None where no array of numpy holds them as they are; which cells are missing)."""
-    if isinstance(column, np.ndarray):
-        return column, None
-    if is_pandas_column(column):
-        if isinstance(column.dtype, np.dtype):
-            return column.to_numpy(), None
-        plain = getattr(column.dtype, "numpy_dtype", np.dtype(object))
-        if plain.kind not in "iufb":
-            return None, None
-        return column.to_numpy(dtype=plain, na_value=plain.type(0)), column.isna().to_numpy()
-    missing = column.is_null().to_numpy()
-    if not missing.any():
-        return _checked(column.to_numpy()), None
-    zero = False if str(column.dtype) == "Boolean" else 0
-    return _checked(column.fill_null(zero).to_numpy()), missing
-
-
-def _checked(values: np.ndarray) -> np.ndarray | None:
-    return values if values.dtype.kind in "iufb" else None
+    return _look_up(cells_of(column), codes)
 
 
 def _among_numbers(values: np.ndarray, codes: Codes) -> np.ndarray:
@@ -389,7 +226,7 @@ def _look_up(cells: list[Any], codes: Codes) -> np.ndarray:
     known = {kind for kind in types if str(kind.__module__).split(".")[0] in _KNOWN or issubclass(kind, numbers.Real | str)}
     try:
         if len(known) == len(types):
-            return np.array(list(map(codes.of, cells)), dtype=np.int32)
+            return np.array(list(map(codes.__getitem__, cells)), dtype=np.int32)
     except Exception:  # a cell that cannot be looked up, such as a list
         pass
     return np.array([_code(cell, codes) if type(cell) in known else codes.unknown for cell in cells], dtype=np.int32)
@@ -397,6 +234,6 @@ def _look_up(cells: list[Any], codes: Codes) -> np.ndarray:
 
 def _code(cell: Any, codes: Codes) -> int:
     try:
-        return codes.of(cell)
+        return codes[cell]
     except Exception:
         return codes.unknown

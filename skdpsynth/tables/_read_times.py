@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Calendar, Continuous, Date, Duration, Times, axis_of
-from skdpsynth.frames import family_of, is_pandas_column, pandas_dtype, pandas_dtype_name, time_of
+from skdpsynth.frames import family_of, is_pandas_column, pandas_dtype, time_of
+from skdpsynth.tables._cells import cells_of, map_texts, numbers_of
 
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _UNITS = {"day": "D", "hour": "h", "minute": "m", "second": "s", "millisecond": "ms", "microsecond": "us"}
@@ -64,7 +65,7 @@ def stamps_of(column: Any, kind: Times, dtype: str) -> np.ndarray:
     """Return a column as datetime64, in UTC where it has a zone; what is no time is NaT."""
     family = family_of(dtype)
     if family not in ("time", "time of day", "duration"):
-        return _parse_numbers(column, kind) if family == "number" else _parse_texts(column, kind)
+        return _parse(column, kind, family).view("datetime64[us]")
     is_arrow = is_pandas_column(column) and dtype.endswith("[pyarrow]")
     if family == "time of day":
         return _clock_stamps(column.array.__arrow_array__() if is_arrow else column.to_native())
@@ -99,40 +100,13 @@ def _clock_stamps(column: Any) -> np.ndarray:
     )
 
 
-def _parse_numbers(column: Any, kind: Times) -> np.ndarray:
-    """Return whole numbers in the form of a kind as datetime64."""
-    x = (
-        column.to_numpy(dtype=float, na_value=np.nan)
-        if is_pandas_column(column)
-        else np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    )
-    different, places = np.unique(x.astype(float), return_inverse=True)
-    return _each(different.tolist(), kind)[places].view("datetime64[us]")
-
-
-def _parse_texts(column: Any, kind: Times) -> np.ndarray:
-    """Return cells that are texts or objects as datetime64."""
-    if is_pandas_column(column) and family_of(pandas_dtype_name(column.dtype)) == "text":
-        import pandas as pd
-
-        places, texts = pd.factorize(column)
-        return np.append(_each(texts.tolist(), kind), np.int64(_LEAST))[places].view("datetime64[us]")
-    if getattr(getattr(column, "implementation", None), "value", None) == "polars" and str(column.dtype) == "String":
-        import polars as pl
-
-        texts = column.to_native().unique().drop_nulls()
-        times = pl.Series(_each(texts.to_list(), kind), dtype=pl.Int64)
-        return column.to_native().replace_strict(texts, times, default=_LEAST, return_dtype=pl.Int64).to_numpy().view("datetime64[us]")
-    if getattr(getattr(column, "implementation", None), "value", None) == "pyarrow" and str(column.dtype) == "String":
-        chunks = [chunk.dictionary_encode() for chunk in column.to_native().chunks]
-        parts = [
-            np.append(_each(chunk.dictionary.to_pylist(), kind), np.int64(_LEAST))[
-                chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            ]
-            for chunk in chunks
-        ]
-        return np.concatenate([np.empty(0, dtype=np.int64), *parts]).view("datetime64[us]")
-    return _each(column.to_list() if hasattr(column, "to_list") else column.tolist(), kind).view("datetime64[us]")
+def _parse(column: Any, kind: Times, family: str) -> np.ndarray:
+    """Return the microseconds of numbers, texts or objects; each that occurs is read once."""
+    if family == "number":
+        different, places = np.unique(numbers_of(column), return_inverse=True)
+        return _each(different.tolist(), kind)[places]
+    found = map_texts(column, lambda texts: _each(texts, kind), np.int64(_LEAST))
+    return _each(cells_of(column), kind) if found is None else found
 
 
 def _each(cells: list[Any], kind: Times) -> np.ndarray:

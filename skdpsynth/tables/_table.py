@@ -47,15 +47,17 @@ from skdpsynth.frames import (
     holds_some,
     numpy_dtype,
     pandas_dtype,
+    pandas_numbers,
     range_of,
     split_columns,
     time_of,
+    values_of,
     without_categories,
 )
 from skdpsynth.persistence import savable
 from skdpsynth.tables._read import read
 from skdpsynth.tables._read_times import holds_times
-from skdpsynth.tables._write import array_out, column_out, dtype_of_labels, kind_out, moment_of
+from skdpsynth.tables._write import array_out, column_out, dtype_of_labels, holds_whole, is_word, kind_out, moment_of, number_dtype
 
 
 @savable
@@ -160,7 +162,7 @@ class TableFormat:
     @property
     def _numbers(self) -> list[np.dtype]:
         """The numpy dtype of each column; of columns that are no numbers, float64."""
-        return [_dtype_of_numbers(dtype) for dtype in self.dtypes]
+        return [np.dtype(float) if number_dtype(dtype) is None else numpy_dtype(dtype) for dtype in self.dtypes]
 
     def box(self, bounds: Any, bits: int = BITS) -> Box:
         """Return the box of `bounds` for a table of numbers, or refuse them where a dtype can hold no number within them."""
@@ -189,20 +191,10 @@ class TableFormat:
             return cast(rows, self._numbers[0])
         columns = [np.ascontiguousarray(cast(rows[:, i], dtype)) for i, dtype in enumerate(self._numbers)]
         if self.library == "pandas":
-            import pandas as pd
-
-            kinds = [pandas_dtype(name) if _is_number(name) else np.dtype(float) for name in self.dtypes]
-            pairs = zip(columns, kinds, strict=True)
-            columns = [cells if isinstance(dtype, np.dtype) else pd.array(cells, dtype=dtype) for cells, dtype in pairs]
+            never = np.zeros(len(rows), dtype=bool)
+            targets = (np.dtype(float) if number_dtype(name) is None else pandas_dtype(values_of(name)) for name in self.dtypes)
+            columns = [pandas_numbers(cells, never, False, target) for cells, target in zip(columns, targets, strict=True)]
         return frame_of(columns, self.columns, self.library)
-
-
-def _is_number(dtype: str) -> bool:
-    return family_of(dtype) == "number" and not dtype.startswith(("category", "dictionary"))
-
-
-def _dtype_of_numbers(dtype: str) -> np.dtype:
-    return numpy_dtype(dtype) if _is_number(dtype) else np.dtype(float)
 
 
 def _specimen(kind: Any, n_rows: int) -> np.ndarray:
@@ -246,18 +238,15 @@ def check_stated(schema: Schema, buys: bool = False) -> None:
             "give (low, high) or a list to each: public facts, never learned from rows."
         )
     for name, kind in schema.items():
-        if kind.unstated is not None and not (buys and kind.unstated == "private" and isinstance(kind, Continuous | Nominal)):
-            fact, example = ("levels", "a list") if hasattr(kind, "levels") else ("bounds", "(low, high)")
-            if getattr(kind, "format", None) == "open":
-                fact, example = "format", "one such as 'dd/mm/yyyy'"
-            raise ValueError(
-                f"schema of column {name_repr(name)} has {kind.unstated} {fact}, "
-                + (
-                    f"which are still to be written; give {example}: public facts, never learned from rows."
-                    if kind.unstated == "open"
-                    else f"which is not supported here; give {example} that are public."
-                )
-            )
+        if kind.unstated is None or (buys and kind.unstated == "private" and isinstance(kind, Continuous | Nominal)):
+            continue
+        fact, example = ("levels", "a list") if hasattr(kind, "levels") else ("bounds", "(low, high)")
+        if getattr(kind, "format", None) == "open":
+            fact, example = "format", "one such as 'dd/mm/yyyy'"
+        way = f"which is not supported here; give {example} that are public."
+        if kind.unstated == "open":
+            way = f"which are still to be written; give {example}: public facts, never learned from rows."
+        raise ValueError(f"schema of column {name_repr(name)} has {kind.unstated} {fact}, {way}")
 
 
 def check_synthesized(schema: Schema) -> None:
@@ -274,64 +263,49 @@ def _with_dtype_facts(schema: Schema, dtypes: Sequence[str]) -> Schema:
     """Return a schema with what dtypes say of numbers: that those whose bounds are to be bought are whole, and decimals."""
     more: dict[Any, Any] = {}
     for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
-        if not isinstance(kind, Continuous) or family_of(dtype) != "number":
+        plain, decimal = number_dtype(dtype), decimal_of(dtype)
+        if plain is None or not isinstance(kind, Continuous) or kind.integer or kind.unit is not None:
             continue
-        decimal, is_real = decimal_of(dtype), not kind.integer and kind.unit is None
-        if kind.unstated and is_real and numpy_dtype(dtype).kind in "iub":
+        if kind.unstated and plain.kind in "iub":
             more[name] = replace(kind, integer=True)
-        elif decimal is not None and is_real:
+        elif decimal is not None:
             more[name] = replace(kind, decimals=decimal[1])
     return schema.with_kinds({**schema, **more}) if more else schema
 
 
 def check_room(table: TableFormat) -> None:
     """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds; of a key, not all."""
-    for name, dtype, whole in _keys_without_room(table):
-        raise TypeError(
-            f"column {name_repr(name)} is in a Unique of schema, but its dtype, {dtype}, cannot hold all values that it may have, so that "
-            f"some would be equal; convert it to {whole}, or narrow what schema says of it."
-        )
+    keys = {name for names in keys_of(table.schema.rules, table.schema) for name in names} if table.schema.rules else ()
     for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
-        time = time_of(dtype)
+        told, plain, time = f"column {name_repr(name)}", number_dtype(dtype), time_of(dtype)
+        if name in keys and (room := _lacks_room(kind, dtype)):
+            raise TypeError(
+                f"{told} is in a Unique of schema, but its dtype, {room[0]}, cannot hold all values that it may have, so that some would "
+                f"be equal; convert it to {room[1]}, or narrow what schema says of it."
+            )
         if isinstance(kind, Times) and time is not None and not holds_times(kind, time[0]):
-            raise TypeError(
-                f"column {name_repr(name)} has dtype {dtype}, which can hold no time within its bounds in schema; convert the column, or "
-                "correct the bounds."
-            )
-        if not isinstance(kind, Continuous) or kind.unstated or dtype.startswith("category") or family_of(dtype) != "number":
+            what = f"dtype {dtype}, which can hold no time within its bounds in schema"
+        elif isinstance(kind, Continuous) and not kind.unstated and plain is not None and not holds_some(plain, kind.low, kind.high):
+            ends = f"({short_repr(kind.low)}, {short_repr(kind.high)})"
+            what = f"dtype {plain.name}, which can hold no number within its bounds in schema, {ends}"
+        else:
             continue
-        if not holds_some(numpy_dtype(dtype), kind.low, kind.high):
-            raise TypeError(
-                f"column {name_repr(name)} has dtype {numpy_dtype(dtype).name}, which can hold no number within its bounds in schema, "
-                f"({short_repr(kind.low)}, {short_repr(kind.high)}); convert the column, or correct the bounds."
-            )
+        raise TypeError(f"{told} has {what}; convert the column, or correct the bounds.")
 
 
-def _keys_without_room(table: TableFormat) -> Iterator[tuple[Any, str, str]]:
-    """Yield columns of keys that come back in a dtype in which two of their values may be one, with that dtype and a better one."""
-    names = {name for names in keys_of(table.schema.rules, table.schema) for name in names} if table.schema.rules else ()
-    for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
-        if name not in names:
-            continue
-        time = time_of(dtype)
-        if isinstance(kind, Times) and time is not None:
-            if PER_UNIT.get(time[0], 1) > kind.microseconds:
-                yield name, dtype, "datetime64[us]"
-        elif isinstance(kind, Times) and kind.months:
-            yield name, f"that of text in the form {kind.format}", "days"
-        elif family_of(dtype) == "number" and not dtype.startswith("category") and not isinstance(kind, Times):
-            plain, is_number = numpy_dtype(dtype), isinstance(kind, Continuous)
-            ends = (kind.low, kind.high) if is_number else kind.levels
-            # Levels that whole numbers of a dtype cannot be come back in another one.
-            if plain.kind != "b" and (is_number or plain.kind == "f") and not all(_holds_whole(plain, end) for end in ends):
-                yield name, plain.name, "int64"
-
-
-def _holds_whole(dtype: np.dtype, number: float) -> bool:
-    """Whether a dtype can hold this whole number, and all between it and 0."""
-    if dtype.kind == "f":
-        return abs(number) <= 2.0 ** (np.finfo(dtype).nmant + 1)
-    return np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
+def _lacks_room(kind: Any, dtype: str) -> tuple[str, str] | None:
+    """Return a dtype in which two values of a column may come back as one, and a better one; None if it holds all apart."""
+    time, plain = time_of(dtype), number_dtype(dtype)
+    if isinstance(kind, Times):
+        if time is not None:
+            return (dtype, "datetime64[us]") if PER_UNIT.get(time[0], 1) > kind.microseconds else None
+        return (f"that of text in the form {kind.format}", "days") if kind.months else None
+    is_number = isinstance(kind, Continuous)
+    # Levels that whole numbers of a dtype cannot be come back in another one.
+    if plain is None or plain.kind == "b" or not (is_number or plain.kind == "f"):
+        return None
+    ends = (kind.low, kind.high) if is_number else kind.levels
+    return None if all(holds_whole(plain, end) for end in ends) else (plain.name, "int64")
 
 
 def check_dtypes(schema: Schema, dtypes: Sequence[str], floats_are_missing: bool = False) -> None:
@@ -340,23 +314,17 @@ def check_dtypes(schema: Schema, dtypes: Sequence[str], floats_are_missing: bool
     Where pandas takes a dtype from the cells ("object", "str"), one word makes it of a column of numbers, so an error would tell of that
     cell. There each text is read by itself, as the number that it reads as.
 
-    `floats_are_missing`: whether columns of words and of times may come as floats, all of whose cells are missing then. So do libraries
-    write a column that has no cell: in rows that follow others, an error would tell that there is none.
+    `floats_are_missing`: whether columns of words and of times may come as the floats that pandas and numpy make of a column without any
+    cell: in rows that follow others, an error would tell that there is none.
     """
     for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
-        if not (floats_are_missing and _is_float(dtype) and _holds_no_floats(kind)):
+        if not (floats_are_missing and dtype in ("float64", "<f8") and _holds_no_floats(kind)):
             check_dtype(name, kind, dtype)
-
-
-def _is_float(dtype: str) -> bool:
-    return family_of(dtype) == "number" and not dtype.startswith("category") and numpy_dtype(dtype).kind == "f"
 
 
 def _holds_no_floats(kind: Kind) -> bool:
     """Whether a column has times, or words as its levels."""
-    if isinstance(kind, Times):
-        return True
-    return isinstance(kind, Nominal | Ordinal) and kind.unstated is None and all(isinstance(level, str) for level in kind.levels)
+    return isinstance(kind, Times) or (isinstance(kind, Nominal | Ordinal) and kind.unstated is None and all(map(is_word, kind.levels)))
 
 
 def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
@@ -403,7 +371,7 @@ def _not_such_times(name: Any, kind: Kind, dtype: str, family: str) -> TypeError
 
 def _check_times(name: Any, kind: Times, dtype: str, family: str) -> None:
     width = kind.form.width if kind.form is not None else 0
-    if family == "number" and not (width and _holds_whole(numpy_dtype(dtype), 10.0**width - 1)):
+    if family == "number" and not (width and holds_whole(numpy_dtype(dtype), 10.0**width - 1)):
         way = "whole numbers of more bits" if width else "times, or say in format how whole numbers hold them, or give numbers as bounds"
         raise TypeError(f"column {name_repr(name)} is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to {way}.")
     if family in _TIME_KINDS and family != kind.family:

@@ -24,8 +24,10 @@ from skdpsynth.domain import (
     target_of,
     written_kind,
 )
-from skdpsynth.frames import family_of, numpy_dtype, open_source, split_columns
-from skdpsynth.tables._read import numbers_of, read_column
+from skdpsynth.frames import open_source, split_columns
+from skdpsynth.tables._cells import cells_of, numbers_of
+from skdpsynth.tables._read import read_column
+from skdpsynth.tables._write import number_dtype
 
 _TOLERANCE = 1e-6  # relative, of numbers that were computed: those of 32 bits are rounded
 
@@ -140,7 +142,8 @@ def _agrees(name: Any, rows: _Rows) -> np.ndarray:
     else:
         found = numbers_of(rows.raw[name], rows.decimal) if isinstance(kind, Derived) else rows.values[name]
     gone = np.isnan(found) & np.isnan(computed)
-    if family_of(dtype) == "number" and not dtype.startswith("category") and numpy_dtype(dtype).kind in "iub":
+    plain = number_dtype(dtype)
+    if plain is not None and plain.kind in "iub":
         computed = np.rint(computed)
     with np.errstate(invalid="ignore"):
         return gone | (np.abs(found - computed) <= _TOLERANCE * (1 + np.maximum(np.abs(found), np.abs(computed))))
@@ -151,7 +154,7 @@ def _count_repeated_keys(rule: Unique, rows: _Rows, seen: set) -> int:
     cells: list[list[Hashable]] = []
     for name in rule.columns:
         column = rows.values[name] if name in rows.values else rows.raw[name]
-        cells.append(column.to_list() if hasattr(column, "to_list") else column.tolist())
+        cells.append(cells_of(column))
     before, n_rows = len(seen), len(cells[0])
     seen.update(zip(*cells, strict=True))
     return n_rows - (len(seen) - before)

@@ -35,8 +35,13 @@ def kind_out(kind: Any, dtype: str) -> Any:
     """Return the kind by whose rules a column of a dtype is written: of a constant, one level; of truth values, their words."""
     if isinstance(kind, Boolean):
         as_text = ("false", "true") if family_of(dtype) == "text" else kind.levels
-        return _Words(kind.words if kind.words and not _holds_flags(dtype) else as_text, kind.nullable)
+        return _Words(kind.words if kind.words and number_dtype(dtype) is None else as_text, kind.nullable)
     return _Words((kind.value,), False) if isinstance(kind, Constant) else kind
+
+
+def is_word(level: Any) -> bool:
+    """Whether a level is text."""
+    return isinstance(level, str)
 
 
 def moment_of(value: Any) -> Any:
@@ -46,9 +51,9 @@ def moment_of(value: Any) -> Any:
     return None
 
 
-def _holds_flags(dtype: str) -> bool:
-    """Whether a dtype alone says how truth values are written."""
-    return family_of(dtype) == "number" and not dtype.startswith("category")
+def number_dtype(dtype: str) -> np.dtype | None:
+    """Return the numpy dtype of a column of numbers; None of others, and of categories."""
+    return numpy_dtype(dtype) if family_of(dtype) == "number" and not dtype.startswith("category") else None
 
 
 def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
@@ -66,9 +71,9 @@ def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
         return times_out(values, kind, backend, dtype)
     if isinstance(kind, Identifier):
         return labels_out(kind.made(values), backend, dtype)
-    if backend == "pandas":
-        return (_pandas_numbers_out if isinstance(kind, Continuous) else _pandas_levels_out)(values, kind, dtype)
-    return (_other_numbers_out if isinstance(kind, Continuous) else _other_levels_out)(values, kind, backend, dtype)
+    if isinstance(kind, Continuous):
+        return _numbers_out(values, kind, backend, dtype)
+    return _pandas_levels_out(values, kind, dtype) if backend == "pandas" else _other_levels_out(values, kind, backend, dtype)
 
 
 def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype) -> np.ndarray:
@@ -83,15 +88,16 @@ def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtyp
     rows = np.empty((len(values[0]), len(kinds)), dtype=object)
     for j, (column, kind) in enumerate(zip(values, kinds, strict=True)):
         rows[:, j] = _objects(column, kind, dtype)
-    texts = any(isinstance(kind, Times | Identifier) or any(isinstance(level, str) for level in _levels_of(kind)) for kind in kinds)
-    return rows.astype(str) if dtype.kind == "U" and texts and not any(_may_miss(kind) for kind in kinds) else rows
+    has_texts = any(isinstance(kind, Times | Identifier) or any(map(is_word, getattr(kind, "levels", ()))) for kind in kinds)
+    may_miss = any(getattr(kind, "nullable", False) for kind in kinds)
+    return rows.astype(str) if dtype.kind == "U" and has_texts and not may_miss else rows
 
 
 def labels_out(labels: np.ndarray, backend: Any, dtype: str) -> Any:
-    """Return labels made by an `Identifier` as a column: in its dtype where that holds them all, else as plain numbers or objects."""
+    """Return labels made by an `Identifier` as a column: in its dtype, or as plain numbers or objects."""
     if family_of(dtype) == "text":
         labels = labels.astype(str).astype(object)
-    elif _holds_numbers_to(dtype, int(labels[-1]) if len(labels) and labels.dtype != object else 0) and labels.dtype != object:
+    elif family_of(dtype) == "number":
         labels = labels.astype(numpy_dtype(dtype))
     else:
         dtype = str(labels.dtype)
@@ -108,23 +114,14 @@ def labels_out(labels: np.ndarray, backend: Any, dtype: str) -> Any:
 
 def dtype_of_labels(dtype: str, n_samples: int) -> str:
     """Return the dtype of labels that are numbers: the caller's where it holds them all, of all batches."""
-    return dtype if family_of(dtype) != "number" or _holds_numbers_to(dtype, n_samples) else "int64"
+    return dtype if family_of(dtype) != "number" or holds_whole(numpy_dtype(dtype), n_samples) else "int64"
 
 
-def _holds_numbers_to(dtype: str, most: int) -> bool:
-    """Whether a dtype is one of numbers that are whole up to the largest label."""
-    if family_of(dtype) != "number":
+def holds_whole(dtype: np.dtype, number: float) -> bool:
+    """Whether a dtype can hold this whole number, and all between it and 0."""
+    if dtype.kind == "b":
         return False
-    plain = numpy_dtype(dtype)
-    return plain.kind in "iuf" and most <= (2 ** (np.finfo(plain).nmant + 1) if plain.kind == "f" else np.iinfo(plain).max)
-
-
-def _levels_of(kind: Any) -> Sequence[Any]:
-    return getattr(kind, "levels", ())
-
-
-def _may_miss(kind: Any) -> bool:
-    return getattr(kind, "nullable", False)
+    return abs(number) <= 2.0 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 
 
 def _array_of_numbers(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype) -> np.ndarray:
@@ -146,16 +143,12 @@ def _array_of_numbers(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype:
 
 def _can_hold(kinds: Sequence[Any], dtype: np.dtype) -> bool:
     """Whether a dtype can hold all columns, missing cells as well."""
-    if dtype.kind not in "iub" or any(_may_miss(kind) for kind in kinds):
+    if dtype.kind not in "iub" or any(getattr(kind, "nullable", False) for kind in kinds):
         return dtype.kind == "f"
-    if dtype.kind == "b" or dtype.itemsize < 8:
-        # Of labels there may be more than the dtype has numbers.
-        return not any(isinstance(kind, Identifier) for kind in kinds) and all(_is_held(kind, dtype) for kind in kinds)
-    return all(_is_held(kind, dtype) for kind in kinds)
-
-
-def _is_held(kind: Any, dtype: np.dtype) -> bool:
-    return isinstance(kind, Identifier | Continuous | Times) or _levels_in_dtype(kind, dtype).dtype == dtype
+    own = [kind for kind in kinds if not isinstance(kind, Continuous | Times)]
+    # Of labels there may be more than a short dtype has numbers.
+    has_room = dtype.kind != "b" and dtype.itemsize == 8
+    return all(has_room if isinstance(kind, Identifier) else _levels_in_dtype(kind, dtype).dtype == dtype for kind in own)
 
 
 def _objects(column: np.ndarray, kind: Any, dtype: np.dtype) -> np.ndarray:
@@ -163,27 +156,22 @@ def _objects(column: np.ndarray, kind: Any, dtype: np.dtype) -> np.ndarray:
         return time_cells(column, kind, dtype)
     if isinstance(kind, Identifier):
         return kind.made(column)
-    if not isinstance(kind, Continuous):
-        return _level_cells(kind, column)
-    return column.astype(np.int64) if kind.integer and not kind.nullable else column
+    if isinstance(kind, Continuous):
+        return column.astype(np.int64) if kind.integer and not kind.nullable else column
+    return _level_cells(kind, column)
 
 
-def _pandas_numbers_out(x: np.ndarray, kind: Continuous, dtype: str) -> Any:
-    if decimal_of(dtype) is not None:
-        return decimals_out(x, dtype, "pandas")
-    dtype = whole_dtype(dtype) if kind.integer and kind.nullable else dtype
-    if dtype in ("object", "category", "null[pyarrow]"):
-        dtype = "int64" if kind.integer else "float64"
-    target = pandas_dtype(values_of(dtype))  # hardly two numbers are equal, so a dictionary of them saves nothing
-    cells = cast(x, getattr(target, "numpy_dtype", target), kind.low, kind.high)
-    return pandas_numbers(cells, np.isnan(x), kind.nullable, target)
-
-
-def _other_numbers_out(x: np.ndarray, kind: Continuous, backend: str, dtype: str) -> Any:
+def _numbers_out(x: np.ndarray, kind: Continuous, backend: str, dtype: str) -> Any:
     if decimal_of(dtype) is not None:
         return decimals_out(x, dtype, backend)
-    plain = numpy_dtype(dtype) if family_of(dtype) == "number" else np.dtype(np.int64 if kind.integer else float)
-    return other_numbers(cast(x, plain, kind.low, kind.high), np.isnan(x), plain, backend)
+    dtype = values_of(whole_dtype(dtype) if backend == "pandas" and kind.integer and kind.nullable else dtype)
+    if family_of(dtype) != "number":
+        dtype = "int64" if kind.integer else "float64"
+    plain = numpy_dtype(dtype)
+    cells, missing = cast(x, plain, kind.low, kind.high), np.isnan(x)
+    if backend == "pandas":
+        return pandas_numbers(cells, missing, kind.nullable, pandas_dtype(dtype))
+    return other_numbers(cells, missing, plain, backend)
 
 
 def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
@@ -191,7 +179,7 @@ def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
     import pandas as pd
 
     missing = codes >= len(kind.levels)
-    if _has_ordered_words(kind) or dtype == "category":
+    if dtype == "category" or (isinstance(kind, Ordinal) and any(map(is_word, kind.levels))):
         return pd.Categorical.from_codes(np.where(missing, -1, codes), categories=list(kind.levels), ordered=isinstance(kind, Ordinal))
     if kind.nullable and all(type(level) is int for level in kind.levels) and _levels_in_dtype(kind, np.dtype(np.int64)).dtype == np.int64:
         dtype = whole_dtype(dtype)
@@ -205,15 +193,11 @@ def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
     return pd.array(_level_cells(kind), dtype=target).take(codes)
 
 
-def _has_ordered_words(kind: Any) -> bool:
-    return isinstance(kind, Ordinal) and any(isinstance(level, str) for level in kind.levels)
-
-
 def _other_levels_out(codes: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
     """Return a column of levels; ordinal texts as ordered categories where the library has them."""
     import narwhals.stable.v2 as nw
 
-    if not any(isinstance(level, str) for level in kind.levels):
+    if not any(map(is_word, kind.levels)):
         if decimal_of(dtype) is not None:
             return decimals_out(np.array([*map(float, kind.levels), np.nan])[codes], dtype, backend)
         held = _levels_in_dtype(kind, numpy_dtype(dtype) if family_of(dtype) == "number" else np.array(kind.levels).dtype)
