@@ -32,7 +32,6 @@ from skdpsynth.tables._table import TableFormat
 _EXAMPLE = "such as {'age': (18, 30), 'sex': 'F', 'income': None}"
 _WAYS = "a value, a list of values, a tuple (low, high), or None for missing cells"
 _POINTS = 64  # between two numbers that are looked at in a step
-_SIGN = np.int64(np.iinfo(np.int64).min)
 
 
 def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells]:
@@ -245,7 +244,10 @@ class WrittenColumn:
     """The way of the numbers of a column to the caller's table and back, where its dtype rounds them: it keeps the order of any two."""
 
     def __init__(self, table: TableFormat, name: Any) -> None:
-        self.table, self.name, self.kind, self.coded = table, name, table.schema[name], table.schema[name].coded
+        schema = table.schema
+        self.table, self.name, self.kind, self.coded = table, name, schema[name], schema[name].coded
+        comes_back = [each for each, kind in schema.items() if kind.coded or each in schema.sources or getattr(kind, "comes_back", False)]
+        self.place = comes_back.index(name)
 
     @property
     def dtype(self) -> str:
@@ -260,14 +262,8 @@ class WrittenColumn:
             for name, kind in self.table.schema.coded.items()
         ]
         back, raw = split_columns(self.table.fill(columns))
-        place = back.columns.index(self.name) if self.table.library != "numpy" else self._place_in_array()
-        return read_column(raw[place], replace(self.kind, missing=()), back.dtypes[place])  # what stands for missing is a value here
-
-    def _place_in_array(self) -> int:
-        """Return the place of the column in an array, from which some that do not come back are left out."""
-        schema = self.table.schema
-        comes_back = (name for name, kind in schema.items() if kind.coded or name in schema.sources or getattr(kind, "comes_back", False))
-        return list(comes_back).index(self.name)
+        kind = replace(self.kind, missing=())  # what stands for missing is a value here
+        return read_column(raw[self.place], kind, back.dtypes[self.place])
 
     @np.errstate(all="ignore")
     def as_it_comes_back(self, number: float) -> float:
@@ -291,24 +287,13 @@ class WrittenColumn:
 
     def _first(self, holds: Callable[[np.ndarray], np.ndarray]) -> float:
         """Return the least number for which a rule holds that holds from some number on; infinity if there is none."""
-        if not holds(self.values(np.array([self.coded.high]))).all():
-            return float("inf")
-        first, last = (int(number) for number in self._keys(np.array([self.coded.low, self.coded.high], dtype=float)))
-        while first < last:
-            # In Python's whole numbers: between the floats -1e6 and 1e6 there are more floats than an int64 can count.
-            keys = [first + (last - first) * point // (_POINTS - 1) for point in range(_POINTS)]
-            k = int(np.argmax(holds(self.values(self._numbers(np.array(keys))))))  # at the last it holds
-            first, last = (keys[k - 1] + 1 if k else first), keys[k]
-        return float(self._numbers(np.array([first]))[0])
-
-    def _keys(self, numbers: np.ndarray) -> np.ndarray:
-        """Return whole numbers in the order of numbers, one after the other: of floats, by their bits."""
-        if self.coded.integer:
-            return numbers.astype(np.int64)
-        bits = (numbers + 0.0).view(np.int64)
-        return np.where(bits >= 0, bits, _SIGN - bits)
-
-    def _numbers(self, keys: np.ndarray) -> np.ndarray:
-        if self.coded.integer:
-            return keys.astype(float)
-        return np.where(keys >= 0, keys, _SIGN - keys).view(float)
+        low, high = float(self.coded.low), float(self.coded.high)
+        at_low, at_high = holds(self.values(np.array([low, high])))
+        if at_low or not at_high:
+            return low if at_low else math.inf
+        while self._next(low, 1) < high:  # it holds at the high end, and not at the low one
+            points = np.linspace(low, high, _POINTS)
+            points = np.rint(points) if self.coded.integer else points
+            k = int(np.argmax(holds(self.values(points))))
+            low, high = points[k - 1], points[k]
+        return float(high)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class Finding:
     told: str
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Findings:
     """What stands out when a table is compared with its schema, from `Schema.check`: as secret as the rows.
 
@@ -82,10 +84,9 @@ class Findings:
     Schema.skeleton : A schema to fill in.
     """
 
-    def __init__(self, n_samples: int, findings: tuple[Finding, ...], notes: tuple[Finding, ...] = ()) -> None:
-        self.n_samples = n_samples
-        self.findings = findings
-        self.notes = notes
+    n_samples: int
+    findings: tuple[Finding, ...]
+    notes: tuple[Finding, ...] = ()
 
     def __len__(self) -> int:
         return len(self.findings)
@@ -137,29 +138,23 @@ def _of_rule(rule: Any, found: Violations) -> Finding:
 
 def _of_columns(schema: Any, frame: Any) -> Findings:
     source, looks = open_source(frame, "frame", read=schema.read), {name: _Look(kind) for name, kind in schema.items()}
-    if source.in_memory:
-        alone = _of_table(schema, frame, looks)
-        return Findings(alone.n_samples, alone.findings, _notes_of(looks, alone.n_samples))
-    parts, n_samples = [], 0
-    for chunk in source.chunks():
-        parts.append(_of_table(schema, chunk, looks, source.is_text, decimal=source.decimal, start=n_samples))
-        n_samples += parts[-1].n_samples
-    parts = parts or [_of_table(schema, source.head, looks)]
     kept: dict[Any, Finding] = {}
-    for part in parts:
-        for each in part:
-            before = kept.get((each.column, each.problem))
-            rows = each.rows + (before.rows if before else 0)
-            kept[each.column, each.problem] = replace(before or each, rows=rows, share=rows / max(n_samples, 1))
+    n_samples = n_chunks = 0
+    for chunk in chain([source.head] * (not source.in_memory), source.chunks()):
+        n_rows, found = _of_table(schema, chunk, looks, source, n_samples)
+        n_samples, n_chunks = n_samples + n_rows, n_chunks + (n_rows > 0)
+        for each in found:
+            before = kept.get((each.column, each.problem), replace(each, rows=0))
+            kept[each.column, each.problem] = replace(before, rows=before.rows + each.rows)
     # A column that is constant in each of several chunks need not be so in all of them.
-    found = tuple(each for each in kept.values() if each.problem != "constant" or len(parts) == 1)
-    n_damaged = source.n_damaged if source.is_text else 0
-    where = ""
-    if n_damaged:
+    found = [each for each in kept.values() if each.problem != "constant" or n_chunks <= 1]
+    if source.is_text and source.n_damaged:
         lines = source.damaged_lines(_MOST_SHOWN)
-        where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}{' and more' * (n_damaged > len(lines))})" if lines else ""
-    damaged = (Finding(tuple(schema), "damaged lines", n_damaged, n_damaged / max(n_samples, 1), _DAMAGED.format(where)),) * bool(n_damaged)
-    return Findings(n_samples, (*damaged, *found), _notes_of(looks, n_samples))
+        more = " and more" * (source.n_damaged > len(lines))
+        where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}{more})" if lines else ""
+        found.insert(0, Finding(tuple(schema), "damaged lines", source.n_damaged, 0.0, _DAMAGED.format(where)))
+    found, notes = ([replace(each, share=each.rows / max(n_samples, 1)) for each in part] for part in (found, _notes_of(looks, n_samples)))
+    return Findings(n_samples, tuple(found), tuple(notes))
 
 
 class _Look:
@@ -204,53 +199,54 @@ class _Look:
             yield "whole", 0, "all are whole numbers; say integer=True if they must be."
 
 
-def _notes_of(looks: dict[Any, _Look], n_samples: int) -> tuple[Finding, ...]:
-    found = ((name, *note) for name, look in looks.items() for note in look.notes(n_samples))
-    return tuple(Finding(name, what, rows, rows / max(n_samples, 1), told) for name, what, rows, told in found)
+def _notes_of(looks: dict[Any, _Look], n_samples: int) -> list[Finding]:
+    return [Finding(name, what, rows, 0.0, told) for name, look in looks.items() for what, rows, told in look.notes(n_samples)]
 
 
-def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], is_text: bool = False, *, decimal: str = ".", start: int = 0) -> Findings:
-    """Compare a table in memory with a schema; the dtypes of text that was read by the schema tell nothing."""
+def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], source: Any, start: int) -> tuple[int, list[Finding]]:
+    """Compare a table in memory with a schema: return its number of rows, and what stands out but for its share of all."""
     table, raw = split_columns(frame)
-    n_samples = len(raw[0]) if raw else 0
     columns = dict(zip(table.columns, zip(raw, table.dtypes, strict=True), strict=True))
     found: list[Finding] = []
     for name, kind in schema.items():
         if name in columns:
-            found += _of_column(name, looks[name], *columns[name], is_text=is_text, decimal=decimal, start=start)
+            own = _of_column(name, looks[name], *columns[name], source, start)
+            found += (Finding(name, problem, rows, 0.0, told) for problem, rows, told in own)
         elif not isinstance(kind, Identifier):
             found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))
     extra = (name for name in columns if name not in schema)
     found += [Finding(name, "not in schema", 0, 0.0, "add it, or drop it from the table.") for name in extra]
-    return Findings(n_samples, tuple(found))
+    return len(raw[0]) if raw else 0, found
 
 
-def _of_column(name: Any, look: _Look, column: Any, dtype: str, *, is_text: bool, decimal: str, start: int) -> Iterator[Finding]:
+def _of_column(name: Any, look: _Look, column: Any, dtype: str, source: Any, start: int) -> Iterator[tuple[str, int, str]]:
+    """Yield (problem, rows, told) of a column; the dtypes of text tell nothing."""
     kind = look.kind
     if isinstance(kind, Text):
-        yield Finding(name, "text", 0, 0.0, "not synthesized; drop it, or say Identifier().")
+        yield "text", 0, "not synthesized; drop it, or say Identifier()."
     if kind.unstated == "open":
-        yield Finding(name, "open", 0, 0.0, "its bounds or levels are not stated.")
+        yield "open", 0, "its bounds or levels are not stated."
     if (kind.coded is None and not isinstance(kind, Constant)) or kind.unstated is not None:
         return
     try:
-        if not is_text:
+        if not source.is_text:
             check_dtype(name, kind, dtype)
     except TypeError as error:
-        yield Finding(name, "dtype", 0, 0.0, str(error))
+        yield "dtype", 0, str(error)
+        return
+    missing = missing_cells(column, source.is_text)
+    column = with_points(column, source.decimal) if has_numbers(kind) else column
+    if kind.coded is None:
+        yield from _of_constant(column, kind, dtype)
         return
     of = _of_numbers if isinstance(kind, Continuous) else partial(_of_times, start=start) if isinstance(kind, Times) else _of_levels
-    missing = missing_cells(column, is_text)
-    column = with_points(column, decimal) if has_numbers(kind) else column
-    if kind.coded is not None and kind.missing:
+    if kind.missing:
         missing = missing | _stated_missing(column, kind, dtype)
-    for problem, rows, told in _of_constant(column, kind, dtype) if kind.coded is None else of(column, look, dtype, missing):
-        count = int(np.count_nonzero(rows)) if isinstance(rows, np.ndarray) else 0
-        if count or not isinstance(rows, np.ndarray):
-            yield Finding(name, problem, count, count / max(len(missing), 1), told)
-    if missing.any() and kind.coded is not None and not kind.nullable:
-        count = int(missing.sum())
-        yield Finding(name, "missing", count, count / len(missing), f"set nullable=True; else they count as {_stand_in(kind)}.")
+    for problem, rows, told in of(column, look, dtype, missing):
+        if problem == "constant" or np.sum(rows):
+            yield problem, int(np.sum(rows)), told
+    if missing.any() and not kind.nullable:
+        yield "missing", int(missing.sum()), f"set nullable=True; else they count as {_stand_in(kind)}."
 
 
 def _stand_in(kind: Any) -> str:
@@ -270,7 +266,8 @@ def _of_constant(column: Any, kind: Constant, dtype: str) -> Iterator[tuple]:
     """Count cells that are not the constant; those of times are not read."""
     if family_of(dtype) != "time":
         codes = read_levels(column, kind_out(kind, dtype), dtype, unknown=-1)
-        yield "other values", codes != 0, f"the column comes back as {kind.value!r} in every row."
+        if codes.any():
+            yield "other values", np.count_nonzero(codes), f"the column comes back as {kind.value!r} in every row."
 
 
 def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
@@ -292,7 +289,8 @@ def _of_times(column: Any, look: _Look, dtype: str, missing: np.ndarray, start: 
     stamps = stamps_of(column, kind, dtype)
     known, units = ~np.isnat(stamps) & ~missing, units_of(stamps, kind)
     unread = ~known & ~missing
-    yield "no time", unread, _of_no_time(column, kind, dtype, unread, start)
+    if unread.any():
+        yield "no time", unread, _of_no_time(column, kind, dtype, unread, start)
     low, high = kind.bounds_in_files()
     yield "clipped", known & ((units < 0) | (units > kind.coded.high)), f"outside the bounds ({low}, {high})."
     yield from _constant(units[known])
@@ -320,11 +318,8 @@ def _of_no_time(column: Any, kind: Times, dtype: str, unread: np.ndarray, start:
 def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
     kind = look.kind
     codes = read_levels(column, as_nullable(kind), dtype, unknown=-1)
-    unknown = (codes < 0) & ~missing
     cells = cells_of(column)
-    counts: dict[str, int] = {}
-    for cell in (cells[i] for i in np.flatnonzero(unknown)):
-        counts[str(cell)] = counts.get(str(cell), 0) + 1
+    counts = Counter(str(cells[row]) for row in np.flatnonzero((codes < 0) & ~missing))
     plain = {_plain(level): level for level in kind.levels}
     near = {cell: plain[_plain(cell)] for cell in counts if _plain(cell) in plain}
     far = sorted((cell for cell in counts if cell not in near), key=lambda cell: -counts[cell])
@@ -332,24 +327,17 @@ def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Ite
     look.n_other += sum(counts[cell] for cell in far) if kind.other is not None else 0
     if near:
         pairs = ", ".join(f"{cell!r} against {level!r}" for cell, level in list(near.items())[:_MOST_SHOWN])
-        rows = np.zeros(len(missing), dtype=bool)
-        rows[: sum(counts[cell] for cell in near)] = True
-        yield "near miss", rows, f"{pairs} in schema; they count as {place}."
+        yield "near miss", sum(counts[cell] for cell in near), f"{pairs} in schema; they count as {place}."
     if far and kind.other is None:
-        rows = np.zeros(len(missing), dtype=bool)
-        rows[: sum(counts[cell] for cell in far)] = True
-        more = f" and {len(far) - _MOST_SHOWN} more" if len(far) > _MOST_SHOWN else ""
-        yield (
-            "unknown levels",
-            rows,
-            f"{', '.join(map(repr, far[:_MOST_SHOWN]))}{more}: they count as {place}; other=... names a level for them.",
-        )
+        few = ", ".join(map(repr, far[:_MOST_SHOWN])) + f" and {len(far) - _MOST_SHOWN} more" * (len(far) > _MOST_SHOWN)
+        told = f"{few}: they count as {place}; other=... names a level for them."
+        yield "unknown levels", sum(counts[cell] for cell in far), told
     yield from _constant(codes[(codes >= 0) & (codes < len(kind.levels))])
 
 
 def _constant(values: np.ndarray) -> Iterator[tuple]:
     if len(values) and values.min() == values.max():
-        yield "constant", None, "all cells that are not missing are equal, so it may be stated: Constant(value)."
+        yield "constant", 0, "all cells that are not missing are equal, so it may be stated: Constant(value)."
 
 
 def _plain(level: Any) -> str:

@@ -221,7 +221,8 @@ class IncompleteRows:
                 check_dtype(name, kind, given.dtypes[place])
                 values[name] = read_column(raw[place], kind, given.dtypes[place])
                 if kind.missing:
-                    gone = gone | _is_read_as_missing(raw[place], as_nullable(kind), given.dtypes[place])
+                    own = as_nullable(kind)
+                    gone = gone | _is_missing(read_column(raw[place], own, given.dtypes[place]), own)
             missing[name] = gone
         return cls(X, table, given, raw, values, missing)
 
@@ -234,17 +235,13 @@ class IncompleteRows:
     def with_cells(self, values: Mapping[Any, np.ndarray]) -> Any:
         """Return the table in the caller's kind, with missing cells from these columns; all other cells are as they were."""
         columns = dict(zip(self.given.columns, self.raw, strict=True))
-        changed = {
-            name: (columns.get(name), values[name], np.flatnonzero(gone))
-            for name, gone in self.missing.items()
-            if gone.any() or name not in columns
-        }
+        changed = {name: np.flatnonzero(gone) for name, gone in self.missing.items() if gone.any() or name not in columns}
         if self.given.library == "numpy":
             rows = np.array(self.X) if isinstance(self.X, np.ndarray) else np.column_stack([*self.raw]).astype(object)
-            for place, (_, new, gone) in changed.items():
-                rows[gone, place] = array_out([new[gone]], [_kind(self.table, place)], rows.dtype)[:, 0]
+            for place, gone in changed.items():
+                rows[gone, place] = array_out([values[place][gone]], [_kind(self.table, place)], rows.dtype)[:, 0]
             return rows
-        made = {name: self._column(name, *parts) for name, parts in changed.items()}
+        made = {name: self._column(name, columns.get(name), values[name], gone) for name, gone in changed.items()}
         return _pandas_with(self.X, made) if self.given.library == "pandas" else _frame_with(self.X, made)
 
     def _column(self, name: Any, column: Any, new: np.ndarray, gone: np.ndarray) -> Any:
@@ -252,9 +249,7 @@ class IncompleteRows:
         kind, backend = _kind(self.table, name), self.given.library
         if column is None or len(gone) == len(new):
             return column_out(new, kind, backend, self._dtype_of_fit(name))
-        gone = gone[
-            ~np.isnan(new[gone]) if isinstance(kind.coded, Continuous) else new[gone] < len(kind.levels)
-        ]  # rules left others no value
+        gone = gone[~_is_missing(new[gone], kind)]  # rules left others no value
         made = column_out(new[gone], kind, backend, without_categories(self.given.dtypes[self.given.columns.index(name)]))
         return (_pandas_column if backend == "pandas" else _other_column)(column, made, gone)
 
@@ -265,9 +260,8 @@ class IncompleteRows:
         return "object" if self.given.library == "pandas" else "Unknown"
 
 
-def _is_read_as_missing(column: Any, kind: Any, dtype: str) -> np.ndarray:
-    read = read_column(column, kind, dtype)
-    return np.isnan(read) if isinstance(kind.coded, Continuous) else read == len(kind.levels)
+def _is_missing(values: np.ndarray, kind: Any) -> np.ndarray:
+    return np.isnan(values) if isinstance(kind.coded, Continuous) else values >= len(kind.levels)
 
 
 def _kind(table: TableFormat, name: Any) -> Any:
@@ -316,13 +310,9 @@ def _pandas_with(X: Any, columns: Mapping[Any, Any]) -> Any:
     """Return a copy of a frame of pandas with some columns replaced, or added at the end."""
     import pandas as pd
 
-    out, names = X.copy(), list(X.columns)
+    out = X.copy()
     for name, column in columns.items():
-        series = pd.Series(getattr(column, "array", column), index=X.index)
-        if name in names:
-            out.isetitem(names.index(name), series)
-        else:
-            out[name] = series
+        out[name] = pd.Series(getattr(column, "array", column), index=X.index)
     return out
 
 
