@@ -21,23 +21,12 @@ _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 @savable
 @dataclass(frozen=True)
 class ReadNumbers:
-    """Read chunks of a table of numbers as arrays.
-
-    Attributes
-    ----------
-    n_features : int
-    allow_nan : bool
-        Whether NaN and infinity may stand in cells; else they are refused.
-    is_text : bool
-        Whether cells are text; what reads as no number is NaN.
-    decimal : str
-        Mark of decimals in text.
-    """
+    """Read chunks of a table of numbers as arrays."""
 
     n_features: int
-    allow_nan: bool = False
-    is_text: bool = False
-    decimal: str = "."
+    allow_nan: bool = False  # whether NaN and infinity may stand in cells; else they are refused
+    is_text: bool = False  # whether cells are text; what reads as no number is NaN
+    decimal: str = "."  # in text
 
     def __call__(self, chunk: Any) -> Chunk:
         if self.is_text:
@@ -55,22 +44,17 @@ class ReadNumbers:
 @savable
 @dataclass(frozen=True)
 class ClipToBounds:
-    """Make rows finite that were read from text: the midpoint of a column in place of NaN, a bound in place of an infinity.
+    """Make rows finite that were read from text: the midpoint of a column in place of NaN, a bound in place of an infinity."""
 
-    Attributes
-    ----------
-    low, high : tuple of float
-        Bounds; infinite for columns whose bounds are still to be bought, which stay as they are.
-    """
-
-    low: tuple[float, ...]
+    low: tuple[float, ...]  # infinite for columns whose bounds are still to be bought, which stay as they are
     high: tuple[float, ...]
 
     @classmethod
     def within(cls, box: Box, unknown: tuple[int, ...] = ()) -> "ClipToBounds":
         """Return what makes rows finite within a box, but for unknown columns."""
-        ends = [(-np.inf, np.inf) if place in unknown else ends for place, ends in enumerate(zip(box.low, box.high, strict=True))]
-        return cls(tuple(float(low) for low, _ in ends), tuple(float(high) for _, high in ends))
+        low, high = box.low.astype(float), box.high.astype(float)  # copies
+        low[list(unknown)], high[list(unknown)] = -np.inf, np.inf
+        return cls(tuple(low.tolist()), tuple(high.tolist()))
 
     @np.errstate(all="ignore")
     def __call__(self, chunk: Any) -> Chunk:
@@ -164,22 +148,10 @@ def split_under(source: Any, schema: Schema) -> tuple[TableKind, list[Any]]:
 
 
 def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
-    """Open a table in ``fit``, and let the estimator remember its columns.
+    """Open a table in ``fit``, and let the estimator remember its columns; chunks of the rows are lists of columns, as `read` gives them.
 
-    Parameters
-    ----------
-    estimator : estimator with ``schema`` and ``bounds``
-        NaN may stand in numbers without a schema where its tag ``allow_nan`` says so.
-    X : any table that `open_source` knows
-    ensure_min_samples : int, default=1
-        Of a table in memory; who counts others must check it.
-
-    Returns
-    -------
-    table : TableFormat
-        With its schema, in the order of the columns.
-    rows : Rows
-        Chunks are lists of columns, as `read` gives them.
+    Without a schema NaN may stand in numbers where the tag ``allow_nan`` of the estimator says so. Only a table in memory is checked for
+    having enough rows.
     """
     buys = getattr(estimator, "_buys_facts", False)
     if estimator.schema is None:

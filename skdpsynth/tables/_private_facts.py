@@ -15,21 +15,12 @@ _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 
 
 def columns_without_bounds(schema: Schema, dtypes: Sequence[str]) -> UnknownBounds | None:
-    """Return what is public about the columns of numbers whose bounds are to be bought; None if there are none.
-
-    Parameters
-    ----------
-    schema : Schema
-        Of columns as mechanisms see them.
-    dtypes : sequence of str
-        Of the same columns.
-    """
-    columns = [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous) and kind.unstated]
+    """Return what is public about the columns of numbers whose bounds are to be bought, of a schema of coded kinds; None without any."""
+    columns = {place: kind for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous) and kind.unstated}
     if not columns:
         return None
-    kinds = list(schema.values())
     ranges = [range_of(numpy_dtype(dtypes[i])) if family_of(dtypes[i]) == "number" else (-np.inf, np.inf) for i in columns]
-    whole = np.array([bool(kinds[i].integer) for i in columns])
+    whole = np.array([bool(kind.integer) for kind in columns.values()])
     least, most = np.array(ranges).T
     least, most = np.where(whole, np.maximum(least, -_MOST_WHOLE), least), np.where(whole, np.minimum(most, _MOST_WHOLE), most)
     return UnknownBounds(tuple(columns), least, most, whole)
@@ -79,15 +70,9 @@ def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
 @savable
 @dataclass(frozen=True, eq=False)
 class ApplyPrivateFacts:
-    """Columns that were read without bounds or levels, as `read` gives them by the kinds that were bought.
+    """Columns that were read without bounds or levels, as `read` gives them by the kinds that were bought."""
 
-    Attributes
-    ----------
-    kinds : dict of int to Continuous or Nominal
-        By the place of the column.
-    """
-
-    kinds: Mapping[int, Any]
+    kinds: Mapping[int, Any]  # by the place of the column
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def __call__(self, chunk: Chunk) -> Chunk:

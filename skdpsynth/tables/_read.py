@@ -22,24 +22,12 @@ _TRUTH = (("false", "no", "n", "f", "0"), ("true", "yes", "y", "t", "1"))
 
 @np.errstate(all="ignore")  # a warning would tell of values
 def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False, decimal_mark: str = ".") -> list[np.ndarray]:
-    """Return the columns of a table that mechanisms see, as floats and codes; what is out of the domain goes to its documented place.
+    """Return the columns that mechanisms see of raw ones, in the order of the schema, as floats and codes.
 
     Numbers are clipped (whole ones rounded first), what is no number and unknown levels are missing. Where nothing may be missing, a
     missing number becomes the midpoint and a missing level the first. No message depends on a cell, and nothing of the process is
     changed meanwhile: tables may be read in threads. Where bounds or levels are to be bought, numbers are not clipped, and levels stand as
-    they are: `ApplyPrivateFacts` does the rest.
-
-    Parameters
-    ----------
-    raw : list of columns
-        From `split_columns`.
-    schema : Schema
-        In the order of the columns.
-    dtypes : tuple of str
-    is_text : bool, default=False
-        Whether they are cells of a text file, of which some words stand for missing cells.
-    decimal_mark : str, default="."
-        Of numbers in text.
+    they are: `ApplyPrivateFacts` does the rest. In cells of a text file (`is_text`) some words stand for missing cells.
     """
     columns = zip(schema.items(), raw, dtypes, strict=True)
     return [read_column(column, kind, dtype, is_text, decimal_mark) for (name, kind), column, dtype in columns if schema.is_coded(name)]
@@ -102,11 +90,10 @@ def level_cells(cells: Iterable[Any]) -> np.ndarray:
     Each cell becomes a level by itself: 3, 3.0 and numpy's 3 are the number 3, True is 1, "3" is a text. So equal cells have equal levels
     whatever other rows hold, if the reader did not choose their type by other rows; from CSV files all cells are texts. Texts of more than
     100 characters, and those that no file can hold, are missing. No cell can raise, and none is asked anything of its own.
-
     """
-    listed = list(cells)
-    levels = np.empty(len(listed), dtype=object)
-    levels[:] = list(map(_level_of, listed))
+    found = list(map(_level_of, cells))
+    levels = np.empty(len(found), dtype=object)
+    levels[:] = found
     return levels
 
 
@@ -126,10 +113,7 @@ def _level_of(cell: Any) -> Any:
 class Codes(dict):
     """Numbers of levels, where a text is also the level that it reads as: "2" and "2.0" are 2, "true" is True.
 
-    Attributes
-    ----------
-    missing, unknown : int
-        Of a missing cell, and of one that is no level.
+    `missing` and `unknown` are those of a missing cell, and of one that is no level.
     """
 
     def __init__(self, kind: Any, is_text: bool = False, unknown: int | None = None) -> None:

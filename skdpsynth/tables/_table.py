@@ -63,17 +63,10 @@ from skdpsynth.tables._write import array_out, column_out, dtype_of_labels, hold
 @savable
 @dataclass(frozen=True)
 class TableFormat:
-    """Kind and schema of a table, never what it held: rows go back in it.
-
-    Attributes
-    ----------
-    kind : TableKind
-    schema : Schema or None
-        In the order of the columns. None: rows are floats of shape (n_samples, n_features).
-    """
+    """Kind and schema of a table, never what it held: rows go back in it."""
 
     kind: TableKind
-    schema: Any = None
+    schema: Any = None  # in the order of the columns; None: rows are floats of shape (n_samples, n_features)
 
     def _check_loaded(self) -> None:
         require(isinstance(self.kind, TableKind))
@@ -121,16 +114,10 @@ class TableFormat:
         return replace(self, kind=replace(self.kind, dtypes=tuple(dtypes)))
 
     def fill(self, values: Any, start: int = 0, n_samples: int | None = None) -> Any:
-        """Return rows in the caller's kind of table.
+        """Return rows, floats or with a schema columns as `read` gives them, in the caller's kind of table.
 
-        Parameters
-        ----------
-        values : ndarray of shape (n_samples, n_features), or list of ndarray
-            Floats, or with a schema columns as `read` gives them.
-        start : int, default=0
-            Number of rows of the sample that came in batches before: labels of identifiers go on.
-        n_samples : int, default=None
-            Of all batches. None: these.
+        `start` is the number of rows that came in batches before, after which labels of identifiers go on, and `n_samples` that of all
+        batches; None: of this one.
         """
         if self.schema is None:
             return self._fill_numbers(values)
@@ -329,72 +316,63 @@ def _holds_no_floats(kind: Kind) -> bool:
 
 def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
     """Refuse a dtype in which nothing of a kind would be found."""
-    family = family_of(dtype)
+    if misfit := _misfit(kind, dtype, family_of(dtype)):
+        raise TypeError(f"column {name_repr(name)} {misfit}.")
+
+
+def _misfit(kind: Kind, dtype: str, family: str) -> str | None:
+    """Return what is wrong with a dtype, and the way out; None if the kind would be found in it."""
     if isinstance(kind, Identifier) and isinstance(kind.labels, str) and family not in ("text", "any"):
-        raise TypeError(
-            f"column {name_repr(name)} has dtype {dtype}, which cannot hold the labels {kind.labels + '1'!r} and so on of schema; say "
-            "Identifier(labels=True) for plain numbers."
-        )
-    if isinstance(kind, Derived) and kind.gives is not None:
-        _check_times(name, kind.time(has_zone=bool((time_of(dtype) or ("", None))[1])), dtype, family)
-    elif isinstance(kind, Derived) and family not in ("number", "any") and dtype != "str":
-        raise TypeError(
-            f"column {name_repr(name)} is Derived and comes back as numbers, got dtype {dtype}; convert it, or leave it out of the table."
-        )
+        labels = f"{kind.labels + '1'!r} and so on of schema"
+        return f"has dtype {dtype}, which cannot hold the labels {labels}; say Identifier(labels=True) for plain numbers"
+    if isinstance(kind, Derived):
+        if kind.gives is not None:
+            return _misfit_of_times(kind.time(has_zone=_zone_of(dtype) is not None), dtype, family)
+        is_number = family in ("number", "any") or dtype == "str"
+        way = "convert it, or leave it out of the table"
+        return None if is_number else f"is Derived and comes back as numbers, got dtype {dtype}; {way}"
     if isinstance(kind, Constant):
         if family in ("other", "time of day", "duration") or (family == "time" and moment_of(kind.value) is None):
-            raise TypeError(f"column {name_repr(name)} has dtype {dtype}, which cannot hold its Constant of schema; correct the value.")
-        if family != "time":
-            _check_levels(name, kind_out(kind, dtype), dtype, family)
+            return f"has dtype {dtype}, which cannot hold its Constant of schema; correct the value"
+        return None if family == "time" else _misfit_of_levels(kind_out(kind, dtype), dtype, family)
     if kind.coded is None:
-        return
+        return None
     if family == "other":
         way = dtype_advice(dtype) or "convert it"
-        raise TypeError(
-            f"column {name_repr(name)} must hold numbers, strings, booleans or times, got dtype {dtype}; {way}, or say Identifier()."
-        )
-    if isinstance(kind, Times):
-        _check_times(name, kind, dtype, family)
-    elif family in _TIME_KINDS:
-        raise _not_such_times(name, kind, dtype, family)
-    elif not isinstance(kind, Continuous | Boolean) and kind.unstated is None:
-        _check_levels(name, kind, dtype, family)
+        return f"must hold numbers, strings, booleans or times, got dtype {dtype}; {way}, or say Identifier()"
+    if isinstance(kind, Times) or family in _TIME_KINDS:
+        return _misfit_of_times(kind, dtype, family)
+    return None if isinstance(kind, Continuous | Boolean) or kind.unstated is not None else _misfit_of_levels(kind, dtype, family)
 
 
 _TIME_KINDS = {"time": "Date(low, high) or DateTime(low, high)", "time of day": "TimeOfDay()", "duration": "Duration(low, high)"}
 
 
-def _not_such_times(name: Any, kind: Kind, dtype: str, family: str) -> TypeError:
-    told = f"column {name_repr(name)} has dtype {dtype}, but is {kind.to_keys()['kind']} in schema"
-    return TypeError(f"{told}; say {_TIME_KINDS[family]}, or convert it.")
+def _zone_of(dtype: str) -> str | None:
+    return (time_of(dtype) or ("", None))[1]
 
 
-def _check_times(name: Any, kind: Times, dtype: str, family: str) -> None:
-    width = kind.form.width if kind.form is not None else 0
-    if family == "number" and not (width and holds_whole(numpy_dtype(dtype), 10.0**width - 1)):
+def _misfit_of_times(kind: Any, dtype: str, family: str) -> str | None:
+    if family in _TIME_KINDS and family != getattr(kind, "family", ""):
+        return f"has dtype {dtype}, but is {kind.to_keys()['kind']} in schema; say {_TIME_KINDS[family]}, or convert it"
+    if family == "number":
+        width = kind.form.width if kind.form is not None else 0
+        if width and holds_whole(numpy_dtype(dtype), 10.0**width - 1):
+            return None
         way = "whole numbers of more bits" if width else "times, or say in format how whole numbers hold them, or give numbers as bounds"
-        raise TypeError(f"column {name_repr(name)} is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to {way}.")
-    if family in _TIME_KINDS and family != kind.family:
-        raise _not_such_times(name, kind, dtype, family)
-    if family != "time":
-        return
-    zone = (time_of(dtype) or ("", None))[1]
+        return f"is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to {way}"
+    zone = _zone_of(dtype)
+    if family != "time" or (isinstance(kind, Date) and zone is None):
+        return None
     if zone is not None and dtype.startswith("datetime64") and not _is_dtype(dtype):
-        raise TypeError(
-            f"column {name_repr(name)} has dtype {dtype}, whose time zone has no name by which it could come back; convert it by "
-            ".dt.tz_convert('UTC')."
-        )
-    if zone is not None and isinstance(kind, Date):
-        raise TypeError(
-            f"column {name_repr(name)} has dtype {dtype}, in which a day depends on the time zone, but is Date in schema; say DateTime "
-            "with bounds that have an offset, such as '2020-01-31T00:00+00:00', or convert the column to dates."
-        )
-    if (zone is None) != (kind.zone is None) and not isinstance(kind, Date):
-        has, way = ("no time zone", "without an offset") if zone is None else ("a time zone", "with one, such as '2020-01-31T00:00+00:00'")
-        raise TypeError(
-            f"column {name_repr(name)} has dtype {dtype}, which has {has}, unlike its bounds in schema; write the bounds {way}, or "
-            "convert the column."
-        )
+        return f"has dtype {dtype}, whose time zone has no name by which it could come back; convert it by .dt.tz_convert('UTC')"
+    if isinstance(kind, Date):
+        way = "say DateTime with bounds that have an offset, such as '2020-01-31T00:00+00:00', or convert the column to dates"
+        return f"has dtype {dtype}, in which a day depends on the time zone, but is Date in schema; {way}"
+    if (zone is None) == (kind.zone is None):
+        return None
+    has, way = ("no time zone", "without an offset") if zone is None else ("a time zone", "with one, such as '2020-01-31T00:00+00:00'")
+    return f"has dtype {dtype}, which has {has}, unlike its bounds in schema; write the bounds {way}, or convert the column"
 
 
 def _is_dtype(name: str) -> bool:
@@ -404,24 +382,20 @@ def _is_dtype(name: str) -> bool:
         return False
 
 
-def _check_levels(name: Any, kind: Any, dtype: str, family: str) -> None:
-    if family == "any" or dtype == "str":
-        return
-    if any(isinstance(level, str) != (family == "text") for level in kind.levels):
-        as_numbers = "write them as they stand in the table, or read the column as text, as codes such as 01067 need"
-        way = "write all in quotes" if family == "text" else as_numbers
-        raise TypeError(
-            f"column {name_repr(name)} has dtype {dtype}, but its levels in schema are not all "
-            f"{'strings' if family == 'text' else 'numbers'}, so they would not be found; {way}."
-        )
+def _misfit_of_levels(kind: Any, dtype: str, family: str) -> str | None:
+    is_text = family == "text"
+    if family == "any" or dtype == "str" or all(is_word(level) == is_text for level in kind.levels):
+        return None
+    way = "write them as they stand in the table, or read the column as text, as codes such as 01067 need"
+    what, way = ("strings", "write all in quotes") if is_text else ("numbers", way)
+    return f"has dtype {dtype}, but its levels in schema are not all {what}, so they would not be found; {way}"
 
 
 def dtype_back(kind: Any, dtype: str) -> str:
     """Return the dtype in which a column comes back to pandas.
 
-    There int64, float64, bool, object and str follow from the cells: one that is missing, or is a word, makes another dtype of the whole
-    column. So where a column has one of these, its schema alone says what comes back (objects, of levels that are still to be bought).
-    All other dtypes are the caller's choice, and stay, but that text under `Continuous` comes back as numbers.
+    There int64, float64, bool, object and str follow from the cells, so in their place the schema alone says what comes back (objects, of
+    levels that are still to be bought). All others are the caller's choice, and stay, but that text under `Continuous` becomes numbers.
     """
     if isinstance(kind, Continuous) and family_of(dtype) == "text" and not dtype.startswith("category"):
         dtype = "str"
@@ -433,24 +407,19 @@ def dtype_back(kind: Any, dtype: str) -> str:
     if isinstance(kind, Derived) and kind.gives is not None:
         kind = kind.time()
     if isinstance(kind, Times) and kind.form is not None:
-        whole = "Int64" if kind.nullable else "int64"
-        return whole if kind.form.width else inferred_of_text()
+        return _WHOLE[kind.nullable] if kind.form.width else inferred_of_text()
     if isinstance(kind, Continuous | Derived):
-        whole = "Int64" if getattr(kind, "nullable", False) else "int64"
-        return whole if getattr(kind, "integer", False) else "float64"
-    if isinstance(kind, Boolean | Constant):
-        kind = kind_out(kind, "object")
+        return _WHOLE[bool(getattr(kind, "nullable", False))] if getattr(kind, "integer", False) else "float64"
+    kind = kind_out(kind, "object")
     if not hasattr(kind, "levels"):
         return dtype
-    if isinstance(kind.levels, str):
-        return "object"
-    texts = [isinstance(level, str) for level in kind.levels]
-    if all(texts):
-        return inferred_of_text()
-    if any(texts):
-        return "object"
-    names = {"b": ("bool", "boolean"), "i": ("int64", "Int64"), "u": ("uint64", "UInt64"), "f": ("float64", "float64")}
+    if isinstance(kind.levels, str) or any(map(is_word, kind.levels)):
+        return "object" if isinstance(kind.levels, str) or not all(map(is_word, kind.levels)) else inferred_of_text()
+    names = {"b": ("bool", "boolean"), "i": _WHOLE, "u": ("uint64", "UInt64"), "f": ("float64", "float64")}
     return names[np.array(kind.levels).dtype.kind][kind.nullable]
+
+
+_WHOLE = ("int64", "Int64")  # the latter where cells may be missing
 
 
 def inferred_of_text() -> str:
