@@ -1,6 +1,7 @@
 """Rows with missing cells: read by the schema of a fit, deduced by functional dependencies, and written back filled."""
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,23 +90,33 @@ class Evidence:
     def _deduce_level(self, name: Any, rule: Determines, place: int, given: Any) -> None:
         others = self._are_known((*rule.given[:place], *rule.given[place + 1 :]))
         rows = np.flatnonzero(self.known[name] & ~self.known[given] & others)
-        n_parts = max(1, len(rows) * len(self.schema[given].levels) >> 22)  # so that their tables are small
-        for some in np.array_split(rows, n_parts) if len(rows) else ():
-            agrees = self._agreeing(name, rule, place, some)
-            single = agrees.sum(axis=1) == 1
-            self._set(given, some[single], agrees[single].argmax(axis=1))
+        agrees = self._agreeing(name, rule, place, rows)
+        agrees[:, -1] &= bool(self.schema[given].nullable) & ~agrees[:, :-1].any(axis=1)
+        single = agrees.sum(axis=1) == 1
+        self._set(given, rows[single], agrees[single].argmax(axis=1))
 
-    def _agreeing(self, name: Any, rule: Determines, place: int, rows: np.ndarray) -> np.ndarray:
-        """Return which levels of one of the given columns agree with all else that is known of each row, (n_rows, n_levels + 1).
+    def _agreeing(self, name: Any, rule: Determines, place: int, rows: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
+        """Return which levels of one of the given columns, the last a missing cell, agree with what is known of each row.
 
-        The last is a missing cell: only where no level agrees.
+        The target must have its value, or where that is missing one of those `allowed` in each row. Rows alike are looked at once.
         """
-        targets = np.moveaxis(self._targets(rule), place, -1)
-        index = tuple(self.values[each][rows] for other, each in enumerate(rule.given) if other != place)
-        of_levels = targets[index] if index else np.broadcast_to(targets, (len(rows), len(targets)))
-        agrees = self._same(name, of_levels, rows)
-        agrees[:, -1] &= bool(self.schema[rule.given[place]].nullable) & ~agrees[:, :-1].any(axis=1)
-        return agrees
+        known, target = self.known[name][rows], np.nan_to_num(self.values[name][rows].astype(float), nan=np.inf)
+        codes = np.column_stack([np.where(self.known[each], self.values[each], -1)[rows] for each in rule.given])
+        among = np.zeros((len(rows), 0)) if allowed is None else np.where(known[:, None], False, allowed[rows])
+        alike = np.column_stack([known, np.where(known, target, 0), codes, among])
+        _, firsts, groups = np.unique(alike.view(f"V{8 * alike.shape[1]}"), return_index=True, return_inverse=True)
+        table = self._targets(rule)
+        found = np.ones((len(firsts), table.shape[place]), dtype=bool)
+        for group, first in enumerate(firsts.tolist()):
+            own = [slice(None, -1) if code < 0 else slice(code, code + 1) for code in codes[first].astype(int).tolist()]
+            own[place] = slice(None)
+            left = table[tuple(own)]
+            if known[first]:
+                same = self._same(name, left.reshape(1, -1), rows[first : first + 1]).reshape(left.shape)
+            else:
+                same = np.append(among[first].astype(bool), False)[left]
+            found[group] = same.any(axis=tuple(each for each in range(left.ndim) if each != place))
+        return found[groups.ravel()]
 
     def _targets(self, rule: Determines) -> np.ndarray:
         """Return the value of the target by the codes of all given columns."""
@@ -141,27 +152,10 @@ class Evidence:
 
     def _narrow(self, mask: np.ndarray, name: Any, rule: Determines, place: int, of_target: np.ndarray | None) -> None:
         """Leave out levels, in place, with which the target of a rule has another value, whatever other missing cells are."""
-        given, known = rule.given[place], self.known
-        rows = np.flatnonzero(~known[given] & (known[name] | (of_target is not None)))
-        codes = [np.where(known[each], self.values[each], -1)[rows] for each in rule.given]
-        target = np.where(known[name], self.values[name], np.nan)[rows]
-        alike: dict[tuple, list[int]] = {}
-        for row, *key in zip(rows.tolist(), target.tolist(), *(each.tolist() for each in codes), strict=True):
-            may = b"" if of_target is None or known[name][row] else np.packbits(of_target[row]).tobytes()
-            alike.setdefault((str(key), may), []).append(row)
-        table = self._targets(rule)
-        for some in alike.values():
-            first = some[0]
-            own = [int(self.values[each][first]) if known[each][first] else None for each in rule.given]
-            left = table[tuple(slice(None, -1) if code is None else slice(code, code + 1) for code in own)]
-            if known[name][first]:
-                same = self._same(name, left.reshape(1, -1), np.array([first])).reshape(left.shape)
-            else:
-                assert of_target is not None
-                same = np.append(of_target[first], False)[left]
-            levels = same.any(axis=tuple(each for each in range(left.ndim) if each != place))
-            if (mask[first] & levels).any():
-                mask[some] &= levels
+        rows = np.flatnonzero(~self.known[rule.given[place]] & (self.known[name] | (of_target is not None)))
+        left = mask[rows] & self._agreeing(name, rule, place, rows, of_target)[:, :-1]
+        has_any = left.any(axis=1)
+        mask[rows[has_any]] = left[has_any]
 
     def disagreeing(self, values: Columns, are_sums: bool) -> np.ndarray:
         """Return how far known computed columns are from their values by the cells that are now filled, shape (n_rows,)."""
@@ -180,11 +174,10 @@ class Evidence:
 
 def with_all(evidence: Evidence, values: Columns, present: Columns) -> Evidence:
     """Return all columns, with computed ones; cells that are present stay, even where their inputs give another value."""
-    whole = object.__new__(Evidence)
-    vars(whole).update({**vars(evidence), "values": {**evidence.values, **values}})
-    rows = np.arange(len(next(iter(present.values()))))
+    whole = copy(evidence)
+    whole.values = {**evidence.values, **values}
     for name in evidence.sources:
-        whole.values[name] = np.where(present[name], evidence.values[name], whole.computed(name, rows))
+        whole.values[name] = np.where(present[name], evidence.values[name], whole.computed(name, np.arange(evidence.n_rows)))
     return whole
 
 
