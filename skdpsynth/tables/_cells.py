@@ -47,8 +47,13 @@ def _library_of(column: Any) -> str:
     return str(getattr(getattr(column, "implementation", None), "value", ""))
 
 
-def map_texts(column: Any, look_up: Callable[[list[Any]], np.ndarray], missing: Any) -> np.ndarray | None:
-    """Return what `look_up` makes of the different texts of a column, and `missing` for cells without one; None of a column of no texts."""
+def map_texts(
+    column: Any, look_up: Callable[[list[Any]], np.ndarray], missing: Any, listed: list[str] | None = None, other: Any = None
+) -> np.ndarray | None:
+    """Return what `look_up` makes of the different texts of a column, and `missing` for cells without one; None of a column of no texts.
+
+    It may be known to make `other` of all but the `listed` texts: then polars need not look for the different ones.
+    """
     library = _library_of(column)
     if is_pandas_column(column):
         dtype = pandas_dtype_name(column.dtype)
@@ -60,17 +65,16 @@ def map_texts(column: Any, look_up: Callable[[list[Any]], np.ndarray], missing: 
             places, texts = pd.factorize(column)
             return np.append(look_up(texts.tolist()), missing)[places]
     elif library in ("polars", "pyarrow") and str(column.dtype).startswith(("String", "Categorical", "Enum")):
-        return (_map_polars if library == "polars" else _map_arrow)(column.to_native(), look_up, missing)
+        if library == "pyarrow":
+            return _map_arrow(column.to_native(), look_up, missing)
+        import polars as pl
+
+        column = column.to_native().cast(pl.String)
+        texts = column.unique().drop_nulls() if listed is None else pl.Series(listed, dtype=pl.String)
+        found, other = pl.Series(look_up(texts.to_list())), int(missing if listed is None else other)
+        codes = column.replace_strict(texts, found, default=other, return_dtype=found.dtype).to_numpy()
+        return codes if other == missing else np.where(column.is_null().to_numpy(), missing, codes)
     return None
-
-
-def _map_polars(column: Any, look_up: Callable[[list[Any]], np.ndarray], missing: Any) -> np.ndarray:
-    import polars as pl
-
-    column = column.cast(pl.String)
-    texts = column.unique().drop_nulls()
-    found = pl.Series(look_up(texts.to_list()))
-    return column.replace_strict(texts, found, default=int(missing), return_dtype=found.dtype).to_numpy()
 
 
 def _map_arrow(column: Any, look_up: Callable[[list[Any]], np.ndarray], missing: Any) -> np.ndarray:
@@ -105,8 +109,8 @@ def numbers_of(column: Any, decimal_mark: str = ".") -> np.ndarray:
         return _numbers_in_text(with_points(column, decimal_mark).to_native())
     if decimal_of(str(column.dtype)) is not None:
         return decimals_in(column)
-    values, missing = plain_numbers(column)
-    if values is None:
+    values, missing = (column.to_numpy(), None) if hasattr(column, "to_native") else plain_numbers(column)
+    if values is None or values.dtype.kind not in "iufb":
         return np.fromiter(map(_number_of_cell, cells_of(column)), dtype=float, count=len(column))
     x = values.astype(float)
     if missing is not None:

@@ -206,11 +206,12 @@ def _notes_of(looks: dict[Any, _Look], n_samples: int) -> list[Finding]:
 def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], source: Any, start: int) -> tuple[int, list[Finding]]:
     """Compare a table in memory with a schema: return its number of rows, and what stands out but for its share of all."""
     table, raw = split_columns(frame)
-    columns: dict[Any, Any] = dict(zip(table.columns, zip(raw, table.dtypes, strict=True), strict=True))
+    columns = dict(zip(table.columns, zip(raw, table.dtypes, strict=True), strict=True))
     found: list[Finding] = []
     for name, kind in schema.items():
         if name in columns:
-            own = _of_column(name, looks[name], *columns[name], source, start)
+            column, dtype = columns[name]
+            own = _of_column(name, looks[name], column, dtype, source, start)
             found += (Finding(name, problem, rows, 0.0, told) for problem, rows, told in own)
         elif not isinstance(kind, Identifier):
             found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))

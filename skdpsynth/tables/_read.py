@@ -158,7 +158,9 @@ def read_levels(column: Any, kind: Any, dtype: str, is_text: bool = False, unkno
         if values is not None:
             found = _among_numbers(values, codes)
             return found if missing is None else np.where(missing, np.int32(codes.missing), found)
-        texts = map_texts(column, lambda cells: _look_up(cells, codes), np.int32(codes.missing))
+        # A column of text is read only by levels that are words, which are looked up as they are; truth values are many texts.
+        listed = None if codes.words else [level for level in codes if isinstance(level, str) and is_unicode(level)]
+        texts = map_texts(column, lambda cells: _look_up(cells, codes), np.int32(codes.missing), listed, codes.unknown)
         if texts is not None:
             return texts
     except Exception:  # whatever a library says of cells that it cannot hold, such as half of a surrogate pair

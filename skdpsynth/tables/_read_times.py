@@ -54,11 +54,8 @@ def units_of(stamps: np.ndarray, kind: Times) -> np.ndarray:
         numbers = numbers // (theirs // ours)
     # One unit beyond the bounds is enough to tell what lies outside, and no product below overflows.
     step = max(ours // theirs, 1)
-    return np.clip(numbers, *_in_int64(kind.first // step - 1, -(-last // step) + 1)) * step - kind.first
-
-
-def _in_int64(low: int, high: int) -> tuple[int, int]:
-    return max(low, _LEAST + 1), min(high, -_LEAST - 1)
+    low, high = max(kind.first // step - 1, _LEAST + 1), min(-(-last // step) + 1, -_LEAST - 1)
+    return np.clip(numbers, low, high) * step - kind.first
 
 
 def stamps_of(column: Any, kind: Times, dtype: str) -> np.ndarray:
@@ -67,37 +64,32 @@ def stamps_of(column: Any, kind: Times, dtype: str) -> np.ndarray:
     if family not in ("time", "time of day", "duration"):
         return _parse(column, kind, family).view("datetime64[us]")
     is_arrow = is_pandas_column(column) and dtype.endswith("[pyarrow]")
-    if family == "time of day":
-        return _clock_stamps(column.array.__arrow_array__() if is_arrow else column.to_native())
+    if is_arrow or hasattr(column, "to_native"):
+        return _native_stamps(column.array.__arrow_array__() if is_arrow else column.to_native())
     if isinstance(column, np.ndarray):
         stamps = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
-    elif is_arrow:
-        stamps = column.array.__arrow_array__().to_numpy(**({} if family == "time" else {"zero_copy_only": False}))
-    elif is_pandas_column(column):
+    else:
         unit = getattr(column.dtype, "unit", None) or np.datetime_data(column.dtype)[0]
         stamps = column.to_numpy(dtype=f"{'timedelta' if family == 'duration' else 'datetime'}64[{unit}]")  # of zones: UTC
-    else:
-        stamps = column.to_numpy()
     unit = np.datetime_data(stamps.dtype)[0]
     if unit not in _PER_DAY:  # years, months and weeks are counted in days
         stamps, unit = stamps.astype(f"{stamps.dtype.kind}8[D]"), "D"
     return stamps.view(f"datetime64[{unit}]")
 
 
-def _clock_stamps(column: Any) -> np.ndarray:
-    """Return a column of times of day of polars or Arrow."""
+def _native_stamps(column: Any) -> np.ndarray:
+    """Return a column of times of polars or Arrow by the whole numbers that it is made of."""
     if type(column).__module__.split(".")[0] == "polars":
         import polars as pl
 
-        return column.cast(pl.Int64).fill_null(_LEAST).to_numpy().view("datetime64[ns]")
+        unit = getattr(column.dtype, "time_unit", "D" if column.dtype == pl.Date else "ns")
+        return column.to_physical().cast(pl.Int64).fill_null(_LEAST).to_numpy().view(f"datetime64[{unit}]")
     import pyarrow as pa
 
-    whole = column.cast(pa.int32()).cast(pa.int64()) if column.type.bit_width == 32 else column.cast(pa.int64())
-    return (
-        whole.fill_null(_LEAST)
-        .to_numpy(**({} if hasattr(whole, "chunks") else {"zero_copy_only": False}))
-        .view(f"datetime64[{column.type.unit}]")
-    )
+    is_short = column.type.bit_width == 32
+    unit = getattr(column.type, "unit", "D" if is_short else "ms")  # dates tell none
+    whole = (column.cast(pa.int32()) if is_short else column).cast(pa.int64())
+    return np.asarray(whole.fill_null(_LEAST)).view(f"datetime64[{unit}]")
 
 
 def _parse(column: Any, kind: Times, family: str) -> np.ndarray:
@@ -199,11 +191,7 @@ def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
         return pd.arrays.ArrowExtensionArray(whole.cast(target.pyarrow_dtype))
     if zone is None:
         return pd.array(stamps, dtype=target)
-    if dtype.endswith("[pyarrow]"):
-        import pyarrow as pa
-
-        return pd.arrays.ArrowExtensionArray(pa.array(stamps).cast(target.pyarrow_dtype))  # of UTC; pandas would take it as in the zone
-    return pd.array(pd.DatetimeIndex(stamps).tz_localize("UTC").tz_convert(target.tz), dtype=target)
+    return pd.Series(pd.DatetimeIndex(stamps).tz_localize("UTC")).astype(target).array
 
 
 def time_cells(values: np.ndarray, kind: Times, dtype: np.dtype) -> np.ndarray:
@@ -217,7 +205,7 @@ def time_cells(values: np.ndarray, kind: Times, dtype: np.dtype) -> np.ndarray:
         return _cells_in_form(stamps, kind, is_text=dtype.kind != "O")
     if dtype.kind == "O":
         cells = stamps.astype("datetime64[D]" if isinstance(kind, Date) else "datetime64[us]").astype(object)
-        return cells if kind.zone is None else _in_zone(cells, kind.zone)
+        return cells if kind.zone is None else np.array([cell and cell.replace(tzinfo=kind.zone) for cell in cells], dtype=object)
     unit = "D" if isinstance(kind, Date) else _UNITS[kind.resolution]
     texts = np.datetime_as_string(stamps.astype(f"datetime64[{unit if unit in ('D', 'ms', 'us') else 's'}]")).astype(object)
     if kind.zone is not None:
@@ -246,12 +234,6 @@ def as_numbers(values: np.ndarray, kind: Times) -> tuple[np.ndarray, Continuous]
     cells = _cells_in_form(_stamps_out(different, kind, "us"), kind, is_text=True)
     numbers = np.array([np.nan if cell is None else float(cell) for cell in cells])[places]
     return numbers, Continuous(0, 10**form.width - 1, integer=True, nullable=kind.nullable)
-
-
-def _in_zone(cells: np.ndarray, zone: Any) -> np.ndarray:
-    out = np.empty(len(cells), dtype=object)
-    out[:] = [cell and cell.replace(tzinfo=zone) for cell in cells]
-    return out
 
 
 def _words_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:

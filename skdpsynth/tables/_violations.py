@@ -1,5 +1,6 @@
 """Counts of rows that break rules, read unprotected."""
 
+import itertools
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
@@ -124,12 +125,9 @@ def _count(rule: Any, rows: _Rows, seen: set) -> int:
 
 def _is_unknown(rule: Determines, rows: _Rows) -> np.ndarray:
     """Return which rows have a tuple of levels that a mapping lacks."""
-    if len(rule.given) == 1:
-        return np.zeros(len(rows.computed[rule.column]), dtype=bool)
     cells = [[*rows.kinds[name].levels, None] for name in rule.given]
-    tuples, places = np.unique(np.column_stack([rows.values[name] for name in rule.given]), axis=0, return_inverse=True)
-    unknown = [not target_of(rule, tuple(own[code] for own, code in zip(cells, codes, strict=True)))[0] for codes in tuples.tolist()]
-    return np.array(unknown, dtype=bool)[places.ravel()]
+    known = np.array([target_of(rule, levels)[0] for levels in itertools.product(*cells)]).reshape([len(own) for own in cells])
+    return ~known[tuple(rows.values[name] for name in rule.given)]
 
 
 def _agrees(name: Any, rows: _Rows) -> np.ndarray:
