@@ -200,7 +200,7 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_a
     if kind.names is not None and kind.columns != tuple(schema) and not any(isinstance(name, str) for name in kind.columns):
         # Names that are strings scikit-learn has compared.
         raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
-    check_dtypes(schema, kind.dtypes, floats_are_missing)
+    check_dtypes(schema, kind.dtypes, floats_are_missing or not source.in_memory)
     return _rows_of(source, raw, schema, kind.dtypes, None, ensure_min_samples)
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sources import Evil, again, matched, values_of
 
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.frames import split_columns
 from skdpsynth.tables import read
 
@@ -543,6 +543,20 @@ def test_what_is_no_such_table_is_refused_in_one_sentence_that_quotes_no_cell(X,
 
 
 # Columns of Arrow in pandas
+
+
+def test_floats_that_pandas_infers_may_be_words_that_are_all_missing_and_declared_ones_may_not(tmp_path):
+    """A chunk of pandas without a word is one of floats, so an error would tell of its cells; a file declares its dtypes."""
+    schema = {"g": Nominal(["x", "y"], nullable=True), "d": Date("2020-01-01", "2020-12-31", nullable=True)}
+    empty = pd.DataFrame({"g": [np.nan] * 3, "d": [np.nan] * 3})
+    words = pd.DataFrame({"g": ["x", "y", "x"], "d": ["2020-01-01"] * 3})
+    encoded = MixedTypeEncoder(schema).fit_transform([empty, words])
+    np.testing.assert_array_equal(encoded[:, 2], [1, 1, 1, 0, 0, 0])
+    with pytest.raises(TypeError, match="not all numbers"):
+        MixedTypeEncoder(schema).fit(empty)
+    pl.DataFrame({"g": [0.5], "d": ["2020-01-01"]}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(TypeError, match="not all numbers"):
+        MixedTypeEncoder(schema).fit(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("dtype", ["int64", "double", "bool", "date32[day]"])
