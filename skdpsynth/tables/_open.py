@@ -147,6 +147,11 @@ def split_under(source: Any, schema: Schema) -> tuple[TableKind, list[Any]]:
     return TableKind(source.library, source.columns, tuple(dtypes)), []
 
 
+def _infers_dtypes(source: Any) -> bool:
+    """Whether the dtypes of chunks follow from their cells, and no file or database declares them."""
+    return not source.in_memory and source.kind.library in ("pandas", "numpy")
+
+
 def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
     """Open a table in ``fit``, and let the estimator remember its columns; chunks of the rows are lists of columns, as `read` gives them.
 
@@ -158,7 +163,7 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
         return _start_numbers(estimator, X, ensure_min_samples, buys)
     source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
     kind, raw = split_under(source, schema)
-    table = TableFormat(kind).match(schema, buys, floats_are_missing=not source.in_memory)
+    table = TableFormat(kind).match(schema, buys, _infers_dtypes(source))
     check_synthesized(table.schema)
     check_room(table)
     # They have no use beside a schema, but nonsense would pass unnoticed.
@@ -200,7 +205,7 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_a
     if kind.names is not None and kind.columns != tuple(schema) and not any(isinstance(name, str) for name in kind.columns):
         # Names that are strings scikit-learn has compared.
         raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
-    check_dtypes(schema, kind.dtypes, floats_are_missing or not source.in_memory)
+    check_dtypes(schema, kind.dtypes, floats_are_missing or _infers_dtypes(source))
     return _rows_of(source, raw, schema, kind.dtypes, None, ensure_min_samples)
 
 
