@@ -4,6 +4,7 @@ import decimal
 import math
 import numbers
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -153,18 +154,12 @@ def _number_of_cell(cell: Any) -> float:
         if type(cell) is str:
             return number_in(cell)
         return float(cell) if isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64) else math.nan
-    except OverflowError:
-        return _infinity_like(cell)
+    except OverflowError:  # larger than all floats
+        with suppress(Exception):
+            return math.inf if cell > 0 else -math.inf
     except Exception:  # a string that reads as none, a signalling NaN
-        return math.nan
-
-
-def _infinity_like(cell: Any) -> float:
-    """Return the infinity of a number that is larger than all floats."""
-    try:
-        return math.inf if cell > 0 else -math.inf
-    except Exception:
-        return math.nan
+        pass
+    return math.nan
 
 
 def number_in(text: str | None) -> float:

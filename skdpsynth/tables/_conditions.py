@@ -146,7 +146,10 @@ class _Reader:
         if not self.kind.coded.integer:
             raise self._error("a value or a range (low, high)", short_repr(condition), "a list of values is for levels and whole numbers")
         numbers = np.unique([self._number(value, None) for value in values]).astype(float)
-        self._check_kept(numbers)
+        if len(numbers) and not self.is_determined:
+            self._check_within(numbers[0], numbers[-1])
+            if (self.written.values(numbers) != numbers).any():
+                raise self._error("values that its dtype can hold", "others", "correct the list")
         return AllowedCells(among=numbers, missing=missing)
 
     def _range(self, condition: tuple) -> AllowedCells:
@@ -169,8 +172,7 @@ class _Reader:
 
     def _single(self, number: float) -> AllowedCells:
         if not self.is_determined:
-            if not self.kind.coded.low <= number <= self.kind.coded.high:
-                raise self._error(self._bounds, "a value outside", "correct it")
+            self._check_within(number, number)
             number = self.written.as_it_comes_back(number)
         return self._span(number, number)
 
@@ -181,13 +183,9 @@ class _Reader:
             raise self._error("what its dtype can hold", "what lies between two of its numbers", f"{self.written.dtype} rounds; widen it")
         return AllowedCells(float(low), float(high))
 
-    def _check_kept(self, numbers: np.ndarray) -> None:
-        if self.is_determined or not len(numbers):
-            return
-        if not self.kind.coded.low <= numbers[0] <= numbers[-1] <= self.kind.coded.high:
-            raise self._error(self._bounds, "a value outside", "correct the list")
-        if (self.written.values(numbers) != numbers).any():
-            raise self._error("values that its dtype can hold", "others", "correct the list")
+    def _check_within(self, least: float, most: float) -> None:
+        if not self.kind.coded.low <= least <= most <= self.kind.coded.high:
+            raise self._error(self._bounds, "a value outside", "correct it")
 
     def _level(self, value: Any) -> int:
         levels, codes = self.kind.levels, Codes(self.kind)

@@ -207,13 +207,12 @@ def encode(values: Sequence[np.ndarray], schema: Schema) -> np.ndarray:
     for column, kind in zip(values, schema.values(), strict=True):
         block = out[:, start : start + _width(kind)]
         start += _width(kind)
-        (_encode_levels if _is_one_hot(kind) else _encode_numbers)(column, kind, block)
+        if _is_one_hot(kind):
+            block[:] = 0
+            block[np.arange(n_samples), column] = 1
+        else:
+            _encode_numbers(column, kind, block)
     return out
-
-
-def _encode_levels(codes: np.ndarray, kind: Nominal, out: np.ndarray) -> None:
-    out[:] = 0
-    out[np.arange(len(codes)), codes] = 1
 
 
 def _encode_numbers(column: np.ndarray, kind: Any, out: np.ndarray) -> None:

@@ -149,7 +149,7 @@ def split_under(source: Any, schema: Schema) -> tuple[TableKind, list[Any]]:
 
 def _infers_dtypes(source: Any) -> bool:
     """Whether the dtypes of chunks follow from their cells, and no file or database declares them."""
-    return not source.in_memory and source.kind.library in ("pandas", "numpy")
+    return not source.in_memory and getattr(source, "kind", TableKind.of(source.head)).library in ("pandas", "numpy")
 
 
 def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:

@@ -122,7 +122,7 @@ class Codes(dict):
         self.unknown = unknown if unknown is not None else self.missing if other is None else levels[other]
         words = MISSING_WORDS if is_text and self.unknown != self.missing else ()
         super().__init__(dict.fromkeys((*words, *missing_forms(getattr(kind, "missing", ()))), self.missing) | levels)
-        self._has_numbers = not all(isinstance(level, str) for level in self)
+        self.has_numbers = not all(isinstance(level, str) for level in self)
         self.words = {word: code for code, words in enumerate(_TRUTH) for word in words} if isinstance(kind, Boolean) else {}
         self.words |= {str(word).lower(): code for code, word in enumerate(getattr(kind, "words", None) or ())}
 
@@ -131,7 +131,7 @@ class Codes(dict):
         code = None
         if isinstance(cell, str):
             code = self.words.get(cell.strip().lower())
-            if code is None and self._has_numbers:
+            if code is None and self.has_numbers:
                 code = self.get(_number_in(cell))
         if code is not None:
             return code
@@ -158,8 +158,8 @@ def read_levels(column: Any, kind: Any, dtype: str, is_text: bool = False, unkno
         if values is not None:
             found = _among_numbers(values, codes)
             return found if missing is None else np.where(missing, np.int32(codes.missing), found)
-        # A column of text is read only by levels that are words, which are looked up as they are; truth values are many texts.
-        listed = None if codes.words else [level for level in codes if isinstance(level, str) and is_unicode(level)]
+        # Words are looked up as they are; truth values and numbers are many texts.
+        listed = None if codes.words or codes.has_numbers else [level for level in codes if isinstance(level, str) and is_unicode(level)]
         texts = map_texts(column, lambda cells: _look_up(cells, codes), np.int32(codes.missing), listed, codes.unknown)
         if texts is not None:
             return texts
@@ -177,11 +177,7 @@ def _among_numbers(values: np.ndarray, codes: Codes) -> np.ndarray:
     """Return the codes of numbers: a search among the levels that the dtype can hold exactly, as no cell of it equals another."""
     if values.dtype.kind == "b":
         values = values.view(np.int8)
-    held = sorted(
-        (level, code)
-        for level, code in ((_exact_in_dtype(level, values.dtype), code) for level, code in codes.items())
-        if level is not None
-    )
+    held = sorted((number, code) for level, code in codes.items() if (number := _exact_in_dtype(level, values.dtype)) is not None)
     unknown: Any = np.int32(codes.unknown)
     if codes.missing != codes.unknown and values.dtype.kind == "f":
         unknown = np.where(np.isnan(values), np.int32(codes.missing), unknown)
@@ -195,16 +191,11 @@ def _among_numbers(values: np.ndarray, codes: Codes) -> np.ndarray:
 
 def _exact_in_dtype(level: Any, dtype: np.dtype) -> Any:
     """Return a level as a number that the dtype holds exactly, or None."""
-    if isinstance(level, str):
+    try:
+        held = None if isinstance(level, str) else dtype.type(level).item()
+    except (OverflowError, ValueError):
         return None
-    if dtype.kind == "f":
-        try:
-            # A float of 64 bits that the column's cell equals; a cell of fewer bits equals what it becomes with 64.
-            return float(level) if float(level) == level and float(dtype.type(level)) == float(level) else None
-        except OverflowError:
-            return None
-    info = np.iinfo(dtype)
-    return int(level) if level == int(level) and info.min <= level <= info.max else None
+    return held if held == level else None
 
 
 def _look_up(cells: list[Any], codes: Codes) -> np.ndarray:

@@ -149,7 +149,7 @@ class TableFormat:
     @property
     def _numbers(self) -> list[np.dtype]:
         """The numpy dtype of each column; of columns that are no numbers, float64."""
-        return [np.dtype(float) if number_dtype(dtype) is None else numpy_dtype(dtype) for dtype in self.dtypes]
+        return [np.dtype(float) if dtype is None else dtype for dtype in map(number_dtype, self.dtypes)]
 
     def box(self, bounds: Any, bits: int = BITS) -> Box:
         """Return the box of `bounds` for a table of numbers, or refuse them where a dtype can hold no number within them."""

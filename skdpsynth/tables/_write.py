@@ -95,21 +95,17 @@ def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtyp
 
 def labels_out(labels: np.ndarray, backend: Any, dtype: str) -> Any:
     """Return labels made by an `Identifier` as a column: in its dtype, or as plain numbers or objects."""
-    if family_of(dtype) == "text":
-        labels = labels.astype(str).astype(object)
-    elif family_of(dtype) == "number":
-        labels = labels.astype(numpy_dtype(dtype))
-    else:
-        dtype = str(labels.dtype)
+    is_text = family_of(dtype) == "text"
+    if labels.dtype != object and not is_text:
+        return _numbers_out(labels.astype(float), Continuous(0, 2**53, integer=True), backend, dtype)
+    cells = labels.astype(str).astype(object)
     if backend == "pandas":
         import pandas as pd
 
-        return pd.Series(labels, dtype=pandas_dtype(dtype))
+        return pd.Series(cells, dtype=pandas_dtype(dtype if is_text else "object"))
     import narwhals.stable.v2 as nw
 
-    if labels.dtype == object:
-        return nw.new_series("", labels.tolist(), nw.String(), backend=backend)
-    return nw.new_series("", labels, narwhals_dtype(labels.dtype), backend=backend)
+    return nw.new_series("", cells.tolist(), nw.String(), backend=backend)
 
 
 def dtype_of_labels(dtype: str, n_samples: int) -> str:

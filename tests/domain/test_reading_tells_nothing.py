@@ -133,9 +133,11 @@ def declared(table, folder, suffix):
     frame = pd.DataFrame(typed(table).to_dict(as_series=False)).drop(columns="flag").assign(flag=[float(c or 0) for c in table["flag"]])
     frame = frame.assign(**{name: frame[name].astype(float).clip(-1e9, 1e9) for name in ("whole", "real", "code", "id")})
     words = {name: [str(cell or "")[:200].replace("\0", "") for cell in table[name]] for name in ("word", "grade")}
-    days = [(cell - datetime.date(1960, 1, 1)).days if isinstance(cell, datetime.date) else math.nan for cell in table["day"]]
+    begin, unit = (datetime.date(1960, 1, 1), 1) if suffix == "dta" else (datetime.date(1582, 10, 14), 86_400)
+    days = [(cell - begin).days * unit if isinstance(cell, datetime.date) else math.nan for cell in table["day"]]
     frame = frame.assign(**words, day=days)[list(ROWS)]
-    (pyreadstat.write_dta if suffix == "dta" else pyreadstat.write_sav)(frame, folder / f"rows.{suffix}")
+    write, form = (pyreadstat.write_dta, "%td") if suffix == "dta" else (pyreadstat.write_sav, "DATE11")
+    write(frame, folder / f"rows.{suffix}", variable_format={"day": form})
     return folder / f"rows.{suffix}"
 
 
