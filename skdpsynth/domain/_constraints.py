@@ -1,6 +1,5 @@
 """Constraints, called rules: public facts that hold between the columns of a row, stated by the user and never read from rows."""
 
-import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ import numpy as np
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._allowed_cells import condition_of
 from skdpsynth.domain._dates import Times
-from skdpsynth.domain._kinds import Continuous, Identifier, is_name, list_names, name_repr
+from skdpsynth.domain._kinds import Continuous, Identifier, is_name, list_names, name_repr, plain_value
 from skdpsynth.persistence import savable
 
 _MOST_KEYS = 1 << 62
@@ -49,11 +48,6 @@ class Impossible(Rule):
         For each column the values that such a row has in it: a level, a number, a tuple ``(low, high)`` (both ends belong to it; None: no
         end; of dates and times also as text in ISO format), None for a missing cell, or a list of these. A row that meets all of them is
         impossible.
-
-    Raises
-    ------
-    ValueError
-        If `cells` is no such dict.
 
     See Also
     --------
@@ -109,11 +103,6 @@ class Inequality(Rule):
         Two columns of numbers, or of dates and times.
     strict : bool, default=False
         Whether they must differ: of whole numbers, dates and times alone.
-
-    Raises
-    ------
-    ValueError
-        If both are one column, or `strict` is no truth value.
 
     See Also
     --------
@@ -193,11 +182,6 @@ class MissingTogether(ListRule):
     columns : list of columns
         At least two, all nullable.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two.
-
     See Also
     --------
     Impossible : States about single levels what MissingTogether states about missing cells.
@@ -230,11 +214,6 @@ class Unique(ListRule):
     columns : column, or list of columns
         Columns of levels, whole numbers, dates or times, none nullable and none in another rule; or an `Identifier`, whose labels are
         unique anyway.
-
-    Raises
-    ------
-    ValueError
-        If there is no column.
 
     See Also
     --------
@@ -288,16 +267,3 @@ def _items(name: Any, stated: Any) -> list:
             f"{short_repr(stated)}."
         )
     return [plain_value(item) for item in items]
-
-
-def plain_value(value: Any) -> Any:
-    """Return numbers as those of Python, dates and times as text in ISO format, and durations as their seconds in text."""
-    if isinstance(value, tuple):
-        return tuple(map(plain_value, value))
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, datetime.timedelta):
-        return f"{value.total_seconds()} s"
-    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value

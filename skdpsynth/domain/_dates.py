@@ -1,8 +1,10 @@
 """Kinds of columns that hold dates, times of day and durations."""
 
 import datetime
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,8 +29,8 @@ class Times(Bounded):
 
     low: Any = None
     high: Any = None
-    nullable: Any = field(default=None, kw_only=True)
     bounds: Any = field(default=None, kw_only=True)
+    nullable: Any = field(default=None, kw_only=True)
     missing: Any = field(default=(), kw_only=True)
     format: Any = field(default=None, kw_only=True)
 
@@ -42,7 +44,8 @@ class Times(Bounded):
             raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {short_repr(self.resolution)}.")
         if self.form is not None:
             if self.form.is_date is not (self.family == "time") or (self.family == "duration" and set(self.form.codes) & set("Ip")):
-                raise ValueError(f"format must be one of {self._format}, got {short_repr(self.format)}.")
+                example = "dates, such as '%d/%m/%Y'" if self.family == "time" else "times of day, such as '%H:%M'"
+                raise ValueError(f"format must be one of {example}, got {short_repr(self.format)}.")
             if MICROSECONDS[self.form.resolution] > MICROSECONDS[self.resolution]:
                 object.__setattr__(self, "resolution", self.form.resolution)
         object.__setattr__(self, "missing", tuple(map(self._kept_sentinel, self.missing)))
@@ -50,11 +53,11 @@ class Times(Bounded):
             return
         self._take_bounds()
         for name in ("low", "high"):
-            object.__setattr__(self, name, self._bound(self._checked(getattr(self, name))))
+            object.__setattr__(self, name, self._bound(self._checked(self.microseconds_of, getattr(self, name))))
         if not 0 < self.units_of(self.high) - self.units_of(self.low) <= _MOST_UNITS:
             raise ValueError(
-                f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {_pair(self)}; swap or correct "
-                "them, or take a coarser resolution."
+                f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {self._bounds_repr}; correct them, "
+                "or take a coarser resolution."
             )
 
     def _kept_sentinel(self, value: Any) -> Any:
@@ -73,10 +76,6 @@ class Times(Bounded):
 
     def _take_bounds(self) -> None:
         """Take what bounds may be beside their plain form."""
-
-    @property
-    def _format(self) -> str:
-        return "dates, such as '%d/%m/%Y'" if self.family == "time" else "times of day, such as '%H:%M'"
 
     @property
     def unstated(self) -> str | None:
@@ -121,18 +120,20 @@ class Times(Bounded):
         codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
         return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + self.half)
 
-    def _checked(self, value: Any) -> int:
-        try:
-            found = self.microseconds_of(value)
-        except Exception:  # also of the caller's own objects
-            found = None
-        if found is None:
-            raise ValueError(f"bounds must be two {self.example}, got {_pair(self)}; they are public facts, never learned from rows.")
-        return found
+    def _checked(self, read: Callable[[Any], Any], value: Any) -> Any:
+        """Return what is read from a value, or refuse it."""
+        with suppress(Exception):  # also of the caller's own objects
+            if (found := read(value)) is not None:
+                return found
+        raise ValueError(f"bounds must be two {self.example}, got {self._bounds_repr}; they are public facts, never learned from rows.")
+
+    @property
+    def _bounds_repr(self) -> str:
+        return bounds_repr(self.low, self.high)
 
     def units_of(self, value: Any) -> int:
         """Return a value, as bounds are given, in units of the resolution."""
-        return self._checked(value) // self.microseconds
+        return self._checked(self.microseconds_of, value) // self.microseconds
 
     @property
     def first(self) -> int:
@@ -151,10 +152,6 @@ class Times(Bounded):
             return Continuous(integer=True, nullable=self.nullable, bounds=self.bounds)
         return Continuous(0, self.units_of(self.high) - self.first, integer=True, nullable=self.nullable)
 
-    def to_keys(self) -> dict[str, Any]:
-        facts = super().to_keys()
-        return facts | {"kind": facts["kind"].removesuffix("ofday")}
-
     def _in_file(self, bound: Any) -> Any:
         return bound.isoformat() if isinstance(bound, datetime.date) else bound
 
@@ -170,14 +167,22 @@ class Calendar(Times):
     """Dates, or times on dates."""
 
     def _take_bounds(self) -> None:
-        low, high = (_moment(bound, self) for bound in (self.low, self.high))
-        if (low.tzinfo is None) != (high.tzinfo is None):
-            raise ValueError(f"bounds must both have a time zone or neither, got {_pair(self)}; write the offset in both.")
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
+        moments = [self._checked(partial(read_moment, form=self.form), bound) for bound in (self.low, self.high)]
+        zones = {moment.tzinfo is not None for moment in moments}
+        if True in zones and isinstance(self, Date):
+            raise ValueError(f"bounds of dates must have no time zone, got {self._bounds_repr}; use DateTime for a column that has one.")
+        if len(zones) > 1:
+            raise ValueError(f"bounds must both have a time zone or neither, got {self._bounds_repr}; write the offset in both.")
+        for name, moment in zip(("low", "high"), moments, strict=True):
+            object.__setattr__(self, name, moment.astimezone(datetime.UTC) if moment.tzinfo else moment)
 
     def microseconds_of(self, value: Any) -> int:
-        return (_moment(value, self).replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+        moment: Any = read_moment(value, self.form)
+        if moment.tzinfo is not None:
+            if isinstance(self, Date):
+                raise ValueError("a date has no time zone")
+            moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+        return (moment - _EPOCH) // _MICROSECOND
 
     def _bound(self, microseconds: int) -> Any:
         begin = _EPOCH + datetime.timedelta(microseconds=microseconds // self.microseconds * self.microseconds)
@@ -207,19 +212,14 @@ class Date(Calendar):
     low, high : date, str in ISO format, datetime64 or Timestamp, default=None
         Public bounds, ``low < high``. Dates outside are clipped.
     nullable : bool, default=None
-        Whether cells may be missing. If not, one that is missing, or no date, counts as the midpoint. None: yes, if `missing` is given.
+        Whether cells may be missing; if not, one that is, or is no date, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of str, int or date, default=()
         Dates that stand for a missing cell, such as "1900-01-01", also in the `format`. Texts that are no date do so anyway.
     bounds : {None, "private", "open"}, default=None
-        In place of `low` and `high`: see `Continuous`.
+        See `Continuous`.
     format : str, default=None
         The form of dates in text and in whole numbers, which is public: codes of strptime ("%d/%m/%Y", "%Y%m%d", "%Y-%m"; "%q" is the
         quarter, "%-d" a day without a leading zero), or a name ("dd/mm/yyyy", "m/d/yyyy", "yyyymmdd", "yyyyQq"). None: ISO format.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not two dates in order.
 
     See Also
     --------
@@ -249,21 +249,15 @@ class DateTime(Calendar):
         Public bounds, ``low < high``. Times outside are clipped. A bound without a time of day is midnight. Bounds with a time zone are
         for columns with one, which are read in UTC and come back in their own zone; bounds without are for columns without.
     nullable : bool, default=None
-        Whether cells may be missing. If not, one that is missing, or no time, counts as the midpoint. None: yes, if `missing` is given.
+        Whether cells may be missing; if not, one that is, or is no time, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of str, int or date, default=()
         Times that stand for a missing cell, such as "1900-01-01", also in the `format`. Texts that are no time do so anyway.
     bounds : {None, "private", "open"}, default=None
-        In place of `low` and `high`: see `Continuous`.
+        See `Continuous`.
     format : str, default=None
-        The form of dates in text and in whole numbers, which is public: codes of strptime ("%d/%m/%Y", "%Y%m%d", "%Y-%m"; "%q" is the
-        quarter, "%-d" a day without a leading zero), or a name ("dd/mm/yyyy", "m/d/yyyy", "yyyymmdd", "yyyyQq"). None: ISO format.
+        The form of times in text and in whole numbers; see `Date`.
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
         The unit in which times are counted, at least that of `format`. The coarser, the less is lost to noise.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not two times in order, both with a zone or both without, or `resolution` is none of those.
 
     See Also
     --------
@@ -295,21 +289,15 @@ class TimeOfDay(Times):
         Public bounds, ``low < high``. Times outside are clipped. None: the whole day, "00:00" and "23:59:59". In timetables a bound may be
         beyond 24:00, such as "29:59".
     nullable : bool, default=None
-        Whether cells may be missing. If not, one that is missing, or no time of day, counts as the midpoint. None: yes, if `missing` is
-        given.
+        Whether cells may be missing; if not, one that is, or is no time of day, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of str, int or datetime.time, default=()
         Times of day that stand for a missing cell, such as "00:00". Texts that are no time of day do so anyway.
     bounds : {None, "private", "open"}, default=None
-        In place of `low` and `high`: see `Continuous`.
+        See `Continuous`.
     format : str, default=None
         The form of times in text and in whole numbers, such as "%H%M" or "%I:%M %p"; see `Date`.
     resolution : {"second", "hour", "minute", "millisecond", "microsecond"}, default="second"
         The unit in which times are counted, at least that of `format`.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not two times of day in order.
 
     See Also
     --------
@@ -327,6 +315,7 @@ class TimeOfDay(Times):
     resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
     family = "time of day"
     example = "times of day in quotes, such as '09:30'"
+    read_text = staticmethod(read_clock)
 
     def _take_bounds(self) -> None:
         if self.low is None and self.high is None:
@@ -335,17 +324,13 @@ class TimeOfDay(Times):
 
     def microseconds_of(self, value: Any) -> int:
         if isinstance(value, datetime.time):
-            value = datetime.datetime.combine(_EPOCH, value) - _EPOCH
-            return value // _MICROSECOND
+            return (datetime.datetime.combine(_EPOCH, value) - _EPOCH) // _MICROSECOND
         found = read_clock(value)
         return self.form.read(value) if found is None and self.form else found  # type: ignore[return-value]
 
     def _bound(self, microseconds: int) -> str:
         whole = np.array([microseconds // self.microseconds * self.microseconds])
         return format_of("%H:%M:%S.%f" if self.microseconds < MICROSECONDS["second"] else "%H:%M:%S").write(whole)[0]
-
-    def read_text(self, text: str) -> int | None:
-        return read_clock(text)
 
 
 @savable
@@ -361,21 +346,16 @@ class Duration(Times):
     low, high : int, str or timedelta, default=None
         Public bounds, ``low < high``: numbers of the resolution, or as cells. Durations outside are clipped.
     nullable : bool, default=None
-        Whether cells may be missing. If not, one that is missing, or no duration, counts as the midpoint. None: yes, if `missing` is given.
+        Whether cells may be missing; if not, one that is, or is no duration, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of int, str or timedelta, default=()
         Durations that stand for a missing cell, such as -1: numbers of the resolution, or as cells. Texts that are no duration do so
         anyway.
     bounds : {None, "private", "open"}, default=None
-        In place of `low` and `high`: see `Continuous`.
+        See `Continuous`.
     format : str, default=None
         The form of text, such as "%H:%M"; see `Date`.
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
         The unit in which durations are counted, at least that of `format`.
-
-    Raises
-    ------
-    ValueError
-        If the bounds are not two durations in order.
 
     See Also
     --------
@@ -393,6 +373,7 @@ class Duration(Times):
     resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
     family = "duration"
     example = "durations, numbers of the resolution or such as '90 min'"
+    read_text = staticmethod(read_duration)
 
     def microseconds_of(self, value: Any) -> int:
         if isinstance(value, str):
@@ -409,35 +390,11 @@ class Duration(Times):
         has_digits = self.form is not None and self.form.width  # in which whole numbers are read, too
         return value if is_real(value) and not has_digits else str(value)
 
-    def read_text(self, text: str) -> int | None:
-        return read_duration(text)
-
     def write(self, microseconds: np.ndarray) -> list[str]:
         if self.form is None and self.resolution == "day":
             return [f"{days} days" for days in (microseconds // DAY).tolist()]
         signs = np.where(microseconds < 0, "-", "").tolist()
         return [sign + text for sign, text in zip(signs, super().write(np.abs(microseconds)), strict=True)]
-
-
-def _pair(kind: Times) -> str:
-    """Return how a message shows bounds, which are public."""
-    ends = (bound.isoformat() if isinstance(bound, datetime.date | datetime.time) else bound for bound in (kind.low, kind.high))
-    return bounds_repr(*(str(bound) if isinstance(bound, np.datetime64 | np.timedelta64) else bound for bound in ends))
-
-
-def _moment(bound: Any, kind: Calendar) -> datetime.datetime:
-    """Return a bound as a time, in UTC if it has a zone."""
-    try:
-        moment = read_moment(bound, kind.form)
-    except Exception:  # also of the caller's own objects
-        moment = None
-    if moment is None:
-        raise ValueError(f"bounds must be two {kind.example}, got {_pair(kind)}; they are public facts, never learned from rows.")
-    if moment.tzinfo is None:
-        return moment
-    if isinstance(kind, Date):
-        raise ValueError(f"bounds of dates must have no time zone, got {_pair(kind)}; use DateTime for a column that has one.")
-    return moment.astimezone(datetime.UTC)
 
 
 def read_moment(bound: Any, form: TimeFormat | None = None) -> datetime.datetime | None:

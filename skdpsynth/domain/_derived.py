@@ -141,11 +141,6 @@ class Derived(Unseen):
     format : str, default=None
         The form in which text holds a result that is a time; see `Date`.
 
-    Raises
-    ------
-    ValueError
-        If this is no such expression, or no such bounds.
-
     See Also
     --------
     Sum : A column that is the sum of others.

@@ -10,10 +10,10 @@ import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._axes import axis_of
-from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file, plain_value
+from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file
 from skdpsynth.domain._dates import Times
 from skdpsynth.domain._derived import Derived, unit_of
-from skdpsynth.domain._kinds import Continuous, is_name, list_names, name_repr
+from skdpsynth.domain._kinds import Continuous, is_name, list_names, name_repr, plain_value
 from skdpsynth.persistence import savable
 
 _HUGE = 8e307  # bounds of a number that has none: their difference is a float
@@ -36,11 +36,6 @@ class Determines(Rule):
         From each level of `given` (of several columns, each tuple of levels) to the value of `column`. None stands for a missing cell, on
         both sides; where it is not among the keys, a missing cell gives a missing one. Of several columns, tuples that are left out are
         impossible.
-
-    Raises
-    ------
-    ValueError
-        If these are no such columns and mapping.
 
     See Also
     --------
@@ -137,11 +132,6 @@ class Sum(ListRule):
     columns : list of columns
         The parts.
     total : column
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two parts, or the total is one of them.
 
     See Also
     --------

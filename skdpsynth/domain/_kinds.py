@@ -37,34 +37,33 @@ class Kind:
         """The column as a mechanism sees it: `Continuous`, `Ordinal` or `Nominal`; None where it sees nothing of it."""
         return self
 
+    def _facts(self) -> dict[str, Any]:
+        """Return the facts that are stated, by the name of their parameter."""
+        facts = {each.name: getattr(self, each.name) for each in fields(self) if each.init}  # type: ignore[arg-type]
+        return {name: fact for name, fact in facts.items() if fact not in (None, ())}
+
     def to_keys(self) -> dict[str, Any]:
         """Return what a file holds of it, beside its name."""
-        facts = {each.name: getattr(self, each.name) for each in fields(self) if each.init}  # type: ignore[arg-type]
-        stated = {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in facts.items() if fact not in (None, ())}
-        return {"kind": type(self).__name__.lower(), **stated}
+        facts = {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in self._facts().items()}
+        return {"kind": type(self).__name__.lower().removesuffix("ofday"), **facts}
+
+    def __repr__(self) -> str:
+        shown = {name: short_tuple_repr(fact) if isinstance(fact, tuple) else repr(fact) for name, fact in self._facts().items()}
+        return f"{type(self).__name__}({', '.join(f'{name}={fact}' for name, fact in shown.items())})"
 
     def _check_missing(self) -> None:
         """Keep what stands for a missing cell, and that cells may be missing where something does and nothing else is said."""
-        missing: Any = getattr(self, "missing", ())
-        if isinstance(missing, str | int | float | datetime.date | datetime.time):
-            missing = [missing]
-        stated = None if isinstance(missing, bytes | Set | Mapping) else list_or_none(() if missing is None else missing)
-        stated = stated and list(map(_plain_sentinel, stated))
-        times = datetime.date | datetime.time
-        if stated is None or not all(each is None or each != each or _is_level(each) or isinstance(each, times) for each in stated):
-            raise ValueError(
-                f"missing must be a word, a number or a time that stands for a missing cell, or a list of them, got {short_repr(missing)}."
-            )
-        kept = [each.isoformat() if isinstance(each, times) else each for each in stated if each is not None and each == each]
-        nullable: Any = getattr(self, "nullable", None)
-        object.__setattr__(self, "nullable", bool(stated) if nullable is None else as_flag(nullable))
+        missing, nullable = getattr(self, "missing", ()), getattr(self, "nullable", None)
+        listed = [missing] if isinstance(missing, str | int | float | datetime.date | datetime.time) else () if missing is None else missing
+        stated = None if isinstance(listed, Set | Mapping) else list_or_none(listed)
+        kept = [plain_value(each) for each in stated or () if each is not None and each == each]
+        if stated is None or not all(map(_is_level, kept)):
+            told = "missing must be a word, a number or a time that stands for a missing cell, or a list of them"
+            raise ValueError(f"{told}, got {short_repr(missing)}.")
+        if nullable is not None and not is_flag(nullable):
+            raise ValueError(f"nullable must be True or False, got {short_repr(nullable)}.")
+        object.__setattr__(self, "nullable", bool(stated if nullable is None else nullable))
         object.__setattr__(self, "missing", tuple(kept))
-
-    def _repr_of(self, **facts: Any) -> str:
-        """Return facts, and those of the others that are stated."""
-        more = {name: getattr(self, name, None) for name in ("format", "missing", "other", "decimals", "step", "words")}
-        facts |= {name: fact for name, fact in more.items() if fact not in (None, ())}
-        return f"{type(self).__name__}({', '.join(f'{name}={fact!r}' for name, fact in facts.items())})"
 
 
 class Bounded(Kind):
@@ -97,16 +96,12 @@ class Bounded(Kind):
         """Return the bounds as a file holds them."""
         return self.bounds or [self._in_file(self.low), self._in_file(self.high)]
 
-    def to_keys(self) -> dict[str, Any]:
-        facts = super().to_keys()
-        others = {name: fact for name, fact in facts.items() if name not in ("kind", "low", "high", "bounds", "nullable")}
-        return {"kind": facts["kind"], "bounds": self.bounds_in_files(), **others, "nullable": self.nullable}
+    def _facts(self) -> dict[str, Any]:
+        return {name: self._in_file(fact) for name, fact in super()._facts().items()}
 
-    def __repr__(self) -> str:
-        ends = {"low": self._in_file(self.low), "high": self._in_file(self.high)} if self.bounds is None else {"bounds": self.bounds}
-        others = ("low", "high", "bounds", "format", "missing", "decimals", "step")
-        names = [each.name for each in fields(self) if each.name not in others]  # type: ignore[arg-type]
-        return self._repr_of(**ends, **{name: getattr(self, name) for name in names})
+    def to_keys(self) -> dict[str, Any]:
+        others = {name: fact for name, fact in super().to_keys().items() if name not in ("kind", "low", "high", "bounds", "nullable")}
+        return {"kind": super().to_keys()["kind"], "bounds": self.bounds_in_files(), **others, "nullable": self.nullable}
 
 
 @savable
@@ -132,11 +127,6 @@ class Continuous(Bounded):
         In place of `low` and `high`. "private": nobody knows them, so a fit that can buys them with a part of its budget. "open": they
         are still to be written, as in `Schema.skeleton`; no fit takes that.
 
-    Raises
-    ------
-    ValueError
-        If the bounds are not two finite numbers in order, or not whole where `integer` is true, or hold no multiple of the step.
-
     See Also
     --------
     Date : A column of dates.
@@ -154,9 +144,9 @@ class Continuous(Bounded):
 
     low: Any = None
     high: Any = None
+    bounds: Any = field(default=None, kw_only=True)
     integer: Any = field(default=None, kw_only=True)
     nullable: Any = field(default=None, kw_only=True)
-    bounds: Any = field(default=None, kw_only=True)
     missing: Any = field(default=(), kw_only=True)
     decimals: Any = field(default=None, kw_only=True)
     step: Any = field(default=None, kw_only=True)
@@ -249,11 +239,6 @@ class _Levels(Kind):
             raise ValueError(f"missing must be no level, got {short_repr(min(twice, key=str))}, which is one; take it out of one of them.")
         object.__setattr__(self, "levels", levels)
 
-    def __repr__(self) -> str:
-        return self._repr_of(
-            levels=_Shown(short_tuple_repr(self.levels) if self.unstated is None else repr(self.levels)), nullable=self.nullable
-        )
-
     @property
     def unstated(self) -> str | None:
         return self.levels if isinstance(self.levels, str) and self.levels in UNSTATED else None
@@ -287,11 +272,6 @@ class Nominal(_Levels):
         Which levels are alike, where there are very many (more than 64), so that a mechanism may merge those that are rare: a number k
         (texts that begin with the same k characters, such as postcodes of a region), a dict from level to the name of its group, or a list
         of names, one for each level. None: all are.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two levels, or equal ones, or `groups` does not fit them.
 
     See Also
     --------
@@ -359,11 +339,6 @@ class Ordinal(_Levels):
     other : level, default=None
         The level that takes all cells that are none of the others; it is added as the highest, if it is not among them.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer than two levels, or equal ones.
-
     See Also
     --------
     Nominal : Categories without an order.
@@ -393,11 +368,6 @@ class Boolean(_Levels):
     missing : list of str, int or float, default=()
         What stands for a missing cell, as all does that is no truth value.
 
-    Raises
-    ------
-    ValueError
-        If `words` are not two levels that differ.
-
     See Also
     --------
     Nominal : A column of categories.
@@ -421,9 +391,6 @@ class Boolean(_Levels):
             object.__setattr__(self, "words", Nominal(self.words).levels)
             if len(self.words) != 2:
                 raise ValueError(f"words must be two, for false and for true, got {len(self.words)}; correct them.")
-
-    def __repr__(self) -> str:
-        return self._repr_of(nullable=self.nullable)
 
     @property
     def coded(self) -> Nominal:
@@ -453,11 +420,6 @@ class Identifier(Unseen):
     labels : bool or str, default=False
         False: samples have no such column. True: they have 1, 2, 3 and so on in it, one for each row. A word goes before the number:
         "patient-" gives "patient-1"; that needs a column of text or objects. Labels are unique within one sample, also one in batches.
-
-    Raises
-    ------
-    ValueError
-        If `labels` is neither True, False nor a word.
 
     See Also
     --------
@@ -503,11 +465,6 @@ class Constant(Unseen):
     value : str, int, float, bool or date
         It comes back in every row, in the dtype of the column; a date or time is kept as text in ISO format.
 
-    Raises
-    ------
-    ValueError
-        If `value` is none of those.
-
     See Also
     --------
     Derived : A column that is computed.
@@ -526,9 +483,8 @@ class Constant(Unseen):
     comes_back: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        value = self.value.item() if isinstance(self.value, np.generic) else self.value
-        value = value.isoformat() if isinstance(value, datetime.date) and value == value else value
-        if not _is_level(value):
+        value = plain_value(self.value)
+        if not _is_level(value) or self.value != self.value:
             raise ValueError(f"value must be a text, a finite number, a truth value or a date, got {short_repr(self.value)}.")
         object.__setattr__(self, "value", value)
 
@@ -569,13 +525,6 @@ def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     raise ValueError(f"bounds must be finite with low < high, got {bounds_repr(low, high)}; {way}")
 
 
-class _Shown(str):
-    """A text whose repr is itself."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 def _range_of(text: str) -> list:
     """Return the levels of a part such as 1..9 or A..F, or one whole number or word."""
     first, dots, last = text.strip().partition("..")
@@ -600,13 +549,17 @@ def _listed_levels(levels: Any) -> tuple:
     raise ValueError(f"levels must be a list, got {short_repr(levels)}; they are public facts, never learned from rows.")
 
 
-def _plain_sentinel(value: Any) -> Any:
-    """Return what stands for a missing cell as a value of Python's own; a duration as its seconds in text."""
-    if isinstance(value, np.timedelta64):
-        value = value.astype("timedelta64[us]").item()
-    if isinstance(value, datetime.timedelta) and value == value:
+def plain_value(value: Any) -> Any:
+    """Return numbers as those of Python, dates and times as text in ISO format, and durations as their seconds in text."""
+    if isinstance(value, tuple):
+        return tuple(map(plain_value, value))
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, datetime.timedelta):
         return f"{value.total_seconds()} s"
-    return value.item() if isinstance(value, np.number | np.bool_) else value
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value
 
 
 def _is_level(level: Any) -> bool:
@@ -617,12 +570,6 @@ def _is_level(level: Any) -> bool:
 def is_flag(value: Any) -> bool:
     """Whether this is True or False, or a number equal to one of them."""
     return isinstance(value, bool | np.bool_ | int | float) and value in (True, False)
-
-
-def as_flag(value: Any) -> bool:
-    if not is_flag(value):
-        raise ValueError(f"nullable must be True or False, got {short_repr(value)}.")
-    return bool(value)
 
 
 def as_nullable(kind: Any) -> Any:
@@ -661,4 +608,4 @@ def list_names(names: Sequence[Any], most: int = 5) -> str:
 
 
 def bounds_repr(low: Any, high: Any) -> str:
-    return f"({short_repr(low)}, {short_repr(high)})"
+    return f"({short_repr(plain_value(low))}, {short_repr(plain_value(high))})"
