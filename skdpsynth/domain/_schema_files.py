@@ -29,6 +29,7 @@ from skdpsynth.domain._kinds import (
     Ordinal,
     Text,
     first_duplicate,
+    list_names,
     name_column_in_errors,
     name_repr,
 )
@@ -36,11 +37,10 @@ from skdpsynth.domain._kinds import (
 _Columns = Mapping[Any, Any]
 _Read = tuple[dict[Any, Any], tuple[Rule | str, ...], Any]  # columns, rules, and how files are read
 _INT = "tag:yaml.org,2002:int"
-_ALL_KINDS: tuple[Any, ...] = (Continuous, Ordinal, Nominal, Boolean, Date, DateTime, TimeOfDay, Duration)
-_ALL_KINDS += (Constant, Identifier, Text, Derived)
-_KINDS = {kind.__name__.lower().removesuffix("ofday"): kind for kind in _ALL_KINDS}
-_KEYS: tuple[str, ...] = ("name", "kind", "bounds", "levels", "nullable", "integer", "resolution", "groups", "labels", "expression")
-_KEYS += ("missing", "decimals", "step", "other", "words", "value", "gives", "format")
+_ALL_KINDS = (Continuous, Ordinal, Nominal, Boolean, Date, DateTime, TimeOfDay, Duration, Constant, Identifier, Text, Derived)
+_KINDS: dict[str, Any] = {kind.__name__.lower().removesuffix("ofday"): kind for kind in _ALL_KINDS}
+_FACTS = {word: [each for each in fields(kind) if each.init and each.name not in ("low", "high")] for word, kind in _KINDS.items()}
+_KEYS = ["name", "kind", *dict.fromkeys(each.name for facts in _FACTS.values() for each in facts)]
 RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
@@ -65,19 +65,15 @@ def columns_of_json(source: Any) -> _Read:
 
 
 def _text_of(path: Any) -> str:
-    if not _is_file(path):
-        raise FileNotFoundError(f"source must be a file or its text, but there is no file {short_repr(str(path))}; correct the path.")
+    is_file = False
+    with suppress(OSError, ValueError):  # a name that no file can have
+        is_file = Path(path).is_file()
+    if not is_file:
+        raise FileNotFoundError(f"schema must be a file or its text, but there is no file {short_repr(str(path))}; correct the path.")
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"source must be text in UTF-8, but the file {short_repr(str(path))} is not; save it as such.") from None
-
-
-def _is_file(path: Any) -> bool:
-    try:
-        return Path(path).is_file()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
 
 
 def columns_of_file(path: Any) -> _Read:
@@ -86,10 +82,6 @@ def columns_of_file(path: Any) -> _Read:
     read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
     if read is None:
         raise ValueError(f"schema must be a dict, a Schema, or a file that ends in .yaml, .yml or .json, got {short_repr(str(path))}.")
-    if not _is_file(file):
-        raise FileNotFoundError(
-            f"schema must be a dict, a Schema or a file, but there is no file {short_repr(str(path))}; correct the path."
-        )
     return read(file)
 
 
@@ -173,12 +165,8 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
     for key in set(column) - set(_KEYS):
         if meant := get_close_matches(str(key), _KEYS, n=1, cutoff=0.8):
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
-    made: Any = _KINDS[kind]
-    facts = {
-        each.name: column.get(each.name)
-        for each in fields(made)
-        if each.name in _KEYS and each.init and (each.name in column or each.default is MISSING)
-    }
+    made = _KINDS[kind]
+    facts = {each.name: column.get(each.name) for each in _FACTS[kind] if each.name in column or each.default is MISSING}
     if not issubclass(made, Bounded):
         return made(**facts)
     bounds = facts.pop("bounds", None)
@@ -186,13 +174,12 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
         return made(bounds=bounds, **facts)
     if bounds is None and made is TimeOfDay:
         return TimeOfDay(**facts)
-    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-        pair = "two numbers" if made is Continuous else "two dates or times"
-        raise ValueError(
-            f"bounds must be {pair} [low, high], 'open' or 'private', got {short_repr(bounds)}; they are public facts, never learned from "
-            "rows."
-        )
-    return made(*bounds, **facts)
+    if isinstance(bounds, list | tuple) and len(bounds) == 2:
+        return made(*bounds, **facts)
+    pair = "two numbers" if made is Continuous else "two dates or times"
+    raise ValueError(
+        f"bounds must be {pair} [low, high], 'open' or 'private', got {short_repr(bounds)}; they are public facts, never learned from rows."
+    )
 
 
 def _rule_of(keys: Mapping[str, Any]) -> Rule:
@@ -201,15 +188,12 @@ def _rule_of(keys: Mapping[str, Any]) -> Rule:
     made = next((rule for rule in RULES if rule._word == keys.get("rule")), None)
     if made is None:
         raise ValueError(f"rule must be one of {', '.join(repr(rule._word) for rule in RULES)}, got {short_repr(keys.get('rule'))}.")
-    known = {each.name for each in fields(made)}
     given = {key: value for key, value in keys.items() if key != "rule"}
-    missing = sorted(known - {"strict"} - set(given))
-    if wrong := [f"without {short_repr(key)}" for key in missing] + [f"with {short_repr(key)}" for key in given if key not in known]:
-        raise ValueError(
-            f"a rule {keys['rule']!r} must have the keys {', '.join(sorted(known - {'strict'}))}, got one {wrong[0]}; correct it."
-        )
+    needed = [each.name for each in fields(made) if each.default is MISSING]
+    if not set(needed) <= set(given) <= {each.name for each in fields(made)}:
+        raise ValueError(f"a rule {keys['rule']!r} must have the keys {', '.join(needed)}, got {list_names(list(given))}; correct it.")
     readers = {"cells": _cells_of, "mapping": _mapping_of, "given": _list_of, "columns": _list_of}
-    return made(**{each.name: readers.get(each.name, _tuple_of)(given[each.name]) for each in fields(made) if each.name in given})
+    return made(**{key: readers.get(key, _tuple_of)(value) for key, value in given.items()})
 
 
 def _cells_of(keys: Any) -> dict:
@@ -288,14 +272,17 @@ def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
         elif key == "bounds" and keys["kind"] in ("date", "datetime") and isinstance(value, list):
             lines.append(f"  bounds: [{', '.join(value)}]")  # in ISO format, which YAML reads as times
         else:
-            is_open = value == "open" and key in ("bounds", "levels", "format")
-            example = _EXAMPLES.get(key) or _EXAMPLES.get(keys["kind"], "all that can occur, [a, b, ...]; or another kind")
-            note = f"  # TODO: {example}" if is_open else ""
-            note = (
-                "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" and key == "kind" else note
-            )
-            lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
+            lines.append(f"  {key}: {_scalar(yaml, value)}{_note(keys['kind'], key, value)}")
     return lines
+
+
+def _note(kind: str, key: str, value: Any) -> str:
+    """Return the comment beside a fact."""
+    if key == "kind":
+        return "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" else ""
+    if value != "open" or key not in ("bounds", "levels", "format"):
+        return ""
+    return f"  # TODO: {_EXAMPLES.get(key) or _EXAMPLES.get(kind, 'all that can occur, [a, b, ...]; or another kind')}"
 
 
 def _scalar(yaml: Any, value: Any) -> str:

@@ -1,9 +1,13 @@
-"""Kinds of columns from short forms, declared dtypes and metadata of SDV."""
+"""Kinds of columns from short forms, declared dtypes, code books, and metadata of SDV, CSVW and DDI."""
 
 import datetime
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -15,6 +19,7 @@ from skdpsynth.domain._kinds import (
     Kind,
     Nominal,
     Ordinal,
+    Text,
     as_nullable,
     bounds_repr,
     is_name,
@@ -22,9 +27,17 @@ from skdpsynth.domain._kinds import (
     name_column_in_errors,
     name_repr,
 )
+from skdpsynth.domain._schema_files import parsed_yaml
+from skdpsynth.frames import detect_options, kind_of_file, open_source
 
-_SYNTHESIZED = ("numerical", "categorical", "boolean", "datetime")
+_WITHOUT_DOMAIN = {"numerical": None, "categorical": None, "datetime": None, "boolean": Nominal([False, True]), "id": None}
 _HAS_TIME = re.compile(r"%[HIMSfpcXsTR]")  # in a format of times
+_KEY_NAME = re.compile(r"(?i:(.*[_ .-])?id)|.*[a-z](Id|ID)")
+_WHOLE = re.compile(r"[-+]?(0|[1-9]\d*)")
+_INTEGERS = re.compile(r"(unsigned|non(Negative|Positive)|positive|negative)?(integer|int|long|short|byte)", re.IGNORECASE)
+_NUMBERS = ("number", "decimal", "double", "float")
+_TIMES = {"date": Date, "datetime": DateTime, "dateTime": DateTime, "dateTimeStamp": DateTime}
+_LIST = re.compile(r"[\w .-]+(\|[\w .-]+)+")  # a pattern that lists words
 _WRONG_DOMAIN: dict[Any, type] = {"numerical": list, "categorical": tuple}  # short forms that users mix up
 
 
@@ -113,9 +126,9 @@ def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[
     leave_open = isinstance(domains, str) and domains == "open"
     given, table = _by_column("domains", None if leave_open else domains), _sdv_table(metadata)
     keys = {table.get("primary_key"), *table.get("alternate_keys", ())}
-    columns = {name: _from_sdtype(name, facts, given, name in keys) for name, facts in table["columns"].items()}
+    columns = {name: _from_sdtype(name, facts, given.pop(name, None), name in keys) for name, facts in table["columns"].items()}
     if leave_open:
-        columns = {name: _left_open(table["columns"][name]) if kind is None else kind for name, kind in columns.items()}
+        columns = {name: _open_kind_of(table["columns"][name]) if kind is None else kind for name, kind in columns.items()}
     return _complete(columns, given, nullable, "domains")
 
 
@@ -129,43 +142,38 @@ def _sdv_table(metadata: Any) -> Mapping[Any, Any]:
     return tables[0]
 
 
-def _from_sdtype(name: Any, facts: Mapping[str, Any], given: dict[Any, Any], is_key: bool) -> Any:
-    """Return the domain of a column, removed from those `given`; None if there is none."""
+def _from_sdtype(name: Any, facts: Mapping[str, Any], domain: Any, is_key: bool) -> Any:
+    """Return the domain of a column; None if there is none."""
     sdtype = facts.get("sdtype")
-    if name not in given and sdtype == "id":
-        return Identifier(labels=is_key)
-    if name not in given and sdtype not in _SYNTHESIZED:
+    if domain is None:
+        if sdtype not in _WITHOUT_DOMAIN:
+            raise ValueError(
+                f"column {name_repr(name)} has sdtype {short_repr(sdtype)}, which is not synthesized; give it the domain Identifier(), or "
+                "leave it out of the table and of the metadata."
+            )
+        return Identifier(labels=is_key) if sdtype == "id" else _WITHOUT_DOMAIN[sdtype]
+    if isinstance(domain, _WRONG_DOMAIN.get(sdtype, ())):
         raise ValueError(
-            f"column {name_repr(name)} has sdtype {short_repr(sdtype)}, which is not synthesized; give it the domain Identifier(), or "
-            "leave it out of the table and of the metadata."
+            f"column {name_repr(name)} is {sdtype} in metadata, got a {type(domain).__name__} of domains: give (low, high) for numbers, a "
+            "list for levels, or a kind."
         )
-    domain, wrong = given.pop(name, [False, True] if sdtype == "boolean" else None), _WRONG_DOMAIN.get(sdtype)
-    if wrong is not None and isinstance(domain, wrong):
-        raise ValueError(
-            f"column {name_repr(name)} is {sdtype} in metadata, got a {wrong.__name__} of domains: give (low, high) for numbers, a list "
-            "for levels, or a kind."
-        )
-    if sdtype == "numerical" and isinstance(domain, tuple) and len(domain) == 2 and "computer_representation" in facts:
-        whole = _is_whole(facts) and all(is_real(end) and float(end).is_integer() for end in domain)
-        return name_column_in_errors(name, lambda: Continuous(*domain, integer=whole))
-    if sdtype == "datetime" and isinstance(domain, tuple) and len(domain) == 2:
-        return name_column_in_errors(name, lambda: _time_kind(facts)(*domain))
+    if isinstance(domain, tuple) and len(domain) == 2:
+        if sdtype == "numerical" and "computer_representation" in facts:
+            whole = _open_kind_of(facts).integer and all(is_real(end) and float(end).is_integer() for end in domain)
+            return name_column_in_errors(name, lambda: Continuous(*domain, integer=whole))
+        if sdtype == "datetime":
+            return name_column_in_errors(name, lambda: type(_open_kind_of(facts))(*domain))
     return domain
 
 
-def _left_open(facts: Mapping[str, Any]) -> Any:
+def _open_kind_of(facts: Mapping[str, Any]) -> Any:
     """Return the kind of a column without its bounds or levels."""
     if facts["sdtype"] == "datetime":
-        return _time_kind(facts)(bounds="open")
-    return Nominal("open") if facts["sdtype"] == "categorical" else Continuous(bounds="open", integer=_is_whole(facts))
-
-
-def _is_whole(facts: Mapping[str, Any]) -> bool:
-    return "int" in facts.get("computer_representation", "").lower()
-
-
-def _time_kind(facts: Mapping[str, Any]) -> type[Date] | type[DateTime]:
-    return DateTime if facts.get("datetime_format") is None or _HAS_TIME.search(facts["datetime_format"]) else Date
+        form = facts.get("datetime_format")
+        return DateTime(bounds="open") if form is None or _HAS_TIME.search(form) else Date(bounds="open")
+    if facts["sdtype"] == "categorical":
+        return Nominal("open")
+    return Continuous(bounds="open", integer="int" in facts.get("computer_representation", "").lower())
 
 
 def _by_column(parameter: str, facts: Any) -> dict[Any, Any]:
@@ -187,3 +195,150 @@ def _complete(columns: dict[Any, Any], unused: dict[Any, Any], nullable: Iterabl
         raise ValueError(f"{parameter} and nullable must name columns of the table, got {list_names(unknown)}.")
     kinds = {name: kind_of(name, kind) for name, kind in columns.items()}
     return {name: as_nullable(kind) if name in nullable else kind for name, kind in kinds.items()}
+
+
+def is_key_name(name: Any) -> bool:
+    """Whether a column is called as identifiers are: id, patient_id, PatientID."""
+    return isinstance(name, str) and _KEY_NAME.fullmatch(name) is not None
+
+
+def columns_of_code_book(path: Any, labels: bool) -> list[dict[str, Any]]:
+    """Return the keys of each column of a schema from a table of variables, as `Schema.from_codebook` says."""
+    columns: dict[Any, dict[str, Any]] = {}
+    for row in _rows_of(Path(path).expanduser()):
+        facts = {str(key).strip().lower(): cell for key, cell in row.items() if cell not in ("", None)}
+        if (name := facts.pop("variable", facts.pop("name", None))) is None:
+            raise ValueError(f"code book {Path(path).name!r} must name a variable in each row; add the column variable.")
+        keys = columns.setdefault(name, {"name": name})
+        values = facts.pop("values", [facts["value"]] if "value" in facts else [])
+        words = list(values.values()) if isinstance(values, Mapping) else [facts.get("label")] * len(values)
+        keys["levels"] = keys.get("levels", []) + [
+            word if labels and word is not None else _scalar(value) for value, word in zip(values, words, strict=True)
+        ]
+        keys |= {key: _listed(facts.pop(key)) for key in ("levels", "missing") if key in facts}
+        keys |= {key: _scalar(cell) for key, cell in facts.items() if key not in ("value", "label")}
+    return list(map(_finished, columns.values()))
+
+
+def _rows_of(path: Path) -> Iterable[Mapping[str, Any]]:
+    if path.suffix.lower() not in (".yaml", ".yml", ".json"):
+        read = detect_options(path, {"decimal": "."}) if kind_of_file(path, "code book") == "CSV" else None
+        return [row for chunk in open_source(path, "code book", read=read).chunks() for row in chunk.to_pylist()]
+    rows = None
+    with suppress(ValueError):
+        rows = json.loads(path.read_text("utf-8")) if path.suffix.lower() == ".json" else parsed_yaml(path.read_text("utf-8"))
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError(f"code book must be a list of variables, got {short_repr(path.name)}; begin each with '- variable: its name'.")
+    return rows
+
+
+def _listed(cell: Any) -> Any:
+    """Return the list that a text with semicolons is; a short form, such as 1..5, as it stands."""
+    return list(map(_scalar, cell.split(";"))) if isinstance(cell, str) and ".." not in cell else cell
+
+
+def _scalar(value: Any) -> Any:
+    """Return the number that a text is, if it is one: what begins with 0 is a code."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    try:
+        return text if re.match(r"[-+]?0\d", text) else {"true": True, "false": False}.get(text.lower(), float(text))
+    except ValueError:
+        return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _finished(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return keys of a column with its kind, by the facts that a code book has of it."""
+    levels, ends = keys.pop("levels"), [keys.pop("low", None), keys.pop("high", None)]
+    if isinstance(levels, list):
+        levels = list(dict.fromkeys(map(str, levels) if any(isinstance(level, str) for level in levels) else levels))
+    is_time = isinstance(ends[0], str)
+    guessed = ("datetime" if len(ends[0]) > len("2020-01-31") else "date") if is_time else "continuous"
+    if ends[0] is None:
+        guessed = "nominal" if levels or not is_key_name(keys["name"]) else "identifier"
+    kind = str(keys.get("kind", guessed)).lower()
+    facts = {"levels": levels or "open"} if kind in ("nominal", "ordinal") else {}
+    if kind in ("continuous", "date", "datetime") or ends[0] is not None:
+        facts = {"bounds": "open" if None in ends else ends}
+    return keys | {"kind": kind} | facts
+
+
+def csvw_beside(path: Path) -> dict[str, Any] | None:
+    """Return the columns and the dialect that metadata of CSVW beside a text file state; None where there are none."""
+    for place in (Path(f"{path}-metadata.json"), path.parent / "csv-metadata.json"):
+        if not place.is_file():
+            continue
+        try:
+            told = json.loads(place.read_text(encoding="utf-8-sig"))
+            table = next(each for each in told.get("tables", [told]) if Path(str(each.get("url", path.name))).name == path.name)
+            columns, dialect = table["tableSchema"]["columns"], {**told.get("dialect", {}), **table.get("dialect", {})}
+            columns = [each for each in columns if not each.get("virtual")]
+        except (ValueError, LookupError, AttributeError, TypeError, StopIteration):
+            continue
+        keys = {"separator": "delimiter", "encoding": "encoding", "comment": "commentPrefix", "skip": "skipRows"}
+        return {"columns": columns, "read": {key: dialect[word] for key, word in keys.items() if dialect.get(word)}}
+    return None
+
+
+def kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
+    """Return the kind of a column by its datatype in CSVW, with its bounds or list of words where they are public."""
+    told = column.get("datatype", "string")
+    told = told if isinstance(told, Mapping) else {"base": told}
+    base, words = str(told.get("base", "string")), str(told.get("format", ""))
+    ends = [told.get("minimum", told.get("minInclusive")), told.get("maximum", told.get("maxInclusive"))]
+    ends = list(map(str, ends)) if public and None not in ends else []
+    if base == "boolean":
+        kind: Any = Nominal(words.split("|") if words else [False, True])
+    elif base in _TIMES:
+        kind = _bounded(_TIMES[base], ends)
+    elif base in _NUMBERS or _INTEGERS.fullmatch(base):
+        kind = _bounded(Continuous, list(map(_scalar, ends)), integer=base not in _NUMBERS)
+    else:
+        kind = Nominal(words.split("|") if public and _LIST.fullmatch(words) else "open")
+    return as_nullable(kind) if column.get("required") is False else kind
+
+
+def _bounded(made: Any, ends: Sequence[Any], **facts: Any) -> Any:
+    """Return a kind with bounds, which are open where there are none."""
+    return made(*ends, **facts) if ends else made(bounds="open", **facts)
+
+
+def columns_of_ddi(path: Path, public: bool) -> dict[str, Any]:
+    """Return the kinds of the variables of a DDI code book (2.x); nothing is fetched, and entities are refused."""
+    data = path.read_bytes()
+    try:
+        if b"<!ENTITY" in data.replace(b"\0", b""):
+            raise ValueError
+        variables = [each for each in ElementTree.fromstring(data).iter() if _local(each) == "var" and each.get("name")]
+    except (ElementTree.ParseError, ValueError):
+        raise ValueError(f"source must be a DDI code book without entities, but {path.name!r} is none; correct it.") from None
+    if not variables:
+        raise ValueError(f"source must be a DDI code book with elements var, but {path.name!r} has none; give that of version 2.")
+    return {str(each.get("name")): _kind_of_ddi(each, public) for each in variables}
+
+
+def _local(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _kind_of_ddi(variable: Any, public: bool) -> Any:
+    inside: dict[str, list[Any]] = {}
+    for element in variable.iter():
+        inside.setdefault(_local(element), []).append(element)
+    form: Any = next(iter(inside.get("varFormat", [])), {})
+    categories, ranges = inside.get("catgry", []), inside.get("range", [])
+    gone = [each for each in categories if each.get("missing") in ("Y", "y")]
+    levels = [_scalar(cell.text or "") for each in categories if each not in gone for cell in each if _local(cell) == "catValu"]
+    ends = [_scalar(ranges[0].get(end) or "") for end in ("min", "max")] if public and ranges else [""]
+    if len(levels) > 1 and variable.get("intrvl") != "contin":
+        kind: Any = Nominal(list(dict.fromkeys(levels)) if public else "open")
+    elif form.get("category") in ("date", "time"):
+        kind = Date(bounds="open") if form.get("category") == "date" else Text()
+    elif form.get("type") == "character":
+        kind = Nominal("open")
+    else:
+        kind = _bounded(Continuous, [] if "" in ends else ends, integer=variable.get("dcml") == "0")
+    return as_nullable(kind) if gone else kind

@@ -14,22 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import short_repr
-from skdpsynth.domain._code_books import columns_of_ddi, csvw_beside, is_key_name, kinds_of_csvw
 from skdpsynth.domain._dates import Date, DateTime, Duration, TimeOfDay
 from skdpsynth.domain._kinds import Continuous, Identifier, Nominal, Text
-from skdpsynth.domain._schema_importers import kind_of_dtype
+from skdpsynth.domain._schema_importers import columns_of_ddi, csvw_beside, is_key_name, kind_of_csvw, kind_of_dtype
 from skdpsynth.domain._time_formats import DAY, read_clock
 from skdpsynth.frames import (
     ReadOptions,
-    column_names,
+    TableKind,
     decimal_of,
     declared_columns,
     default_separator,
     detect_options,
     family_of,
     files_at,
-    is_pandas,
     kind_of_file,
     numpy_dtype,
     open_source,
@@ -65,56 +62,31 @@ def _as_identifier(name: Any, kind: Any) -> Any:
 
 
 def _of_table(source: Any, public: bool) -> dict[Any, Any]:
-    if hasattr(source, "projected_schema"):  # a Scanner of pyarrow, whose columns may be fewer than those of its data set
-        return _of_table(source.projected_schema, public)
-    if type(source).__module__.split(".")[0] == "pyarrow":
-        kinds = {field.name: _kind_of(f"{field.type}{_ARROW}") for field in _distinct(getattr(source, "schema", source))}
-        return kinds | (_categories_of_arrow(source) if public and hasattr(source, "column") else {})
-    return {name: (_declared_levels(dtype) if public else None) or _kind_of(_name_of(dtype)) for name, dtype in _dtypes_of(source)}
+    if isinstance(source, Mapping):
+        dtypes: Mapping[Any, Any] = source
+        kinds = {name: _kind_of(_name_of(dtype)) for name, dtype in source.items()}
+    else:
+        head = open_source(source.empty_table() if hasattr(source, "empty_table") else source, "source").head
+        table = TableKind.of(head, "source")
+        kinds = dict(zip(table.columns, map(_kind_of, table.dtypes), strict=True))
+        dtypes = _dtypes_of(head, table.names or ())
+    declared = {name: _declared_levels(dtype) for name, dtype in dtypes.items()} if public else {}
+    return kinds | {name: kind for name, kind in declared.items() if kind is not None}
+
+
+def _dtypes_of(head: Any, names: Iterable[Any]) -> dict[Any, Any]:
+    """Return the dtypes of a data frame, as its library has them; of a table of Arrow an array for each, which knows its dictionary."""
+    if hasattr(head, "column_names"):
+        return {name: next(iter(getattr(head[name], "chunks", [head[name]])), None) for name in names}
+    return {name: head[name].dtype for name in names}
 
 
 def _declared_levels(dtype: Any) -> Any:
     """Return the kind that declared categories make, None of other dtypes."""
-    levels = getattr(dtype, "categories", None)
-    return None if levels is None or callable(levels) or len(levels) < 2 else kind_of_dtype(dtype)
-
-
-def _categories_of_arrow(table: Any) -> dict[Any, Any]:
-    kinds = {}
-    for name, column in zip(table.schema.names, table.columns, strict=True):
-        part: Any = next(iter(getattr(column, "chunks", [column])), None)
-        if hasattr(part, "dictionary") and len(part.dictionary) > 1:
-            kinds[name] = Nominal(part.dictionary.to_pylist())
-    return kinds
-
-
-def _distinct(schema: Any) -> Any:
-    if not hasattr(schema, "names"):
-        raise TypeError(f"source must be a path, a data frame, a schema of dtypes or an array, got {short_repr(schema)}.")
-    if len(set(schema.names)) < len(schema.names):
-        raise ValueError("source must have distinct column names, but one occurs twice; rename the columns.")
-    return schema
-
-
-def _dtypes_of(source: Any) -> Iterable[tuple[Any, Any]]:
-    if isinstance(source, np.ndarray):
-        if source.ndim != 2:
-            raise ValueError(f"source must be a table of rows and columns, got an array of {source.ndim} dimensions.")
-        return [(i, source.dtype) for i in range(source.shape[1])]
-    if is_pandas(source) or hasattr(source, "__dask_graph__"):
-        column_names(source, "source")
-        return list(source.dtypes.items())
-    if isinstance(source, Mapping):
-        return list(source.items())
-    import narwhals.stable.v2 as nw
-
-    frame = nw.from_native(source, pass_through=True)
-    if isinstance(frame, nw.DataFrame | nw.LazyFrame):
-        return list(frame.collect_schema().items())
-    opened = None if source is None else open_source(source, "source")
-    if opened is None or opened.in_memory:
-        raise TypeError(f"source must be a path, a data frame, a schema of dtypes or an array, got {short_repr(source)}.")
-    return _dtypes_of(opened.head)
+    levels: Any = dtype.dictionary.to_pylist() if hasattr(dtype, "dictionary") else getattr(dtype, "categories", None)
+    if not hasattr(levels, "__len__") or len(levels) < 2:
+        return None
+    return Nominal(levels) if hasattr(dtype, "dictionary") else kind_of_dtype(dtype)
 
 
 def _name_of(dtype: Any) -> str:
@@ -122,16 +94,13 @@ def _name_of(dtype: Any) -> str:
         return dtype.str if dtype.kind in "mMSU" else str(dtype)
     if isinstance(dtype, type) and dtype in (int, float, bool, str, object):
         return dtype.__name__
-    if isinstance(dtype, str):
-        return dtype
     if type(dtype).__module__.startswith("pandas"):
         return pandas_dtype_name(dtype)
-    import narwhals.stable.v2 as nw
+    if "polars" in type(dtype).__module__:
+        import narwhals.stable.v2 as nw
 
-    try:
-        return plain_name(nw.Schema.from_polars({"": dtype})[""]) if "polars" in type(dtype).__module__ else plain_name(dtype)
-    except Exception:
-        return plain_name(dtype)
+        return plain_name(nw.Schema.from_polars({"": dtype})[""])
+    return plain_name(dtype)
 
 
 def _kind_of(dtype: str) -> Any:
@@ -159,7 +128,7 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
     kind = kind_of_file(path, "source")
     if kind == "Parquet":
         require_package("pyarrow", "source", "a Parquet file")
-        return _of_table(schema_of_parquet(path, "source"), public), read
+        return _of_table(schema_of_parquet(path, "source").empty_table(), public), read
     if kind in ("Stata", "SPSS"):
         declared = declared_columns(path, "source")
         labels = {name: list(dict.fromkeys(each.labels.values())) for name, each in declared.items()}
@@ -172,7 +141,7 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
         read = detect_options(path, (metadata or {}).get("read", {}) | read)
     source = open_source(path, "source", read={name: value for name, value in read.items() if (name, value) != ("decimal", "open")})
     if metadata is not None and len(metadata["columns"]) == len(source.columns):
-        return kinds_of_csvw(metadata["columns"], source.columns, public), read
+        return {name: kind_of_csvw(column, public) for name, column in zip(source.columns, metadata["columns"], strict=True)}, read
     with closing(source.chunks()) as chunks:
         rows = next(chunks, source.head)[:_LOOKED_AT]
     cells = {name: {each.strip() for each in rows[name].to_pylist() if each} - _MISSING if len(rows) else set() for name in source.columns}

