@@ -112,9 +112,7 @@ def condition_of(name: Any, kind: Any, items: Sequence[Any]) -> Condition:
     if not hasattr(kind, "levels"):
         return Condition((), tuple(_range(name, kind, item if isinstance(item, tuple) else (item, item)) for item in stated), missing)
     if unknown := [item for item in stated if isinstance(item, tuple) or item not in kind.levels]:
-        raise ValueError(
-            f"rules must name levels of column {name_repr(name)} as schema has them (several in a list), got {short_repr(unknown[0])}."
-        )
+        raise ValueError(f"rules must name levels of {name_repr(name)} as in schema (several in a list), got {short_repr(unknown[0])}.")
     return Condition(tuple(kind.levels.index(item) for item in stated), (), missing)
 
 
@@ -133,8 +131,5 @@ def _range(name: Any, kind: Any, ends: tuple) -> tuple:
     first, last = (kind.first * unit, (kind.first + kind.coded.high) * unit) if is_time else (float(kind.low), float(kind.high))
     low, high = first if low is None else low, last if high is None else high
     if low > high or high < first or low > last:
-        raise ValueError(
-            f"rules must give a range with low <= high within the bounds of column {name_repr(name)}, got {short_repr(ends)}; it says "
-            "nothing."
-        )
+        raise ValueError(f"rules must give low <= high within the bounds of column {name_repr(name)}, got {short_repr(ends)}.")
     return low, high

@@ -267,9 +267,7 @@ def _check_room(room: Any, name: str, shape: tuple[int, ...], exact: bool = Fals
     check_type(name, room, np.ndarray, "an array that can be written to")
     fits = room.shape == shape if exact else room.ndim == 2 and room.shape[1:] == shape[1:] and len(room) >= shape[0]
     if not fits or room.dtype.kind not in ("iuf" if exact else "f") or not room.flags.writeable:
-        raise ValueError(
-            f"{name} must be a writable array of numbers of shape {shape}{'' if exact else ' or longer'}, got {short_repr(room)}."
-        )
+        raise ValueError(f"{name} must be a writable array of shape {shape}{'' if exact else ' or more'}, got {short_repr(room)}.")
 
 
 def _tile(per_feature: np.ndarray) -> Any:
@@ -310,9 +308,7 @@ def _as_bounds(values: Any) -> np.ndarray:
 def _broadcast(side: Any, n_features: int, name: str) -> np.ndarray:
     side = _as_bounds(side)
     if side.shape not in ((), (n_features,)):
-        raise ValueError(
-            f"bounds must hold scalars or arrays of shape ({n_features},), one number a feature, got shape {side.shape} for {name}."
-        )
+        raise ValueError(f"bounds must hold a number, or one for each of {n_features} features, got shape {side.shape} for {name}.")
     return np.broadcast_to(side, (n_features,))
 
 
@@ -355,9 +351,7 @@ def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -
         raise ValueError("bounds must map each column to a pair (low, high).") from None
     for name, *sides in zip(feature_names, low, high, strict=True):
         if all(map(is_real, sides)) and not sides[0] < sides[1]:
-            raise ValueError(
-                f"bounds must be finite with low < high, got ({sides[0]:g}, {sides[1]:g}) for column {name!r}; swap or correct them."
-            )
+            raise ValueError(f"bounds must be finite with low < high, got ({sides[0]:g}, {sides[1]:g}) for column {name!r}; swap them.")
     return low, high
 
 

@@ -53,9 +53,7 @@ def _check_inputs(target: Any, inputs: Sequence[Any], columns: Columns) -> None:
     _check_names(inputs, f"Derived column {name_repr(target)}", columns)
     for name in inputs:
         if any(isinstance(level, str) for level in getattr(columns[name], "levels", ())):
-            raise ValueError(
-                f"Derived column {name_repr(target)} takes column {name_repr(name)}, whose levels are no numbers; leave it out."
-            )
+            raise ValueError(f"Derived column {name_repr(target)} takes column {name_repr(name)}, whose levels are no numbers.")
 
 
 def _checked_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
@@ -67,9 +65,7 @@ def _checked_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
         raise ValueError(f"rules must compute a column once, but {name_repr(twice)} follows from two; leave one out.")
     sources = sources_of(columns, tuple(rules))
     if circle := [name for name in targets if name not in sources]:
-        raise ValueError(
-            f"rules must not go round in a circle, but each of {list_names(circle)} follows from others of them; leave one out."
-        )
+        raise ValueError(f"rules must not go round in a circle, but each of {list_names(circle)} follows from others; leave one out.")
     return sources
 
 
@@ -81,9 +77,7 @@ def _check_computed(rule: Rule, sources: Columns, columns: Columns) -> None:
         inputs = inputs_of(sources[name], columns)
         if isinstance(rule, MissingTogether) and set(inputs) <= set(rule.columns_named) and not isinstance(sources[name], Determines):
             continue
-        raise ValueError(
-            f"{type(rule).__name__} names column {name_repr(name)}, which is computed from {list_names(inputs)}; state the rule by these."
-        )
+        raise ValueError(f"{type(rule).__name__} names column {name_repr(name)}, which is computed from {list_names(inputs)}; name these.")
 
 
 def _check_totals(columns: Columns, rules: Sequence[Rule], sources: Columns, ties: Sequence[Tie]) -> None:
@@ -120,6 +114,4 @@ def _check_tuples(tie: Tie, cells: Mapping[Any, Cells]) -> None:
             "combinations; merge levels, or leave a rule out."
         )
     if not len(tuples):
-        raise ValueError(
-            f"rules must leave something possible, but nothing that columns {list_names(tie.columns)} can hold meets all of them."
-        )
+        raise ValueError(f"rules must leave something possible, but nothing that columns {list_names(tie.columns)} can hold does.")

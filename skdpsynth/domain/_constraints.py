@@ -199,9 +199,7 @@ class MissingTogether(ListRule):
     def _check(self, columns: Columns, sources: Columns) -> None:
         for name in self.columns:
             if name not in sources and not columns[name].nullable:
-                raise ValueError(
-                    f"MissingTogether names column {name_repr(name)}, which is not nullable; set nullable=True, or leave it out."
-                )
+                raise ValueError(f"MissingTogether names column {name_repr(name)}, which is not nullable; set nullable=True.")
 
 
 @savable
@@ -262,8 +260,5 @@ def _items(name: Any, stated: Any) -> list:
     """Return the possible values of a cell as a list of levels, numbers, pairs of ends, and None."""
     items = stated if isinstance(stated, list) else [stated]
     if not items or any(isinstance(item, tuple) and len(item) != 2 for item in items):
-        raise ValueError(
-            f"cells of column {short_repr(name)} must be a level, a number, (low, high), None, or a list of these, got "
-            f"{short_repr(stated)}."
-        )
+        raise ValueError(f"cells of column {short_repr(name)} must be levels, numbers, (low, high) or None, got {short_repr(stated)}.")
     return [plain_value(item) for item in items]

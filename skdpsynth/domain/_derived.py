@@ -52,9 +52,7 @@ class Expression:
         except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
             if isinstance(error, ValueError) and str(error).startswith("expression"):
                 raise
-            raise ValueError(
-                f"expression must be arithmetic over columns, such as 'weight / height ** 2', got {short_repr(text)}."
-            ) from None
+            raise ValueError(f"expression must be arithmetic such as 'weight / height ** 2', got {short_repr(text)}.") from None
         if not used:
             raise ValueError(f"expression must name a column, got {short_repr(text)}.")
         self.names = tuple(used)

@@ -62,10 +62,7 @@ class Determines(Rule):
         if not is_name(self.column):
             raise ValueError(f"column must be one column, which follows from given, got {short_repr(self.column)}; say its name.")
         if not given or len(set(given)) < len(given) or self.column in given:
-            raise ValueError(
-                f"given must be one or several columns, each once and another than {short_repr(self.column)}, got "
-                f"{short_repr(list(given))}."
-            )
+            raise ValueError(f"given must be columns, each once and another than {short_repr(self.column)}, got {short_repr(list(given))}.")
         if not isinstance(self.mapping, Mapping) or not self.mapping:
             raise ValueError(f"mapping must be a dict from levels of given to values of column, got {short_repr(self.mapping)}.")
         wrong = [key for key in self.mapping if len(given) > 1 and not (isinstance(key, tuple) and len(key) == len(given))]
@@ -96,10 +93,7 @@ class Determines(Rule):
             raise ValueError(f"Determines must map every level of column {name_repr(first)}, but has none for {short_repr(left[0])}.")
         for value in self.mapping.values():
             if not _can_hold(kind, value):
-                raise ValueError(
-                    f"Determines maps to {short_repr(value)}, which column {name_repr(self.column)} cannot hold by schema; correct one "
-                    "of them."
-                )
+                raise ValueError(f"Determines maps to {short_repr(value)}, which column {name_repr(self.column)} cannot hold; correct it.")
         nulls = any(columns[name].nullable for name in self.given)
         if nulls and not kind.nullable and target_of(self, (None,) * len(self.given))[1] is None:
             raise ValueError(
@@ -169,15 +163,10 @@ class Sum(ListRule):
         if total.integer and not all(kind.integer for kind in parts):
             raise ValueError(f"Sum of numbers that are not whole must have a total that is not, but {name_repr(self.total)} is whole.")
         if not total.nullable and any(kind.nullable for kind in parts):
-            raise ValueError(
-                f"Sum leaves column {name_repr(self.total)} missing where a part is, but it is not nullable; set nullable=True."
-            )
+            raise ValueError(f"Sum leaves {name_repr(self.total)} missing where a part is, but it is not nullable; set nullable=True.")
         low, high = math.fsum(kind.low for kind in parts), math.fsum(kind.high for kind in parts)
         if high < total.low or low > total.high:
-            raise ValueError(
-                f"Sum of parts from {low:g} to {high:g} can never be within the bounds of column {name_repr(self.total)}; correct the "
-                "bounds."
-            )
+            raise ValueError(f"Sum of parts from {low:g} to {high:g} can never be within the bounds of column {name_repr(self.total)}.")
 
 
 def inputs_of(source: Any, columns: Columns) -> tuple:

@@ -164,9 +164,7 @@ class Continuous(Bounded):
             low, high = checked_bounds(low, high)
             integer = isinstance(low, int) and isinstance(high, int) and is_whole if self.integer is None else integer
             if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
-                raise ValueError(
-                    f"bounds of whole numbers must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False."
-                )
+                raise ValueError(f"bounds must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False.")
             low, high = (int(low), int(high)) if integer else (float(low), float(high))
         for name, value in (("low", low), ("high", high), ("integer", integer)):
             object.__setattr__(self, name, value)
@@ -232,9 +230,7 @@ class _Levels(Kind):
         if len(levels) < 2:
             raise ValueError(f"levels must be at least 2, got {len(levels)}; {_CONSTANT}")
         if len(set(levels)) < len(levels):
-            raise ValueError(
-                f"levels must be distinct, but {short_repr(first_duplicate(levels))} occurs twice (1, 1.0 and True are equal)."
-            )
+            raise ValueError(f"levels must be distinct, got {short_repr(first_duplicate(levels))} twice (1, 1.0 and True are equal).")
         if twice := set(self.missing) & set(levels):
             raise ValueError(f"missing must be no level, got {short_repr(min(twice, key=str))}, which is one; take it out of one of them.")
         object.__setattr__(self, "levels", levels)
@@ -308,9 +304,7 @@ class Nominal(_Levels):
                 raise ValueError(f"groups must name the group of every level, but has none for {short_repr(missing[0])}; add it.")
             groups = [groups[level] for level in levels]
         if len(groups) != len(levels) or not all(isinstance(group, str | int) for group in groups):
-            raise ValueError(
-                f"groups must be {len(levels)} words or whole numbers, one for each level, got {len(groups)} names; complete them."
-            )
+            raise ValueError(f"groups must be {len(levels)} words or whole numbers, one for each level, got {len(groups)}; complete them.")
         object.__setattr__(self, "groups", tuple(groups))
 
     @property
@@ -514,9 +508,7 @@ class Text(Unseen):
 def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """Return bounds as plain numbers, finite and in order."""
     if not (is_real(low) and is_real(high)):
-        raise ValueError(
-            f"bounds must be two numbers (low, high), got {bounds_repr(low, high)}; they are public facts, never learned from rows."
-        )
+        raise ValueError(f"bounds must be two numbers, got {bounds_repr(low, high)}; they are public facts, never learned from rows.")
     low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
     with suppress(OverflowError):  # whole numbers beyond floats
         if -math.inf < float(low) < float(high) < math.inf and float(high) - float(low) < math.inf:
@@ -534,9 +526,7 @@ def _range_of(text: str) -> list:
         return list(range(int(first), int(last) + 1))
     if len(first) == len(last) == 1 and first.isascii() and last.isascii() and (first + last).isalpha():
         return [chr(letter) for letter in range(ord(first), ord(last) + 1)]
-    raise ValueError(
-        f"levels must be a list, or ranges of whole numbers or single letters such as 1..9 or A..F, got {short_repr(text)}; write the list."
-    )
+    raise ValueError(f"levels must be a list, or ranges of whole numbers or letters such as 1..9 or A..F, got {short_repr(text)}.")
 
 
 def _listed_levels(levels: Any) -> tuple:

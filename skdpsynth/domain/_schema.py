@@ -197,9 +197,7 @@ class Schema(Mapping):
         if all(columns.get(name) is kind for name, kind in self._columns.items()):
             return self
         if not columns:
-            raise ValueError(
-                f"schema must have a column that is synthesized, but all of {list_names(list(self))} are left out; add another."
-            )
+            raise ValueError(f"schema must have a column that is synthesized, but all ({list_names(list(self))}) are left out; add one.")
         return self._coded_as(columns) if self._rules else Schema(columns, read=self._read_as)
 
     def ordered(self, names: Iterable[Any]) -> "Schema":

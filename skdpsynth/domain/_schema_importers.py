@@ -91,9 +91,7 @@ def _is_day(bound: Any) -> bool:
 
 def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
     if hasattr(dtypes, "columns") or not hasattr(dtypes, "keys"):
-        raise ValueError(
-            f"dtypes must map columns to dtypes, got {type(dtypes).__name__}; give frame.dtypes (pandas) or frame.schema (polars)."
-        )
+        raise ValueError(f"dtypes must be frame.dtypes of pandas, frame.schema of polars, or such a dict, got {type(dtypes).__name__}.")
     if public is not True:
         raise ValueError(
             f"public must be True, got {short_repr(public)}: a categorical dtype may have its levels from the rows (astype('category') "

@@ -18,7 +18,7 @@ BOUNDS = {"age": (0, 110)}
     [
         (PrivateMeasureMechanism(bounds=BOUNDS), ["patient_id"], r"give unit='patient_id'\.$"),
         (PrivateMeasureMechanism(bounds={**BOUNDS, "patient_id": (0, 90)}), "patient_id", r"none for a column that fit takes as unit\.$"),
-        (PrivateMeasureMechanism(bounds={"age": (110, 0)}), "patient_id", r"got \(110, 0\) for column 'age'; swap or correct them\.$"),
+        (PrivateMeasureMechanism(bounds={"age": (110, 0)}), "patient_id", r"got \(110, 0\) for column 'age'; swap them\.$"),
         (LatentFactorSynthesizer({**BOUNDS, "patient_id": (0, 90)}), "patient_id", r"as unit is an Identifier\(\) or left out\.$"),
     ],
 )
