@@ -7,15 +7,15 @@ from skdpsynth.domain._allowed_cells import Cells
 from skdpsynth.domain._constraints import Columns, MissingTogether, Rule
 from skdpsynth.domain._derived import Derived
 from skdpsynth.domain._functional_dependencies import Determines, Sum, inputs_of, sources_of
-from skdpsynth.domain._kinds import Constant, Identifier, Text, list_names, name_repr
+from skdpsynth.domain._kinds import Constant, Identifier, Text, first_duplicate, list_names, name_repr
 from skdpsynth.domain._order_constraints import in_order
 from skdpsynth.domain._structural_zeros import Tie, binds, cuts_of, keys_of, leaves_of, pieces_of, ties_of
 
 _MOST_TUPLES = 1 << 14  # that columns tied by rules may have
 
 
-def check_rules(columns: Columns, rules: Sequence[Rule]) -> None:
-    """Refuse rules that name what is not there, that contradict the columns or each other, or that make a circle."""
+def check_rules(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
+    """Return what computes columns, or refuse rules that contradict the columns or each other, or that make a circle."""
     for rule in rules:
         _check_names(rule.columns_named, type(rule).__name__, columns)
     for target, kind in columns.items():
@@ -26,7 +26,7 @@ def check_rules(columns: Columns, rules: Sequence[Rule]) -> None:
         _check_computed(rule, sources, columns)
         rule._check(columns, sources)
     if not rules:
-        return
+        return sources
     ties = ties_of(columns, rules)
     _check_totals(columns, rules, sources, ties)
     _check_keys(columns, rules, ties)
@@ -35,6 +35,7 @@ def check_rules(columns: Columns, rules: Sequence[Rule]) -> None:
     cuts = cuts_of(columns, rules)
     for tie in ties:
         _check_tuples(tie, pieces_of(tie, columns, cuts))
+    return sources
 
 
 def _check_names(names: Sequence[Any], subject: str, columns: Columns) -> None:
@@ -57,15 +58,14 @@ def _check_inputs(target: Any, inputs: Sequence[Any], columns: Columns) -> None:
 
 
 def _checked_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
-    """Return by column the rule that computes it, or refuse two rules for one, and circles."""
+    """Return by column what computes it, or refuse two rules for one, and circles."""
     targets = [rule.columns_named[-1] for rule in rules if isinstance(rule, Determines | Sum)]
     targets += [name for name, kind in columns.items() if isinstance(kind, Derived)]
-    if len(set(targets)) < len(targets):
-        twice = next(name for name in targets if targets.count(name) > 1)
-        raise ValueError(f"rules must compute a column once, but {name_repr(twice)} follows from two; leave one out.")
     sources = sources_of(columns, tuple(rules))
     if circle := [name for name in targets if name not in sources]:
         raise ValueError(f"rules must not go round in a circle, but each of {list_names(circle)} follows from others; leave one out.")
+    if len(sources) < len(targets):
+        raise ValueError(f"rules must compute {name_repr(first_duplicate(targets))} once, but it follows from two; leave one out.")
     return sources
 
 

@@ -52,7 +52,6 @@ class Impossible(Rule):
     See Also
     --------
     Determines : A column that follows from others.
-    Schema : Takes rules.
 
     Examples
     --------
@@ -107,7 +106,6 @@ class Inequality(Rule):
     See Also
     --------
     Sum : Columns that add up.
-    Schema : Takes rules.
 
     Examples
     --------
@@ -185,7 +183,6 @@ class MissingTogether(ListRule):
     See Also
     --------
     Impossible : States about single levels what MissingTogether states about missing cells.
-    Schema : Takes rules.
 
     Examples
     --------
@@ -216,7 +213,6 @@ class Unique(ListRule):
     See Also
     --------
     Identifier : Labels made anew.
-    Schema : Takes rules.
 
     Examples
     --------

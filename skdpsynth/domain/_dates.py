@@ -224,7 +224,6 @@ class Date(Calendar):
     See Also
     --------
     DateTime : A column of times.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -262,7 +261,6 @@ class DateTime(Calendar):
     See Also
     --------
     Date : A column of dates.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -303,7 +301,6 @@ class TimeOfDay(Times):
     --------
     DateTime : A column of times on dates.
     Duration : A column of lengths of time.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -361,7 +358,6 @@ class Duration(Times):
     --------
     TimeOfDay : A column of times of day.
     Derived : A column that is computed, such as an end from a begin and a duration.
-    Schema : All columns of a table.
 
     Examples
     --------

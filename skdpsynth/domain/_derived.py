@@ -143,7 +143,6 @@ class Derived(Unseen):
     --------
     Sum : A column that is the sum of others.
     Determines : A column that follows from levels of others.
-    Schema : All columns of a table.
 
     Notes
     -----

@@ -182,7 +182,7 @@ def inputs_of(source: Any, columns: Columns) -> tuple:
 def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
     """Return by column the rule or the kind by which it is computed, in an order in which that can be done: inputs come first."""
     sources = {name: kind for name, kind in columns.items() if isinstance(kind, Derived)}
-    sources |= {rule.column if isinstance(rule, Determines) else rule.total: rule for rule in rules if isinstance(rule, Determines | Sum)}
+    sources |= {rule.columns_named[-1]: rule for rule in rules if isinstance(rule, Determines | Sum)}
     ordered: dict[Any, Any] = {}
     while len(ordered) < len(sources):
         free = [

@@ -131,7 +131,6 @@ class Continuous(Bounded):
     --------
     Date : A column of dates.
     Ordinal : A column of few numbers, or of words in order.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -273,7 +272,6 @@ class Nominal(_Levels):
     --------
     Ordinal : Categories in order.
     Text : A column that is not synthesized.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -337,7 +335,6 @@ class Ordinal(_Levels):
     --------
     Nominal : Categories without an order.
     Continuous : A column of numbers.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -365,7 +362,6 @@ class Boolean(_Levels):
     See Also
     --------
     Nominal : A column of categories.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -418,7 +414,6 @@ class Identifier(Unseen):
     See Also
     --------
     Text : A column that is left out.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -462,7 +457,6 @@ class Constant(Unseen):
     See Also
     --------
     Derived : A column that is computed.
-    Schema : All columns of a table.
 
     Examples
     --------
@@ -495,7 +489,6 @@ class Text(Unseen):
     --------
     Identifier : A column that says who a row is about.
     Nominal : A column of categories.
-    Schema : All columns of a table.
 
     Examples
     --------

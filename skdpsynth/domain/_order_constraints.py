@@ -35,43 +35,31 @@ class Orders:
         total = self.total if self.total and set(self.total[0]) <= known else None
         return Orders(tuple(name for name in self.columns if name in known), edges, self.axes, total)
 
-    def _lowest(self, least: Columns, missing: Columns) -> dict[Any, np.ndarray]:
-        """Return the least solution, given the least value of each cell."""
-        low = dict(least)
-        for name in self.columns:
-            low[name] = self._above(name, low, low[name], missing)
-        return low
+    def _solution(self, ends: Columns, missing: Columns, way: int) -> dict[Any, np.ndarray]:
+        """Return the least solution (`way` 1), given the least value of each cell, or the largest one (-1), given the largest."""
+        solution = dict(ends)
+        for name in self.columns[::way]:
+            solution[name] = self._end(name, solution, solution[name], missing, way)
+        return solution
 
-    def _highest(self, most: Columns, missing: Columns) -> dict[Any, np.ndarray]:
-        """Return the largest solution, given the largest value of each cell."""
-        high = dict(most)
-        for name in reversed(self.columns):
-            high[name] = self._below(name, high, high[name], missing)
-        return high
-
-    def _above(self, name: Any, x: Columns, at_least: np.ndarray, missing: Columns) -> np.ndarray:
-        for first, second, strict in self.edges:
-            if second == name:
-                bound = self.axes[name].ceil(x[first] + 1 if strict else x[first])
-                at_least = np.where(missing[first], at_least, np.maximum(at_least, bound))
-        return at_least
-
-    def _below(self, name: Any, x: Columns, at_most: np.ndarray, missing: Columns) -> np.ndarray:
-        for first, second, strict in self.edges:
-            if first == name:
-                bound = self.axes[name].floor(x[second] - 1 if strict else x[second])
-                at_most = np.where(missing[second], at_most, np.minimum(at_most, bound))
-        return at_most
+    def _end(self, name: Any, x: Columns, end: np.ndarray, missing: Columns, way: int) -> np.ndarray:
+        """Return the least value that smaller columns leave (`way` 1), or the largest that larger ones do (-1)."""
+        reach, farther = (self.axes[name].ceil, np.maximum) if way > 0 else (self.axes[name].floor, np.minimum)
+        for low, high, strict in self.edges:
+            here, other = (high, low)[::way]
+            if here == name:
+                end = np.where(missing[other], end, farther(end, reach(x[other] + way if strict else x[other])))
+        return end
 
     def can_hold(self, least: Columns, most: Columns, missing: Columns) -> np.ndarray:
         """Return whether values between the least and the most of each cell can keep all of it."""
-        low = self._lowest(least, missing)
+        low = self._solution(least, missing, 1)
         holds = np.ones(np.shape(next(iter(least.values()))), dtype=bool)
         for name in self.columns:
             holds &= (low[name] <= most[name]) | missing[name]
         if self.total is not None:
             _, bottom, top = self.total
-            high = self._highest(most, missing)
+            high = self._solution(most, missing, -1)
             holds &= self._lacks_part(missing) | ((self._sum(low) <= top) & (self._sum(high) >= bottom))
         return holds
 
@@ -87,16 +75,16 @@ class Orders:
 
     def repaired(self, x: Columns, least: Columns, most: Columns, missing: Columns) -> dict[Any, np.ndarray]:
         """Return rows near to these that keep all of it, between the least and the most of each cell, where that can be."""
-        low, high, x = self._lowest(least, missing), self._highest(most, missing), dict(x)
+        low, high, x = self._solution(least, missing, 1), self._solution(most, missing, -1), dict(x)
         for name in self.columns:
-            x[name] = np.minimum(np.maximum(self._above(name, x, low[name], missing), x[name]), high[name])
+            x[name] = np.minimum(np.maximum(self._end(name, x, low[name], missing, 1), x[name]), high[name])
         return self._with_sum(x, low, high, missing)
 
     def solved(self, least: Columns, most: Columns, missing: Columns, rng: np.random.Generator) -> dict[Any, np.ndarray]:
         """Return rows that keep all of it, where that can be: each number uniform in what those before it leave."""
-        low, high, x = self._lowest(least, missing), self._highest(most, missing), dict(least)
+        low, high, x = self._solution(least, missing, 1), self._solution(most, missing, -1), dict(least)
         for name in self.columns:
-            start = self._above(name, x, low[name], missing)
+            start = self._end(name, x, low[name], missing, 1)
             drawn = start + (high[name] - start) * rng.random(len(start))
             drawn = drawn if not self.axes[name].is_whole else np.rint(drawn)
             x[name] = np.minimum(np.maximum(self.axes[name].floor(drawn), start), np.maximum(high[name], start))
@@ -110,14 +98,14 @@ class Orders:
         gone = self._lacks_part(missing)
         for name in self.columns:
             excess = np.where(gone, 0.0, np.maximum(self._sum(x) - top, 0.0))
-            floor = self._above(name, x, low[name], missing)
+            floor = self._end(name, x, low[name], missing, 1)
             if name in names:
                 x[name] = np.where(excess > 0, np.maximum(self.axes[name].floor(x[name] - excess), floor), x[name])
             elif self._reaches(name, names):  # it must make room for those that are at least as large
                 x[name] = np.where(excess > 0, floor, x[name])
         for name in reversed(self.columns):
             lack = np.where(gone, 0.0, np.maximum(bottom - self._sum(x), 0.0))
-            ceiling = self._below(name, x, high[name], missing)
+            ceiling = self._end(name, x, high[name], missing, -1)
             if name in names:
                 x[name] = np.where(lack > 0, np.minimum(self.axes[name].ceil(x[name] + lack), ceiling), x[name])
             elif any(self._reaches(each, (name,)) for each in names):

@@ -94,31 +94,28 @@ class _Parser:
 
     def _impossible(self, holds: Any, condition: Any) -> Rule:
         tests = condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
-        cells = dict(self._cells(each) for each in tests)
-        name, (operator, bound) = self._name(getattr(holds, "left", None)), _comparison(holds)
-        if type(operator) not in _ORDERS or type(bound) not in (int, float) or name in cells or len(cells) < len(tests):
+        cells = [self._cells(each) for each in tests]
+        with suppress(SyntaxError):
+            cells.append(self._cells(holds, negated=True))
+        if len(dict(cells)) <= len(tests):
             raise _Unsaid("what holds on a condition is a column and a number, each column once: else write Impossible({...})")
-        way, strict = _ORDERS[type(operator)]
-        return Impossible({**cells, name: [_range(-way, bound, not strict)]})
+        return Impossible(dict(cells))
 
-    def _cells(self, node: Any) -> tuple[Any, list]:
-        """Return a column, and the cells of it that meet a condition."""
-        operator, value = _comparison(node)
-        name = self._name(node.left)
-        if isinstance(operator, ast.Eq | ast.In):
-            return name, list(value) if isinstance(operator, ast.In) else [value]
+    def _cells(self, node: Any, negated: bool = False) -> tuple[Any, list]:
+        """Return a column, and the cells of it that meet a condition, or do not."""
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            raise SyntaxError
+        name, operator = self._name(node.left), node.ops[0]
+        try:
+            value = ast.literal_eval(node.comparators[0])
+            if isinstance(operator, ast.Eq | ast.In) and not negated:
+                return name, list(value) if isinstance(operator, ast.In) else [value]
+        except (ValueError, TypeError):
+            raise SyntaxError from None
         if type(operator) not in _ORDERS or type(value) not in (int, float):
             raise SyntaxError
-        return name, [_range(*_ORDERS[type(operator)][:1], value, _ORDERS[type(operator)][1])]
-
-
-def _comparison(node: Any) -> tuple[Any, Any]:
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-        raise SyntaxError
-    try:
-        return node.ops[0], ast.literal_eval(node.comparators[0])
-    except ValueError:
-        raise SyntaxError from None
+        way, strict = _ORDERS[type(operator)]
+        return name, [_range(-way, value, not strict) if negated else _range(way, value, strict)]
 
 
 def _range(way: int, bound: float, is_strict: bool) -> tuple:

@@ -1,18 +1,17 @@
 """Schemas: public facts about the columns of a mixed table, stated by the user and never inferred from rows."""
 
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._atomic_write import output_path
-from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._state_validation import require
 from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, list_or_none, short_repr
 from skdpsynth.domain._constraint_checks import check_rules
 from skdpsynth.domain._constraints import Rule
-from skdpsynth.domain._functional_dependencies import sources_of
 from skdpsynth.domain._kinds import Identifier, is_name, list_names
 from skdpsynth.domain._rules_as_text import rules_of_text
 from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
@@ -33,27 +32,22 @@ class Schema(Mapping):
     Parameters
     ----------
     columns : dict
-        From each column (its name; its number for an array) to its kind: `Continuous`, `Ordinal`, `Nominal`, `Boolean`, `Date`,
-        `DateTime`, `TimeOfDay`, `Duration`, `Constant`, `Identifier`, `Text` or `Derived`; or short ``(low, high)`` (a tuple: numbers,
-        whole if both are ints; or dates or times, also as text in ISO format) or ``[level, ...]`` (a list: nominal). A column name that
-        has several parts, as in a MultiIndex of pandas, is a tuple.
+        From each column (its name; its number for an array; a tuple for a MultiIndex of pandas) to its kind: `Continuous`, `Ordinal`,
+        `Nominal`, `Boolean`, `Date`, `DateTime`, `TimeOfDay`, `Duration`, `Constant`, `Identifier`, `Text` or `Derived`; or short
+        ``(low, high)`` (a tuple: numbers, whole if both are ints; or dates or times, also as text in ISO format) or ``[level, ...]`` (a
+        list: nominal).
     rules : list of rules, default=()
-        Public facts that hold between the columns of each row: `Impossible`, `Determines`, `Inequality`, `Sum`, `MissingTogether` and
-        `Unique`; or text such as "start <= end" (``<``: strict), "total = a + b" or "age >= 18 if smokes == 'yes'". All rows of a sample
-        of `LatentFactorSynthesizer` keep them, and no budget is spent on them. Rows of the data that break
-        one are counted as they are. Rules are facts as bounds are: never take them from the rows.
+        Public facts that hold between the columns of each row, never taken from the rows: `Impossible`, `Determines`, `Inequality`, `Sum`,
+        `MissingTogether` and `Unique`; or text such as "start <= end" (``<``: strict), "total = a + b" or "age >= 18 if smokes == 'yes'".
+        All rows of a sample of `LatentFactorSynthesizer` keep them, and they cost no budget. Rows of the data that break one are counted
+        as they are.
     read : dict, default=None
         How files are read, where the default does not fit. Of text files ``separator`` (a tab in .tsv and .tab, else ","), ``decimal``
-        ("." or ","), ``encoding`` ("utf-8"), ``comment`` (a sign: lines that begin with it are no rows), ``skip`` (how many lines come
-        before the one that names the columns) and ``multiline`` (True: cells in quotes may hold line breaks, so that a record ends where
-        its quotes are closed; the promise then assumes that every record closes them, because one that does not takes others with it).
-        Of all files ``columns`` (a list: no others are read); of .xlsx files ``sheet`` (None: the first), of SQLite files ``table``, and
-        of files of Stata and SPSS ``labels`` (a list of columns whose value labels stand in place of their codes).
-
-    Raises
-    ------
-    ValueError
-        If a column has no such kind, or rules do not fit the columns or each other; the message names it.
+        ("." or ","), ``encoding`` ("utf-8"), ``comment`` (a sign that begins lines which are no rows), ``skip`` (how many lines come
+        before the one that names the columns) and ``multiline`` (True: cells in quotes may hold line breaks; the promise then assumes that
+        every record closes its quotes, because one that does not takes others with it). Of all files ``columns`` (a list: no others are
+        read); of .xlsx files ``sheet`` (None: the first), of SQLite files ``table``, and of files of Stata and SPSS ``labels`` (a list of
+        columns whose value labels stand in place of their codes).
 
     See Also
     --------
@@ -87,8 +81,7 @@ class Schema(Mapping):
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
         self._rules = _check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules, self._columns)
-        check_rules(self._columns, self._rules)
-        self._sources = sources_of(self._columns, self._rules)
+        self._sources = check_rules(self._columns, self._rules)
         if read := ReadOptions.of(columns.read if isinstance(columns, Schema) and read is None else read).stated():
             self._read_as = read
 
@@ -125,28 +118,18 @@ class Schema(Mapping):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        rules = f", rules={list(self._rules)!r}" if self._rules else ""
-        rules += f", read={self._read_as!r}" if self._read_as else ""
-        if len(self) <= _MOST_SHOWN:
-            return f"Schema({self._columns!r}{rules})"
-        first = ", ".join(f"{name!r}: {self._columns[name]!r}" for name in list(self)[:_MOST_SHOWN])
-        return f"Schema({{{first}, ... {len(self)} columns}}{rules})"
+        shown = repr(dict(list(self.items())[:_MOST_SHOWN]))
+        shown = shown if len(self) <= _MOST_SHOWN else f"{shown[:-1]}, ... {len(self)} columns}}"
+        others = {"rules": list(self._rules), "read": self._read_as}
+        return f"Schema({shown}{''.join(f', {name}={fact!r}' for name, fact in others.items() if fact)})"
 
     def _check_loaded(self) -> None:
-        require(
-            is_of_type(self._columns, dict[Hashable, Any]) and vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole", "_read_as"}
-        )
-        require(self._read_as == ReadOptions.of(self._read_as).stated())
-        rules = self._rules if self._whole is None else ()
-        again = Schema(self._columns, rules)
-        require(vars(again)["_columns"] == self._columns and again._sources == self._sources and isinstance(self._rules, tuple))
-        require(
-            all(is_of_type(list(rule.columns_named), list[Hashable]) and self._columns.keys() >= set(rule.columns_named) for rule in rules)
-        )
+        require(vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole", "_read_as"} and isinstance(self._rules, tuple))
+        again = Schema(self._columns, self._rules if self._whole is None else (), self._read_as)
+        require(again._columns == self._columns and again._sources == self._sources and again._read_as == self._read_as)
         if self._whole is not None:
-            require(isinstance(self._whole, Schema) and self._whole._whole is None)
-            require(all(rule in self._whole._rules for rule in self._rules))
-            require(self._columns.keys() <= self._whole._columns.keys())
+            require(isinstance(self._whole, Schema) and self._whole._whole is None and self._columns.keys() <= self._whole.keys())
+            require(all(rule in self._whole._rules and self._columns.keys() >= set(rule.columns_named) for rule in self._rules))
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -213,14 +196,11 @@ class Schema(Mapping):
         missing = [name for name in listed_names if name not in self._columns]
         extra = [name for name, kind in self._columns.items() if name not in present and not isinstance(kind, Identifier)]
         if missing or extra:
+            wrong = [f"has no entry for {list_names(missing)}"] if missing else []
+            wrong += [f"names {list_names(extra)}, which X lacks"] if extra else []
             raise ValueError(
-                "schema must name the columns of X, each once, but "
-                + " and ".join(
-                    [f"has no entry for {list_names(missing)}"] * bool(missing)
-                    + [f"names {list_names(extra)}, which X lacks"] * bool(extra)
-                )
-                + "; add what is missing, or leave the columns out (X[list(schema)]); a column that fit takes as unit is an "
-                "Identifier() or left out."
+                f"schema must name the columns of X, each once, but {' and '.join(wrong)}; add what is missing, or leave the columns out "
+                "(X[list(schema)]); a column that fit takes as unit is an Identifier() or left out."
             )
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
         return Schema({name: self._columns[name] for name in listed_names}, rules, self._read_as)
@@ -273,16 +253,11 @@ class Schema(Mapping):
         ----------
         path : str or path-like, default=None
         overwrite : bool, default=False
-            Whether a file that holds something else may be replaced: facts that were filled in would be lost.
+            As of `to_json`.
 
         Returns
         -------
         text : str or None
-
-        Raises
-        ------
-        FileExistsError
-            If there is a file that holds something else, and `overwrite` is false.
         """
         return _write_text(yaml_of(self, self._rules, self._read_as), path, overwrite)
 
@@ -314,10 +289,10 @@ class Schema(Mapping):
         Parameters
         ----------
         source : path, data frame, schema of Arrow, dict of column to dtype, or any table that a fit takes
-            A data frame (in memory or lazy), a schema, a code book of DDI (.xml) and a file of Parquet, Stata or SPSS give names and
-            dtypes, and no cell is read; so do metadata of CSVW beside a text file. **From another text file, a sheet or SQLite, the header
-            and the first 1000 rows** are read, to tell numbers, dates and words apart: an unprotected look, of which nothing but the kind
-            of each column is kept. Check the kinds before you show them to others.
+            Most give names and dtypes, also a code book of DDI (.xml), a file of Parquet, Stata or SPSS, and metadata of CSVW beside a text
+            file: no cell is read. **From another text file, a sheet or SQLite, the header and the first 1000 rows** are read, to tell
+            numbers, dates and words apart: an unprotected look, of which nothing but the kind of each column is kept. Check the kinds
+            before you show them to others.
         public : bool, default=False
             Your word that categories of dtypes, value labels (Stata, SPSS), and lists and bounds in metadata (CSVW, DDI) are public: they
             are then written down as levels and bounds. Categories that somebody took from the rows are not.

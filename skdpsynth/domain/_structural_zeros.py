@@ -106,29 +106,14 @@ class Tie:
 
     def holds(self, shown: Mapping[Any, np.ndarray], missing: Mapping[Any, np.ndarray]) -> np.ndarray:
         """Return which rows keep all of it, given numbers as they stand on the axes and numbers of levels."""
-        kept = np.ones(len(shown[self.columns[0]]), dtype=bool)
-        for conditions in self.impossible:
-            kept &= ~np.all([condition.of_values(shown[name], missing[name]) for name, condition in conditions.items()], axis=0)
-        for together in self.together:
-            gone = [missing[name] for name in together]
-            kept &= np.all(gone, axis=0) == np.any(gone, axis=0)
-        for columns, allowed in self.tables:
-            kept &= allowed[tuple(shown[name].astype(np.int64) for name in columns)]
+        codes = {name: shown[name].astype(np.int64) for names, _ in self.tables for name in names}
+        kept = self._allows(self.columns, lambda name, condition: condition.of_values(shown[name], missing[name]), missing, codes)
         return kept & self.orders.holds(shown, missing) if self.orders.columns else kept
 
     def can_occur(self, names: Sequence[Any], codes: Mapping[Any, np.ndarray], cells: Mapping[Any, Cells]) -> np.ndarray:
         """Return which tuples of codes of some columns break no rule on these alone."""
         missing = {name: cells[name].missing[codes[name]] for name in names}
-        can = np.ones(len(codes[names[0]]), dtype=bool)
-        for conditions in self.impossible:
-            if set(conditions) <= set(names):
-                can &= ~np.all([condition.of(cells[name])[codes[name]] for name, condition in conditions.items()], axis=0)
-        for together in self.together:
-            if gone := [missing[name] for name in together if name in names]:
-                can &= np.all(gone, axis=0) == np.any(gone, axis=0)
-        for columns, allowed in self.tables:
-            if set(columns) <= set(names):
-                can &= allowed[tuple(codes[name] for name in columns)]
+        can = self._allows(names, lambda name, condition: condition.of(cells[name])[codes[name]], missing, codes)
         orders, least, most = self.orders.among(names), {}, {}
         for name in names:
             if len(cells[name].least):
@@ -137,6 +122,20 @@ class Tie:
         if orders.columns:
             can &= orders.can_hold({n: least[n] for n in orders.columns}, {n: most[n] for n in orders.columns}, missing)
         return can
+
+    def _allows(self, names: Sequence[Any], meets: Any, missing: Mapping[Any, np.ndarray], codes: Mapping[Any, np.ndarray]) -> np.ndarray:
+        """Return which rows keep what is said of some columns but orders; `meets` tells which meet a condition on a column."""
+        kept = np.ones(len(missing[names[0]]), dtype=bool)
+        for conditions in self.impossible:
+            if set(conditions) <= set(names):
+                kept &= ~np.all([meets(name, condition) for name, condition in conditions.items()], axis=0)
+        for together in self.together:
+            if gone := [missing[name] for name in together if name in names]:
+                kept &= np.all(gone, axis=0) == np.any(gone, axis=0)
+        for columns, allowed in self.tables:
+            if set(columns) <= set(names):
+                kept &= allowed[tuple(codes[name] for name in columns)]
+        return kept
 
 
 def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] | None = None) -> tuple[Tie, ...]:

@@ -79,7 +79,7 @@ NURSES = {"none": 0, "nurse": 1, "pilot": 2}
         ([Determines("sex", "job", {"f": "nurse", "m": "king"})], "maps to 'king', which column 'job' cannot hold"),
         ([Determines("sex", "a", {"f": 1, "m": 2, "x": 3})], "maps from 'x', which is no level of column 'sex'"),
         ([Determines("a", "sex", {1: "f"})], "needs levels to start from, but column 'a' is Continuous"),
-        ([Determines("job", "a", NURSES), Determines("sex", "a", {"f": 1, "m": 2})], "'a' follows from two"),
+        ([Determines("job", "a", NURSES), Determines("sex", "a", {"f": 1, "m": 2})], "'a' once, but it follows from two"),
         ([Determines("sex", "job", {"f": "none", "m": "pilot"}), Determines("job", "sex", dict.fromkeys(NURSES, "f"))], "circle"),
         ([Determines("job", "a", NURSES), Inequality("a", "b")], "'a', which is computed from 'job'; name these"),
         ([Inequality("bmi", "x")], "'bmi', which is computed from 'x', 'a'"),
