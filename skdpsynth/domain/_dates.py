@@ -248,13 +248,10 @@ class DateTime(Calendar):
         Public bounds, ``low < high``. Times outside are clipped. A bound without a time of day is midnight. Bounds with a time zone are
         for columns with one, which are read in UTC and come back in their own zone; bounds without are for columns without.
     nullable : bool, default=None
-        Whether cells may be missing; if not, one that is, or is no time, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of str, int or date, default=()
-        Times that stand for a missing cell, such as "1900-01-01", also in the `format`. Texts that are no time do so anyway.
     bounds : {None, "private", "open"}, default=None
-        See `Continuous`.
     format : str, default=None
-        The form of times in text and in whole numbers; see `Date`.
+        As of `Date`.
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
         The unit in which times are counted, at least that of `format`. The coarser, the less is lost to noise.
 
@@ -287,13 +284,10 @@ class TimeOfDay(Times):
         Public bounds, ``low < high``. Times outside are clipped. None: the whole day, "00:00" and "23:59:59". In timetables a bound may be
         beyond 24:00, such as "29:59".
     nullable : bool, default=None
-        Whether cells may be missing; if not, one that is, or is no time of day, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of str, int or datetime.time, default=()
-        Times of day that stand for a missing cell, such as "00:00". Texts that are no time of day do so anyway.
     bounds : {None, "private", "open"}, default=None
-        See `Continuous`.
     format : str, default=None
-        The form of times in text and in whole numbers, such as "%H%M" or "%I:%M %p"; see `Date`.
+        As of `Date`, the form such as "%H%M" or "%I:%M %p".
     resolution : {"second", "hour", "minute", "millisecond", "microsecond"}, default="second"
         The unit in which times are counted, at least that of `format`.
 
@@ -343,14 +337,10 @@ class Duration(Times):
     low, high : int, str or timedelta, default=None
         Public bounds, ``low < high``: numbers of the resolution, or as cells. Durations outside are clipped.
     nullable : bool, default=None
-        Whether cells may be missing; if not, one that is, or is no duration, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of int, str or timedelta, default=()
-        Durations that stand for a missing cell, such as -1: numbers of the resolution, or as cells. Texts that are no duration do so
-        anyway.
     bounds : {None, "private", "open"}, default=None
-        See `Continuous`.
     format : str, default=None
-        The form of text, such as "%H:%M"; see `Date`.
+        As of `Date`; what stands for a missing cell as bounds are written, and the form such as "%H:%M".
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
         The unit in which durations are counted, at least that of `format`.
 

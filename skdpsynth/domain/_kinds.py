@@ -218,8 +218,7 @@ class _Levels(Kind):
                 raise ValueError(f"other must be None where levels are {self.levels!r}, got {short_repr(self.other)}; write the levels.")
             return
         levels = _listed_levels(self.levels)
-        if self.other is not None and self.other not in levels:
-            levels += (self.other,)
+        levels += (self.other,) if self.other is not None and self.other not in levels else ()
         if strange := [level for level in levels if not _is_level(level)]:
             given = strange[0] if isinstance(self.levels, list | tuple) else self.levels
             raise ValueError(
@@ -322,12 +321,10 @@ class Ordinal(_Levels):
     Parameters
     ----------
     levels : list of str, int, float or bool, or "private" or "open"
-        All that can occur, from the lowest to the highest, at least two: public; or "1..9". A value that is not among them counts as
-        `other`; without one, as missing, or as the first if not `nullable`. "private" and "open" as in `Nominal`.
+        All that can occur, from the lowest to the highest, as of `Nominal`.
     nullable : bool, default=None
-        Whether cells may be missing. None: yes, if `missing` is given.
     missing : list of str, int, float or bool, default=()
-        What stands for a missing cell.
+        As of `Nominal`.
     other : level, default=None
         The level that takes all cells that are none of the others; it is added as the highest, if it is not among them.
 

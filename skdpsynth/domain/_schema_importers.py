@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -124,7 +125,10 @@ def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[
     leave_open = isinstance(domains, str) and domains == "open"
     given, table = _by_column("domains", None if leave_open else domains), _sdv_table(metadata)
     keys = {table.get("primary_key"), *table.get("alternate_keys", ())}
-    columns = {name: _from_sdtype(name, facts, given.pop(name, None), name in keys) for name, facts in table["columns"].items()}
+    columns = {
+        name: name_column_in_errors(name, partial(_from_sdtype, facts, given.pop(name, None), name in keys))
+        for name, facts in table["columns"].items()
+    }
     if leave_open:
         columns = {name: _open_kind_of(table["columns"][name]) if kind is None else kind for name, kind in columns.items()}
     return _complete(columns, given, nullable, "domains")
@@ -140,27 +144,21 @@ def _sdv_table(metadata: Any) -> Mapping[Any, Any]:
     return tables[0]
 
 
-def _from_sdtype(name: Any, facts: Mapping[str, Any], domain: Any, is_key: bool) -> Any:
+def _from_sdtype(facts: Mapping[str, Any], domain: Any, is_key: bool) -> Any:
     """Return the domain of a column; None if there is none."""
     sdtype = facts.get("sdtype")
     if domain is None:
         if sdtype not in _WITHOUT_DOMAIN:
-            raise ValueError(
-                f"column {name_repr(name)} has sdtype {short_repr(sdtype)}, which is not synthesized; give it the domain Identifier(), or "
-                "leave it out of the table and of the metadata."
-            )
+            raise ValueError(f"sdtype {short_repr(sdtype)} is not synthesized; give the domain Identifier(), or leave the column out.")
         return Identifier(labels=is_key) if sdtype == "id" else _WITHOUT_DOMAIN[sdtype]
     if isinstance(domain, _WRONG_DOMAIN.get(sdtype, ())):
-        raise ValueError(
-            f"column {name_repr(name)} is {sdtype} in metadata, got a {type(domain).__name__} of domains: give (low, high) for numbers, a "
-            "list for levels, or a kind."
-        )
+        raise ValueError(f"a {sdtype} column needs (low, high) of numbers, or a list of levels, got a {type(domain).__name__}.")
     if isinstance(domain, tuple) and len(domain) == 2:
         if sdtype == "numerical" and "computer_representation" in facts:
             whole = _open_kind_of(facts).integer and all(is_real(end) and float(end).is_integer() for end in domain)
-            return name_column_in_errors(name, lambda: Continuous(*domain, integer=whole))
+            return Continuous(*domain, integer=whole)
         if sdtype == "datetime":
-            return name_column_in_errors(name, lambda: type(_open_kind_of(facts))(*domain))
+            return type(_open_kind_of(facts))(*domain)
     return domain
 
 
@@ -242,10 +240,11 @@ def _scalar(value: Any) -> Any:
     text = value.strip()
     if _WHOLE.fullmatch(text):
         return int(text)
-    try:
-        return text if re.match(r"[-+]?0\d", text) else {"true": True, "false": False}.get(text.lower(), float(text))
-    except ValueError:
-        return {"true": True, "false": False}.get(text.lower(), text)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    with suppress(ValueError):
+        return text if re.match(r"[-+]?0\d", text) else float(text)
+    return text
 
 
 def _finished(keys: dict[str, Any]) -> dict[str, Any]:

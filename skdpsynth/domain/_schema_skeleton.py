@@ -8,14 +8,14 @@ import datetime
 import os
 import re
 from collections.abc import Iterable, Mapping, Sized
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.domain._dates import Date, DateTime, Duration, TimeOfDay
-from skdpsynth.domain._kinds import Continuous, Identifier, Nominal, Text
+from skdpsynth.domain._kinds import Boolean, Continuous, Identifier, Nominal, Text
 from skdpsynth.domain._schema_importers import columns_of_ddi, csvw_beside, is_key_name, kind_of_csvw, kind_of_dtype
 from skdpsynth.domain._time_formats import DAY, read_clock
 from skdpsynth.frames import (
@@ -41,7 +41,8 @@ from skdpsynth.frames import (
 _Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
 _LOOKED_AT = 1000  # rows of a file whose columns have no dtypes
 _FEWEST, _MOST = 5, 0.8  # different cells that tell a kind beside others, and their share
-_ARROW = "[pyarrow]"
+_FLAGS = (("0", "1"), ("no", "yes"), ("n", "y"), ("f", "t"))
+_SLASHES = re.compile(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
 _MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"}
 
 
@@ -164,23 +165,25 @@ def _kind_of_cells(cells: set[str], decimal: str) -> Any:
         return Nominal("open")
     if {cell.lower() for cell in cells} <= {"true", "false"}:
         return Nominal([False, True])
+    flags = sorted(cells, key=str.lower)
+    if tuple(map(str.lower, flags)) in _FLAGS:
+        return Boolean(words=[int(flag) if flag.isdecimal() else flag for flag in flags])
     if any(len(cell) > 1 and cell.isdecimal() and cell[0] == "0" for cell in cells):  # codes, such as the postcode 01067
         return Nominal("open")
-    numbers = [cell for cell in cells if _reads(float, cell if decimal == "." else cell.replace(",", "."))]
+    numbers = _values(float, cells if decimal == "." else [cell.replace(",", ".") for cell in cells])
     if _are_most(numbers, cells):
-        return Continuous(bounds="open", integer=all(_reads(int, cell) for cell in numbers))
+        return Continuous(bounds="open", integer=len(numbers) == len(_values(int, cells)))
     for kind, read in ((Date, datetime.date.fromisoformat), (DateTime, datetime.datetime.fromisoformat)):
-        if _are_most([cell for cell in cells if _reads(read, cell)], cells):
+        if _are_most(_values(read, cells), cells):
             return kind(bounds="open")
-    times = [time for time in map(read_clock, cells) if time is not None]
+    times = _values(read_clock, cells)
     if _are_most(times, cells):
         return TimeOfDay(bounds="open" if max(times) >= DAY else None)
     for pattern, form in ((r"\d{4}Q[1-4]", "yyyyQq"), (r"\d{4}-(0[1-9]|1[0-2])", "yyyy-mm")):
-        if all(re.fullmatch(pattern, cell) for cell in cells):
+        if len(_values(re.compile(pattern).fullmatch, cells)) == len(cells):
             return Date(bounds="open", format=form)
     # Days before months or after them: the form is asked for, never guessed.
-    form = r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?"
-    found = [each for cell in cells if (each := re.fullmatch(form, cell))]
+    found = _values(_SLASHES.fullmatch, cells)
     if not _are_most(found, cells):
         return Nominal("open")
     return (DateTime if any(each[2] for each in found) else Date)(bounds="open", format="open")
@@ -191,9 +194,10 @@ def _are_most(some: Sized, cells: Sized) -> bool:
     return len(some) == len(cells) or (len(some) >= _FEWEST and len(some) >= _MOST * len(cells))
 
 
-def _reads(read: Any, cell: str) -> bool:
-    try:
-        read(cell)
-    except ValueError:
-        return False
-    return True
+def _values(read: Any, cells: Iterable[str]) -> list[Any]:
+    """Return what can be read of cells."""
+    found = []
+    for cell in cells:
+        with suppress(ValueError):
+            found.append(read(cell))
+    return [each for each in found if each is not None]

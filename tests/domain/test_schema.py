@@ -285,7 +285,7 @@ REFUSED = [
     ),
     (lambda wrong: of_sdv(domain=wrong), [(None, None), ("a", "b"), (1, 0), (0, math.inf), "auto", None], ".*'age'"),
     (of_sdv, ["numerical", "categorical", "datetime"], "domains must give .* for 'age'"),
-    (of_sdv, ["email", "pii", None], "column 'age' has sdtype '?(email|pii|None)"),
+    (of_sdv, ["email", "pii", None], "schema of column 'age': sdtype '?(email|pii|None)"),
     (lambda wrong: Schema.from_sdv({"tables": wrong}), [{}, {"a": SDV, "b": SDV}], "metadata must describe the columns of one table"),
     (encode, ["people.txt", "people.csv"], r".*\.yaml, \.yml or \.json, got 'people\."),
     (encode, ["nowhere/a.yaml"], "schema must be a file .*there is no file"),
