@@ -87,9 +87,9 @@ class Box:
             raise ValueError(f"whole must hold {len(low)} booleans, one a feature, got {whole.dtype} of shape {whole.shape}.")
         # A feature of whole numbers without one within its bounds is sampled like any other.
         whole &= np.ceil(low) <= np.floor(high)
-        for name, value in (("low", low), ("high", high), ("whole", whole)):
+        for value in (low, high, whole):
             value.setflags(write=False)
-            object.__setattr__(self, name, value)
+        vars(self).update(low=low, high=high, whole=whole)
 
     def __repr__(self) -> str:
         sides = f"low={self.low.tolist()}, high={self.high.tolist()}" if len(self.low) <= 3 else f"n_features={len(self.low)}"

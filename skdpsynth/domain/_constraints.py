@@ -69,7 +69,7 @@ class Impossible(Rule):
     def __post_init__(self) -> None:
         if not isinstance(self.cells, Mapping) or not self.cells:
             raise ValueError(f"cells must be a dict of column: what it holds in an impossible row, got {short_repr(self.cells)}.")
-        object.__setattr__(self, "cells", {name: _items(name, stated) for name, stated in self.cells.items()})
+        vars(self).update(cells={name: _items(name, stated) for name, stated in self.cells.items()})
 
     @property
     def columns_named(self) -> tuple:
@@ -127,7 +127,7 @@ class Inequality(Rule):
             raise ValueError(f"low and high must be two columns, got {short_repr(self.low)} twice.")
         if not isinstance(self.strict, bool | np.bool_):
             raise ValueError(f"strict must be True or False, got {short_repr(self.strict)}.")
-        object.__setattr__(self, "strict", bool(self.strict))
+        vars(self).update(strict=bool(self.strict))
 
     @property
     def columns_named(self) -> tuple:
@@ -163,7 +163,7 @@ class ListRule(Rule):
             check_name("columns", name)
         if len(columns) < self._least or len(set(columns)) < len(columns):
             raise ValueError(f"columns must be a list of at least {self._least}, each once, got {short_repr(self.columns)}.")
-        object.__setattr__(self, "columns", columns)
+        vars(self).update(columns=columns)
 
     @property
     def columns_named(self) -> tuple:

@@ -47,13 +47,13 @@ class Times(Bounded):
                 example = "dates, such as '%d/%m/%Y'" if self.family == "time" else "times of day, such as '%H:%M'"
                 raise ValueError(f"format must be one of {example}, got {short_repr(self.format)}.")
             if MICROSECONDS[self.form.resolution] > MICROSECONDS[self.resolution]:
-                object.__setattr__(self, "resolution", self.form.resolution)
-        object.__setattr__(self, "missing", tuple(map(self._kept_sentinel, self.missing)))
+                vars(self).update(resolution=self.form.resolution)
+        vars(self).update(missing=tuple(map(self._kept_sentinel, self.missing)))
         if self._check_word():
             return
         self._take_bounds()
-        for name in ("low", "high"):
-            object.__setattr__(self, name, self._bound(self._checked(self.microseconds_of, getattr(self, name))))
+        low, high = (self._bound(self._checked(self.microseconds_of, bound)) for bound in (self.low, self.high))
+        vars(self).update(low=low, high=high)
         if not 0 < self.units_of(self.high) - self.units_of(self.low) <= _MOST_UNITS:
             raise ValueError(
                 f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {self._bounds_repr}; correct them, "
@@ -173,8 +173,8 @@ class Calendar(Times):
             raise ValueError(f"bounds of dates must have no time zone, got {self._bounds_repr}; use DateTime for a column that has one.")
         if len(zones) > 1:
             raise ValueError(f"bounds must both have a time zone or neither, got {self._bounds_repr}; write the offset in both.")
-        for name, moment in zip(("low", "high"), moments, strict=True):
-            object.__setattr__(self, name, moment.astimezone(datetime.UTC) if moment.tzinfo else moment)
+        low, high = (moment.astimezone(datetime.UTC) if moment.tzinfo else moment for moment in moments)
+        vars(self).update(low=low, high=high)
 
     def microseconds_of(self, value: Any) -> int:
         moment: Any = read_moment(value, self.form)
@@ -310,8 +310,7 @@ class TimeOfDay(Times):
 
     def _take_bounds(self) -> None:
         if self.low is None and self.high is None:
-            object.__setattr__(self, "low", "00:00:00")
-            object.__setattr__(self, "high", "23:59:59")
+            vars(self).update(low="00:00:00", high="23:59:59")
 
     def microseconds_of(self, value: Any) -> int:
         if isinstance(value, datetime.time):

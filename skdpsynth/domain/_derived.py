@@ -172,7 +172,7 @@ class Derived(Unseen):
             if not isinstance(self.bounds, tuple | list) or len(self.bounds) != 2:
                 checked_bounds(self.bounds, None)
             checked = checked_bounds(*self.bounds) if self.gives is None else self.time().bounds_in_files()
-            object.__setattr__(self, "bounds", tuple(checked))
+            vars(self).update(bounds=tuple(checked))
         if self.gives is not None:
             self.time()
 

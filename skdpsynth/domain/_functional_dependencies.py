@@ -56,7 +56,7 @@ class Determines(Rule):
 
     def __post_init__(self) -> None:
         given = tuple(self.given) if isinstance(self.given, list | tuple) else (self.given,)
-        object.__setattr__(self, "given", given)
+        vars(self).update(given=given)
         for name in given:
             check_name("given", name)
         if not is_name(self.column):
@@ -68,7 +68,7 @@ class Determines(Rule):
         wrong = [key for key in self.mapping if len(given) > 1 and not (isinstance(key, tuple) and len(key) == len(given))]
         if wrong:
             raise ValueError(f"mapping must have tuples of {len(given)} levels as keys, one for each of given, got {short_repr(wrong[0])}.")
-        object.__setattr__(self, "mapping", {plain_value(key): plain_value(value) for key, value in self.mapping.items()})
+        vars(self).update(mapping={plain_value(key): plain_value(value) for key, value in self.mapping.items()})
 
     @property
     def columns_named(self) -> tuple:

@@ -62,8 +62,7 @@ class Kind:
             raise ValueError(f"{told}, got {short_repr(missing)}.")
         if nullable is not None and not is_flag(nullable):
             raise ValueError(f"nullable must be True or False, got {short_repr(nullable)}.")
-        object.__setattr__(self, "nullable", bool(stated if nullable is None else nullable))
-        object.__setattr__(self, "missing", tuple(kept))
+        vars(self).update(nullable=bool(stated if nullable is None else nullable), missing=tuple(kept))
 
 
 class Bounded(Kind):
@@ -165,8 +164,7 @@ class Continuous(Bounded):
             if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
                 raise ValueError(f"bounds must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False.")
             low, high = (int(low), int(high)) if integer else (float(low), float(high))
-        for name, value in (("low", low), ("high", high), ("integer", integer)):
-            object.__setattr__(self, name, value)
+        vars(self).update(low=low, high=high, integer=integer)
         if self.unit is not None and self.bounds is None and not holds_multiple(self):
             raise ValueError(f"bounds must hold a multiple of {float(self.unit):g}, got {bounds_repr(low, high)}; correct step or bounds.")
 
@@ -178,8 +176,7 @@ class Continuous(Bounded):
                 f"decimals must be a whole number from 0 on, or step a number above 0, but not both; got decimals "
                 f"{short_repr(decimals)} and step {short_repr(step)}."
             )
-        object.__setattr__(self, "decimals", None if decimals is None else int(decimals))
-        object.__setattr__(self, "step", step.item() if isinstance(step, np.generic) else step)
+        vars(self).update(decimals=None if decimals is None else int(decimals), step=plain_value(step))
 
     @property
     def unit(self) -> Fraction | None:
@@ -231,7 +228,7 @@ class _Levels(Kind):
             raise ValueError(f"levels must be distinct, got {short_repr(first_duplicate(levels))} twice (1, 1.0 and True are equal).")
         if twice := set(self.missing) & set(levels):
             raise ValueError(f"missing must be no level, got {short_repr(min(twice, key=str))}, which is one; take it out of one of them.")
-        object.__setattr__(self, "levels", levels)
+        vars(self).update(levels=levels)
 
     @property
     def unstated(self) -> str | None:
@@ -289,7 +286,7 @@ class Nominal(_Levels):
         super().__post_init__()
         groups, levels = self.groups, self.levels
         if groups is None or (is_integer(groups, 1) and (self.unstated or all(isinstance(level, str) for level in levels))):
-            object.__setattr__(self, "groups", groups and int(groups))
+            vars(self).update(groups=groups and int(groups))
             return
         if self.unstated or isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
             raise ValueError(
@@ -302,7 +299,7 @@ class Nominal(_Levels):
             groups = [groups[level] for level in levels]
         if len(groups) != len(levels) or not all(isinstance(group, str | int) for group in groups):
             raise ValueError(f"groups must be {len(levels)} words or whole numbers, one for each level, got {len(groups)}; complete them.")
-        object.__setattr__(self, "groups", tuple(groups))
+        vars(self).update(groups=tuple(groups))
 
     @property
     def group_numbers(self) -> np.ndarray:
@@ -373,9 +370,9 @@ class Boolean(_Levels):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "other", None)  # saved as all fields are
+        vars(self).update(other=None)  # saved as all fields are
         if self.words is not None:
-            object.__setattr__(self, "words", Nominal(self.words).levels)
+            vars(self).update(words=Nominal(self.words).levels)
             if len(self.words) != 2:
                 raise ValueError(f"words must be two, for false and for true, got {len(self.words)}; correct them.")
 
@@ -471,7 +468,7 @@ class Constant(Unseen):
         value = plain_value(self.value)
         if not _is_level(value) or self.value != self.value:
             raise ValueError(f"value must be a text, a finite number, a truth value or a date, got {short_repr(self.value)}.")
-        object.__setattr__(self, "value", value)
+        vars(self).update(value=value)
 
 
 @savable
