@@ -14,6 +14,7 @@ from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, i
 from skdpsynth.domain._dates import Times
 from skdpsynth.domain._derived import Derived, unit_of
 from skdpsynth.domain._kinds import Continuous, is_name, list_names, name_repr, plain_value
+from skdpsynth.domain._order_constraints import in_order
 from skdpsynth.persistence import savable
 
 _HUGE = 8e307  # bounds of a number that has none: their difference is a float
@@ -183,17 +184,8 @@ def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
     """Return by column the rule or the kind by which it is computed, in an order in which that can be done: inputs come first."""
     sources = {name: kind for name, kind in columns.items() if isinstance(kind, Derived)}
     sources |= {rule.columns_named[-1]: rule for rule in rules if isinstance(rule, Determines | Sum)}
-    ordered: dict[Any, Any] = {}
-    while len(ordered) < len(sources):
-        free = [
-            name
-            for name, source in sources.items()
-            if name not in ordered and all(each in ordered or each not in sources for each in inputs_of(source, columns))
-        ]
-        if not free:
-            break  # a circle, which the checks of the schema refuse
-        ordered |= {name: sources[name] for name in free}
-    return ordered
+    edges = [(each, name, False) for name, source in sources.items() for each in inputs_of(source, columns) if each in sources]
+    return {name: sources[name] for name in in_order(list(sources), edges)}  # fewer in a circle, which the checks of the schema refuse
 
 
 def written_kind(name: Any, source: Any, columns: Columns) -> Any:

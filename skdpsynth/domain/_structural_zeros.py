@@ -144,10 +144,8 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
     sources = getattr(columns, "sources", None) or sources_of(columns, tuple(rules))
     axes = axes_of(columns, dtypes)
     parts = [part for rule in rules if (part := _part(rule, columns, sources))]
-    return tuple(
-        _tie(names, [part for part in parts if set(part[0]) <= set(names)], axes)
-        for names in _joined([part[0] for part in parts], list(columns))
-    )
+    groups = _joined([part[0] for part in parts], list(columns))
+    return tuple(_tie(names, [part for part in parts if set(part[0]) <= set(names)], axes) for names in groups)
 
 
 def axes_of(columns: Columns, dtypes: Mapping[Any, str] | None = None) -> dict[Any, Axis]:
@@ -157,20 +155,20 @@ def axes_of(columns: Columns, dtypes: Mapping[Any, str] | None = None) -> dict[A
 def _part(rule: Rule, columns: Columns, sources: Columns) -> tuple[Sequence[Any], type, Any] | None:
     """Return (columns that a rule ties together, its class, what it says); None if it ties nothing."""
     names: tuple = rule.columns_named
-    said: Any = None
     if isinstance(rule, Impossible):
-        said = {name: condition_of(name, columns[name], items) for name, items in rule.cells.items()}
-    elif isinstance(rule, Inequality):
-        said = (rule.low, rule.high, rule.strict)
-    elif isinstance(rule, MissingTogether):
-        names = said = tuple(name for name in names if name not in sources)
-    elif isinstance(rule, Determines) and not set(rule.given) & set(sources):
-        names, allowed = rule.given, _allowed_tuples(rule, columns)
-        said = None if allowed.all() else (names, allowed)
-    elif isinstance(rule, Sum) and binds(rule, columns, sources):
-        names = leaves_of(rule, sources)
-        said = (names, float(columns[rule.total].low), float(columns[rule.total].high))
-    return None if said is None or (isinstance(rule, MissingTogether) and len(names) < 2) else (names, type(rule), said)
+        return names, Impossible, {name: condition_of(name, columns[name], items) for name, items in rule.cells.items()}
+    if isinstance(rule, Inequality):
+        return names, Inequality, (rule.low, rule.high, rule.strict)
+    if isinstance(rule, MissingTogether):
+        names = tuple(name for name in names if name not in sources)
+        return (names, MissingTogether, names) if len(names) > 1 else None
+    if isinstance(rule, Determines) and not set(rule.given) & set(sources):
+        allowed = _allowed_tuples(rule, columns)
+        return None if allowed.all() else (rule.given, Determines, (rule.given, allowed))
+    if isinstance(rule, Sum) and binds(rule, columns, sources):
+        names, total = leaves_of(rule, sources), columns[rule.total]
+        return names, Sum, (names, float(total.low), float(total.high))
+    return None
 
 
 def leaves_of(rule: Sum, sources: Columns) -> tuple:
@@ -221,14 +219,12 @@ def cuts_of(columns: Columns, rules: Sequence[Rule]) -> dict[Any, np.ndarray]:
         unit, first = (kind.microseconds, kind.first) if isinstance(kind, Times) else (1, 0)
         for low, high in condition_of(name, kind, items).ranges:
             if kind.coded.integer:
-                ends = (math.ceil(low / unit) if unit == 1 else -(-low // unit)) - first, math.floor(high / unit) + 1 - first
+                ends = -(-low // unit) - first, high // unit + 1 - first
             else:
                 ends = low, math.nextafter(high, math.inf)
             cuts.setdefault(name, set()).update(map(float, ends))
-    return {
-        name: np.array(sorted(end for end in ends if columns[name].coded.low < end <= columns[name].coded.high))
-        for name, ends in cuts.items()
-    }
+    coded = {name: columns[name].coded for name in cuts}
+    return {name: np.array(sorted(end for end in ends if coded[name].low < end <= coded[name].high)) for name, ends in cuts.items()}
 
 
 def pieces_of(tie: Tie, columns: Columns, cuts: Mapping[Any, np.ndarray]) -> dict[Any, Cells]:
