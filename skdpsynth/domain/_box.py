@@ -208,19 +208,9 @@ class Box:
             yield rows, self.steps(chunk, bits, scratch, finite, None if out is None else out[rows])
 
     def quantize(self, X: np.ndarray) -> np.ndarray:
-        """Map rows onto the public integer grid, clipping what lies outside.
+        """Map rows, in the units of the columns, onto the public integer grid: coordinates in [0, 2**bits), int64.
 
-        Clipping uses only the public bounds, so it costs no privacy.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Rows in the units of the original columns.
-
-        Returns
-        -------
-        Q : ndarray of shape (n_samples, n_features), int64
-            Grid coordinates in [0, 2**bits).
+        What lies outside is clipped, by the public bounds alone, so it costs no privacy.
         """
         X = as_rows(X, self.n_features)
         Q = np.empty(X.shape, dtype=np.int64)
@@ -229,17 +219,7 @@ class Box:
         return Q
 
     def restore(self, Q: np.ndarray) -> np.ndarray:
-        """Map grid coordinates to the middle of their step, in the units of the original columns.
-
-        Parameters
-        ----------
-        Q : ndarray of shape (n_samples, n_features)
-            Grid coordinates in [0, 2**bits).
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-        """
+        """Map grid coordinates to the middle of their step, in the units of the original columns."""
         X = np.multiply(as_rows(Q, self.n_features, "Q"), 2.0, dtype=float)
         X += 1
         X *= self.width / 2.0 ** (self.bits + 1)

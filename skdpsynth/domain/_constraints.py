@@ -91,10 +91,9 @@ class Inequality(Rule):
     For a chain state several: ``Inequality("born", "married"), Inequality("married", "died")``. Times are compared with dates as
     the midnight at their beginning.
 
-    `LatentFactorSynthesizer` models the larger column by its span, how far it lies above the smaller one: a column of its own, fine near
-    0, which depends on all others. So spans keep their size however wide the bounds are. That needs two columns of one scale (times of
-    one resolution, and real numbers above whole ones but not below), about which the only other rules are orders, sums and
-    `MissingTogether`. Else the two columns are drawn together in their own bins, and the order alone is kept.
+    `LatentFactorSynthesizer` models the larger column by its span, how far it lies above the smaller one, so spans keep their size however
+    wide the bounds are. That needs two columns of one scale, about which the only other rules are orders, sums and `MissingTogether`;
+    else the two are drawn in their own bins, and the order alone is kept.
 
     Parameters
     ----------

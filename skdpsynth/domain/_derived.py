@@ -129,9 +129,9 @@ class Derived(Unseen):
     ----------
     expression : str
         Arithmetic over columns: their names, numbers, ``+ - * / // % **``, and abs, sqrt, log, exp, floor, ceil, min and max of two,
-        ``round(x)`` and ``round(x, digits)``. A name that is no word of Python stands in backticks, as in pandas; columns of an array
-        are x0, x1 and so on. Dates count as days since 1970, times as seconds (times of day since midnight), durations as seconds (beside
-        dates alone as days), and levels as their numbers.
+        ``round(x)`` and ``round(x, digits)``. A name that is no word of Python stands in backticks; columns of an array are x0, x1 and so
+        on. Dates count as days since 1970, times as seconds (times of day since midnight), durations as seconds (beside dates alone as
+        days), and levels as their numbers.
     bounds : (low, high), default=None
         To which the result is clipped: numbers, or bounds of the kind that `gives` names. None: it is not.
     gives : {None, "date", "datetime", "time", "duration"}, default=None
@@ -146,8 +146,8 @@ class Derived(Unseen):
 
     Notes
     -----
-    The text is parsed, and computed by this library: nothing in it runs as code, so a schema from anywhere may be opened. Where a column
-    is missing, or there is no finite result (a division by 0), the cell is missing. A column of whole numbers gets the nearest one.
+    Nothing in the text runs as code, so a schema from anywhere may be opened. Where a column is missing, or there is no finite result (a
+    division by 0), the cell is missing. A column of whole numbers gets the nearest one.
 
     Examples
     --------

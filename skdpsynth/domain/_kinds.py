@@ -251,8 +251,7 @@ class Nominal(_Levels):
     ----------
     levels : list of str, int, float or bool, or "private" or "open"
         All that can occur, at least two: public; "1..9" and "A..F" stand for whole numbers and letters. A value that is not among them
-        counts as `other`; without one, as missing, or as the first if not `nullable`. "private": nobody knows them, so a fit that can buys
-        them with a part of its budget. "open": they are still to be written, as in `Schema.skeleton`; no fit takes that.
+        counts as `other`, else as missing, or as the first if not `nullable`. "private" and "open" as in `Continuous`.
     nullable : bool, default=None
         Whether cells may be missing. None: yes, if `missing` is given.
     missing : list of str, int, float or bool, default=()

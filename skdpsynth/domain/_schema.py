@@ -246,8 +246,7 @@ class Schema(Mapping):
     def to_yaml(self, path: Any = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as YAML text, made to be edited, or write it to a file.
 
-        It holds the same facts as `to_json`, and a comment with TODO beside each that is still open. Needs PyYAML
-        (``pip install 'skdpsynth[yaml]'``).
+        It holds the same facts as `to_json`, and a comment with TODO beside each that is still open.
 
         Parameters
         ----------
@@ -266,7 +265,6 @@ class Schema(Mapping):
         """Read a schema from YAML.
 
         A level that is a word of YAML needs quotes: ``no`` and ``off`` without them are False, ``1`` is a number, ``2024-01-31`` a date.
-        Needs PyYAML (``pip install 'skdpsynth[yaml]'``).
 
         Parameters
         ----------
@@ -283,8 +281,7 @@ class Schema(Mapping):
     def skeleton(cls, source: Any, public: bool = False, read: Any = None) -> "Schema":
         """Write down the columns of a table, each with the kind that its dtype suggests, and every bound and level left open.
 
-        Write the result to a file (`to_yaml`), fill in what is public about each column, and read it again: `fit` refuses a schema with
-        something open, and names the column.
+        Write the result to a file (`to_yaml`), fill in what is public about each column, and read it again: no `fit` takes an open fact.
 
         Parameters
         ----------
@@ -304,8 +301,8 @@ class Schema(Mapping):
         -------
         schema : Schema
             Numbers are `Continuous`, times `Date`, `DateTime`, `TimeOfDay` or `Duration`, truth values ``Nominal([False, True])``, words
-            `Nominal`, and all else is `Text`. Columns called id, patient_id or the like are `Identifier`, by their names. No column is
-            nullable: a dtype does not tell, so say it where cells may be missing.
+            `Nominal`, columns called id, patient_id or the like `Identifier`, and all else is `Text`. No column is nullable: a dtype does
+            not tell, so say it where cells may be missing.
 
         Examples
         --------
@@ -325,9 +322,9 @@ class Schema(Mapping):
         ----------
         path : path
             A table (.csv, .xlsx, ...) with the columns ``variable``, ``value`` and ``label``, a row for each value, and, where you like,
-            ``kind``, ``low``, ``high``, and others that a file of a schema has (``nullable``). Or .yaml or .json: a list of dicts with
-            these keys, ``values`` (a list, or a dict from value to label) among them. A variable with values is nominal, one with bounds
-            continuous, or of dates; one without facts stays open, or is an identifier by its name.
+            ``kind``, ``low``, ``high``, and others of a file of a schema. Or .yaml or .json: a list of dicts with these keys, ``values``
+            (a list, or a dict from value to label) among them. A variable with values is nominal, one with bounds continuous, or of dates;
+            one without facts stays open, or is an identifier by its name.
         labels : bool, default=False
             Whether the table has the labels in its cells, and not the values.
         read : dict, default=None
@@ -356,8 +353,8 @@ class Schema(Mapping):
         """Compare a table that you hold with the schema: the result tells about its rows, and is **not private**.
 
         A fit says nothing about cells, because that would reveal them: numbers outside the bounds are clipped, a level "yes" where the
-        schema says "Yes" counts as missing, all in silence. Call this before the fit, where you may see the rows, and keep the result as
-        secret as them. Bounds that you change after looking are no longer public facts: correct misspelt facts, not tight ones.
+        schema says "Yes" counts as missing. Call this before, where you may see the rows, and keep the result as secret as them. Bounds
+        that you change after looking are no longer public facts: correct misspelt facts, not tight ones.
 
         Parameters
         ----------
