@@ -119,11 +119,8 @@ def condition_of(name: Any, kind: Any, items: Sequence[Any]) -> Condition:
 def _range(name: Any, kind: Any, ends: tuple) -> tuple:
     """Return a range on the axis of a column, with its bounds in place of None."""
     is_time = isinstance(kind, Times)
-    if not all(
-        end is None
-        or (isinstance(end, str) if is_time and kind.family != "duration" else is_real(end) or (is_time and isinstance(end, str)))
-        for end in ends
-    ):
+    takes_numbers = not is_time or kind.family == "duration"
+    if not all(end is None or (takes_numbers and is_real(end)) or (is_time and isinstance(end, str)) for end in ends):
         what = "dates or times" if is_time else "numbers"
         raise ValueError(f"rules must give {what} for column {name_repr(name)}, or (low, high) of them, got {short_repr(ends)}.")
     unit = kind.microseconds if is_time else 1
