@@ -18,14 +18,11 @@ PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000
 
 
 class _Monotone:
-    """Maps that follow from `ceil`."""
+    """What lies beside a value, by maps to the next one that the table can hold."""
 
     ceil: Any
+    floor: Any
     is_whole: Any
-
-    def floor(self, t: np.ndarray) -> np.ndarray:
-        """Return the largest value at or below t that the table can hold."""
-        return -self.ceil(-np.asarray(t))
 
     def after(self, t: np.ndarray) -> np.ndarray:
         """Return the least value above t."""
@@ -65,7 +62,8 @@ class NumberAxis(_Monotone):
         return np.where(near.astype(float) < t, np.nextafter(near, np.dtype(self.dtype).type(np.inf)), near).astype(float)
 
     def floor(self, t: np.ndarray) -> np.ndarray:
-        return super().floor(np.asarray(t, dtype=float))
+        """Return the largest value at or below t that the table can hold."""
+        return -self.ceil(-np.asarray(t, dtype=float))
 
     def value(self, t: np.ndarray) -> np.ndarray:
         """Return values as `read` gives them."""

@@ -245,8 +245,12 @@ def _number(kind: Any, values: np.ndarray, dtype: str | None, kinds: list[Any]) 
 
 def table_of(rule: Determines, columns: Columns) -> np.ndarray:
     """Return the value of the target for each tuple of codes, with that of missing cells after those of levels."""
-    cells = [[*columns[name].levels, None] for name in rule.given]
-    return np.array([value_in(columns[rule.column], target_of(rule, key)[1]) for key in itertools.product(*cells)])
+    return np.array([value_in(columns[rule.column], value) for _, value in targets_of(rule, columns)])
+
+
+def targets_of(rule: Determines, columns: Columns) -> list[tuple[bool, Any]]:
+    """Return `target_of` each tuple of codes."""
+    return [target_of(rule, levels) for levels in itertools.product(*([*columns[name].levels, None] for name in rule.given))]
 
 
 def target_of(rule: Determines, levels: tuple) -> tuple[bool, Any]:

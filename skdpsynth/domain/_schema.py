@@ -1,7 +1,7 @@
 """Schemas: public facts about the columns of a mixed table, stated by the user and never inferred from rows."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,6 @@ class Schema(Mapping):
     True
     """
 
-    _rules: tuple[Rule, ...] = ()
-    _sources: Mapping[Any, Any] = {}
     _whole: "Schema | None" = None
     _read_as: Mapping[str, Any] = {}
 
@@ -417,9 +415,9 @@ class Schema(Mapping):
 
 def _check_rule_list(rules: Any, columns: Mapping[Any, Any]) -> tuple[Rule, ...]:
     rules = [rules] if isinstance(rules, Rule | str) else rules
-    if not isinstance(rules, Sequence) or not all(isinstance(rule, Rule | str) for rule in rules):
-        wrong = next((rule for rule in rules if not isinstance(rule, Rule | str)), rules) if isinstance(rules, list | tuple) else rules
-        raise ValueError(f"rules must be a list of {', '.join(each.__name__ for each in RULES)} or text, got {short_repr(wrong)}.")
+    wrong = [rule for rule in rules if not isinstance(rule, Rule | str)] if isinstance(rules, list | tuple) else [rules]
+    if wrong:
+        raise ValueError(f"rules must be a list of {', '.join(each.__name__ for each in RULES)} or text, got {short_repr(wrong[0])}.")
     stated = [rules_of_text(rule, columns, place) if isinstance(rule, str) else [rule] for place, rule in enumerate(rules, start=1)]
     return tuple(rule for some in stated for rule in some)
 

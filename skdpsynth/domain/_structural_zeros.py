@@ -12,7 +12,7 @@ from skdpsynth.domain._allowed_cells import Cells, cells_of_levels, cells_of_num
 from skdpsynth.domain._axes import Axis, axis_of
 from skdpsynth.domain._constraints import Columns, Impossible, Inequality, MissingTogether, Rule, Unique
 from skdpsynth.domain._dates import Times
-from skdpsynth.domain._functional_dependencies import Determines, Sum, sources_of, target_of
+from skdpsynth.domain._functional_dependencies import Determines, Sum, sources_of, targets_of
 from skdpsynth.domain._kinds import Continuous
 from skdpsynth.domain._order_constraints import Orders, in_order
 from skdpsynth.persistence import savable
@@ -163,7 +163,8 @@ def _part(rule: Rule, columns: Columns, sources: Columns) -> tuple[Sequence[Any]
         names = tuple(name for name in names if name not in sources)
         return (names, MissingTogether, names) if len(names) > 1 else None
     if isinstance(rule, Determines) and not set(rule.given) & set(sources):
-        allowed = _allowed_tuples(rule, columns)
+        known = [is_known for is_known, _ in targets_of(rule, columns)]
+        allowed = np.array(known).reshape([len(columns[name].levels) + 1 for name in rule.given])
         return None if allowed.all() else (rule.given, Determines, (rule.given, allowed))
     if isinstance(rule, Sum) and binds(rule, columns, sources):
         names, total = leaves_of(rule, sources), columns[rule.total]
@@ -181,13 +182,6 @@ def binds(rule: Sum, columns: Columns, sources: Columns) -> bool:
     """Whether the bounds of a total leave out some sums of its parts."""
     leaves, total = [columns[name] for name in leaves_of(rule, sources)], columns[rule.total]
     return math.fsum(kind.low for kind in leaves) < total.low or math.fsum(kind.high for kind in leaves) > total.high
-
-
-def _allowed_tuples(rule: Determines, columns: Columns) -> np.ndarray:
-    """Return which tuples of codes the mapping knows, with a place for missing after the levels of each column."""
-    cells = [[*columns[name].levels, None] for name in rule.given]
-    known = [target_of(rule, key)[0] for key in itertools.product(*cells)]
-    return np.array(known, dtype=bool).reshape([len(each) for each in cells])
 
 
 def _joined(sets: Sequence[Sequence[Any]], order: Sequence[Any]) -> list[tuple]:
