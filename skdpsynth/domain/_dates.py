@@ -66,13 +66,12 @@ class Times(Bounded):
     @property
     def sentinels(self) -> list[int]:
         """The microseconds of times that stand for a missing cell."""
-        return sorted({found for found in map(self._sentinel, self.missing) if found is not None})
-
-    def _sentinel(self, value: Any) -> int | None:
-        with suppress(Exception):  # a word that is no time, which is missing anyway
-            found = self.form.read(value) if self.form is not None and isinstance(value, str) else None
-            return self.microseconds_of(value) if found is None else found
-        return None
+        found: set[Any] = set()
+        for value in self.missing:
+            with suppress(Exception):  # a word that is no time, which is missing anyway
+                told = self.form.read(value) if self.form is not None and isinstance(value, str) else None
+                found.add(self.microseconds_of(value) if told is None else told)
+        return sorted(found - {None})
 
     def _take_bounds(self) -> None:
         """Take what bounds may be beside their plain form."""

@@ -13,7 +13,7 @@ from skdpsynth.domain._axes import axis_of
 from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file
 from skdpsynth.domain._dates import Times
 from skdpsynth.domain._derived import Derived, unit_of
-from skdpsynth.domain._kinds import Continuous, is_name, list_names, name_repr, plain_value
+from skdpsynth.domain._kinds import Continuous, list_names, name_repr, plain_value
 from skdpsynth.domain._order_constraints import in_order
 from skdpsynth.persistence import savable
 
@@ -60,8 +60,7 @@ class Determines(Rule):
         vars(self).update(given=given)
         for name in given:
             check_name("given", name)
-        if not is_name(self.column):
-            raise ValueError(f"column must be one column, which follows from given, got {short_repr(self.column)}; say its name.")
+        check_name("column", self.column)
         if not given or len(set(given)) < len(given) or self.column in given:
             raise ValueError(f"given must be columns, each once and another than {short_repr(self.column)}, got {short_repr(list(given))}.")
         if not isinstance(self.mapping, Mapping) or not self.mapping:

@@ -430,11 +430,7 @@ class Identifier(Unseen):
     def made(self, numbers: np.ndarray) -> np.ndarray:
         """Return labels for the rows of a sample, by their numbers."""
         numbers = as_numeric_array(numbers, "numbers", whole=True)
-        if self.labels is True:
-            return numbers
-        cells = np.empty(len(numbers), dtype=object)
-        cells[:] = [f"{self.labels}{number}" for number in numbers.tolist()]
-        return cells
+        return numbers if self.labels is True else np.array([f"{self.labels}{number}" for number in numbers.tolist()], dtype=object)
 
 
 @savable

@@ -127,16 +127,15 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
     if path.suffix.lower() == ".xml":
         return columns_of_ddi(path, public), read
     kind = kind_of_file(path, "source")
-    if kind == "Parquet":
-        require_package("pyarrow", "source", "a Parquet file")
-        return _of_table(schema_of_parquet(path, "source").empty_table(), public), read
     if kind in ("Stata", "SPSS"):
         declared = declared_columns(path, "source")
-        labels = {name: list(dict.fromkeys(each.labels.values())) for name, each in declared.items()}
-        labels = {name: levels for name, levels in labels.items() if public and len(levels) > 1}
-        kinds = {name: Nominal(labels[name]) if name in labels else _kind_of_declared(each) for name, each in declared.items()}
-        return kinds, read | ({"labels": list(labels)} if labels else {})
+        labels = {name: list(dict.fromkeys(each.labels.values())) for name, each in declared.items() if public}
+        levels = {name: Nominal(words) for name, words in labels.items() if len(words) > 1}
+        kinds = {name: levels.get(name) or _kind_of_declared(each) for name, each in declared.items()}
+        return kinds, read | ({"labels": list(levels)} if levels else {})
     require_package("pyarrow", "source", f"a {kind} file")
+    if kind == "Parquet":
+        return _of_table(schema_of_parquet(path, "source").empty_table(), public), read
     metadata = csvw_beside(path) if kind == "CSV" else None
     if kind == "CSV":
         read = detect_options(path, (metadata or {}).get("read", {}) | read)

@@ -288,7 +288,7 @@ NONSENSE = [
     (lambda: Determines("a", "a", {1: 1}), "another than 'a'"),
     (lambda: Determines("a", "b", {}), "mapping must be a dict"),
     (lambda: Determines(["a", "b"], "c", {1: 2}), "tuples of 2 levels as keys"),
-    (lambda: Determines("d", ["c"], {"A": 1}), "column must be one column"),
+    (lambda: Determines("d", ["c"], {"A": 1}), "column must name columns"),
     (lambda: Schema({"a": (0, 9), "b": Derived("a + q")}), "Derived column 'b' names column 'q'"),
     (lambda: Schema({"a": ["x", "y"], "b": Derived("a + 1")}), "whose levels are no numbers"),
     (lambda: Schema({"a": (0, 9), "b": Derived("c"), "c": Derived("b")}), "circle"),
