@@ -306,9 +306,7 @@ def pair_of(bounds: Any) -> tuple[Any, Any]:
         if not isinstance(bounds, list | tuple) and any(isinstance(side, str | bytes) for side in (low, high)):
             raise TypeError  # cells, maybe, which the message must not show
     except Exception:  # also of the caller's own objects
-        raise ValueError(
-            f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {short_repr(bounds)}; None is the default, (0, 1)."
-        ) from None
+        raise ValueError(f"bounds must be a pair (low, high) or a dict {{column: (low, high)}}, got {short_repr(bounds)}.") from None
     return low, high
 
 

@@ -181,9 +181,7 @@ def _by_column(parameter: str, facts: Any) -> dict[Any, Any]:
 def _complete(columns: dict[Any, Any], unused: dict[Any, Any], nullable: Iterable[Any], parameter: str) -> dict[Any, Any]:
     """Return kinds, those of `nullable` made so, or refuse columns without facts and facts without columns."""
     if lacking := [name for name, kind in columns.items() if kind is None]:
-        raise ValueError(
-            f"{parameter} must give (low, high) or levels for {list_names(lacking)}; they are public facts, never learned from rows."
-        )
+        raise ValueError(f"{parameter} must give (low, high) or levels for {list_names(lacking)}, public facts never learned from rows.")
     if isinstance(nullable, str) or not isinstance(nullable, Sequence | Set) or not all(map(is_name, nullable)):
         raise ValueError(f"nullable must be a list of columns, got {short_repr(nullable)}; list their names.")
     nullable = set(nullable)

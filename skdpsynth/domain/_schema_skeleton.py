@@ -19,6 +19,7 @@ from skdpsynth.domain._kinds import Boolean, Continuous, Identifier, Nominal, Te
 from skdpsynth.domain._schema_importers import columns_of_ddi, csvw_beside, is_key_name, kind_of_csvw, kind_of_dtype
 from skdpsynth.domain._time_formats import DAY, read_clock
 from skdpsynth.frames import (
+    MISSING_WORDS,
     ReadOptions,
     TableKind,
     decimal_of,
@@ -43,7 +44,7 @@ _LOOKED_AT = 1000  # rows of a file whose columns have no dtypes
 _FEWEST, _MOST = 5, 0.8  # different cells that tell a kind beside others, and their share
 _FLAGS = (("0", "1"), ("no", "yes"), ("n", "y"), ("f", "t"))
 _SLASHES = re.compile(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
-_MISSING = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"}
+_MISSING = {*MISSING_WORDS, "None", "?"}
 
 
 def skeleton_of(source: Any, public: bool = False, read: Any = None) -> _Skeleton:
