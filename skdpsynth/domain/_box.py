@@ -295,10 +295,7 @@ def _broadcast(side: Any, n_features: int, name: str) -> np.ndarray:
 def pair_of(bounds: Any) -> tuple[Any, Any]:
     """Return the two sides of bounds; a set has no order, and a text or a masked array is no pair."""
     if isinstance(bounds, list) and bounds and all(isinstance(pair, tuple) for pair in bounds):
-        raise ValueError(
-            f"bounds must be a pair (low, high) of scalars or arrays, or a dict, got a list of {len(bounds)} pairs; "
-            "for a pair a feature give tuple(zip(*pairs))."
-        )
+        raise ValueError(f"bounds must be a pair (low, high) or a dict, got {len(bounds)} pairs; for these give tuple(zip(*pairs)).")
     try:
         if isinstance(bounds, str | bytes | memoryview | Set | Iterator | np.ma.MaskedArray):
             raise TypeError

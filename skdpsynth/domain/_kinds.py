@@ -82,10 +82,7 @@ class Bounded(Kind):
         if self.bounds is None:
             return False
         if not isinstance(self.bounds, str) or self.bounds not in UNSTATED or self.low is not None or self.high is not None:
-            raise ValueError(
-                f"bounds must be 'private' or 'open', without low and high, got {short_repr(self.bounds)}; write bounds that are known as "
-                f"{type(self).__name__}(low, high)."
-            )
+            raise ValueError(f"bounds must be 'private' or 'open', without low and high, got {short_repr(self.bounds)}; or give these.")
         return True
 
     def _in_file(self, bound: Any) -> Any:
@@ -172,10 +169,7 @@ class Continuous(Bounded):
         decimals, step = self.decimals, self.step
         is_step = step is None or (is_real(step) and 0 < step < math.inf)
         if not is_step or not (decimals is None or is_integer(decimals, 0)) or None not in (decimals, step):
-            raise ValueError(
-                f"decimals must be a whole number from 0 on, or step a number above 0, but not both; got decimals "
-                f"{short_repr(decimals)} and step {short_repr(step)}."
-            )
+            raise ValueError(f"decimals must be whole, or step a number above 0, not both, got {short_repr(decimals)}, {short_repr(step)}.")
         vars(self).update(decimals=None if decimals is None else int(decimals), step=plain_value(step))
 
     @property
@@ -288,10 +282,7 @@ class Nominal(_Levels):
             vars(self).update(groups=groups and int(groups))
             return
         if self.unstated or isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
-            raise ValueError(
-                f"groups must be None or a number of first characters of levels that are text, or, of stated levels, a dict or a list, got "
-                f"{short_repr(groups)}; see Nominal."
-            )
+            raise ValueError(f"groups must be a number of first characters, or of stated levels a dict or list, got {short_repr(groups)}.")
         if isinstance(groups, Mapping):
             if missing := [level for level in levels if level not in groups]:
                 raise ValueError(f"groups must name the group of every level, but has none for {short_repr(missing[0])}; add it.")

@@ -94,10 +94,7 @@ def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[
     if hasattr(dtypes, "columns") or not hasattr(dtypes, "keys"):
         raise ValueError(f"dtypes must be frame.dtypes of pandas, frame.schema of polars, or such a dict, got {type(dtypes).__name__}.")
     if public is not True:
-        raise ValueError(
-            f"public must be True, got {short_repr(public)}: a categorical dtype may have its levels from the rows (astype('category') "
-            "does), which are private; declare them, and say public=True."
-        )
+        raise ValueError(f"public must be True, got {short_repr(public)}: levels of astype('category') are from the rows, and private.")
     given = _by_column("bounds", bounds)
     columns = {name: _with_dtype(name, given.pop(name, None), dtype) for name, dtype in dict(dtypes).items()}
     return _complete(columns, given, nullable, "bounds")
