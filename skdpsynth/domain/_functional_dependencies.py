@@ -96,11 +96,7 @@ class Determines(Rule):
                 raise ValueError(f"Determines maps to {short_repr(value)}, which column {name_repr(self.column)} cannot hold; correct it.")
         nulls = any(columns[name].nullable for name in self.given)
         if nulls and not kind.nullable and target_of(self, (None,) * len(self.given))[1] is None:
-            raise ValueError(
-                f"Determines leaves column {name_repr(self.column)} missing where {list_names(self.given)} are, but it is not nullable; "
-                "map "
-                "None."
-            )
+            raise ValueError(f"Determines leaves {name_repr(self.column)} missing where {list_names(self.given)} are: make it nullable.")
 
 
 def _can_hold(kind: Any, value: Any) -> bool:
