@@ -97,7 +97,7 @@ class Condition:
 
     def of_values(self, shown: np.ndarray, missing: np.ndarray) -> np.ndarray:
         """Return whether each cell meets it: codes of levels, or numbers on the axis."""
-        met = np.isin(shown, self.levels) if self.levels else np.zeros(len(shown), dtype=bool)
+        met = np.isin(shown, self.levels)
         for low, high in self.ranges:
             met |= (shown >= low) & (shown <= high)
         return np.where(missing, self.missing, met)

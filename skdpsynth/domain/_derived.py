@@ -48,11 +48,9 @@ class Expression:
         used = dict[str, None]()
         try:
             self._tree = ast.parse(words, mode="eval").body
-            self._check(self._tree, used, 0)
-        except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
-            if isinstance(error, ValueError) and str(error).startswith("expression"):
-                raise
+        except (SyntaxError, RecursionError, MemoryError, ValueError):
             raise ValueError(f"expression must be arithmetic such as 'weight / height ** 2', got {short_repr(text)}.") from None
+        self._check(self._tree, used, 0)
         if not used:
             raise ValueError(f"expression must name a column, got {short_repr(text)}.")
         self.names = tuple(used)
@@ -199,8 +197,5 @@ class Derived(Unseen):
 
 def unit_of(kind: Times, beside: Iterable[Any]) -> int:
     """Return the microseconds in which a time counts in an expression over columns of these kinds."""
-    if isinstance(kind, Duration):
-        is_of_days = {type(each) for each in beside if isinstance(each, Times)} - {Duration} == {Date}
-    else:
-        is_of_days = isinstance(kind, Date)
-    return MICROSECONDS["day" if is_of_days else "second"]
+    kinds = {type(each) for each in beside if isinstance(each, Times)} - {Duration} if isinstance(kind, Duration) else {type(kind)}
+    return MICROSECONDS["day" if kinds == {Date} else "second"]
