@@ -288,7 +288,7 @@ def _as_bounds(values: Any) -> np.ndarray:
 def _broadcast(side: Any, n_features: int, name: str) -> np.ndarray:
     side = _as_bounds(side)
     if side.shape not in ((), (n_features,)):
-        raise ValueError(f"bounds must hold a number, or one for each of {n_features} features, got shape {side.shape} for {name}.")
+        raise ValueError(f"bounds must hold a number, or one number a feature, {n_features} in all, got shape {side.shape} for {name}.")
     return np.broadcast_to(side, (n_features,))
 
 

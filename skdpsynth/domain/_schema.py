@@ -127,7 +127,7 @@ class Schema(Mapping):
         require(again._columns == self._columns and again._sources == self._sources and again._read_as == self._read_as)
         if self._whole is not None:
             require(isinstance(self._whole, Schema) and self._whole._whole is None and self._columns.keys() <= self._whole.keys())
-            require(all(rule in self._whole._rules and self._columns.keys() >= set(rule.columns_named) for rule in self._rules))
+            require(all(rule in self._whole._rules for rule in self._rules))
 
     @property
     def rules(self) -> tuple[Rule, ...]:

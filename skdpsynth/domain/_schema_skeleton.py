@@ -42,7 +42,7 @@ from skdpsynth.frames import (
 _Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
 _LOOKED_AT = 1000  # rows of a file whose columns have no dtypes
 _FEWEST, _MOST = 5, 0.8  # different cells that tell a kind beside others, and their share
-_FLAGS = (("0", "1"), ("no", "yes"), ("n", "y"), ("f", "t"))
+_FLAGS = {tuple(map(case, pair)) for pair in ("01", "ny", "ft", ("no", "yes")) for case in (str.lower, str.title, str.upper)}
 _SLASHES = re.compile(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
 _MISSING = {*MISSING_WORDS, "None", "?"}
 
@@ -165,8 +165,8 @@ def _kind_of_cells(cells: set[str], decimal: str) -> Any:
         return Nominal("open")
     if {cell.lower() for cell in cells} <= {"true", "false"}:
         return Nominal([False, True])
-    flags = sorted(cells, key=str.lower)
-    if tuple(map(str.lower, flags)) in _FLAGS:
+    flags = tuple(sorted(cells, key=str.lower))
+    if flags in _FLAGS:
         return Boolean(words=[int(flag) if flag.isdecimal() else flag for flag in flags])
     if any(len(cell) > 1 and cell.isdecimal() and cell[0] == "0" for cell in cells):  # codes, such as the postcode 01067
         return Nominal("open")

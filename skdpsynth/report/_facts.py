@@ -44,7 +44,7 @@ class ColumnFact:
     kind: str
     values: str  # bounds, or the first twelve levels
     nullable: bool
-    origin: str = "stated"  # "stated", "bought" (released for a part of the budget, hence noisy) or "left out"
+    origin: str = "stated"  # "stated", "bought" (released for a part of the budget, hence noisy), "computed" or "left out"
 
 
 @dataclass(frozen=True)
@@ -189,11 +189,13 @@ def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
     kind, nullable = keys["kind"], bool(keys.get("nullable", False))
     if kind in ("identifier", "text"):
         return ColumnFact(name, kind, "made anew" if keys.get("labels") else "never read", False, "left out")
+    if kind == "derived":
+        return ColumnFact(name, kind, keys["expression"], False, "computed")
     if "bounds" in keys:
         low, high = keys["bounds"] if not isinstance(keys["bounds"], str) else (keys["bounds"], keys["bounds"])
         kind = "whole number" if keys.get("integer") else "number" if kind == "continuous" else kind
         return ColumnFact(name, kind, f"{low} to {high}", nullable, origin)
-    levels = keys["levels"]
+    levels = [keys["value"]] if "value" in keys else keys.get("levels") or keys.get("words") or ["false", "true"]
     more = f" and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
     return ColumnFact(name, kind, ", ".join(map(str, levels[:_MOST_LEVELS])) + more, nullable, origin)
 

@@ -40,7 +40,7 @@ BAD_PARAMETERS: dict[str, dict[str, tuple[Any, ...]]] = {
     "bounds": {
         "low < high": ((1, 0), (0, 0)),
         "finite": ((0, np.inf), (0, np.nan)),
-        "shape (3,)": (([0, 0], [1, 1]),),
+        "one number a feature, 3 in all": (([0, 0], [1, 1]),),
         "pair": (5,),
         "numbers": (("a", "b"),),
         "no column names": ({"a": (0, 1)},),

@@ -12,7 +12,7 @@ import pytest
 from internals import open_source
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
-from skdpsynth.domain import Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.domain import Boolean, Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -208,6 +208,15 @@ YAML = """
 - {variable: zip, values: ["01067", "20095"]}
 - {variable: person_id}
 """
+
+
+@pytest.mark.parametrize(("cells", "words"), [("yes no", ["no", "yes"]), ("T F", ["F", "T"]), ("1 0", [0, 1]), ("No Yes", ["No", "Yes"])])
+def test_columns_of_flags_are_seen_in_cells_without_types(cells, words, tmp_path):
+    path = tmp_path / "flags.csv"
+    path.write_text("f,g\n" + "".join(f"{cell},{cell}x\n" for cell in cells.split() * 3), encoding="utf-8")
+    assert Schema.skeleton(path) == Schema({"f": Boolean(words=words), "g": Nominal("open")})
+    path.write_text(path.read_text(encoding="utf-8") + "maybe,2\n", encoding="utf-8")
+    assert not isinstance(Schema.skeleton(path)["f"], Boolean)
 
 
 def test_a_code_book_may_list_levels_and_missing_codes_in_one_cell(tmp_path):

@@ -56,7 +56,7 @@ def release(accountant, loss=Fraction(1, 4), name="counts", noise=None, rng=None
 
 
 def test_an_entry_holds_what_was_charged_as_data():
-    before = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+    before = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time()))
     accountant = PrivacyAccountant(2, 1e-6)
     release(accountant, noise=DiscreteLaplace([16, 8, 16]))
     accountant.release(VALUES, DiscreteGaussian(40), SeededBits(0), name="moments", loss=PrivacyLoss(rho=0.001))
@@ -64,7 +64,7 @@ def test_an_entry_holds_what_was_charged_as_data():
     facts = dataclasses.asdict(first)
     assert facts.pop("loss") == {"epsilon": Fraction(1, 4), "delta": 0, "rho": None, "gaussian": False, "rows": 1}
     assert facts.pop("sensitivity") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None, "statistic": None}
-    assert before <= facts.pop("time") <= time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    assert before <= facts.pop("time") <= time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time()))
     assert facts == {
         "name": "counts",
         "neighboring": "replace_one",

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from datetime import time
 from functools import partial
 
 import numpy as np
@@ -27,10 +28,25 @@ from skdpsynth import (  # noqa: E402
     SignedMeasureMechanism,
     load,
 )
-from skdpsynth.domain import Continuous, Identifier, Nominal  # noqa: E402
+from skdpsynth import domain  # noqa: E402
+from skdpsynth.domain import (  # noqa: E402
+    Boolean,
+    Constant,
+    Continuous,
+    Date,
+    DateTime,
+    Derived,
+    Duration,
+    Identifier,
+    Nominal,
+    Ordinal,
+    Schema,
+    TimeOfDay,
+    Unique,
+)
 from skdpsynth.exceptions import InsecureRandomnessWarning  # noqa: E402
 from skdpsynth.metrics import quality_report  # noqa: E402
-from skdpsynth.persistence import to_bytes  # noqa: E402
+from skdpsynth.persistence import from_bytes, to_bytes  # noqa: E402
 from skdpsynth.privacy import PrivacyLoss  # noqa: E402
 from skdpsynth.report import card, quality_page  # noqa: E402
 
@@ -294,6 +310,47 @@ def test_bought_facts_are_told_from_stated_ones():
     schema = {"a": Continuous(bounds="private"), "b": (0.0, 1.0)}
     latent = LatentFactorSynthesizer(schema, epsilon=5.0, delta=1e-6).fit(pd.DataFrame(rows(), columns=["a", "b"]))
     assert [column.origin for column in card(latent).facts.columns] == ["bought", "stated"]
+
+
+def test_columns_of_every_kind_are_told_and_judged():
+    kinds = {
+        "sport": Boolean(words=["no", "yes"]),
+        "member": Boolean(),
+        "site": Constant("north"),
+        "height": (100.0, 220.0),
+        "visits": (0, 9),
+        "school": Ordinal("1..3"),
+        "job": Nominal(["a", "b"], nullable=True),
+        "day": Date("2020-01-01", "2020-12-31"),
+        "seen": DateTime("2020-01-01T00:00", "2020-12-31T00:00"),
+        "clock": TimeOfDay("08:00", "18:00"),
+        "stay": Duration(0, 86400),
+        "feet": Derived("height / 30.48", (0, 10)),
+        "leaves": Derived("seen + stay", gives="datetime"),
+        "id": Identifier(labels=True),
+        "remark": Identifier(),
+    }
+    rest = {"Box", "Determines", "Findings", "Impossible", "Inequality", "MissingTogether", "MixedTypeEncoder", "Schema", "Sum", "Unique"}
+    rest.add("Text")  # which no synthesizer takes
+    assert {type(kind).__name__ for kind in Schema(kinds).values()} == set(domain.__all__) - rest
+    rng, n = np.random.default_rng(0), 200
+    frame = pd.DataFrame({"sport": rng.choice(["no", "yes"], n), "member": rng.random(n) < 0.5, "site": "north"})
+    frame["height"], frame["visits"], frame["school"] = rng.uniform(150, 200, n), rng.integers(0, 9, n), rng.integers(1, 4, n)
+    frame["job"], frame["day"] = rng.choice(["a", "b"], n), pd.Timestamp("2020-03-01")
+    frame["seen"], frame["clock"] = frame["day"], time(9, 30)
+    frame["stay"], frame["id"], frame["remark"] = pd.Timedelta(hours=2), [f"{LEVEL}-{row}" for row in range(n)], WORDS
+    frame["feet"], frame["leaves"] = 5.5, pd.Timestamp("2020-03-01")
+    model = LatentFactorSynthesizer(Schema(kinds, [Unique("id")]), epsilon=5.0, delta=1e-6).fit(frame)
+    told = {fact.name: (fact.kind, fact.values, fact.origin) for fact in card(model).facts.columns}
+    assert set(told) == set(kinds)
+    assert told["sport"] == ("boolean", "no, yes", "stated")
+    assert told["member"] == ("boolean", "false, true", "stated")
+    assert told["site"] == ("constant", "north", "stated")
+    assert told["clock"] == ("time", "08:00:00 to 18:00:00", "stated")
+    assert told["leaves"] == ("derived", "seen + stay", "computed")
+    page = card(model, audience="internal", real=frame).to_html()
+    assert LEVEL not in page
+    assert to_bytes(from_bytes(to_bytes(model))) == to_bytes(model)
 
 
 def test_paths_and_arrays_are_not_shown_among_the_parameters(tmp_path):
