@@ -126,7 +126,7 @@ def test_the_json_of_a_run_tells_what_was_spent_and_written(folder):
     assert (told["method"], told["neighboring"]) == ("latent-factor", "replace_one")
     assert json.loads(fine(*two, "--neighboring", "add_or_remove_one").stdout)["rows"] is None
     (line,) = fine(*SYNTHESIZE, "--epsilon", 25, "-o", "much.csv", "--quiet").stderr.splitlines()  # without a place in the code
-    assert line.startswith("Warning: epsilon=25 is above 20")
+    assert line.startswith("Warning: epsilon 25 is above 20")
     assert "NOT PRIVATE" in fine(*SYNTHESIZE, "--epsilon", "inf", "-o", "free.csv").stderr
 
 
@@ -290,7 +290,7 @@ def test_help_is_shown_without_fault(words):
 def test_a_run_that_the_ledger_cannot_pay_is_refused_before_a_row_is_read(folder):
     fine("budget", "init", "budget.db", "--epsilon", "0.5")
     sentence = refused("synthesize", "none.csv", "--schema", "people.yaml", "--epsilon", 1, "--ledger", "budget.db", "-o", "out.csv")
-    assert "costs epsilon=1, but only 0.5 of 0.5 remains" in sentence
+    assert "costs epsilon 1, but only 0.5 of 0.5 remains" in sentence
     asked = ("--epsilon", "0.1", "--neighboring", "add_or_remove_one", "--ledger", "budget.db", "-o", "out.csv")
     assert "--neighboring must be that of the ledger" in refused("synthesize", "none.csv", "--schema", "people.yaml", *asked)
 

@@ -262,6 +262,7 @@ class KaryCounter(TreeCounter):
             start += digit * side
 
     def followed_by(self, count: Any) -> Self:
+        """Return a copy in which one more count is taken in, and nothing is released."""
         counts = as_counts(count, self.n_counters, MAX_COUNT)
         twin = self._shallow_copy()
         twin._state = self._state + np.append(counts, 1)

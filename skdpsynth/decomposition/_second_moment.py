@@ -20,7 +20,9 @@ _BORDER = 10  # the squared radius is so many times the square of the coordinate
 _LARGEST_SCALE = 2**57
 _LARGEST_SUM = 2**62
 _MOST_RADII = 60
-_CERTAIN = 3  # deviations of the noise, beyond which a count is seen
+_CERTAIN = 3  # deviations of the noise, within which a count is known
+_LONG = 3.3  # deviations by which noise may be longer than is expected
+_SEEN = 4.5  # deviations beyond which rows are seen: of all radii, noise passes it at one in 1 of 700 fits, and 3 in 1 of 50
 _MOST_STRETCH = 4
 _SPREAD = 1 / 128  # what shrinking takes, against noise: it turns no direction, and its sum is given back
 
@@ -197,8 +199,12 @@ def _share_budget(kind: str, facts: Facts, ball: Ball, share: PrivacyLoss, has_m
 
 
 def shrunken_center(mean: np.ndarray, deviation: float) -> np.ndarray:
-    """Return a noisy mean shrunk toward 0, rounded; 0 where half of its square may be noise, as a noisy center makes rows longer."""
-    return np.rint(shrink_mean(mean, deviation)) if float(mean @ mean) > 2 * len(mean) * deviation**2 else np.zeros(len(mean))
+    """Return a noisy mean shrunk toward 0, rounded; 0 where all of it may be noise, as a noisy center makes rows longer.
+
+    Noise alone is longer than sqrt(d) + 3.3 deviations at one in 230 draws or fewer, for any d and any noise that a center gets.
+    """
+    d = len(mean)
+    return np.rint(shrink_mean(mean, deviation)) if float(mean @ mean) > ((math.sqrt(d) + _LONG) * deviation) ** 2 else np.zeros(d)
 
 
 def shrink_mean(mean: np.ndarray, deviation: float) -> np.ndarray:
@@ -220,10 +226,11 @@ def choose_radius(counts: np.ndarray, radii: np.ndarray, deviation: float, noise
     `noise_rate` is the spectral norm of the noise of a squared radius, over that. The ratio is at most 4, beyond which it is mostly noise.
     """
     places = np.arange(len(counts))
-    doubt = _CERTAIN * deviation * np.sqrt(1 + places)  # of the number of rows beyond the next radius
+    noise = deviation * np.sqrt(1 + places)  # of the number of rows beyond the next radius
+    doubt, unseen = _CERTAIN * noise, _SEEN * noise
     outside = np.cumsum(counts)
     # The largest radius where rows are seen, or the least of which it is known that half of the rows are within.
-    found = (outside > doubt) | (doubt > n_samples / 2)
+    found = (outside > unseen) | (doubt > n_samples / 2)
     first = int(np.argmax(found)) if found.any() else len(counts) - 1
     if doubt[first] > n_samples / 2:
         return max(first - 1, 0), 1.0
@@ -232,11 +239,11 @@ def choose_radius(counts: np.ndarray, radii: np.ndarray, deviation: float, noise
     beyond = np.cumsum(rows) - rows  # rows outside each radius
     taken = np.maximum(np.cumsum(squares) - squares - radii * beyond, 0)
     # Within the radius of half of the rows, less noise is less of what they tell in proportion.
-    serves = (places >= first) & (np.maximum.accumulate(beyond) + doubt / _CERTAIN <= n_samples / 2)
+    serves = (places >= first) & (np.maximum.accumulate(beyond) + noise <= n_samples / 2)
     serves[first] = True
     place = int(np.argmin(np.where(serves, noise_rate * radii + _SPREAD * taken, math.inf)))
     # What lies farther than is seen for sure counts too: without it the squares would come out too small wherever rows are shrunk.
-    far = float(np.clip(outside[first - 1], 0, doubt[first - 1])) if first else 0.0
+    far = float(np.clip(outside[first - 1], 0, unseen[first - 1])) if first else 0.0
     whole = float(squares.sum()) + far * float(radii[first])
     lost = float(taken[place]) + far * float(radii[first] - radii[place])
     return place, whole / max(whole - lost, whole / _MOST_STRETCH) if whole > 0 else 1.0

@@ -7,7 +7,7 @@ from skdpsynth.domain._axes import PER_UNIT, axis_of
 from skdpsynth.domain._box import BITS, NO_BOUNDS, PLACEHOLDER, UNIT, Box, UnknownBounds, has_private, pair_of, with_placeholder_bounds
 from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique
 from skdpsynth.domain._dates import MICROSECONDS, Calendar, Date, DateTime, Duration, TimeOfDay, Times, read_moment
-from skdpsynth.domain._derived import Derived
+from skdpsynth.domain._derived import Derived, times_given
 from skdpsynth.domain._functional_dependencies import (
     Determines,
     Sum,

@@ -78,14 +78,14 @@ class Times(Bounded):
 
     @property
     def unstated(self) -> str | None:
-        return "open" if self.format == "open" else self.bounds
+        return "open" if isinstance(self.format, str) and self.format == "open" else self.bounds
 
     @property
     def form(self) -> TimeFormat | None:
         """The form of text and whole numbers that is stated."""
-        if self.format is None or self.format == "open":
-            return None
-        return format_of(self.format) if isinstance(self.format, str) else TimeFormat(self.format)
+        if not isinstance(self.format, str):
+            return None if self.format is None else TimeFormat(self.format)
+        return None if self.format == "open" else format_of(self.format)
 
     @property
     def months(self) -> int:
@@ -210,12 +210,12 @@ class Date(Calendar):
     ----------
     low, high : date, str in ISO format, datetime64 or Timestamp, default=None
         Public bounds, ``low < high``. Dates outside are clipped.
+    bounds : {None, "private", "open"}, default=None
+        See `Continuous`.
     nullable : bool, default=None
         Whether cells may be missing; if not, one that is, or is no date, counts as the midpoint. None: yes, if `missing` is given.
     missing : list of str, int or date, default=()
         Dates that stand for a missing cell, such as "1900-01-01", also in the `format`. Texts that are no date do so anyway.
-    bounds : {None, "private", "open"}, default=None
-        See `Continuous`.
     format : str, default=None
         The form of dates in text and in whole numbers, which is public: codes of strptime ("%d/%m/%Y", "%Y%m%d", "%Y-%m"; "%q" is the
         quarter, "%-d" a day without a leading zero), or a name ("dd/mm/yyyy", "m/d/yyyy", "yyyymmdd", "yyyyQq"). None: ISO format.
@@ -246,9 +246,9 @@ class DateTime(Calendar):
     low, high : datetime, str in ISO format, datetime64 or Timestamp, default=None
         Public bounds, ``low < high``. Times outside are clipped. A bound without a time of day is midnight. Bounds with a time zone are
         for columns with one, which are read in UTC and come back in their own zone; bounds without are for columns without.
+    bounds : {None, "private", "open"}, default=None
     nullable : bool, default=None
     missing : list of str, int or date, default=()
-    bounds : {None, "private", "open"}, default=None
     format : str, default=None
         As of `Date`.
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"
@@ -282,9 +282,9 @@ class TimeOfDay(Times):
     low, high : str or datetime.time, default=None
         Public bounds, ``low < high``. Times outside are clipped. None: the whole day, "00:00" and "23:59:59". In timetables a bound may be
         beyond 24:00, such as "29:59".
+    bounds : {None, "private", "open"}, default=None
     nullable : bool, default=None
     missing : list of str, int or datetime.time, default=()
-    bounds : {None, "private", "open"}, default=None
     format : str, default=None
         As of `Date`, the form such as "%H%M" or "%I:%M %p".
     resolution : {"second", "hour", "minute", "millisecond", "microsecond"}, default="second"
@@ -334,9 +334,9 @@ class Duration(Times):
     ----------
     low, high : int, str or timedelta, default=None
         Public bounds, ``low < high``: numbers of the resolution, or as cells. Durations outside are clipped.
+    bounds : {None, "private", "open"}, default=None
     nullable : bool, default=None
     missing : list of int, str or timedelta, default=()
-    bounds : {None, "private", "open"}, default=None
     format : str, default=None
         As of `Date`; what stands for a missing cell as bounds are written, and the form such as "%H:%M".
     resolution : {"second", "day", "hour", "minute", "millisecond", "microsecond"}, default="second"

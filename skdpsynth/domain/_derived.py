@@ -169,20 +169,10 @@ class Derived(Unseen):
         if self.bounds is not None:
             if not isinstance(self.bounds, tuple | list) or len(self.bounds) != 2:
                 checked_bounds(self.bounds, None)
-            checked = checked_bounds(*self.bounds) if self.gives is None else self.time().bounds_in_files()
+            checked = checked_bounds(*self.bounds) if self.gives is None else times_given(self).bounds_in_files()
             vars(self).update(bounds=tuple(checked))
         if self.gives is not None:
-            self.time()
-
-    def time(self, nullable: bool = False, has_zone: bool = False) -> Times:
-        """Return the kind of a result that is a time; without bounds, of all times."""
-        year, offset = 31_622_400, "+00:00" if has_zone else ""
-        all_of: dict[str, tuple] = {
-            "date": ("0001-01-01", "9999-12-31"),
-            "datetime": (f"0001-01-01T00:00:00{offset}", f"9999-12-31T23:59:59{offset}"),
-        }
-        all_of |= {"time": ("00:00", "23:59:59"), "duration": (-9998 * year, 9998 * year)}
-        return _GIVES[self.gives](*(self.bounds or all_of[self.gives]), nullable=nullable, format=self.format)
+            times_given(self)
 
     @property
     def parsed(self) -> Expression:
@@ -193,6 +183,17 @@ class Derived(Unseen):
         """Return values within the bounds."""
         values = as_numeric_array(values, "values", None)
         return values if self.bounds is None else np.clip(values, *self.bounds)
+
+
+def times_given(derived: Derived, nullable: bool = False, has_zone: bool = False) -> Times:
+    """Return the kind of a result that is a time; without bounds, of all times."""
+    year, offset = 31_622_400, "+00:00" if has_zone else ""
+    all_of: dict[str, tuple] = {
+        "date": ("0001-01-01", "9999-12-31"),
+        "datetime": (f"0001-01-01T00:00:00{offset}", f"9999-12-31T23:59:59{offset}"),
+    }
+    all_of |= {"time": ("00:00", "23:59:59"), "duration": (-9998 * year, 9998 * year)}
+    return _GIVES[derived.gives](*(derived.bounds or all_of[derived.gives]), nullable=nullable, format=derived.format)
 
 
 def unit_of(kind: Times, beside: Iterable[Any]) -> int:

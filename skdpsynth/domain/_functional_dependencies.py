@@ -12,7 +12,7 @@ from skdpsynth._validation import short_repr
 from skdpsynth.domain._axes import axis_of
 from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file
 from skdpsynth.domain._dates import Times
-from skdpsynth.domain._derived import Derived, unit_of
+from skdpsynth.domain._derived import Derived, times_given, unit_of
 from skdpsynth.domain._kinds import Continuous, list_names, name_repr, plain_value
 from skdpsynth.domain._order_constraints import in_order
 from skdpsynth.persistence import savable
@@ -190,7 +190,7 @@ def written_kind(name: Any, source: Any, columns: Columns) -> Any:
     kinds = [written_kind(each, columns[each], columns) for each in inputs_of(source, columns)]
     nullable = source.parsed.is_partial or any(kind.nullable for kind in kinds)
     if source.gives is not None:
-        return source.time(nullable, any(getattr(kind, "zone", None) is not None for kind in kinds))
+        return times_given(source, nullable, any(getattr(kind, "zone", None) is not None for kind in kinds))
     low, high = source.bounds or (-_HUGE, _HUGE)
     return Continuous(float(low), float(high), integer=False, nullable=nullable)
 

@@ -17,6 +17,7 @@ from skdpsynth.domain._steps import holds_multiple
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
+_MOST_DECIMALS = 30
 _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 _MOST_IN_RANGE = 100_000  # levels
 _WHOLE = re.compile(r"0|-?[1-9]\d*")
@@ -56,7 +57,7 @@ class Kind:
         missing, nullable = getattr(self, "missing", ()), getattr(self, "nullable", None)
         listed = [missing] if isinstance(missing, str | int | float | datetime.date | datetime.time) else () if missing is None else missing
         stated = None if isinstance(listed, Set | Mapping) else list_or_none(listed)
-        kept = [plain_value(each) for each in stated or () if each is not None and each == each]
+        kept = [plain_value(each) for each in stated or () if each is not None and not (is_real(each) and each != each)]
         if stated is None or not all(map(_is_level, kept)):
             told = "missing must be a word, a number or a time that stands for a missing cell, or a list of them"
             raise ValueError(f"{told}, got {short_repr(missing)}.")
@@ -109,6 +110,9 @@ class Continuous(Bounded):
     ----------
     low, high : float, default=None
         Public bounds, ``low < high``. Values outside are clipped. None only where `bounds` is given.
+    bounds : {None, "private", "open"}, default=None
+        In place of `low` and `high`. "private": nobody knows them, so a fit that can buys them with a part of its budget. "open": they
+        are still to be written, as in `Schema.skeleton`; no fit takes that.
     integer : bool, default=None
         Whether the numbers are whole. None: yes, if both bounds are ints, and the step, if there is one.
     nullable : bool, default=None
@@ -119,9 +123,6 @@ class Continuous(Bounded):
         How many decimals numbers have: those that come back are rounded to them.
     step : int or float, default=None
         In place of `decimals`: the number of which all numbers are multiples, such as 0.05 or 25.
-    bounds : {None, "private", "open"}, default=None
-        In place of `low` and `high`. "private": nobody knows them, so a fit that can buys them with a part of its budget. "open": they
-        are still to be written, as in `Schema.skeleton`; no fit takes that.
 
     See Also
     --------
@@ -168,8 +169,10 @@ class Continuous(Bounded):
     def _check_step(self) -> None:
         decimals, step = self.decimals, self.step
         is_step = step is None or (is_real(step) and 0 < step < math.inf)
-        if not is_step or not (decimals is None or is_integer(decimals, 0)) or None not in (decimals, step):
-            raise ValueError(f"decimals must be whole, or step a number above 0, not both, got {short_repr(decimals)}, {short_repr(step)}.")
+        if not is_step or not (decimals is None or is_integer(decimals, 0, _MOST_DECIMALS)) or None not in (decimals, step):
+            raise ValueError(
+                f"decimals must be from 0 to {_MOST_DECIMALS}, or step above 0, not both, got {short_repr(decimals)}, {short_repr(step)}."
+            )
         vars(self).update(decimals=None if decimals is None else int(decimals), step=plain_value(step))
 
     @property
@@ -209,7 +212,7 @@ class _Levels(Kind):
                 raise ValueError(f"other must be None where levels are {self.levels!r}, got {short_repr(self.other)}; write the levels.")
             return
         levels = _listed_levels(self.levels)
-        levels += (self.other,) if self.other is not None and self.other not in levels else ()
+        levels += () if self.other is None or (_is_level(self.other) and self.other in levels) else (self.other,)
         if strange := [level for level in levels if not _is_level(level)]:
             given = strange[0] if isinstance(self.levels, list | tuple) else self.levels
             raise ValueError(
@@ -226,6 +229,7 @@ class _Levels(Kind):
 
     @property
     def unstated(self) -> str | None:
+        """The word "open" or "private" in place of levels; None where they are stated."""
         return self.levels if isinstance(self.levels, str) and self.levels in UNSTATED else None
 
     @property
@@ -335,13 +339,13 @@ class Boolean(_Levels):
 
     Parameters
     ----------
-    words : tuple of two levels, default=None
-        What false and true come back as where no dtype says it, such as ("no", "yes") or (0, 1); words are read, too. None: False and
-        True, in a column of text "false" and "true".
     nullable : bool, default=None
         Whether cells may be missing; if not, one that is counts as false. None: yes, if `missing` is given.
     missing : list of str, int or float, default=()
         What stands for a missing cell, as all does that is no truth value.
+    words : tuple of two levels, default=None
+        What false and true come back as where no dtype says it, such as ("no", "yes") or (0, 1); words are read, too. None: False and
+        True, in a column of text "false" and "true".
 
     See Also
     --------

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -29,7 +30,7 @@ from skdpsynth.domain._kinds import (
     name_repr,
 )
 from skdpsynth.domain._schema_files import parsed_yaml
-from skdpsynth.frames import detect_options, kind_of_file, open_source
+from skdpsynth.frames import detect_options, files_at, kind_of_file, open_source
 
 _WITHOUT_DOMAIN = {"numerical": None, "categorical": None, "datetime": None, "boolean": Nominal([False, True]), "id": None}
 _HAS_TIME = re.compile(r"%[HIMSfpcXsTR]")  # in a format of times
@@ -195,13 +196,17 @@ def is_key_name(name: Any) -> bool:
 
 def columns_of_code_book(path: Any, labels: bool) -> list[dict[str, Any]]:
     """Return the keys of each column of a schema from a table of variables, as `Schema.from_codebook` says."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be that of a code book, got {short_repr(path)}; name a file of CSV, YAML or JSON.")
     columns: dict[Any, dict[str, Any]] = {}
-    for row in _rows_of(Path(path).expanduser()):
-        facts = {str(key).strip().lower(): cell for key, cell in row.items() if cell not in ("", None)}
-        if (name := facts.pop("variable", facts.pop("name", None))) is None:
-            raise ValueError(f"code book {Path(path).name!r} must name a variable in each row; add the column variable.")
+    for row in _rows_of(files_at(path, "path")[0]):
+        facts = {str(key).strip().lower(): cell for key, cell in row.items() if not (cell is None or (isinstance(cell, str) and not cell))}
+        if (name := facts.pop("variable", facts.pop("name", None))) is None or not is_name(name):
+            raise ValueError(f"code book {os.path.basename(path)!r} must name a variable in each row; add the column variable.")
         keys = columns.setdefault(name, {"name": name})
         values = facts.pop("values", [facts["value"]] if "value" in facts else [])
+        if not isinstance(values, list | Mapping):
+            raise ValueError(f"values of {name!r} in a code book must be a list, or codes with their labels, got {short_repr(values)}.")
         words = list(values.values()) if isinstance(values, Mapping) else [facts.get("label")] * len(values)
         keys["levels"] = keys.get("levels", []) + [
             word if labels and word is not None else _scalar(value) for value, word in zip(values, words, strict=True)
@@ -245,7 +250,7 @@ def _scalar(value: Any) -> Any:
 def _finished(keys: dict[str, Any]) -> dict[str, Any]:
     """Return keys of a column with its kind, by the facts that a code book has of it."""
     levels, ends = keys.pop("levels"), [keys.pop("low", None), keys.pop("high", None)]
-    if isinstance(levels, list):
+    if isinstance(levels, list) and all(map(is_name, levels)):
         levels = list(dict.fromkeys(map(str, levels) if any(isinstance(level, str) for level in levels) else levels))
     is_time = isinstance(ends[0], str)
     guessed = ("datetime" if len(ends[0]) > len("2020-01-31") else "date") if is_time else "continuous"

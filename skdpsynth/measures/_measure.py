@@ -56,6 +56,7 @@ class SampleBlocks:
     def rows(self, n_jobs: int | None) -> np.ndarray:
         if self.placement is None:
             return np.concatenate(list(self.blocks()))
+        check_memory("n_samples", self.n_samples, 8 * self.n_samples * self.placement.box.n_features)
         X = np.empty((self.n_samples, self.placement.box.n_features))
         run_all((partial(self._write_slab, slab, X) for slab in self._slabs()), n_jobs)
         return X

@@ -40,7 +40,7 @@ _FIXED = ("epsilon", "delta", "bounds", "schema", "neighboring", "accountant", "
 class _Table(Rows):
     """The rows of a search, and the caller's table that they come from."""
 
-    table: Any = None
+    given: Any = None
 
 
 def _count(points: np.ndarray, noise: Mechanism, budget: Budget) -> int:
@@ -263,7 +263,7 @@ class PrivateSearchCV(PrivateEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(part, name):
                 setattr(self, name, getattr(part, name))
-        return _Table(**{each.name: getattr(rows, each.name) for each in fields(rows)}, table=X), more
+        return _Table(**{each.name: getattr(rows, each.name) for each in fields(rows)}, given=X), more
 
     def _plan(self, facts: Facts) -> SearchPlan:
         scoring = self.scoring
@@ -280,7 +280,7 @@ class PrivateSearchCV(PrivateEstimator):
         # Tables that differ in one row differ in one of the two parts: see the class.
         learning = budget.part(plan.learning, "training rows", "disjoint rows")
         asking = budget.part(plan.asking, "held-out rows", "disjoint rows")
-        fitted = self._fitted(select_rows(rows.table, ~is_out), plan, learning)
+        fitted = self._fitted(select_rows(rows.given, ~is_out), plan, learning)
         best = self._choose(points_of(take_rows(rows.collected(), is_out), plan), fitted, plan, asking)
         for each in (learning, asking):
             each.accountant.close()
@@ -289,7 +289,7 @@ class PrivateSearchCV(PrivateEstimator):
             self.best_estimator_ = fitted[best]
         else:
             budget.told.extend(plan.runs[best].told)
-            self.best_estimator_ = fit_part(self._part(self.best_params_), rows.table, budget, plan.final, name="refit")
+            self.best_estimator_ = fit_part(self._part(self.best_params_), rows.given, budget, plan.final, name="refit")
         if plan.n_samples is None:
             self.n_samples_ = self.best_estimator_.n_samples_ + (self._n_held_out if plan.final is None else 0)
 

@@ -127,7 +127,7 @@ class _TableImputer:
         for _ in range(_TRIES if len(rows) else 0):
             again = self._again(evidence, rows, out)[1]
             part = {name: column[rows] for name, column in out.items()}
-            own = _subset_evidence(evidence, rows)
+            own = evidence.taken(rows)
             better = own.disagreeing(again, are_sums=True) < own.disagreeing(part, are_sums=True)
             _write_rows(out, rows[better], {name: column[better] for name, column in again.items()})
         sums = [source for source in self.schema.sources.values() if hasattr(source, "total")]
@@ -160,13 +160,6 @@ class _TableImputer:
             moved = np.where(evidence.known[name][rows] | np.isnan(own), 0.0, np.clip(own + lacking, kind.low, kind.high) - own)
             out[name][rows] = own + moved
             lacking = lacking - moved
-
-
-def _subset_evidence(evidence: Evidence, rows: np.ndarray) -> Evidence:
-    some: Any = object.__new__(Evidence)
-    parts = {which: {name: column[rows] for name, column in getattr(evidence, which).items()} for which in ("values", "known")}
-    vars(some).update({**vars(evidence), **parts})
-    return some
 
 
 def _write_rows(out: Columns, rows: np.ndarray, new: Columns) -> None:

@@ -234,7 +234,7 @@ def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     smooth law (`RefinedBins` restores it within them). So there are as many as leave each cell of a pair, in the geometric mean over the
     other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
     """
-    if not plan.counts_all_pairs:
+    if not plan.counts_all_pairs or not any(isinstance(kind, Continuous) for kind in plan.kinds):
         return _BINS
     noise = _plan_pairs(plan, plan.shares, _planned_sizes(plan), relation)[0].deviation
     if not noise:

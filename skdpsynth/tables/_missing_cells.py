@@ -50,6 +50,13 @@ class Evidence:
             if sum(int(each.sum()) for each in self.known.values()) == before:
                 break
 
+    def taken(self, rows: np.ndarray) -> "Evidence":
+        """Return the cells of some rows."""
+        taken = copy(self)
+        taken.values, taken.known = ({name: column[rows] for name, column in each.items()} for each in (self.values, self.known))
+        taken.n_rows = len(rows)
+        return taken
+
     def _deduce(self) -> None:
         for name, source in self.sources.items():
             rows = np.flatnonzero(~self.known[name] & self._are_known(inputs_of(source, self.schema)))

@@ -35,6 +35,7 @@ from skdpsynth.domain import (
     keys_of,
     list_names,
     name_repr,
+    times_given,
     written_kind,
 )
 from skdpsynth.frames import (
@@ -327,7 +328,7 @@ def _misfit(kind: Kind, dtype: str, family: str) -> str | None:
         return f"has dtype {dtype}, which cannot hold the labels {labels}; say Identifier(labels=True) for plain numbers"
     if isinstance(kind, Derived):
         if kind.gives is not None:
-            return _misfit_of_times(kind.time(has_zone=_zone_of(dtype) is not None), dtype, family)
+            return _misfit_of_times(times_given(kind, has_zone=_zone_of(dtype) is not None), dtype, family)
         is_number = family in ("number", "any") or dtype == "str"
         way = "convert it, or leave it out of the table"
         return None if is_number else f"is Derived and comes back as numbers, got dtype {dtype}; {way}"
@@ -405,7 +406,7 @@ def dtype_back(kind: Any, dtype: str) -> str:
         made = {True: "int64", False: "object"}  # without labels, it does not come back
         return made.get(kind.labels) or inferred_of_text()
     if isinstance(kind, Derived) and kind.gives is not None:
-        kind = kind.time()
+        kind = times_given(kind)
     if isinstance(kind, Times) and kind.form is not None:
         return _WHOLE[kind.nullable] if kind.form.width else inferred_of_text()
     if isinstance(kind, Continuous | Derived):

@@ -160,7 +160,7 @@ def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
     assert MULTILINE != SCHEMA
     assert Schema(MULTILINE, read={"multiline": False}) == SCHEMA
     for read in (
-        {"seperator": ";"},
+        {"separatr": ";"},
         "multiline",
         {"multiline": 2},
         {"separator": ";;"},

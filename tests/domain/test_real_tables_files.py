@@ -286,8 +286,7 @@ def test_all_open_columns_are_named_at_once(tmp_path):
 def test_commands_read_by_the_schema_or_by_flags_and_compare_with_what_they_wrote(name, tmp_path, monkeypatch):
     pytest.importorskip("click")
     from click.testing import CliRunner
-
-    from skdpsynth.cli._program import program
+    from internals import program
 
     def fine(*arguments):
         done = CliRunner().invoke(program, arguments)

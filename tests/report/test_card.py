@@ -26,9 +26,9 @@ from skdpsynth import (  # noqa: E402
     PrivateMeasureMechanism,
     PrivatePCA,
     SignedMeasureMechanism,
+    domain,
     load,
 )
-from skdpsynth import domain  # noqa: E402
 from skdpsynth.domain import (  # noqa: E402
     Boolean,
     Constant,

@@ -109,10 +109,10 @@ def same(ours, theirs):
 def never_read(monkeypatch):
     """No chunk of rows may be read."""
 
-    def refuse(self, tables):
+    def refuse(self, n_rows=None):
         raise AssertionError("rows were read")
 
-    monkeypatch.setattr(_source.Source, "_checked", refuse)
+    monkeypatch.setattr(_source.ChunkedSource, "chunks", refuse)
 
 
 @pytest.mark.parametrize("names", GROUPS, ids=", ".join)
@@ -221,7 +221,7 @@ def test_a_fit_leaves_the_connection_as_it_was_also_where_it_fails(relation_of, 
     before = held(connection)
     model().fit(frame)
     assert held(connection) == before
-    monkeypatch.setattr("skdpsynth.models.Counted.model", lambda *_: 1 / 0)
+    monkeypatch.setattr("skdpsynth.models.Measurements.model", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model().fit(frame)
     assert held(connection) == before

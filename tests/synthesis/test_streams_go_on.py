@@ -175,8 +175,8 @@ def test_a_table_in_chunks_is_taken_in_whole_or_not_at_all(saved, budget, path):
 POINTS = {
     "before the charge": (running.RunningStream, "_budget", "after"),
     "after the charge": (DiscreteLaplace, "sample", "before"),
-    "after the draw": (running, "save_aside", "before"),
-    "after the state was written beside": (running, "save_aside", "after"),
+    "after the draw": (running, "save_pending", "before"),
+    "after the state was written beside": (running, "save_pending", "after"),
     "after the ledger was told": (running, "settle", "after"),
     "after the file was moved": (running, "finish", "after"),
 }
@@ -246,7 +246,7 @@ def test_an_old_file_gets_no_second_draw_while_a_later_tick_is_pending(saved, pa
     shutil.copy(saved, tmp_path / "old.zip")
     model.partial_fit(X[500:1000], save=saved)
     with monkeypatch.context() as patched:
-        killing(patched, running, "save_aside", "after")
+        killing(patched, running, "save_pending", "after")
         killed(lambda: load(saved).partial_fit(X[1000:1500], save=saved))
     shutil.copy(saved, tmp_path / "new.zip")
     shutil.copy(tmp_path / "old.zip", saved)
@@ -260,7 +260,7 @@ def test_an_old_file_gets_no_second_draw_while_a_later_tick_is_pending(saved, pa
 def test_a_pending_tick_may_be_drawn_again_with_other_rows_and_once(saved, path, budget, tmp_path, monkeypatch):
     OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
     with monkeypatch.context() as patched:
-        killing(patched, running, "save_aside", "before")
+        killing(patched, running, "save_pending", "before")
         for _ in range(3):
             killed(lambda: load(saved).partial_fit(X[500:1000], save=saved))
     shutil.copy(saved, tmp_path / "old.zip")
@@ -373,7 +373,7 @@ def test_a_full_disk_takes_nothing_in_and_costs_nothing(account, saved, monkeypa
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    for owner, name in ((running, "save_aside"), (PendingFile, "move")):
+    for owner, name in ((running, "save_pending"), (PendingFile, "move")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, full)
             with pytest.raises(OSError, match="No space"):
@@ -385,7 +385,13 @@ def test_a_full_disk_takes_nothing_in_and_costs_nothing(account, saved, monkeypa
     assert model.accountant_.spent == 1
 
 
-STEPS = [(running, "save_aside", 1), (PendingFile, "move", 1), (running, "save_aside", 2), (running, "settle", 1), (PendingFile, "move", 2)]
+STEPS = [
+    (running, "save_pending", 1),
+    (PendingFile, "move", 1),
+    (running, "save_pending", 2),
+    (running, "settle", 1),
+    (PendingFile, "move", 2),
+]
 
 
 def broken(model, saved, monkeypatch, owner, name, nth):
@@ -615,7 +621,7 @@ def test_a_ledger_that_does_not_hold_what_a_stream_spent_is_refused(saved, path,
 def test_a_pending_tick_is_drawn_again_in_a_ledger_that_imported_it(saved, path, budget, tmp_path, monkeypatch):
     OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
     with monkeypatch.context() as patched:
-        killing(patched, running, "save_aside", "before")
+        killing(patched, running, "save_pending", "before")
         killed(lambda: load(saved).partial_fit(X[500:1000], save=saved))
     other = PrivacyAccountant(2, ledger=tmp_path / "other.db")
     other.import_record(path)
