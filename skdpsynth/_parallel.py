@@ -3,6 +3,7 @@
 Each job brings its own random bits, so that the result is the same in any number of threads.
 """
 
+import functools
 import math
 import os
 import threading
@@ -89,6 +90,15 @@ def _reset_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+class cached_property(functools.cached_property):
+    """A property that is computed once. Python 3.11 holds a lock of the class meanwhile, which a forked child would wait for in vain."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return vars(instance).setdefault(self.attrname, self.func(instance))
 
 
 class _Limit:

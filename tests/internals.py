@@ -47,8 +47,8 @@ domain._norm_ball: _squared
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
 frames._contribution_bounding: siphash
 tables._cells: numbers_of
-tables._read: level_cells
-tables._read: Codes look_up_each read_levels
+tables._cells: level_cells
+tables._cells: Codes look_up_each read_levels
 domain._order_constraints: Orders in_order
 frames._source: MOST_ROWS rows_at_once
 frames._open: open_source

@@ -13,6 +13,7 @@ from skdpsynth.frames._dtypes import (
     holds_some,
     is_pandas_column,
     narwhals_dtype,
+    number_dtype,
     numpy_dtype,
     other_numbers,
     pandas_dtype,

@@ -59,6 +59,11 @@ def numpy_dtype(dtype: str) -> np.dtype:
     return np.dtype(_ARROW_NUMBERS.get(name, name) if dtype.endswith(_ARROW) else name)
 
 
+def number_dtype(dtype: str) -> np.dtype | None:
+    """Return the numpy dtype of a column of numbers; None of others, and of categories."""
+    return numpy_dtype(dtype) if family_of(dtype) == "number" and not dtype.startswith("category") else None
+
+
 def decimal_of(dtype: str) -> tuple[int, int] | None:
     """Return (precision, scale) of a dtype of decimals, else None."""
     found = _DECIMAL.fullmatch(dtype)

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.measures._consistency import interleave_siblings, least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from hashlib import blake2b
 from itertools import combinations
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth._sklearn import take_rows
 from skdpsynth._validation import short_repr

@@ -12,12 +12,12 @@ the tuples with this class; and two codes w(m) w(m') W(c, c'), with W that over 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.models._mixture import Part
 from skdpsynth.persistence import savable

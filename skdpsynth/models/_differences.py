@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Grid, Schema, grids_of
 from skdpsynth.models._constrained_softmax import WeightedPair

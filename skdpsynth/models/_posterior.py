@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from skdpsynth._parallel import cached_property
 from skdpsynth.models._mixture import Mixture, Part, WithinClass
 
 _CELLS = 1 << 17  # of rows times nodes at once: they stay in cache

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaincinv
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import as_numeric_array, check_integer, check_real, short_repr
 from skdpsynth.measures import least_squares, mass_from_root

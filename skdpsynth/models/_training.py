@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy.fft import dct
 from scipy.special import ndtri
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._progress import track_steps
 from skdpsynth.models._constrained_softmax import ConstrainedSoftmax, WeightedPairLaw
 

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import Continuous, Grid, Nominal, Schema, Tie, cuts_of, grids_of, list_names, ties_of
 from skdpsynth.exceptions import BoundsWarning

@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from skdpsynth._parallel import cached_property
 from skdpsynth.domain import Box
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.frames import Rows

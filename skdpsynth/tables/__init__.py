@@ -1,5 +1,6 @@
 """Rows under a schema: cells become numbers and codes, and go back."""
 
+from skdpsynth.tables._cells import kind_out as kind_out
 from skdpsynth.tables._cells import numbers_of as numbers_of
 from skdpsynth.tables._conditions import allowed_cells as allowed_cells
 from skdpsynth.tables._encoder import MixedTypeEncoder as MixedTypeEncoder
@@ -14,10 +15,13 @@ from skdpsynth.tables._open import ReadNumbers as ReadNumbers
 from skdpsynth.tables._open import ReadValues as ReadValues
 from skdpsynth.tables._open import check_enough as check_enough
 from skdpsynth.tables._open import collect_arrays as collect_arrays
+from skdpsynth.tables._open import columns_of as columns_of
 from skdpsynth.tables._open import continue_numbers as continue_numbers
 from skdpsynth.tables._open import continue_table as continue_table
 from skdpsynth.tables._open import open_columns as open_columns
 from skdpsynth.tables._open import open_numbers as open_numbers
+from skdpsynth.tables._open import read as read
+from skdpsynth.tables._open import read_column as read_column
 from skdpsynth.tables._open import reading_options as reading_options
 from skdpsynth.tables._open import schema_of_box as schema_of_box
 from skdpsynth.tables._open import split_under as split_under
@@ -28,11 +32,7 @@ from skdpsynth.tables._private_facts import columns_without_levels as columns_wi
 from skdpsynth.tables._private_facts import with_bounds as with_bounds
 from skdpsynth.tables._private_facts import with_levels as with_levels
 from skdpsynth.tables._private_facts import with_placeholder_kinds as with_placeholder_kinds
-from skdpsynth.tables._read import read as read
-from skdpsynth.tables._read import read_column as read_column
 from skdpsynth.tables._table import TableFormat as TableFormat
 from skdpsynth.tables._table import check_dtypes as check_dtypes
-from skdpsynth.tables._table import columns_of as columns_of
 from skdpsynth.tables._violations import Violations as Violations
 from skdpsynth.tables._violations import count_violations as count_violations
-from skdpsynth.tables._write import kind_out as kind_out

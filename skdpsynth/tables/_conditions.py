@@ -25,8 +25,8 @@ from skdpsynth.domain import (
     table_of,
 )
 from skdpsynth.frames import split_columns
-from skdpsynth.tables._cells import is_missing
-from skdpsynth.tables._read import Codes, read_column
+from skdpsynth.tables._cells import Codes, is_missing
+from skdpsynth.tables._open import read_column
 from skdpsynth.tables._table import TableFormat
 
 _EXAMPLE = "such as {'age': (18, 30), 'sex': 'F', 'income': None}"

@@ -14,12 +14,21 @@ import numpy as np
 
 from skdpsynth.domain import Constant, Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
 from skdpsynth.frames import family_of, open_source, split_columns
-from skdpsynth.tables._cells import cells_of, missing_cells, numbers_of, with_points
-from skdpsynth.tables._read import has_numbers, is_sentinel, level_cells, missing_forms, read_levels
+from skdpsynth.tables._cells import (
+    cells_of,
+    has_numbers,
+    is_sentinel,
+    kind_out,
+    level_cells,
+    missing_cells,
+    missing_forms,
+    numbers_of,
+    read_levels,
+    with_points,
+)
 from skdpsynth.tables._read_times import is_missing_time, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
 from skdpsynth.tables._violations import Violations, count_violations
-from skdpsynth.tables._write import kind_out
 
 _WARNING = "Reads the rows unprotected: do not publish."
 _NOTES = "Read from the rows, no problems; to adopt a proposal makes it a fact that you state:"

@@ -23,7 +23,7 @@ from skdpsynth.domain import (
 )
 from skdpsynth.frames import TableKind, eager_frame, split_columns, without_categories
 from skdpsynth.tables._cells import missing_cells
-from skdpsynth.tables._read import read_column
+from skdpsynth.tables._open import read_column
 from skdpsynth.tables._table import TableFormat, check_dtype
 from skdpsynth.tables._write import array_out, column_out
 

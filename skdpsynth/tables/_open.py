@@ -1,6 +1,6 @@
 """Open the table that a caller gives as the rows of an estimator, with what is public about them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +8,32 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
-from skdpsynth.domain import Boolean, Box, Constant, Continuous, Derived, Nominal, Ordinal, Schema, with_placeholder_bounds
-from skdpsynth.frames import Chunk, Rows, TableKind, column_names, concatenate, empty_frame, open_source, split_columns, table_of_numbers
+from skdpsynth.domain import Boolean, Box, Constant, Continuous, Derived, Nominal, Ordinal, Schema, Times, with_placeholder_bounds
+from skdpsynth.frames import (
+    MISSING_WORDS,
+    Chunk,
+    Rows,
+    TableKind,
+    column_names,
+    concatenate,
+    empty_frame,
+    open_source,
+    split_columns,
+    table_of_numbers,
+)
 from skdpsynth.persistence import savable
-from skdpsynth.tables._cells import numbers_of
-from skdpsynth.tables._read import read
-from skdpsynth.tables._table import TableFormat, called, check_dtypes, check_room, check_synthesized, columns_of, inferred_of_text
+from skdpsynth.tables._cells import (
+    cells_of,
+    has_numbers,
+    is_sentinel,
+    level_cells,
+    missing_forms,
+    numbers_of,
+    read_levels,
+    with_points,
+)
+from skdpsynth.tables._read_times import read_times
+from skdpsynth.tables._table import TableFormat, called, check_dtypes, check_room, check_synthesized, inferred_of_text
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 
@@ -235,6 +255,60 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
     places = tuple(columns.index(column) for column in schema if column in columns)
     maps = ReadValues(schema_of_table, source.is_text, source.decimal), ReorderColumns(places)
     return Rows(source, len(places), source.n_samples, maps)
+
+
+def columns_of(X: Any, schema: Any, name: str = "X", buys: bool = False) -> dict[Any, np.ndarray]:
+    """Return the columns of a table in memory by their names, as `read` gives them, in the order of the schema.
+
+    `buys`: whether bounds and levels of the schema may be private.
+    """
+    schema = Schema.of(schema)
+    with called(name):
+        kind, raw = split_columns(X)
+        own = TableFormat(kind).match(schema, buys).schema
+    if not len(raw[0]):
+        raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
+    values = dict(zip(own.coded, read(raw, own, kind.dtypes), strict=True))
+    return {column: values[column] for column in schema if column in values}
+
+
+@np.errstate(all="ignore")  # a warning would tell of values
+def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False, decimal_mark: str = ".") -> list[np.ndarray]:
+    """Return the columns that mechanisms see of raw ones, in the order of the schema, as floats and codes.
+
+    Numbers are clipped (whole ones rounded first), what is no number and unknown levels are missing. Where nothing may be missing, a
+    missing number becomes the midpoint and a missing level the first. No message depends on a cell, and nothing of the process is
+    changed meanwhile: tables may be read in threads. Where bounds or levels are to be bought, numbers are not clipped, and levels stand as
+    they are: `ApplyPrivateFacts` does the rest. In cells of a text file (`is_text`) some words stand for missing cells.
+    """
+    columns = zip(schema.items(), raw, dtypes, strict=True)
+    return [read_column(column, kind, dtype, is_text, decimal_mark) for (name, kind), column, dtype in columns if schema.is_coded(name)]
+
+
+def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decimal_mark: str = ".") -> np.ndarray:
+    """Return one column as `read` does."""
+    if isinstance(kind, Continuous):
+        x = numbers_of(column, decimal_mark)
+        if kind.missing:
+            x[is_sentinel(x, kind, dtype)] = np.nan
+        if kind.integer:
+            np.rint(x, out=x)
+        if kind.unstated is None:
+            np.clip(x, kind.low, kind.high, out=x)
+            if not kind.nullable:
+                x[np.isnan(x)] = kind.midpoint
+        return x
+    if kind.unstated is not None:
+        found, words = level_cells(cells_of(column)), {*(MISSING_WORDS if is_text else ()), *missing_forms(kind.missing)}
+        if words:
+            found[:] = [None if level in words else level for level in found.tolist()]
+        return found
+    if isinstance(kind, Times):
+        x = read_times(column, kind, dtype)
+        if not kind.nullable:
+            x[np.isnan(x)] = kind.coded.midpoint
+        return x
+    return read_levels(with_points(column, decimal_mark) if has_numbers(kind) else column, kind, dtype, is_text)
 
 
 def collect_arrays(rows: Rows) -> Any:

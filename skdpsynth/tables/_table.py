@@ -46,19 +46,19 @@ from skdpsynth.frames import (
     family_of,
     frame_of,
     holds_some,
+    number_dtype,
     numpy_dtype,
     pandas_dtype,
     pandas_numbers,
     range_of,
-    split_columns,
     time_of,
     values_of,
     without_categories,
 )
 from skdpsynth.persistence import savable
-from skdpsynth.tables._read import read
+from skdpsynth.tables._cells import is_word, kind_out
 from skdpsynth.tables._read_times import holds_times
-from skdpsynth.tables._write import array_out, column_out, dtype_of_labels, holds_whole, is_word, kind_out, moment_of, number_dtype
+from skdpsynth.tables._write import array_out, column_out, dtype_of_labels, holds_whole, moment_of
 
 
 @savable
@@ -193,21 +193,6 @@ def _specimen(kind: Any, n_rows: int) -> np.ndarray:
     return np.minimum(np.arange(n_rows), kind.n_codes - 1)
 
 
-def columns_of(X: Any, schema: Any, name: str = "X", buys: bool = False) -> dict[Any, np.ndarray]:
-    """Return the columns of a table in memory by their names, as `read` gives them, in the order of the schema.
-
-    `buys`: whether bounds and levels of the schema may be private.
-    """
-    schema = Schema.of(schema)
-    with called(name):
-        kind, raw = split_columns(X)
-        own = TableFormat(kind).match(schema, buys).schema
-    if not len(raw[0]):
-        raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
-    values = dict(zip(own.coded, read(raw, own, kind.dtypes), strict=True))
-    return {column: values[column] for column in schema if column in values}
-
-
 @contextmanager
 def called(name: str) -> Iterator[None]:
     """Say in errors, which say X, which table does not fit."""
@@ -265,11 +250,11 @@ def check_room(table: TableFormat) -> None:
     """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds; of a key, not all."""
     keys = {name for names in keys_of(table.schema.rules, table.schema) for name in names} if table.schema.rules else ()
     for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
-        told, plain, time = f"column {name_repr(name)}", number_dtype(dtype), time_of(dtype)
+        plain, time = number_dtype(dtype), time_of(dtype)
         if name in keys and (room := _lacks_room(kind, dtype)):
             raise TypeError(
-                f"{told} is in a Unique of schema, but its dtype, {room[0]}, cannot hold all values that it may have, so that some would "
-                f"be equal; convert it to {room[1]}, or narrow what schema says of it."
+                f"column {name_repr(name)} is in a Unique of schema, but its dtype, {room[0]}, cannot hold all values that it "
+                f"may have, so that some would be equal; convert it to {room[1]}, or narrow what schema says of it."
             )
         if isinstance(kind, Times) and time is not None and not holds_times(kind, time[0]):
             what = f"dtype {dtype}, which can hold no time within its bounds in schema"
@@ -278,7 +263,7 @@ def check_room(table: TableFormat) -> None:
             what = f"dtype {plain.name}, which can hold no number within its bounds in schema, {ends}"
         else:
             continue
-        raise TypeError(f"{told} has {what}; convert the column, or correct the bounds.")
+        raise TypeError(f"column {name_repr(name)} has {what}; convert the column, or correct the bounds.")
 
 
 def _lacks_room(kind: Any, dtype: str) -> tuple[str, str] | None:

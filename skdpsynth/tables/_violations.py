@@ -25,10 +25,9 @@ from skdpsynth.domain import (
     target_of,
     written_kind,
 )
-from skdpsynth.frames import open_source, split_columns
+from skdpsynth.frames import number_dtype, open_source, split_columns
 from skdpsynth.tables._cells import cells_of, numbers_of
-from skdpsynth.tables._read import read_column
-from skdpsynth.tables._write import number_dtype
+from skdpsynth.tables._open import read_column
 
 _TOLERANCE = 1e-6  # relative, of numbers that were computed: those of 32 bits are rounded
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Boolean, Constant, Continuous, DateTime, Identifier, Ordinal, Times, read_moment, round_to_step
+from skdpsynth.domain import Constant, Continuous, DateTime, Identifier, Ordinal, Times, read_moment, round_to_step
 from skdpsynth.frames import (
     cast,
     decimal_of,
@@ -21,27 +21,8 @@ from skdpsynth.frames import (
     values_of,
     whole_dtype,
 )
+from skdpsynth.tables._cells import is_word, kind_out
 from skdpsynth.tables._read_times import as_numbers, time_cells, times_out
-
-
-class _Words(NamedTuple):
-    """Levels as they are written."""
-
-    levels: tuple
-    nullable: bool
-
-
-def kind_out(kind: Any, dtype: str) -> Any:
-    """Return the kind by whose rules a column of a dtype is written: of a constant, one level; of truth values, their words."""
-    if isinstance(kind, Boolean):
-        as_text = ("false", "true") if family_of(dtype) == "text" else kind.levels
-        return _Words(kind.words if kind.words and number_dtype(dtype) is None else as_text, kind.nullable)
-    return _Words((kind.value,), False) if isinstance(kind, Constant) else kind
-
-
-def is_word(level: Any) -> bool:
-    """Whether a level is text."""
-    return isinstance(level, str)
 
 
 def moment_of(value: Any) -> Any:
@@ -49,11 +30,6 @@ def moment_of(value: Any) -> Any:
     with suppress(ValueError, TypeError):
         return read_moment(value)
     return None
-
-
-def number_dtype(dtype: str) -> np.dtype | None:
-    """Return the numpy dtype of a column of numbers; None of others, and of categories."""
-    return numpy_dtype(dtype) if family_of(dtype) == "number" and not dtype.startswith("category") else None
 
 
 def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
