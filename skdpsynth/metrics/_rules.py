@@ -45,7 +45,7 @@ def rule_violations(X: Any, schema: Any) -> dict[str, Violations]:
     >>> from skdpsynth.metrics import rule_violations
     >>> schema = Schema({0: (0, 9), 1: (0, 9)}, rules=[Inequality(0, 1)])
     >>> rule_violations([[1, 2], [3, 3], [5, 4], [8, 9]], schema)
-    {'Inequality(low=0, high=1, strict=False)': Broken(rows=1, share=0.25)}
+    {'Inequality(low=0, high=1, strict=False)': Violations(rows=1, share=0.25)}
     """
     found, _ = count_violations(Schema.of(schema), X)
     return {f"{rule[0]!r}: {rule[1]!r}" if isinstance(rule, tuple) else repr(rule): broken for rule, broken in found}
