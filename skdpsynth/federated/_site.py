@@ -17,7 +17,7 @@ from skdpsynth.federated._partial_sums import RemoteTable
 from skdpsynth.frames import Rows, open_source
 from skdpsynth.persistence import from_bytes, savable, to_bytes
 from skdpsynth.statistics import Aggregator, CountRows, Question, total
-from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, TableFormat, check_dtypes, split_under
+from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, TableFormat, check_dtypes, infers_dtypes, split_under
 
 _HASH = 32  # bytes
 _DEPTH = 8  # maps that a question may have, and more than any has
@@ -280,7 +280,7 @@ class Site:
         """Refuse a question about bounds or a schema that were not agreed on."""
         reading, step = question.maps[0], [*question.maps[1:], question.rule][0]
         if isinstance(reading, ReadValues):
-            check_dtypes(reading.schema, split_under(self._source, reading.schema)[0].dtypes)
+            check_dtypes(reading.schema, split_under(self._source, reading.schema)[0].dtypes, infers_dtypes(self._source))
         if self._schema is not None and not (
             isinstance(reading, ReadValues) and list(reading.schema.items()) == list(self._schema.items())
         ):

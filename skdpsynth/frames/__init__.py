@@ -3,6 +3,7 @@
 from skdpsynth.frames._contribution_bounding import KEY_OF_CHOICE, bound_contributions
 from skdpsynth.frames._csv import MISSING_WORDS, detect_options, is_unicode
 from skdpsynth.frames._dtypes import (
+    INFERRED,
     cast,
     decimal_of,
     decimals_in,

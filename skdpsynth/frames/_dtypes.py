@@ -151,9 +151,12 @@ def without_categories(dtype: str) -> str:
     return "category" if dtype.startswith("category") else dtype
 
 
+INFERRED = ("int64", "uint64", "float64", "bool", "object", "str")
+
+
 def is_inferred(dtype: str) -> bool:
     """Whether pandas takes this dtype from cells: a missing one, or a word, makes another of the whole column."""
-    return dtype in ("int64", "float64", "bool", "object", "str") or re.fullmatch(r"(?:datetime|timedelta)64\[\w+\]", dtype) is not None
+    return dtype in INFERRED or re.fullmatch(r"(?:datetime|timedelta)64\[\w+\]", dtype) is not None
 
 
 def is_pandas_column(column: Any) -> bool:

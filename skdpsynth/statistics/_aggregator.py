@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth._validation import as_array, short_repr
-from skdpsynth.frames import Chunk, Rows, TableKind, as_chunk, pack
+from skdpsynth.frames import Chunk, Rows, TableKind, as_chunk, is_pandas, pack
 from skdpsynth.persistence import savable
 from skdpsynth.tables import ReadValues, check_dtypes
 
@@ -189,7 +189,7 @@ class Question:
         self.check_columns(TableKind.of(chunk).columns)
         for change in self.maps:
             if isinstance(change, ReadValues):
-                check_dtypes(change.schema, TableKind.of(chunk).dtypes)
+                check_dtypes(change.schema, TableKind.of(chunk).dtypes, is_pandas(chunk))
             chunk = change(chunk)
         return chunk
 

@@ -183,7 +183,7 @@ def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
         return Cuts(grid.cuts, float(kind.low), float(kind.high), is_whole=is_whole) if is_whole or dtype in _REAL else None
     if (
         type(kind) not in (Nominal, Ordinal, Boolean)
-        or (type(kind) is Boolean and dtype in _TEXT)
+        or (type(kind) is Boolean and (dtype in _TEXT or kind.words))
         or not (dtype in _WHOLE or dtype in _REAL or dtype in _TEXT or dtype == "Boolean")
     ):
         return None

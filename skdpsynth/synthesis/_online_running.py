@@ -92,7 +92,7 @@ class RunningStream(PrivateSynthesizer):
 
     def _next_rows(self, X: Any) -> Rows:
         """Open a table whose columns must be those of the first rows; it may have no rows."""
-        return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, floats_are_missing=True)
+        return continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, are_inferred=True)
 
     def _check_order(self, rows: Rows) -> None:
         """Refuse rows in no stated order where blocks are cut by it: one row more might reorder all, and so change all blocks."""

@@ -18,6 +18,7 @@ from skdpsynth.tables._open import collect_arrays as collect_arrays
 from skdpsynth.tables._open import columns_of as columns_of
 from skdpsynth.tables._open import continue_numbers as continue_numbers
 from skdpsynth.tables._open import continue_table as continue_table
+from skdpsynth.tables._open import infers_dtypes as infers_dtypes
 from skdpsynth.tables._open import open_columns as open_columns
 from skdpsynth.tables._open import open_numbers as open_numbers
 from skdpsynth.tables._open import read as read

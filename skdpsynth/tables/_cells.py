@@ -199,8 +199,9 @@ class _Words(NamedTuple):
 def kind_out(kind: Any, dtype: str) -> Any:
     """Return the kind by whose rules a column of a dtype is written: of a constant, one level; of truth values, their words."""
     if isinstance(kind, Boolean):
-        as_text = ("false", "true") if family_of(dtype) == "text" else kind.levels
-        return _Words(kind.words if kind.words and number_dtype(dtype) is None else as_text, kind.nullable)
+        plain, as_text = number_dtype(dtype), ("false", "true") if family_of(dtype) == "text" else kind.levels
+        fit = kind.words and (plain is None or (plain.kind != "b" and all(_exact_in_dtype(word, plain) is not None for word in kind.words)))
+        return _Words(kind.words if fit else as_text, kind.nullable)
     return _Words((kind.value,), False) if isinstance(kind, Constant) else kind
 
 
@@ -263,7 +264,8 @@ def _level_of(cell: Any) -> Any:
 class Codes(dict):
     """Numbers of levels, where a text is also the level that it reads as: "2" and "2.0" are 2, "true" is True.
 
-    `missing` and `unknown` are those of a missing cell, and of one that is no level.
+    `missing` and `unknown` are those of a missing cell, and of one that is no level. Of truth values a number is what its text is, and
+    True is what "true" is, whatever dtype a library takes from other cells.
     """
 
     def __init__(self, kind: Any, is_text: bool = False, unknown: int | None = None) -> None:
@@ -271,10 +273,11 @@ class Codes(dict):
         self.missing = len(levels) if kind.nullable else 0
         self.unknown = unknown if unknown is not None else self.missing if other is None else levels[other]
         words = MISSING_WORDS if is_text and self.unknown != self.missing else ()
-        super().__init__(dict.fromkeys((*words, *missing_forms(getattr(kind, "missing", ()))), self.missing) | levels)
-        self.has_numbers = not all(isinstance(level, str) for level in self)
         self.words = {word: code for code, words in enumerate(_TRUTH) for word in words} if isinstance(kind, Boolean) else {}
         self.words |= {str(word).lower(): code for code, word in enumerate(getattr(kind, "words", None) or ())}
+        levels |= {number: code for word, code in self.words.items() if (number := _number_in(word)) == number}
+        super().__init__(dict.fromkeys((*words, *missing_forms(getattr(kind, "missing", ()))), self.missing) | levels)
+        self.has_numbers = not all(isinstance(level, str) for level in self)
 
     def __missing__(self, cell: Any) -> int:
         """Return the number of the level of a cell that is not written as the level is."""
@@ -327,6 +330,8 @@ def look_up_each(column: Any, codes: Codes) -> np.ndarray:
 def _among_numbers(values: np.ndarray, codes: Codes) -> np.ndarray:
     """Return the codes of numbers: a search among the levels that the dtype can hold exactly, as no cell of it equals another."""
     if values.dtype.kind == "b":
+        if codes.words:
+            return np.where(values, np.int32(codes["true"]), np.int32(codes["false"]))
         values = values.view(np.int8)
     held = sorted((number, code) for level, code in codes.items() if (number := _exact_in_dtype(level, values.dtype)) is not None)
     unknown: Any = np.int32(codes.unknown)
@@ -351,6 +356,8 @@ def _exact_in_dtype(level: Any, dtype: np.dtype) -> Any:
 
 def _look_up(cells: list[Any], codes: Codes) -> np.ndarray:
     types = set(map(type, cells))
+    if codes.words and not types.isdisjoint({bool, np.bool_}):
+        cells = [("true" if cell else "false") if isinstance(cell, bool | np.bool_) else cell for cell in cells]
     known = {kind for kind in types if str(kind.__module__).split(".")[0] in _KNOWN or issubclass(kind, numbers.Real | str)}
     try:
         if len(known) == len(types):

@@ -191,7 +191,7 @@ class _Reader:
         levels, codes = self.kind.levels, Codes(self.kind)
         value = value.item() if isinstance(value, np.generic) else value
         with suppress(KeyError, ValueError, TypeError):
-            return codes.words[value.strip().lower()] if codes.words and isinstance(value, str) else levels.index(value)
+            return codes.words[str(value).strip().lower()] if codes.words else levels.index(value)
         few = ", ".join(map(short_repr, levels)) if len(levels) <= 12 else f"one of its {len(levels)} levels in schema_"
         raise self._error("levels of schema", short_repr(value), f"it has {few}")
 

@@ -33,6 +33,7 @@ from skdpsynth.tables._violations import Violations, count_violations
 _WARNING = "Reads the rows unprotected: do not publish."
 _NOTES = "Read from the rows, no problems; to adopt a proposal makes it a fact that you state:"
 _MOST_SHOWN = 5
+_LEAST_ROWS = 20  # of which something common is proposed
 _OFTEN = 0.005  # of the rows, and at least 5: a value outside the bounds that occurs so often may stand for missing cells
 _SCALES = [10**digits for digits in range(7)]  # of decimals that are proposed
 _DATES = ("dd/mm/yyyy", "mm/dd/yyyy", "dd.mm.yyyy", "dd-mm-yyyy", "yyyy/mm/dd", "yyyymmdd", "yyyy-mm", "yyyyQq", "%d %b %Y", "%d %B %Y")
@@ -196,7 +197,7 @@ class _Look:
             words = [*self.kind.missing, *(int(value) if value.is_integer() else value for value, _ in often)]
             told = f"the same outside the bounds; if they stand for missing cells, say missing={words}."
             yield "sentinel", sum(n for _, n in often), told
-        if not self.unit or self.kind.unit is not None or self.ends[0] == self.ends[1]:
+        if not self.unit or self.kind.unit is not None or self.ends[0] == self.ends[1] or n_samples < _LEAST_ROWS:
             return
         unit = Fraction(self.unit, _SCALES[-1])
         if unit.numerator > 1 or unit.denominator not in _SCALES:

@@ -17,6 +17,7 @@ from skdpsynth.frames import (
     column_names,
     concatenate,
     empty_frame,
+    is_pandas,
     open_source,
     split_columns,
     table_of_numbers,
@@ -167,9 +168,10 @@ def split_under(source: Any, schema: Schema) -> tuple[TableKind, list[Any]]:
     return TableKind(source.library, source.columns, tuple(dtypes)), []
 
 
-def _infers_dtypes(source: Any) -> bool:
-    """Whether the dtypes of chunks follow from their cells, and no file or database declares them."""
-    return not source.in_memory and getattr(source, "kind", TableKind.of(source.head)).library in ("pandas", "numpy")
+def infers_dtypes(source: Any) -> bool:
+    """Whether dtypes follow from cells, as those of pandas and of chunks of arrays, and no file or database declares them."""
+    library = getattr(source, "kind", TableKind.of(source.head)).library if not source.in_memory or is_pandas(source.head) else ""
+    return library in ("pandas", "numpy")
 
 
 def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
@@ -183,7 +185,7 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
         return _start_numbers(estimator, X, ensure_min_samples, buys)
     source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
     kind, raw = split_under(source, schema)
-    table = TableFormat(kind).match(schema, buys, _infers_dtypes(source))
+    table = TableFormat(kind).match(schema, buys, infers_dtypes(source))
     check_synthesized(table.schema)
     check_room(table)
     # They have no use beside a schema, but nonsense would pass unnoticed.
@@ -206,10 +208,10 @@ def _start_numbers(estimator: Any, X: Any, least: int, buys: bool) -> tuple[Tabl
     return table, rows.map(ReadValues(table.schema), len(kinds)).kept()
 
 
-def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_are_missing: bool = False) -> Rows:
+def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, are_inferred: bool = False) -> Rows:
     """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them.
 
-    `floats_are_missing`: see `check_dtypes`.
+    `are_inferred`: see `check_dtypes`.
     """
     schema = estimator.schema_
     if estimator.schema is None:
@@ -225,7 +227,7 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, floats_a
     if kind.names is not None and kind.columns != tuple(schema) and not any(isinstance(name, str) for name in kind.columns):
         # Names that are strings scikit-learn has compared.
         raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
-    check_dtypes(schema, kind.dtypes, floats_are_missing or _infers_dtypes(source))
+    check_dtypes(schema, kind.dtypes, are_inferred or infers_dtypes(source))
     return _rows_of(source, raw, schema, kind.dtypes, None, ensure_min_samples)
 
 

@@ -39,6 +39,7 @@ from skdpsynth.domain import (
     written_kind,
 )
 from skdpsynth.frames import (
+    INFERRED,
     TableKind,
     cast,
     decimal_of,
@@ -90,10 +91,10 @@ class TableFormat:
         """Names of dtypes, of each column."""
         return self.kind.dtypes
 
-    def match(self, schema: Schema, buys: bool = False, floats_are_missing: bool = False) -> "TableFormat":
+    def match(self, schema: Schema, buys: bool = False, are_inferred: bool = False) -> "TableFormat":
         """Return this with the schema in the order of the columns, or raise about names and dtypes.
 
-        `buys`: whether private facts may be bought; `floats_are_missing`: as in `check_dtypes`.
+        `buys`: whether private facts may be bought; `are_inferred`: as in `check_dtypes`.
         """
         if self.kind.names is None and any(isinstance(name, str) for name in schema):
             raise ValueError(
@@ -101,7 +102,7 @@ class TableFormat:
             )
         schema = schema.ordered(self.columns)
         check_stated(schema, buys)
-        check_dtypes(schema, self.dtypes, floats_are_missing)
+        check_dtypes(schema, self.dtypes, are_inferred)
         back = self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
         # By the dtypes that come back: those of pandas may follow from cells.
         return replace(back, schema=_with_dtype_facts(schema, back.dtypes))
@@ -281,18 +282,20 @@ def _lacks_room(kind: Any, dtype: str) -> tuple[str, str] | None:
     return None if all(holds_whole(plain, end) for end in ends) else (plain.name, "int64")
 
 
-def check_dtypes(schema: Schema, dtypes: Sequence[str], floats_are_missing: bool = False) -> None:
+def check_dtypes(schema: Schema, dtypes: Sequence[str], are_inferred: bool = False) -> None:
     """Refuse dtypes, which are public, in which what the schema says would not be found.
 
-    Where pandas takes a dtype from the cells ("object", "str"), one word makes it of a column of numbers, so an error would tell of that
-    cell. There each text is read by itself, as the number that it reads as.
-
-    `floats_are_missing`: whether columns of words and of times may come as the floats that pandas and numpy make of a column without any
-    cell: in rows that follow others, an error would tell that there is none.
+    `are_inferred`: whether pandas or numpy took them from cells, as "object" of numbers with one word and floats of words or times without
+    any cell: then an error would tell of cells. Each is read by itself, and what is never read has any dtype.
     """
     for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
-        if not (floats_are_missing and dtype in ("float64", "<f8") and _holds_no_floats(kind)):
-            check_dtype(name, kind, dtype)
+        if are_inferred and dtype in (*INFERRED, "<f8"):
+            if any(isinstance(level, int) and abs(level) > 2**53 for level in getattr(kind, "levels", ())):
+                told = "has a dtype that pandas infers, in which a missing cell would change levels beyond 2**53; convert it to Int64"
+                raise TypeError(f"column {name_repr(name)} {told}.")
+            if isinstance(kind, Identifier | Constant) or (dtype in ("float64", "<f8") and _holds_no_floats(kind)):
+                continue
+        check_dtype(name, kind, dtype)
 
 
 def _holds_no_floats(kind: Kind) -> bool:
@@ -380,12 +383,13 @@ def _misfit_of_levels(kind: Any, dtype: str, family: str) -> str | None:
 def dtype_back(kind: Any, dtype: str) -> str:
     """Return the dtype in which a column comes back to pandas.
 
-    There int64, float64, bool, object and str follow from the cells, so in their place the schema alone says what comes back (objects, of
-    levels that are still to be bought). All others are the caller's choice, and stay, but that text under `Continuous` becomes numbers.
+    There int64, uint64, float64, bool, object and str follow from the cells, so in their place the schema alone says what comes back
+    (objects, of levels that are still to be bought). All others are the caller's choice, and stay, but that text under `Continuous`
+    becomes numbers.
     """
     if isinstance(kind, Continuous) and family_of(dtype) == "text" and not dtype.startswith("category"):
         dtype = "str"
-    if dtype not in ("int64", "float64", "bool", "object", "str"):
+    if dtype not in INFERRED:
         return dtype
     if isinstance(kind, Identifier):
         made = {True: "int64", False: "object"}  # without labels, it does not come back

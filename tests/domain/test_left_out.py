@@ -142,7 +142,10 @@ UNSTATED_OF = {
 }
 REFUSED = [
     (lambda: LatentFactorSynthesizer({"id": Identifier()}).fit(X[["id"]]), "schema must have a column that is synthesized, but all"),
-    (lambda: sample(X.assign(id=[1, 2, 3]), id=Identifier(labels="P")), "column 'id' has dtype int64, which cannot hold the labels 'P1'"),
+    (
+        lambda: sample(X.assign(id=pd.array([1, 2, 3], "Int8")), id=Identifier(labels="P")),
+        "column 'id' has dtype Int8, which cannot hold the labels 'P1'",
+    ),
     *((lambda labels=labels: Identifier(labels), "labels must be True, False or a word") for labels in (None, "", 3, ["a"])),
     (lambda: LatentFactorSynthesizer({**KINDS, "id": Text()}).fit(X), "schema of column 'id' is Text, "),
     (lambda: encode(id=Text()), "schema of column 'id' is Text, "),

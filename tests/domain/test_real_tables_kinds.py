@@ -8,9 +8,23 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, load
-from skdpsynth.domain import Boolean, Constant, Continuous, Date, Derived, Inequality, Nominal, Ordinal, Schema, Sum
+from skdpsynth.domain import (
+    Boolean,
+    Constant,
+    Continuous,
+    Date,
+    Derived,
+    Identifier,
+    Inequality,
+    MixedTypeEncoder,
+    Nominal,
+    Ordinal,
+    Schema,
+    Sum,
+)
 from skdpsynth.tables import columns_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -122,6 +136,73 @@ def test_giving_what_is_missing_makes_a_kind_nullable_unless_it_is_said_not_to_b
         assert kind(*bounds, missing="?") == kind(*bounds, missing=["?"])
         assert not kind(*bounds, missing=["?"], nullable=False).nullable
         assert not kind(*bounds).nullable
+
+
+# Dtypes that pandas infers from other cells
+
+
+@pytest.mark.parametrize("words", [None, (1, 2), (2, 1), (1, 0), ("1", "2"), ("no", "yes"), (0, 1), ("J", "N")], ids=str)
+def test_a_truth_value_is_read_by_itself_whatever_other_cells_make_of_its_dtype(words):
+    """So a word among numbers, by which pandas reads all of them as text, moves no other row."""
+    kind = Boolean(words=words, nullable=True)
+    cells = [0, 1, 2, "0", "1", "2", "1.0", 1.0, True, False, "true", "False", np.bool_(True), np.int8(1), "yes", "no", None, "x", 3]
+    alone = [columns_of(pd.DataFrame({"b": pd.Series([cell], dtype=object)}), {"b": kind})["b"][0] for cell in cells]
+    assert columns_of(pd.DataFrame({"b": cells}, dtype=object), {"b": kind})["b"].tolist() == alone
+    for dtype, values in {
+        "int64": [0, 1, 2, 3],
+        "float64": [0.0, 1.0, 2.0],
+        "uint8": [2, 1],
+        "Int64": [1, None, 2],
+        "bool": [True, False],
+    }.items():
+        column = pd.Series(values, dtype=dtype)
+        as_text = pd.Series([None if cell is None else str(cell) for cell in values], dtype=object)
+        same = [columns_of(pd.DataFrame({"b": each}), {"b": kind})["b"].tolist() for each in (column, as_text)]
+        assert same[0] == same[1], dtype
+
+
+def test_numbers_for_truth_values_come_back():
+    table = pd.DataFrame({"b": [1] * 30 + [2] * 270, "g": ["a", "b"] * 150})
+    model = LatentFactorSynthesizer({"b": Boolean(words=(2, 1)), "g": ["a", "b"]}, epsilon=50.0, delta=1e-6, random_state=0).fit(table)
+    rows = model.sample(1000)["b"]
+    assert rows.isin([1, 2]).all()
+    assert 0.05 < (rows == 1).mean() < 0.15
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Continuous(0, 9),
+        Continuous(bounds="private"),
+        Nominal([0, 1, 2], nullable=True),
+        Boolean(nullable=True),
+        Constant("north"),
+        Identifier(labels="P"),
+        Derived("x * 2"),
+    ],
+    ids=lambda kind: type(kind).__name__,
+)
+def test_one_huge_number_or_word_changes_no_dtype_that_comes_back_and_no_chunk(kind):
+    def made(cell):
+        return pd.DataFrame({"a": pd.Series([1, 0, cell, 2] * 25, dtype="uint64" if cell else "int64"), "x": np.arange(100) % 9 * 1.0})
+
+    model = LatentFactorSynthesizer({"a": kind, "x": (0.0, 9.0)}, epsilon=5.0, delta=1e-6, random_state=0)
+    whole = [clone(model).fit(X) for X in (made(1).astype({"a": "int64"}), made(2**64 - 1))]
+    assert len({str(each.sample(3).dtypes.to_dict()) for each in whole}) == 1
+    assert len({(each.accountant_.ledger[0].name, each.accountant_.ledger[0].n_values) for each in whole}) == 1
+    words = made(1).assign(a="north" if isinstance(kind, Constant) else "1")
+    missing = made(1).astype({"a": float}).assign(a=np.nan)
+    clone(model).fit([made(1).astype({"a": "int64"}), made(2**64 - 1), words, missing])
+    for X in (words, missing):
+        clone(model).fit(X)
+
+
+def test_whole_levels_that_floats_do_not_hold_need_a_dtype_that_stays():
+    levels, cells = Nominal([2**53 + 1, 2**53 + 3], nullable=True), [2**53 + 1, 2**53 + 3] * 10
+    for column in (pd.Series(cells), pd.Series([*cells[1:], None]), pd.Series([*map(str, cells[1:]), "x"])):
+        with pytest.raises(TypeError, match=r"column 'a' has a dtype that pandas infers, [^\n]*; convert it to Int64"):
+            MixedTypeEncoder({"a": levels}).fit(pd.DataFrame({"a": column}))
+    assert columns_of(pd.DataFrame({"a": pd.array([*cells, None], "Int64")}), {"a": levels})["a"].tolist() == [0, 1] * 10 + [2]
 
 
 # Decimals
