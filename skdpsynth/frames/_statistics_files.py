@@ -1,5 +1,6 @@
 """Files of Stata and SPSS, whose columns have declared types and value labels."""
 
+import codecs
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -77,8 +78,8 @@ class StatisticsFiles(Files):
         for file in self._files:
             fails = _FAILS.replace("{name}", self.name).replace("{file}", short_path(file))
             with closing(_frames(file, list(self.kind.columns), self._at_once)) as frames:
-                for frame in each_without_cells_in_errors(frames, fails):
-                    yield pa.table([self._column(each, frame[each]) for each in self.kind.columns], names=list(self.kind.columns))
+                for found in each_without_cells_in_errors(frames, fails):
+                    yield pa.table([self._column(*each) for each in found.items()], names=list(found))
 
     def _column(self, name: str, cells: Any) -> Any:
         """Return a column in its declared type, whatever its cells are."""
@@ -103,10 +104,41 @@ class StatisticsFiles(Files):
         return pa.array(np.rint(known).astype(dtype) if dtype[0] == "i" else known.astype(dtype), target, mask=missing)
 
 
-def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[Any, None, None]:
-    """Yield data frames of pandas whose numbers, dates and codes are as they stand."""
+def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[dict[str, Any], None, None]:
+    """Yield columns as series of pandas whose numbers, dates and codes are as they stand, and whose texts were decoded one by one."""
+    import pandas as pd
+
     start, read = 0, _reader_of(file)
-    how = {"usecols": columns, "disable_datetime_conversion": True, "row_limit": n_rows}
+    told = read(str(file), metadataonly=True)[1]
+    # One text that cannot be decoded would end the reading, so bytes are read, as characters of Latin-1. Columns are called so as well.
+    encoding = _encoding_of(file, told.file_encoding)
+    how = {"encoding": encoding and "LATIN1", "disable_datetime_conversion": True, "row_limit": n_rows}
+    called = dict(zip(told.column_names, read(str(file), metadataonly=True, **how)[1].column_names, strict=True))
+    how["usecols"] = [called[each] for each in columns]
+    # The long texts of Stata, of width 0, are decoded whatever the encoding.
+    texts = [each for each in columns if told.readstat_variable_types[each] == "string" and told.variable_storage_width[each]]
     while len(frame := read(str(file), row_offset=start, **how)[0]):
-        yield frame
+        found = {each: frame[called[each]] for each in columns}
+        if encoding is not None:
+            found |= {each: pd.Series([_decoded(cell, encoding) for cell in found[each].tolist()], dtype=object) for each in texts}
+        yield found
         start += n_rows
+
+
+def _encoding_of(file: Path, stated: str | None) -> str | None:
+    """Return the encoding of texts; None of one that Python does not know."""
+    if stated is None and suffix_of(file) == ".dta":
+        with file.open("rb") as stream:
+            stated = None if stream.read(31)[11:] >= b"<header><release>118" else "cp1252"  # as pyreadstat takes it
+    try:
+        return codecs.lookup(stated or "utf-8").name
+    except LookupError:
+        return None
+
+
+def _decoded(cell: Any, encoding: str) -> str | None:
+    """Return the text of a cell, without a character that is cut off at its end; None of what is none."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(cell.encode("latin-1")) if isinstance(cell, str) else None
+    except UnicodeDecodeError:
+        return None

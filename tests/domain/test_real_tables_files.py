@@ -190,6 +190,28 @@ def test_stata_and_spss_tell_types_and_labels_only_if_they_are_public(suffix, tm
     assert [row[1] for row in rows_of(open_source(path, read=stated.read))] == ["m", "f", "9"]
 
 
+@pytest.mark.parametrize(
+    ("suffix", "how", "name", "odd"),
+    [
+        ("dta", {"version": 15}, "größe", (b"b~", b"\x81~")),
+        ("dta", {"version": 12}, "g", (b"b~", b"\x81~")),
+        ("sav", {}, "größe", (b"b~", b"\x81~")),
+        ("sav", {"row_compress": True}, "größe", (b"b~", b"\x81~")),
+        ("zsav", {"compress": True}, "g", (b"UTF-8", b"ASCII")),  # packed cells cannot be made odd here, but what is said of them
+    ],
+)
+def test_a_text_of_stata_or_spss_that_is_none_is_missing_alone(suffix, how, name, odd, tmp_path):
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path, label = tmp_path / f"a.{suffix}", name.replace("e", "")
+    frame = pd.DataFrame({name: [1.0, 2.0] * 2, "s": ["ab0", "é~" if suffix == "zsav" else "ab~", "ö" * (name != "g"), "c"]})
+    write = pyreadstat.write_dta if suffix == "dta" else pyreadstat.write_sav
+    write(frame, path, variable_value_labels={name: {1: label, 2: "k"}}, **how)
+    path.write_bytes(path.read_bytes().replace(*odd))
+    texts = ["ab0", None, "ö" if name != "g" else None, "c"]
+    assert rows_of(open_source(path, read={"labels": [name]})) == list(zip([label, "k"] * 2, texts, strict=True))
+    assert len(LatentFactorSynthesizer({name: (0, 9), "s": Identifier()}, n_factors=1).fit(path).sample(3)) == 3
+
+
 BOOK = "Variable;Value;Label;Kind;Low;High;nullable\nage;;;;0;99;true\nsex;1;male;;;;\nsex;2;female;;;;\nday;;;;2020-01-01;2024-12-31;\n"
 BOOK += "grade;1;low;ordinal;;;\ngrade;2;high;;;;\nzip;01067;;;;;\nzip;20095;;;;;\nperson_id;;;;;;\n"
 FROM_BOOK = {
