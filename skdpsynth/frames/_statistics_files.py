@@ -112,7 +112,7 @@ def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[dict[str, 
     told = read(str(file), metadataonly=True)[1]
     # One text that cannot be decoded would end the reading, so bytes are read, as characters of Latin-1. Columns are called so as well.
     encoding = _encoding_of(file, told.file_encoding)
-    how = {"encoding": encoding and "LATIN1", "disable_datetime_conversion": True, "row_limit": n_rows}
+    how: dict[str, Any] = {"encoding": encoding and "LATIN1", "disable_datetime_conversion": True, "row_limit": n_rows}
     called = dict(zip(told.column_names, read(str(file), metadataonly=True, **how)[1].column_names, strict=True))
     how["usecols"] = [called[each] for each in columns]
     # The long texts of Stata, of width 0, are decoded whatever the encoding.

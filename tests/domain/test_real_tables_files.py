@@ -1,5 +1,6 @@
 """Files as people have them: how they are written is found by a skeleton, stated as read, and used by everything that reads them."""
 
+import itertools
 import json
 import sqlite3
 import zipfile
@@ -210,6 +211,41 @@ def test_a_text_of_stata_or_spss_that_is_none_is_missing_alone(suffix, how, name
     texts = ["ab0", None, "ö" if name != "g" else None, "c"]
     assert rows_of(open_source(path, read={"labels": [name]})) == list(zip([label, "k"] * 2, texts, strict=True))
     assert len(LatentFactorSynthesizer({name: (0, 9), "s": Identifier()}, n_factors=1).fit(path).sample(3)) == 3
+
+
+KINDS_OF_TEXT = [Nominal(["A", "B"]), Nominal("private"), Boolean(words=("A", "B")), Date("2020-01-01", "2021-01-01"), Continuous(0, 1)]
+
+
+FORMS_OF_TEXT = [*itertools.product(["string", "large_string", "dictionary"], ["table", "chunks", "parquet", "pandas of Arrow", "pandas"])]
+
+
+@pytest.mark.parametrize(("form", "holder"), [*FORMS_OF_TEXT, ("string_view", "table")])
+def test_a_text_of_arrow_that_is_no_utf8_is_missing_alone(form, holder, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if form == "string_view" and not hasattr(pa, "string_view"):
+        pytest.skip("this pyarrow has none")
+    kinds = dict(zip("abcde", KINDS_OF_TEXT[: 4 if form == "string_view" else 5], strict=False))
+
+    def made(odd):
+        cells = pa.array([b"A", b"B"] * 50 + [odd], pa.large_binary())
+        text = cells.cast(pa.binary_view()).view(pa.string_view()) if form == "string_view" else cells.view(pa.large_string())
+        text = text if form in ("string_view", "large_string") else cells.cast(pa.binary()).view(pa.string())
+        text = text.dictionary_encode() if form == "dictionary" else text
+        if holder.startswith("pandas"):
+            dtype = pd.StringDtype("pyarrow") if holder == "pandas" and form != "dictionary" else pd.ArrowDtype(text.type)
+            return pd.DataFrame({name: pd.Series(dtype.__from_arrow__(text)) for name in kinds})
+        table = pa.table(dict.fromkeys(kinds, text))
+        pq.write_table(table, tmp_path / "a.parquet")
+        return {"table": table, "chunks": [table.slice(0, 40), table.slice(40)]}.get(holder, tmp_path / "a.parquet")
+
+    model = LatentFactorSynthesizer(kinds, epsilon=1, delta=1e-6, n_factors=1, neighboring="replace_one", random_state=0)
+    samples = [pl.DataFrame(model.fit(made(odd)).sample(9, 0)).rows() for odd in (b"secret \xe9", None)]
+    assert samples[0] == samples[1]
+    if holder in ("table", "pandas"):  # labels of units
+        counted = PrivateMeasureMechanism(bounds=(0, 1), epsilon=1.0).fit(np.zeros((101, 1)), unit=made(b"secret \xe9")["a"])
+        assert len(counted.sample(3)) == 3
 
 
 BOOK = "Variable;Value;Label;Kind;Low;High;nullable\nage;;;;0;99;true\nsex;1;male;;;;\nsex;2;female;;;;\nday;;;;2020-01-01;2024-12-31;\n"
