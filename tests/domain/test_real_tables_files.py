@@ -96,6 +96,17 @@ def test_comments_and_skipped_lines_are_no_rows_wherever_blocks_end(block, tmp_p
     assert rows_of(open_source(tmp_path / "b.csv", read={"comment": "#"}))[-1] == ("1", "2")
 
 
+@pytest.mark.parametrize("block", [7, 2**20])
+def test_a_line_within_a_record_is_no_comment(block, tmp_path, monkeypatch):
+    from internals import _csv
+
+    monkeypatch.setattr(_csv, "_BLOCK", block)
+    (tmp_path / "a.csv").write_text('# 5" wide\na,b\n1,"x\n# ""2\n#"\n# it is 6"\n#\n3,"#"\n"4\n#",w,\n#5\n6,w')
+    source = open_source(tmp_path / "a.csv", read={"comment": "#", "multiline": True})
+    assert rows_of(source) == [("1", 'x\n# "2\n#'), ("3", "#"), ("", ""), ("6", "w")]
+    assert source.damaged_lines(5) == [9]
+
+
 def test_a_check_names_damaged_lines(tmp_path):
     (tmp_path / "a.csv").write_text("g\n" + "p\nq\n" * 9 + "p,1\n" + "q\n" * 5 + '"p\n')
     findings = {each.problem: each for each in Schema({"g": ["p", "q"]}).check(tmp_path / "a.csv")}
