@@ -177,6 +177,27 @@ def test_one_of_several_sheets_or_tables_is_named_by_read(tmp_path):
         open_source(tmp_path / "a.xlsx", read={"sheet": "c"})
 
 
+ODD_CELLS = ["><v>NaN</v>", ' t="n"><v>INF</v>', "><v>1,5</v>", ' t="b"><v>true</v>', ' t="d"><v>2020-13-45</v>', ' t="s"><v>999</v>']
+ODD_CELLS += [f"><v>{'9' * 5000}</v>", "><f>NA()</f><v>#N/A</v>", ' s="x"><v>1</v>']
+
+
+@pytest.mark.parametrize("odd", ODD_CELLS)
+def test_a_cell_of_a_sheet_that_cannot_be_read_is_missing_alone(odd, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "b", "c"], [1, 2.5, "x"], [3, 77, "y"], [], [None, 5]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    parts[sheet] = parts[sheet].replace(b' t="n"><v>77</v>', odd.encode())
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert rows_of(open_source(tmp_path / "a.xlsx")) == [("1", "2.5", "x"), ("3", "", "y"), ("", "", ""), ("", "5", "")]
+
+
 @pytest.mark.parametrize("suffix", ["sav", "dta"])
 def test_stata_and_spss_tell_types_and_labels_only_if_they_are_public(suffix, tmp_path):
     pyreadstat = pytest.importorskip("pyreadstat")
