@@ -1,6 +1,8 @@
 """Files of Stata and SPSS, whose columns have declared types and value labels."""
 
 import codecs
+import mmap
+import struct
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -115,14 +117,35 @@ def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[dict[str, 
     how: dict[str, Any] = {"encoding": encoding and "LATIN1", "disable_datetime_conversion": True, "row_limit": n_rows}
     called = dict(zip(told.column_names, read(str(file), metadataonly=True, **how)[1].column_names, strict=True))
     how["usecols"] = [called[each] for each in columns]
-    # The long texts of Stata, of width 0, are decoded whatever the encoding.
-    texts = [each for each in columns if told.readstat_variable_types[each] == "string" and told.variable_storage_width[each]]
-    while len(frame := read(str(file), row_offset=start, **how)[0]):
+    texts = [each for each in columns if told.readstat_variable_types[each] == "string"]
+    long = {each for each in texts if not told.variable_storage_width[each]}  # of Stata, which are read as UTF-8 whatever the encoding
+    source = _without_odd_long_texts(file) if long else str(file)
+    while len(frame := read(source, row_offset=start, **how)[0]):
         found = {each: frame[called[each]] for each in columns}
         if encoding is not None:
-            found |= {each: pd.Series([_decoded(cell, encoding) for cell in found[each].tolist()], dtype=object) for each in texts}
+            found |= {
+                each: pd.Series([_decoded(cell, encoding) for cell in found[each].tolist()], dtype=object)
+                for each in texts
+                if each not in long
+            }
         yield found
         start += n_rows
+        if not isinstance(source, str):
+            source.seek(0)
+
+
+def _without_odd_long_texts(file: Path) -> Any:
+    """Return the path of a file of Stata, or what it holds with empty texts in place of long ones that are no UTF-8."""
+    with file.open("rb") as stream:
+        content, is_odd = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY), False
+    order, size = "<" if content.find(b"LSF", 0, 80) >= 0 else ">", 16 if content[28:31] == b"117" else 20
+    place = struct.unpack_from(f"{order}Q", content, content.find(b"<map>") + 85)[0] + len(b"<strls>")
+    while content[place : place + 3] == b"GSO":
+        start = place + size
+        place = start + struct.unpack_from(f"{order}L", content, start - 4)[0]
+        if _decoded(content[start:place].decode("latin-1"), "utf-8") is None:
+            content[start:place], is_odd = bytes(place - start), True
+    return content if is_odd else str(file)
 
 
 def _encoding_of(file: Path, stated: str | None) -> str | None:

@@ -245,6 +245,19 @@ def test_a_text_of_stata_or_spss_that_is_none_is_missing_alone(suffix, how, name
     assert len(LatentFactorSynthesizer({name: (0, 9), "s": Identifier()}, n_factors=1).fit(path).sample(3)) == 3
 
 
+@pytest.mark.parametrize("version", [117, 118])
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_a_long_text_of_stata_that_is_none_is_missing_alone(version, order, tmp_path):
+    pytest.importorskip("pyreadstat")
+    path = tmp_path / "a.dta"
+    frame = pd.DataFrame({"s": ["ö1", "ö2", "ö3"], "x": [1.0, 2.0, 3.0]})
+    frame.to_stata(path, version=version, convert_strl=["s"], write_index=False, byteorder=order)
+    path.write_bytes(path.read_bytes().replace("ö2".encode(), b"\xe92x"))
+    source = open_source(path)
+    source._at_once = 2
+    assert rows_of(source) == [("ö1", 1.0), (None, 2.0), ("ö3", 3.0)]
+
+
 KINDS_OF_TEXT = [Nominal(["A", "B"]), Nominal("private"), Boolean(words=("A", "B")), Date("2020-01-01", "2021-01-01"), Continuous(0, 1)]
 
 
