@@ -117,17 +117,16 @@ def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[dict[str, 
     how: dict[str, Any] = {"encoding": encoding and "LATIN1", "disable_datetime_conversion": True, "row_limit": n_rows}
     called = dict(zip(told.column_names, read(str(file), metadataonly=True, **how)[1].column_names, strict=True))
     how["usecols"] = [called[each] for each in columns]
-    texts = [each for each in columns if told.readstat_variable_types[each] == "string"]
-    long = {each for each in texts if not told.variable_storage_width[each]}  # of Stata, which are read as UTF-8 whatever the encoding
-    source = _without_odd_long_texts(file) if long else str(file)
+    widths = {each: told.variable_storage_width[each] for each in columns if told.readstat_variable_types[each] == "string"}
+    # The long texts of Stata, of width 0, are read as UTF-8 whatever the encoding.
+    texts = [each for each, width in widths.items() if width and encoding is not None]
+    source = str(file) if all(widths.values()) else _without_odd_long_texts(file)
     while len(frame := read(source, row_offset=start, **how)[0]):
         found = {each: frame[called[each]] for each in columns}
-        if encoding is not None:
-            found |= {
-                each: pd.Series([_decoded(cell, encoding) for cell in found[each].tolist()], dtype=object)
-                for each in texts
-                if each not in long
-            }
+        for each in texts:
+            cells = found[each].tolist()
+            known = {cell: _decoded(cell, str(encoding)) for cell in set(cells)}
+            found[each] = pd.Series([known[cell] for cell in cells], dtype=object)
         yield found
         start += n_rows
         if not isinstance(source, str):
