@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -105,8 +106,42 @@ class SheetFiles(_CellFiles):
 
         with closing(load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
             sheet = book[self._part or book.sheetnames[0]]
-            sheet.reset_dimensions()  # which some programs write too small
-            yield from islice(sheet.iter_rows(values_only=True), self._text.skip, None)
+            formats = {"epoch": book.epoch, "date_formats": book._date_formats, "timedelta_formats": book._timedelta_formats}
+            with sheet._get_source() as source:
+                parser = _sheet_parser()(source, sheet._shared_strings, data_only=True, **formats)
+                yield from islice(_all_rows(parser.parse()), self._text.skip, None)
+
+
+@cache
+def _sheet_parser() -> Any:
+    """Return the parser of openpyxl, in which a cell that it cannot read ends the reading, with an empty cell in its place."""
+    from openpyxl.worksheet._reader import WorkSheetParser
+
+    class Parser(WorkSheetParser):
+        col_counter: int
+
+        def parse_cell(self, element: Any) -> Any:
+            before = self.col_counter
+            try:
+                return super().parse_cell(element)
+            except Exception:
+                place, self.col_counter = element.get("r"), before
+                element.clear()
+                element.attrib.update({} if place is None else {"r": place})
+                return super().parse_cell(element)
+
+    return Parser
+
+
+def _all_rows(numbered: Iterator[tuple[int, list[dict[str, Any]]]]) -> Iterator[tuple]:
+    """Yield rows with all of their cells, also those that a file leaves out because they are empty."""
+    n_rows = 0
+    for number, cells in numbered:
+        yield from ((),) * (number - 1 - n_rows)
+        if number > n_rows:
+            values = {cell["column"]: cell["value"] for cell in cells}
+            yield tuple(values.get(column) for column in range(1, max(values, default=0) + 1))
+            n_rows = number
 
 
 class DatabaseFiles(_CellFiles):

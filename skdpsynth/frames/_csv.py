@@ -84,7 +84,7 @@ class CsvFiles(TextFiles):
         stamp(file, self.name)
         with closing(without_cells_in_errors(lambda: open_bytes(file), self._wrong(file))) as stream:
             blocks = _without_lines(_decoded(stream, plain_encoding(text.encoding)), text.skip)
-            yield from blocks if text.comment is None else _without_comments(blocks, text.comment.encode())
+            yield from blocks if text.comment is None else _without_comments(blocks, text.comment.encode(), text.multiline)
 
     def damaged_lines(self, most: int) -> list[int]:
         """Return the numbers of the first damaged lines of the first file that has some, as people count them: a look at its rows."""
@@ -99,7 +99,7 @@ class CsvFiles(TextFiles):
             lines = (line for block in _whole_lines(blocks) for line in block.split(b"\n")[:-1])
             record, start, has_header = None, 0, False
             for number, line in islice(enumerate(lines, start=1), self._text.skip, None):
-                if mark is not None and line.startswith(mark.encode()):
+                if record is None and mark is not None and line.startswith(mark.encode()):
                     continue
                 record, start = (line, number) if record is None else (record + b"\n" + line, start)
                 if self._text.multiline and record.count(b'"') % 2:
@@ -229,14 +229,22 @@ def _aligned(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _without_comments(blocks: Iterable[bytes], mark: bytes) -> Iterator[bytes]:
-    comment, begun, is_within = re.compile(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n?"), b"", False
+def _without_comments(blocks: Iterable[bytes], mark: bytes, is_multiline: bool) -> Iterator[bytes]:
+    """Yield what is no comment: a line that begins with the mark, and is not within a record of several lines."""
+    comment, begun, is_within, n_quotes = re.compile(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n?"), b"", False, 0
     for block in _aligned(blocks):
         if is_within:  # a line that is too long, whose start is gone
             begun, newline, block = block.partition(b"\n")
             begun += newline
         is_within = not (block or begun).endswith(b"\n")
-        yield begun + (comment.sub(b"", block) if mark in block else block)
+        kept, place, n_quotes = [begun], 0, n_quotes + begun.count(b'"')
+        for found in comment.finditer(block) if mark in block else ():
+            kept.append(block[place : found.start()])
+            n_quotes += kept[-1].count(b'"')
+            place = found.start() if is_multiline and n_quotes % 2 else found.end()
+        kept.append(block[place:])
+        n_quotes += kept[-1].count(b'"')
+        yield b"".join(kept)
         begun = b""
 
 

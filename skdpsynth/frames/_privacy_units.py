@@ -18,7 +18,7 @@ from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames._csv import MISSING_WORDS
 from skdpsynth.frames._open import open_source
 from skdpsynth.frames._source import ChunkedSource
-from skdpsynth.frames._table_kind import column_names, eager_frame, is_pandas, to_native, without_rows
+from skdpsynth.frames._table_kind import column_names, eager_frame, is_pandas, to_native, without_odd_text, without_odd_texts, without_rows
 
 _SEVERAL = 2.0**53  # from here on a float stands for several whole numbers: whose row it is, it does not say
 _WANTED = "unit must be the name of a column of X, or an array-like with the label of each row"
@@ -202,7 +202,7 @@ def _place(columns: Sequence[Any], unit: Any) -> int:
 
 def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
     """Return a table in memory without a column, and its cells."""
-    X = to_native(X)
+    X = without_odd_texts(to_native(X))
     if isinstance(X, np.ndarray) and X.ndim == 2:
         place = _place(range(X.shape[1]), unit)
         return np.delete(X, place, axis=1), _label_list(X[:, place])
@@ -218,6 +218,7 @@ def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
 
 def _label_list(unit: Any) -> list[Any]:
     """Return an array-like of labels as a list of plain objects, None where a label is missing."""
+    unit = without_odd_text(unit)
     if hasattr(unit, "notna") and hasattr(unit, "where"):  # pandas
         unit = unit.tolist() if getattr(unit, "dtype", None) == np.dtype(object) else unit.astype(object).where(unit.notna(), None)
     if to_list := getattr(unit, "to_pylist", None) or getattr(unit, "to_list", None):  # of Arrow, polars and pandas

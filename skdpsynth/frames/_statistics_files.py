@@ -1,5 +1,8 @@
 """Files of Stata and SPSS, whose columns have declared types and value labels."""
 
+import codecs
+import mmap
+import struct
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -77,8 +80,8 @@ class StatisticsFiles(Files):
         for file in self._files:
             fails = _FAILS.replace("{name}", self.name).replace("{file}", short_path(file))
             with closing(_frames(file, list(self.kind.columns), self._at_once)) as frames:
-                for frame in each_without_cells_in_errors(frames, fails):
-                    yield pa.table([self._column(each, frame[each]) for each in self.kind.columns], names=list(self.kind.columns))
+                for found in each_without_cells_in_errors(frames, fails):
+                    yield pa.table([self._column(*each) for each in found.items()], names=list(found))
 
     def _column(self, name: str, cells: Any) -> Any:
         """Return a column in its declared type, whatever its cells are."""
@@ -103,10 +106,61 @@ class StatisticsFiles(Files):
         return pa.array(np.rint(known).astype(dtype) if dtype[0] == "i" else known.astype(dtype), target, mask=missing)
 
 
-def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[Any, None, None]:
-    """Yield data frames of pandas whose numbers, dates and codes are as they stand."""
+def _frames(file: Path, columns: list[str], n_rows: int) -> Generator[dict[str, Any], None, None]:
+    """Yield columns as series of pandas whose numbers, dates and codes are as they stand, and whose texts were decoded one by one."""
+    import pandas as pd
+
     start, read = 0, _reader_of(file)
-    how = {"usecols": columns, "disable_datetime_conversion": True, "row_limit": n_rows}
-    while len(frame := read(str(file), row_offset=start, **how)[0]):
-        yield frame
+    told = read(str(file), metadataonly=True)[1]
+    # One text that cannot be decoded would end the reading, so bytes are read, as characters of Latin-1. Columns are called so as well.
+    encoding = _encoding_of(file, told.file_encoding)
+    how: dict[str, Any] = {"encoding": encoding and "LATIN1", "disable_datetime_conversion": True, "row_limit": n_rows}
+    called = dict(zip(told.column_names, read(str(file), metadataonly=True, **how)[1].column_names, strict=True))
+    how["usecols"] = [called[each] for each in columns]
+    widths = {each: told.variable_storage_width[each] for each in columns if told.readstat_variable_types[each] == "string"}
+    # The long texts of Stata, of width 0, are read as UTF-8 whatever the encoding.
+    texts = [each for each, width in widths.items() if width and encoding is not None]
+    source = str(file) if all(widths.values()) else _without_odd_long_texts(file)
+    while len(frame := read(source, row_offset=start, **how)[0]):
+        found = {each: frame[called[each]] for each in columns}
+        for each in texts:
+            cells = found[each].tolist()
+            known = {cell: _decoded(cell, str(encoding)) for cell in set(cells)}
+            found[each] = pd.Series([known[cell] for cell in cells], dtype=object)
+        yield found
         start += n_rows
+        if not isinstance(source, str):
+            source.seek(0)
+
+
+def _without_odd_long_texts(file: Path) -> Any:
+    """Return the path of a file of Stata, or what it holds with empty texts in place of long ones that are no UTF-8."""
+    with file.open("rb") as stream:
+        content, is_odd = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY), False
+    order, size = "<" if content.find(b"LSF", 0, 80) >= 0 else ">", 16 if content[28:31] == b"117" else 20
+    place = struct.unpack_from(f"{order}Q", content, content.find(b"<map>") + 85)[0] + len(b"<strls>")
+    while content[place : place + 3] == b"GSO":
+        start = place + size
+        place = start + struct.unpack_from(f"{order}L", content, start - 4)[0]
+        if _decoded(content[start:place].decode("latin-1"), "utf-8") is None:
+            content[start:place], is_odd = bytes(place - start), True
+    return content if is_odd else str(file)
+
+
+def _encoding_of(file: Path, stated: str | None) -> str | None:
+    """Return the encoding of texts; None of one that Python does not know."""
+    if stated is None and suffix_of(file) == ".dta":
+        with file.open("rb") as stream:
+            stated = None if stream.read(31)[11:] >= b"<header><release>118" else "cp1252"  # as pyreadstat takes it
+    try:
+        return codecs.lookup(stated or "utf-8").name
+    except LookupError:
+        return None
+
+
+def _decoded(cell: Any, encoding: str) -> str | None:
+    """Return the text of a cell, without a character that is cut off at its end; None of what is none."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(cell.encode("latin-1")) if isinstance(cell, str) else None
+    except UnicodeDecodeError:
+        return None

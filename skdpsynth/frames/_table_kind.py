@@ -1,6 +1,7 @@
 """Tables in memory: their library, columns and dtypes, all of which are public, and their rows in parts."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike
@@ -11,7 +12,16 @@ from scipy.sparse import issparse
 
 from skdpsynth._state_validation import check_installed, is_of_type, require
 from skdpsynth._validation import as_array, short_repr
-from skdpsynth.frames._dtypes import family_of, frame_of, is_inferred, numpy_dtype, pandas_dtype_name, plain_name, without_categories
+from skdpsynth.frames._dtypes import (
+    family_of,
+    frame_of,
+    is_inferred,
+    is_pandas_column,
+    numpy_dtype,
+    pandas_dtype_name,
+    plain_name,
+    without_categories,
+)
 from skdpsynth.persistence import savable
 
 _WORDS = {"pandas": "data frame of pandas", "polars": "data frame of polars", "pyarrow": "Table of pyarrow"}
@@ -201,9 +211,9 @@ def split_columns(X: Any) -> tuple[TableKind, list[Any]]:
     X = to_native(X)
     check_table(X)
     if is_pandas(X):
-        columns = [X.iloc[:, place] for place in range(X.shape[1])]
+        columns = [without_odd_text(X.iloc[:, place]) for place in range(X.shape[1])]
         return TableKind._of_pandas(column_names(X) or [], columns), columns
-    frame = eager_frame(_decode_dictionaries(X) if is_arrow(X) else X)
+    frame = eager_frame(_decode_dictionaries(without_odd_texts(X)))
     if frame is not None:
         columns = [frame[name] for name in frame.columns]
         return TableKind(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in columns)), columns
@@ -213,6 +223,8 @@ def split_columns(X: Any) -> tuple[TableKind, list[Any]]:
 
 def _decode_dictionaries(X: Any) -> Any:
     """Return a Table of pyarrow with dictionaries of numbers and times written out: narwhals takes every dictionary for one of words."""
+    if not is_arrow(X):
+        return X
     import pyarrow as pa
 
     for place, field in enumerate(X.schema):
@@ -221,6 +233,53 @@ def _decode_dictionaries(X: Any) -> Any:
             parts = [part.dictionary_decode() for part in X.column(place).chunks]
             X = X.set_column(place, field.name, pa.chunked_array(parts, values))
     return X
+
+
+def without_odd_texts(X: Any) -> Any:
+    """Return a Table of pyarrow with missing cells in place of texts that are no UTF-8; all else as it is."""
+    for place, field in enumerate(X.schema if is_arrow(X) else ()):
+        column = X.column(place)
+        if (mended := _mended(column)) is not column:
+            X = X.set_column(place, field, mended)
+    return X
+
+
+def without_odd_text(column: Any) -> Any:
+    """Return one column as `without_odd_texts` does: an array of Arrow, or a series of pandas whose text Arrow holds; all else as it is."""
+    if library_of(column) == "pyarrow":
+        return _mended(column)
+    dtype: Any = getattr(column, "dtype", None)
+    if not is_pandas_column(column) or getattr(dtype, "storage", "pyarrow" if "[pyarrow]" in str(dtype) else "") != "pyarrow":
+        return column
+    cells = column.array.__arrow_array__()
+    return column if (mended := _mended(cells)) is cells else type(column)(dtype.__from_arrow__(mended), column.index, name=column.name)
+
+
+def _mended(cells: Any) -> Any:
+    """Return cells of Arrow without texts that are no UTF-8: each that is none is missing; where all are, the same object."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, is_dictionary = cells.type, pa.types.is_dictionary(cells.type)
+    if str(kind.value_type if is_dictionary else kind) not in ("string", "large_string", "string_view"):
+        return cells
+    with suppress(pa.ArrowInvalid):
+        cells.validate(full=True)
+        return cells
+    if isinstance(cells, pa.ChunkedArray):
+        return pa.chunked_array(list(map(_mended, cells.chunks)), kind)
+    if not is_dictionary:
+        return pa.array(map(_text_in, cells.cast(pa.large_binary()).to_pylist()), kind)
+    texts = _mended(cells.dictionary)
+    places = pc.if_else(texts.is_null().take(cells.indices), None, cells.indices)
+    return pa.DictionaryArray.from_arrays(places, texts, ordered=kind.ordered)
+
+
+def _text_in(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def as_cells(X: Any) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Files as people have them: how they are written is found by a skeleton, stated as read, and used by everything that reads them."""
 
+import itertools
 import json
 import sqlite3
 import zipfile
@@ -95,6 +96,17 @@ def test_comments_and_skipped_lines_are_no_rows_wherever_blocks_end(block, tmp_p
     assert rows_of(open_source(tmp_path / "b.csv", read={"comment": "#"}))[-1] == ("1", "2")
 
 
+@pytest.mark.parametrize("block", [7, 2**20])
+def test_a_line_within_a_record_is_no_comment(block, tmp_path, monkeypatch):
+    from internals import _csv
+
+    monkeypatch.setattr(_csv, "_BLOCK", block)
+    (tmp_path / "a.csv").write_text('# 5" wide\na,b\n1,"x\n# ""2\n#"\n# it is 6"\n#\n3,"#"\n"4\n#",w,\n#5\n6,w')
+    source = open_source(tmp_path / "a.csv", read={"comment": "#", "multiline": True})
+    assert rows_of(source) == [("1", 'x\n# "2\n#'), ("3", "#"), ("", ""), ("6", "w")]
+    assert source.damaged_lines(5) == [9]
+
+
 def test_a_check_names_damaged_lines(tmp_path):
     (tmp_path / "a.csv").write_text("g\n" + "p\nq\n" * 9 + "p,1\n" + "q\n" * 5 + '"p\n')
     findings = {each.problem: each for each in Schema({"g": ["p", "q"]}).check(tmp_path / "a.csv")}
@@ -165,6 +177,27 @@ def test_one_of_several_sheets_or_tables_is_named_by_read(tmp_path):
         open_source(tmp_path / "a.xlsx", read={"sheet": "c"})
 
 
+ODD_CELLS = ["><v>NaN</v>", ' t="n"><v>INF</v>', "><v>1,5</v>", ' t="b"><v>true</v>', ' t="d"><v>2020-13-45</v>', ' t="s"><v>999</v>']
+ODD_CELLS += [f"><v>{'9' * 5000}</v>", "><f>NA()</f><v>#N/A</v>", ' s="x"><v>1</v>']
+
+
+@pytest.mark.parametrize("odd", ODD_CELLS)
+def test_a_cell_of_a_sheet_that_cannot_be_read_is_missing_alone(odd, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "b", "c"], [1, 2.5, "x"], [3, 77, "y"], [], [None, 5]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    parts[sheet] = parts[sheet].replace(b' t="n"><v>77</v>', odd.encode())
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    assert rows_of(open_source(tmp_path / "a.xlsx")) == [("1", "2.5", "x"), ("3", "", "y"), ("", "", ""), ("", "5", "")]
+
+
 @pytest.mark.parametrize("suffix", ["sav", "dta"])
 def test_stata_and_spss_tell_types_and_labels_only_if_they_are_public(suffix, tmp_path):
     pyreadstat = pytest.importorskip("pyreadstat")
@@ -188,6 +221,76 @@ def test_stata_and_spss_tell_types_and_labels_only_if_they_are_public(suffix, tm
     assert [row[:3] for row in rows] == [(0.5, 1, "a"), (None, 2, None), (2, 9, "c")]
     assert rows[0][3:] == (times[0].date(), times[0].to_pydatetime())
     assert [row[1] for row in rows_of(open_source(path, read=stated.read))] == ["m", "f", "9"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "how", "name", "odd"),
+    [
+        ("dta", {"version": 15}, "größe", (b"b~", b"\x81~")),
+        ("dta", {"version": 12}, "g", (b"b~", b"\x81~")),
+        ("sav", {}, "größe", (b"b~", b"\x81~")),
+        ("sav", {"row_compress": True}, "größe", (b"b~", b"\x81~")),
+        ("zsav", {"compress": True}, "g", (b"UTF-8", b"ASCII")),  # packed cells cannot be made odd here, but what is said of them
+    ],
+)
+def test_a_text_of_stata_or_spss_that_is_none_is_missing_alone(suffix, how, name, odd, tmp_path):
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path, label = tmp_path / f"a.{suffix}", name.replace("e", "")
+    frame = pd.DataFrame({name: [1.0, 2.0] * 2, "s": ["ab0", "é~" if suffix == "zsav" else "ab~", "ö" * (name != "g"), "c"]})
+    write = pyreadstat.write_dta if suffix == "dta" else pyreadstat.write_sav
+    write(frame, path, variable_value_labels={name: {1: label, 2: "k"}}, **how)
+    path.write_bytes(path.read_bytes().replace(*odd))
+    texts = ["ab0", None, "ö" if name != "g" else None, "c"]
+    assert rows_of(open_source(path, read={"labels": [name]})) == list(zip([label, "k"] * 2, texts, strict=True))
+    assert len(LatentFactorSynthesizer({name: (0, 9), "s": Identifier()}, n_factors=1).fit(path).sample(3)) == 3
+
+
+@pytest.mark.parametrize("version", [117, 118])
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_a_long_text_of_stata_that_is_none_is_missing_alone(version, order, tmp_path):
+    pytest.importorskip("pyreadstat")
+    path = tmp_path / "a.dta"
+    frame = pd.DataFrame({"s": ["ö1", "ö2", "ö3"], "x": [1.0, 2.0, 3.0]})
+    frame.to_stata(path, version=version, convert_strl=["s"], write_index=False, byteorder=order)
+    path.write_bytes(path.read_bytes().replace("ö2".encode(), b"\xe92x"))
+    source = open_source(path)
+    source._at_once = 2
+    assert rows_of(source) == [("ö1", 1.0), (None, 2.0), ("ö3", 3.0)]
+
+
+KINDS_OF_TEXT = [Nominal(["A", "B"]), Nominal("private"), Boolean(words=("A", "B")), Date("2020-01-01", "2021-01-01"), Continuous(0, 1)]
+
+
+FORMS_OF_TEXT = [*itertools.product(["string", "large_string", "dictionary"], ["table", "chunks", "parquet", "pandas of Arrow", "pandas"])]
+
+
+@pytest.mark.parametrize(("form", "holder"), [*FORMS_OF_TEXT, ("string_view", "table")])
+def test_a_text_of_arrow_that_is_no_utf8_is_missing_alone(form, holder, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if form == "string_view" and not hasattr(pa, "string_view"):
+        pytest.skip("this pyarrow has none")
+    kinds = dict(zip("abcde", KINDS_OF_TEXT[: 4 if form == "string_view" else 5], strict=False))
+
+    def made(odd):
+        cells = pa.array([b"A", b"B"] * 50 + [odd], pa.large_binary())
+        text = cells.cast(pa.binary_view()).view(pa.string_view()) if form == "string_view" else cells.view(pa.large_string())
+        text = text if form in ("string_view", "large_string") else cells.cast(pa.binary()).view(pa.string())
+        text = text.dictionary_encode() if form == "dictionary" else text
+        if holder.startswith("pandas"):
+            dtype = pd.StringDtype("pyarrow") if holder == "pandas" and form != "dictionary" else pd.ArrowDtype(text.type)
+            return pd.DataFrame({name: pd.Series(dtype.__from_arrow__(text)) for name in kinds})
+        table = pa.table(dict.fromkeys(kinds, text))
+        pq.write_table(table, tmp_path / "a.parquet")
+        return {"table": table, "chunks": [table.slice(0, 40), table.slice(40)]}.get(holder, tmp_path / "a.parquet")
+
+    model = LatentFactorSynthesizer(kinds, epsilon=1, delta=1e-6, n_factors=1, neighboring="replace_one", random_state=0)
+    samples = [pl.DataFrame(model.fit(made(odd)).sample(9, 0)).rows() for odd in (b"secret \xe9", None)]
+    assert samples[0] == samples[1]
+    if holder in ("table", "pandas"):  # labels of units
+        counted = PrivateMeasureMechanism(bounds=(0, 1), epsilon=1.0).fit(np.zeros((101, 1)), unit=made(b"secret \xe9")["a"])
+        assert len(counted.sample(3)) == 3
 
 
 BOOK = "Variable;Value;Label;Kind;Low;High;nullable\nage;;;;0;99;true\nsex;1;male;;;;\nsex;2;female;;;;\nday;;;;2020-01-01;2024-12-31;\n"
