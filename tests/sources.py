@@ -138,6 +138,7 @@ def flags_as_words(table):
 
 
 def sqlite(table, folder):
+    pytest.importorskip("pyarrow")
     with contextlib.closing(sqlite3.connect(folder / "people.db")) as base:
         flags_as_words(table).to_sql("people", base, index=False, if_exists="replace")
     return folder / "people.db"
@@ -202,7 +203,7 @@ SOURCES = {
     "csv": lambda table, folder: files(table, folder, "csv"),
     "csv of 3 files": lambda table, folder: files(table, folder, "csv", 3),
     "tsv, packed": lambda table, folder: files(table, folder, "tsv.gz", sep="\t"),
-    "zip": lambda table, folder: (table.to_csv(folder / "a.csv.zip", index=False), folder / "a.csv.zip")[1],
+    "zip": lambda table, folder: (pytest.importorskip("pyarrow"), table.to_csv(folder / "a.csv.zip", index=False), folder / "a.csv.zip")[2],
     "sqlite": sqlite,
     "stata": stata,
     "reader": lambda table, folder: arrow(table).to_reader(77),

@@ -180,9 +180,12 @@ def test_models_of_what_schemas_state_beside_bounds_are_the_same_from_every_sour
 
 @pytest.mark.parametrize("kind", FRAMES)
 def test_models_of_times_are_the_same_from_every_source(kind, models, tmp_path):
+    if kind == "reader of pandas" and pd.Series(["a"]).dtype == object:
+        pytest.skip("objects of older pandas come back as objects")
     days = np.datetime64("2020-01-01") + np.arange(N) % 300
     table = pd.DataFrame({"day": pd.Series(days.astype("M8[s]")).dt.strftime("%d/%m/%Y"), "hour": np.arange(N) % 24 * 100})
     table = table.assign(clock=[f"{hour // 100}:30" for hour in table["hour"]], wait=[f"{hour} min" for hour in table["hour"]])
+    table = table.astype(dict.fromkeys(("day", "clock", "wait"), "string"))
     schema = {
         "day": Date("2020-01-01", "2020-12-31", format="%d/%m/%Y", missing=["03/01/2020"], nullable=False),
         "hour": TimeOfDay(format="%H%M", missing=[700], nullable=False),

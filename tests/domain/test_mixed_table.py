@@ -552,6 +552,7 @@ def test_floats_that_pandas_infers_may_be_words_that_are_all_missing_and_declare
     encoded = MixedTypeEncoder(schema).fit_transform([empty, words])
     np.testing.assert_array_equal(encoded[:, 2], [1, 1, 1, 0, 0, 0])
     np.testing.assert_array_equal(MixedTypeEncoder(schema).fit_transform(empty)[:, 2], 1)
+    pytest.importorskip("pyarrow")
     pl.DataFrame({"g": [0.5], "d": ["2020-01-01"]}).write_parquet(tmp_path / "x.parquet")
     with pytest.raises(TypeError, match="not all numbers"):
         MixedTypeEncoder(schema).fit(tmp_path / "x.parquet")

@@ -364,6 +364,7 @@ def test_columns_of_a_type_tell_nothing(kind, facts, relation, tmp_path):
 
 @cases(OF_CELLS)
 def test_cells_with_types_of_their_own_tell_nothing(kind, facts, relation, tmp_path):
+    pytest.importorskip("pyarrow")
     odd = {name: lambda cell=cell: OF_CELLS[kind](neighbor(cell, relation), tmp_path) for name, cell in OBJECTS.items()}
     check_equal(lambda table: synthesizer(facts, relation).fit(table), lambda: OF_CELLS[kind](columns(), tmp_path), odd)
 

@@ -39,6 +39,7 @@ COLUMNS = {
     ],
 )
 def test_a_text_is_the_rule_that_it_says_in_python_and_in_files(text, rules):
+    pytest.importorskip("yaml")
     schema = Schema(COLUMNS, rules=[text])
     assert schema.rules == tuple(rules)
     parsed = json.loads(Schema(COLUMNS).to_json())

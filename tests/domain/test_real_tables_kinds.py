@@ -46,7 +46,7 @@ def csv(table, folder):
 SOURCES = {
     "pandas": lambda table, folder: table,
     "string": lambda table, folder: table.astype({name: "string" for name in table if table[name].dtype == object}),
-    "polars": lambda table, folder: pl.from_pandas(table),
+    "polars": lambda table, folder: pl.from_pandas((pytest.importorskip("pyarrow"), table)[1]),
     "arrow": lambda table, folder: arrow(table),
     "csv": csv,
 }

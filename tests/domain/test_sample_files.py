@@ -64,8 +64,7 @@ def files_of(folder):
 
 @pytest.mark.parametrize("name", ["rows.csv", "ROWS.CSV", "rows.parquet"])
 def test_a_file_holds_the_rows_of_the_sample_and_its_path_comes_back(model, tmp_path, name):
-    if name.endswith("parquet"):
-        pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow")
     path = tmp_path / name
     for given in (path, str(path)):
         assert model.sample(700, random_state=1, out=given) == given
@@ -114,6 +113,7 @@ def test_a_mixed_table_comes_back_from_csv(make, tmp_path):
 
 @pytest.mark.parametrize("name", ["people.tsv", "people.csv.gz", "people.v2.TSV.GZ"])
 def test_files_with_tabs_and_packed_ones_hold_what_a_csv_file_does(name, people, tmp_path):
+    pytest.importorskip("pyarrow")
     for out in ("people.csv", name, f"again.{name}"):
         people.sample(400, random_state=0, out=tmp_path / out)
     packing = "gzip" if name.lower().endswith(".gz") else None
@@ -170,6 +170,7 @@ def test_whatever_breaks_in_leaves_the_old_file_and_nothing_else(model, name, er
 
 @pytest.mark.skipif(os.name == "nt", reason="links and modes are those of POSIX")
 def test_a_link_stays_and_what_it_leads_to_keeps_its_mode(model, tmp_path):
+    pytest.importorskip("pyarrow")
     target, link = tmp_path / "target.csv", tmp_path / "link.csv"
     target.write_text("old")
     target.chmod(0o600)
