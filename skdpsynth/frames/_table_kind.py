@@ -206,14 +206,17 @@ def _words_of(dtype: str) -> str:
     return {"U": "strings", "S": "bytes", "O": "objects"}.get(dtype[1:2], np.dtype(dtype).name) if dtype[:1] in "<>|=" else dtype
 
 
-def split_columns(X: Any) -> tuple[TableKind, list[Any]]:
-    """Return the kind of an array or eager data frame, and its columns: arrays, series of pandas, or series of narwhals."""
+def split_columns(X: Any, is_text: bool = False) -> tuple[TableKind, list[Any]]:
+    """Return the kind of an array or eager data frame, and its columns: arrays, series of pandas, or series of narwhals.
+
+    `is_text`: whether it is of a file of text, whose reader has left out what is no UTF-8.
+    """
     X = to_native(X)
     check_table(X)
     if is_pandas(X):
         columns = [without_odd_text(X.iloc[:, place]) for place in range(X.shape[1])]
         return TableKind._of_pandas(column_names(X) or [], columns), columns
-    frame = eager_frame(_decode_dictionaries(without_odd_texts(X)))
+    frame = eager_frame(_decode_dictionaries(X if is_text else without_odd_texts(X)))
     if frame is not None:
         columns = [frame[name] for name in frame.columns]
         return TableKind(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in columns)), columns

@@ -51,7 +51,7 @@ class ReadNumbers:
 
     def __call__(self, chunk: Any) -> Chunk:
         if self.is_text:
-            _, raw = split_columns(chunk)
+            _, raw = split_columns(chunk, self.is_text)
             _check_width(len(raw), self.n_features)
             return np.column_stack([numbers_of(each, self.decimal) for each in raw])
         table = table_of_numbers(chunk)
@@ -94,7 +94,7 @@ class ReadValues:
     decimal: str = "."
 
     def __call__(self, chunk: Any) -> Chunk:
-        kind, raw = split_columns(chunk)
+        kind, raw = split_columns(chunk, self.is_text)
         _check_width(len(raw), len(self.schema))
         return read(raw, self.schema, kind.dtypes, self.is_text, self.decimal)
 
