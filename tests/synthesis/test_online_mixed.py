@@ -455,7 +455,7 @@ def test_a_later_column_without_any_cell_may_come_as_floats(relation):
     assert samples[0].dtypes.equals(X.dtypes)
     assert samples[0]["job"].isna().mean() > 0.5
     first = ruled(schema, neighboring=relation, random_state=0).partial_fit(empty).sample(10)
-    assert first.dtypes["job"] == samples[0].dtypes["job"]
+    assert first.dtypes["job"] == pd.Series(["a"]).dtype
 
 
 def test_floats_of_words_tell_nothing_of_their_cells():
