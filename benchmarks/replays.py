@@ -55,7 +55,7 @@ from skdpsynth import (
 )
 from skdpsynth.domain import Continuous, Date, Inequality, Nominal, Schema
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.models import _ensemble, _latent_factors, _training, _wide_factors
+from skdpsynth.models import _latent_factors, _training, _wide_factors
 from skdpsynth.privacy import PrivacyLoss
 from skdpsynth.testing import Draw, kind_of, watch_releases
 from skdpsynth.testing._budget_laws import is_covered
@@ -69,8 +69,8 @@ QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 20,
     (_training, "_SPLITS"): 0,
-    (_ensemble, "_PILOT_STEPS"): 10,
-    (_ensemble, "_PILOT_STEPS_TOGETHER"): 6,
+    (_latent_factors, "_PILOT_STEPS"): 10,
+    (_latent_factors, "_PILOT_STEPS_TOGETHER"): 6,
     (_wide_factors, "_STEPS"): 20,
     (_wide_factors, "_PILOT_STEPS"): 10,
 }

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "privacy"))
 
 from sampler_trees import bits, error_of_gaussian, error_of_laplace, scales

@@ -7,6 +7,8 @@ import inspect
 import re
 import subprocess
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -389,6 +391,18 @@ def test_no_float_noise_is_used(path, tree):
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     imported = {name.rpartition(".")[2] for name in imports(tree) if name.startswith(("numpy", "scipy.stats", "random."))}
     assert (attributes | imported) & NOISE == set()
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "examples"])
+def test_scripts_import_what_the_package_has(folder):
+    """So what is renamed is renamed there, too."""
+    scripts = sorted((Path(__file__).parents[1] / folder).glob("*.py"))
+    if not scripts:
+        pytest.skip("needs the source tree")
+    names = {name for script in scripts for name in imports(ast.parse(script.read_text(encoding="utf-8"))) if name.startswith("skdpsynth.")}
+    places = {name: name.rpartition(".") for name in sorted(names)}
+    missing = [name for name, (owner, _, what) in places.items() if not hasattr(import_module(owner), what) and find_spec(name) is None]
+    assert missing == []
 
 
 @FILES
