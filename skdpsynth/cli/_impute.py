@@ -52,7 +52,7 @@ def _read(place: Any, schema: Any) -> Any:
         return table
     if source.n_damaged:
         raise Refusal("INPUT has damaged lines, of which no cell is known; schema check counts them")
-    mark = str(schema.read.get("decimal", "."))
+    mark = schema.read.get("decimal", ".") + schema.read.get("thousands", "")
     columns = [_typed(column, schema.get(column.name), mark) for column in split_columns(table)[1]]
     return pa.table(columns, names=table.column_names)
 

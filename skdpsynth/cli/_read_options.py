@@ -9,6 +9,7 @@ import click
 _FLAGS = (
     click.option("--separator", help="Between two cells of a text file, such as ';' or tab."),
     click.option("--decimal", type=click.Choice([".", ","]), help="Mark of decimals in a text file."),
+    click.option("--thousands", type=click.Choice([".", ",", " ", "'"]), help="Mark between groups of digits in a text file."),
     click.option("--encoding", help="Of a text file, such as cp1252.  [default: utf-8]"),
     click.option("--comment", help="Lines of a text file that begin with it are no rows."),
     click.option("--skip", type=click.IntRange(0), help="Lines of a text file, or rows of a sheet, before the names of the columns."),
@@ -17,13 +18,15 @@ _FLAGS = (
     click.option("--table", help="Of an SQLite file.  [default: the only one]"),
 )
 
+_NAMES = ("separator", "decimal", "thousands", "encoding", "comment", "skip", "columns", "sheet", "table")
+
 
 def add_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add options that say how INPUT is read, and pass those that are given as `read`."""
 
     @wraps(command)
     def reading(*args: Any, **given: Any) -> Any:
-        read = {name: given.pop(name) for name in ("separator", "decimal", "encoding", "comment", "skip", "columns", "sheet", "table")}
+        read = {name: given.pop(name) for name in _NAMES}
         read = {name: value for name, value in read.items() if value is not None}
         if read.get("separator") in ("tab", "\\t"):
             read["separator"] = "\t"

@@ -42,12 +42,12 @@ class Schema(Mapping):
         All rows of a sample of `LatentFactorSynthesizer` keep them, and they cost no budget. Rows of the data that break one are counted
         as they are.
     read : dict, default=None
-        How files are read, where the default does not fit. Of text files ``separator`` (a tab in .tsv and .tab, else ","), ``decimal``
-        ("." or ","), ``encoding`` ("utf-8"), ``comment`` (a sign that begins lines which are no rows), ``skip`` (how many lines come
-        before the one that names the columns) and ``multiline`` (True: cells in quotes may hold line breaks; the promise then assumes that
-        every record closes its quotes, because one that does not takes others with it). Of all files ``columns`` (a list: no others are
-        read); of .xlsx files ``sheet`` (None: the first), of SQLite files ``table``, and of files of Stata and SPSS ``labels`` (a list of
-        columns whose value labels stand in place of their codes).
+        How files are read, where the default does not fit. Of text files ``separator`` (a tab in .tsv and .tab, else ","), ``decimal`` ("."
+        or ","), ``thousands`` (a mark between groups of digits), ``encoding`` ("utf-8"), ``comment`` (a sign that begins lines which are no
+        rows), ``skip`` (how many lines come before the one that names the columns) and ``multiline`` (True: cells in quotes may hold line
+        breaks; the promise then assumes that every record closes its quotes, because one that does not takes others with it). Of all files
+        ``columns`` (a list: no others are read); of .xlsx files ``sheet`` (None: the first), of SQLite files ``table``, and of files of
+        Stata and SPSS ``labels`` (a list of columns whose value labels stand in place of their codes).
 
     See Also
     --------

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
@@ -129,6 +129,7 @@ def _columns_of(parsed: Any) -> _Read:
     columns = parsed.get("columns") if isinstance(parsed, Mapping) else None
     if not isinstance(columns, list) or not all(isinstance(column, Mapping) and "name" in column for column in columns):
         raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
+    _check_keys(parsed, ("columns", "rules", "read"))
     names = [_tuple_of(column["name"]) for column in columns]
     if strange := [name for name in names if not _is_name(name)]:
         raise ValueError(f"source must name columns by words or numbers, got {short_repr(strange[0])}.")
@@ -142,6 +143,13 @@ def _columns_of(parsed: Any) -> _Read:
             f'rules must be a list such as ["a <= b", {{"rule": "inequality", "low": "a", "high": "b"}}], got {short_repr(wrong[0])}.'
         )
     return kinds, tuple(each if isinstance(each, str) else _rule_of(each) for each in rules), parsed.get("read")
+
+
+def _check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Leave other keys aside, but refuse slips, which would be lost in silence: with nulable, missing cells would become numbers."""
+    for key in set(facts) - set(known):
+        if meant := get_close_matches(str(key), list(known), n=1, cutoff=0.8):
+            raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
 
 
 def _is_name(name: Any) -> bool:
@@ -161,10 +169,7 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
     kind = column.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {short_repr(kind)}.")
-    # Other keys are left aside, but a slip would be lost in silence: with nulable, missing cells would become numbers.
-    for key in set(column) - set(_KEYS):
-        if meant := get_close_matches(str(key), _KEYS, n=1, cutoff=0.8):
-            raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
+    _check_keys(column, _KEYS)
     made = _KINDS[kind]
     facts = {each.name: column.get(each.name) for each in _FACTS[kind] if each.name in column or each.default is MISSING}
     if not issubclass(made, Bounded):

@@ -35,7 +35,8 @@ class _CellFiles(TextFiles):
             raise ValueError(
                 f"{name} has the {self.word}s {', '.join(map(repr, parts))}; set {self.word} in read of the schema to one of them."
             )
-        super().__init__(name, files, replace(read, decimal="."), skips_damaged=skips_damaged)  # as `cell_text` writes numbers
+        read = replace(read, decimal=".", thousands=None)  # as `cell_text` writes numbers
+        super().__init__(name, files, read, skips_damaged=skips_damaged)
 
     @abstractmethod
     def _parts(self, file: Path) -> list[str]:
@@ -51,7 +52,10 @@ class _CellFiles(TextFiles):
         while names and not names[-1]:
             names.pop()
         if not names:
-            raise ValueError(f"{self.name} must be {self.what} whose first row names the columns, but {short_path(file)} has none; add it.")
+            raise ValueError(
+                f"{self.name} must be {self.what} whose first row names the columns, but {short_path(file)} has none; add it, or say in "
+                "skip how many rows come before it."
+            )
         return names
 
     def _wrong(self, file: Path) -> str:
@@ -94,6 +98,12 @@ class SheetFiles(_CellFiles):
     def __init__(self, name: str, files: list[Path], read: ReadOptions, *, skips_damaged: bool = False) -> None:
         require_package("openpyxl", name, self.what)
         super().__init__(name, files, read, skips_damaged=skips_damaged)
+
+    def rows_before_names(self) -> int:
+        """Return how many of the first rows, such as titles, come before the one with most cells."""
+        with closing(self._safe_rows(self._files[0])) as rows:
+            filled = [sum(cell is not None for cell in row) for row in islice(rows, 10)]
+        return filled.index(max(filled))
 
     def _parts(self, file: Path) -> list[str]:
         from openpyxl import load_workbook

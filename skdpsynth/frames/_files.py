@@ -91,6 +91,7 @@ class ReadOptions:
 
     separator: str | None = None  # None: a tab in .tsv and .tab files, else a comma
     decimal: str = "."  # mark of decimals; "open" in a skeleton
+    thousands: str | None = None  # mark between groups of digits
     encoding: str = "utf-8"
     comment: str | None = None  # lines that begin with it are no records
     skip: int = 0  # lines before the one that names the columns
@@ -115,6 +116,8 @@ class ReadOptions:
             fits, rule = _RULES[name]
             if not fits(value):
                 raise ValueError(f"{name} in read must be {rule}, got {short_repr(value)}; correct it.")
+        if given.get("thousands", "") == given.get("decimal", "."):
+            raise ValueError(f"thousands in read must differ from decimal, got {short_repr(given['thousands'])} for both; correct one.")
         return cls(**given)
 
     def stated(self) -> dict[str, Any]:
@@ -151,6 +154,7 @@ def _are_words(value: Any) -> bool:
 _RULES = {
     "separator": (lambda value: isinstance(value, str) and value in _SEPARATORS, 'one character, such as ";", "|" or "\\t"'),
     "decimal": (lambda value: value in (".", ",", "open"), '"." or ","'),
+    "thousands": (lambda value: isinstance(value, str) and value in (".", ",", " ", "'"), '".", ",", " " or "\'"'),
     "encoding": (_is_encoding, "a common encoding of text, such as utf-8, cp1252, latin-1 or utf-16"),
     "comment": (lambda value: _is_word(value) and value.isprintable() and '"' not in value, "a sign that begins a line, such as #"),
     "skip": (lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number of lines"),
@@ -191,7 +195,7 @@ class TextFiles(Files):
     n_damaged = 0  # lines, or records, in all readings so far: as private as the rows
 
     def __init__(self, name: str, files: list[Path], text: ReadOptions, *, skips_damaged: bool = False) -> None:
-        self.name, self._text, self._skips_damaged, self.decimal = name, text, skips_damaged, text.decimal
+        self.name, self._text, self._skips_damaged, self.decimal = name, text, skips_damaged, text.decimal + (text.thousands or "")
         self._whole = self._schema_of(files[0])
         super().__init__(name, files, selected(self._whole, text.columns, name, files[0]), None)
 

@@ -140,11 +140,16 @@ def _is_arrow_text(column: Any) -> bool:
     return _library_of(column) == "pyarrow" and str(column.dtype) == "String"
 
 
-def with_points(column: Any, decimal_mark: str) -> Any:
-    """Return text of Arrow with points as the mark of decimals; what had points is no number."""
-    if decimal_mark == "." or not _is_arrow_text(column):
+def with_points(column: Any, marks: str) -> Any:
+    """Return text of Arrow with points as the mark of decimals; what had others is no number.
+
+    `marks`: that of decimals, and after it that between groups of digits, if there is one.
+    """
+    if marks == "." or not _is_arrow_text(column):
         return column
-    return column.str.replace_all(".", "x", literal=True).str.replace_all(decimal_mark, ".", literal=True)
+    for mark in "\u00a0\u202f " if marks[1:] == " " else marks[1:]:
+        column = column.str.replace_all(mark, "", literal=True)
+    return column if marks[0] == "." else column.str.replace_all(".", "x", literal=True).str.replace_all(marks[0], ".", literal=True)
 
 
 def _numbers_in_text(column: Any) -> np.ndarray:

@@ -284,7 +284,7 @@ def _of_constant(column: Any, kind: Constant, dtype: str) -> Iterator[tuple]:
 def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
     kind, x = look.kind, numbers_of(column)
     x[missing] = np.nan
-    told = "they count as missing; mend them if they should not (1,5 and 1 000 are no numbers)."
+    told = "they count as missing; if they should not, mend them, or state decimal and thousands in read (1,5 and 1 000 are no numbers)."
     yield "no number", np.isnan(x) & ~missing, told
     # Floats of 32 bits meet a bound in the nearest one, which may lie just beyond it.
     outside = ((x < kind.low) & (x != np.float32(kind.low))) | ((x > kind.high) & (x != np.float32(kind.high)))
@@ -343,7 +343,8 @@ def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Ite
         few = ", ".join(map(repr, far[:_MOST_SHOWN])) + f" and {len(far) - _MOST_SHOWN} more" * (len(far) > _MOST_SHOWN)
         told = f"{few}: they count as {place}; other=... names a level for them."
         yield "unknown levels", sum(counts[cell] for cell in far), told
-    yield from _constant(codes[(codes >= 0) & (codes < len(kind.levels))])
+    if not far and not near:
+        yield from _constant(codes[(codes >= 0) & (codes < len(kind.levels))])
 
 
 def _constant(values: np.ndarray) -> Iterator[tuple]:

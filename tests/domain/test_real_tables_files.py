@@ -14,6 +14,7 @@ from internals import open_source
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import Boolean, Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.tables import open_columns
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -320,6 +321,53 @@ def test_columns_of_flags_are_seen_in_cells_without_types(cells, words, tmp_path
     assert Schema.skeleton(path) == Schema({"f": Boolean(words=words), "g": Nominal("open")})
     path.write_text(path.read_text(encoding="utf-8") + "maybe,2\n", encoding="utf-8")
     assert not isinstance(Schema.skeleton(path)["f"], Boolean)
+
+
+@pytest.mark.parametrize(
+    ("read", "cells"),
+    [
+        ({"separator": ";", "decimal": ",", "thousands": "."}, ["1.267,27", "-1.000.000", "12,5", "7", "0,1x"]),
+        ({"separator": ";", "thousands": ","}, ["1,267.27", "-1,000,000", "12.5", "7", "0.1x"]),
+        ({"thousands": " "}, ["1 267.27", "-1\u202f000\u00a0000", "12.5", "7", "0.1x"]),
+        ({"separator": ";", "decimal": ",", "thousands": "'"}, ["1'267,27", "-1'000'000", "12,5", "7", "1.5"]),
+    ],
+    ids=str,
+)
+def test_marks_between_groups_of_digits_are_left_out_of_numbers_of_text(read, cells, tmp_path):
+    path, cut = tmp_path / "sums.csv", read.get("separator", ",")
+    path.write_text(f"x{cut}g\n" + "".join(f"{cell}{cut}{'pq'[i % 2]}\n" for i, cell in enumerate(cells * 20)), encoding="utf-8")
+    schema = Schema({"x": Continuous(-2e6, 2e6, nullable=True), "g": ["p", "q"]}, read=read)
+    found = np.concatenate([chunk[0] for chunk in open_columns(path, schema).chunks()])
+    np.testing.assert_array_equal(found, [1267.27, -1e6, 12.5, 7, np.nan] * 20)
+    assert [(each.problem, each.rows) for each in schema.check(path)] == [("no number", 20)]
+    assert Schema.from_json(schema.to_json()).read == read
+    with pytest.raises(ValueError, match="thousands in read must differ from decimal"):
+        Schema(schema, read={"decimal": ",", "thousands": ","})
+
+
+def test_a_title_above_the_names_of_a_sheet_is_found(tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in (["Ward list, printed 3 January"], [], ["age", "smokes"], *([20 + i, "yes" if i % 3 else "no"] for i in range(30))):
+        book.active.append(row)
+    book.save(tmp_path / "ward.xlsx")
+    schema = Schema.skeleton(tmp_path / "ward.xlsx")
+    assert schema.read == {"skip": 2}
+    assert list(schema.items()) == [("age", Continuous(bounds="open", integer=True)), ("smokes", Boolean(words=["no", "yes"]))]
+    with pytest.raises(ValueError, match="say in skip how many rows come before it"):
+        Schema.skeleton(tmp_path / "ward.xlsx", read={"skip": 1})
+
+
+@pytest.mark.parametrize(("slip", "meant"), [("reads", "read"), ("rule", "rules"), ("column", "columns")])
+def test_a_slip_in_a_key_of_a_schema_is_not_lost(slip, meant):
+    facts = json.loads(Schema({"a": (0, 1)}).to_json())
+    with pytest.raises(ValueError, match=f"'{slip}' looks like '{meant}'"):
+        Schema.from_json({**facts, slip: {}})
+    assert Schema.from_json({**facts, "title": "a table"}) == Schema({"a": (0, 1)})
+
+
+def test_a_column_of_unknown_words_is_not_proposed_to_be_constant():
+    table = pd.DataFrame({"ward": ["inner", "surgery", "outer", "surgery"] * 10})
+    assert {each.problem for each in Schema({"ward": ["medicine", "surgery"]}).check(table)} == {"unknown levels"}
 
 
 def test_a_code_book_may_list_levels_and_missing_codes_in_one_cell(tmp_path):
