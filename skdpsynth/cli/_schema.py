@@ -13,7 +13,7 @@ from skdpsynth.cli._read_options import add_read_options, open_schema
 from skdpsynth.cli._wording import in_words_of_commands, with_rules_of_files
 
 _GUESSED = (
-    "Names and kinds of a CSV file are guessed from its first rows: for your eyes only, until you have checked and stated each as public."
+    "Kinds of files without dtypes are guessed from their first rows: for your eyes only, until you have checked and stated each as public."
 )
 
 

@@ -168,11 +168,12 @@ class Continuous(Bounded):
 
     def _check_step(self) -> None:
         decimals, step = self.decimals, self.step
-        is_step = step is None or (is_real(step) and 0 < step < math.inf)
-        if not is_step or not (decimals is None or is_integer(decimals, 0, _MOST_DECIMALS)) or None not in (decimals, step):
-            raise ValueError(
-                f"decimals must be from 0 to {_MOST_DECIMALS}, or step above 0, not both, got {short_repr(decimals)}, {short_repr(step)}."
-            )
+        if decimals is not None and not is_integer(decimals, 0, _MOST_DECIMALS):
+            raise ValueError(f"decimals must be a whole number from 0 to {_MOST_DECIMALS}, got {short_repr(decimals)}.")
+        if step is not None and not (is_real(step) and 0 < step < math.inf):
+            raise ValueError(f"step must be a number above 0, got {short_repr(step)}.")
+        if None not in (decimals, step):
+            raise ValueError(f"step must be left out where decimals are given, got {short_repr(step)} beside {short_repr(decimals)}.")
         vars(self).update(decimals=None if decimals is None else int(decimals), step=plain_value(step))
 
     @property
@@ -220,7 +221,7 @@ class _Levels(Kind):
                 "set nullable=True."
             )
         if len(levels) < 2:
-            raise ValueError(f"levels must be at least 2, got {len(levels)}; {_CONSTANT}")
+            raise ValueError(f"levels must be a list of 2 or more, got {len(levels)}; {_CONSTANT}")
         if len(set(levels)) < len(levels):
             raise ValueError(f"levels must be distinct, got {short_repr(first_duplicate(levels))} twice (1, 1.0 and True are equal).")
         if twice := set(self.missing) & set(levels):

@@ -235,7 +235,7 @@ _HEAD = """\
 """
 _OPEN = (
     "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
-    "# Check names and kinds: those of a CSV file were guessed from its first rows, so they are for your eyes only until then.\n"
+    "# Check names and kinds: those of files without dtypes were guessed from their first rows, so they are for your eyes only until then.\n"
 )
 _EXAMPLES = {
     "continuous": "[low, high], such as [0, 120]",
@@ -243,7 +243,7 @@ _EXAMPLES = {
     "datetime": "[low, high], such as [2015-01-01T00:00:00, 2024-12-31T23:59:59]",
     "time": '[low, high], such as ["00:00", "23:59:59"]',
     "duration": "[low, high], such as [0 min, 30 days]",
-    "format": "dd/mm/yyyy or mm/dd/yyyy: which of them tells nothing but the form",
+    "format": "such as dd/mm/yyyy, mm/dd/yyyy or dd.mm.yyyy: tells nothing but the form",
 }
 _WIDEST = 100  # characters of a list in one line
 

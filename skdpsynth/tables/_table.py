@@ -375,7 +375,7 @@ def _misfit_of_levels(kind: Any, dtype: str, family: str) -> str | None:
     is_text = family == "text"
     if family == "any" or dtype == "str" or all(is_word(level) == is_text for level in kind.levels):
         return None
-    way = "write them as they stand in the table, or read the column as text, as codes such as 01067 need"
+    way = "write them as they stand in the table, or read the column as text, as codes such as 01067 need (value labels: labels in read)"
     what, way = ("strings", "write all in quotes") if is_text else ("numbers", way)
     return f"has dtype {dtype}, but its levels in schema are not all {what}, so they would not be found; {way}"
 

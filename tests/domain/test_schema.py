@@ -268,7 +268,7 @@ REFUSED = [
     (lambda wrong: of_json(kind="continuous", bounds=wrong), [[1, 0]], ".*column 'age': .*low < high"),
     (lambda wrong: of_json(kind="nominal", **wrong), [{}], ".*column 'age': levels must be a list"),
     (lambda wrong: of_json(kind="ordinal", levels=wrong), [["a", None]], ".*column 'age': .*nullable=True"),
-    (lambda wrong: of_json(kind="nominal", levels=wrong), [["a"]], ".*column 'age': .*at least 2"),
+    (lambda wrong: of_json(kind="nominal", levels=wrong), [["a"]], ".*column 'age': .*2 or more"),
     (lambda wrong: of_json(kind="nominal", levels=["a", "b"], nullable=wrong), ["yes"], ".*column 'age': nullable must be"),
     (lambda wrong: of_json(kind=wrong), ["money", ["nominal"], None], ".*column 'age': kind must be one of"),
     (lambda wrong: of_json(kind=wrong, bounds=[1, 2]), ["date", "datetime"], ".*column 'age': .*two dates"),

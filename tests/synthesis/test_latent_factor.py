@@ -826,7 +826,7 @@ REFUSED = [
     ({"schema": {**SCHEMA, "age": "auto"}}, "for column 'age', got 'auto'"),
     ({"schema": {**SCHEMA, "age": None}}, "for column 'age', got None"),
     ({"schema": {**SCHEMA, "age": (5, 5)}}, "schema of column 'age': bounds must be finite with low < high"),
-    ({"schema": {**SCHEMA, "ill": ["no"]}}, "schema of column 'ill': levels must be at least 2"),
+    ({"schema": {**SCHEMA, "ill": ["no"]}}, "schema of column 'ill': levels must be a list of 2 or more"),
     ({"schema": {**SCHEMA, "ill": ["no", "no"]}}, "schema of column 'ill': levels must be distinct"),
     ({"schema": {name: kind for name, kind in SCHEMA.items() if name != "job"}}, "has no entry for 'job'"),
     ({"schema": {**SCHEMA, "shoe": (30, 50)}}, "names 'shoe', which X lacks"),
