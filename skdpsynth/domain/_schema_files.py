@@ -235,7 +235,7 @@ _HEAD = """\
 """
 _OPEN = (
     "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
-    "# Check names and kinds: those of files without dtypes were guessed from their first rows, so they are for your eyes only until then.\n"
+    "# Check names and kinds: those of files without dtypes were guessed from first rows, so they are for your eyes only until then.\n"
 )
 _EXAMPLES = {
     "continuous": "[low, high], such as [0, 120]",
