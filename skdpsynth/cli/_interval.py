@@ -48,7 +48,9 @@ def _column(model: Any, option: str, name: str) -> Any:
     column = {str(each): each for each in schema}.get(name)
     kind = None if column is None else schema[column]
     levels = getattr(kind, "levels", ())
-    has_numbers = isinstance(kind, Continuous) or (levels and not any(isinstance(level, str) for level in levels))
+    has_numbers = isinstance(kind, Continuous) or (
+        levels and not any(isinstance(level, str) for level in getattr(kind, "words", None) or levels)
+    )
     if (option == "--mean" and not has_numbers) or (option != "--mean" and not levels):
         what, other = ("numbers", "--share") if option == "--mean" else ("levels", "--mean")
         got = "which MODEL has not" if kind is None else f"which is {type(kind).__name__.lower()}"

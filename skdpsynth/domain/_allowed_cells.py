@@ -10,7 +10,7 @@ from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import is_real, short_repr
 from skdpsynth.domain._axes import Axis
 from skdpsynth.domain._dates import Times
-from skdpsynth.domain._kinds import name_repr
+from skdpsynth.domain._kinds import Boolean, name_repr
 from skdpsynth.persistence import savable
 
 
@@ -108,12 +108,20 @@ def condition_of(name: Any, kind: Any, items: Sequence[Any]) -> Condition:
     missing = None in items
     if missing and not kind.nullable:
         raise ValueError(f"rules say of column {name_repr(name)} that it is missing, but it is not nullable; leave None out.")
-    stated = [item for item in items if item is not None]
+    stated = [_level_of(kind, item) for item in items if item is not None]
     if not hasattr(kind, "levels"):
         return Condition((), tuple(_range(name, kind, item if isinstance(item, tuple) else (item, item)) for item in stated), missing)
     if unknown := [item for item in stated if isinstance(item, tuple) or item not in kind.levels]:
         raise ValueError(f"rules must name levels of {name_repr(name)} as in schema (several in a list), got {short_repr(unknown[0])}.")
     return Condition(tuple(kind.levels.index(item) for item in stated), (), missing)
+
+
+def _level_of(kind: Any, item: Any) -> Any:
+    """Return the truth value that a word stands for; anything else as it is."""
+    words = (getattr(kind, "words", None) or ()) if isinstance(kind, Boolean) else ()
+    if not isinstance(item, bool) and item in words:
+        return kind.levels[words.index(item)]
+    return item == "true" if isinstance(kind, Boolean) and item in ("true", "false") else item
 
 
 def _range(name: Any, kind: Any, ends: tuple) -> tuple:

@@ -172,6 +172,9 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
     _check_keys(column, _KEYS)
     made = _KINDS[kind]
     facts = {each.name: column.get(each.name) for each in _FACTS[kind] if each.name in column or each.default is MISSING}
+    levels = facts.get("levels")
+    if isinstance(levels, list) and any(isinstance(level, str) and level.isdecimal() and level[0] == "0" for level in levels):
+        facts["levels"] = [str(level) if type(level) is int else level for level in levels]  # codes, such as 01067 and 10115 of YAML
     if not issubclass(made, Bounded):
         return made(**facts)
     bounds = facts.pop("bounds", None)

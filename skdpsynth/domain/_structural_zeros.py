@@ -239,4 +239,4 @@ def pieces_of(tie: Tie, columns: Columns, cuts: Mapping[Any, np.ndarray]) -> dic
 def keys_of(rules: Sequence[Rule], columns: Columns) -> tuple[tuple, ...]:
     """Return the columns of each `Unique` that samples must keep: labels of identifiers are unique anyway."""
     keys = (rule.columns for rule in rules if isinstance(rule, Unique))
-    return tuple(names for names in keys if all(columns[name].coded is not None for name in names))
+    return tuple(names for names in keys if all(name in columns and columns[name].coded is not None for name in names))

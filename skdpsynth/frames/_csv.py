@@ -374,7 +374,7 @@ def detect_options(file: Path, stated: dict[str, Any]) -> dict[str, Any]:
         found |= _before_header(lines)
     mark = found.get("comment")
     lines = [line for line in lines[found.get("skip", 0) :] if mark is None or not line.startswith(mark)][: _LINES + 1]
-    if encoding is None and (guess := _encoding_of(lines[0].encode("latin-1", "replace"))) is not None:
+    if encoding is None and (guess := _encoding_of("\n".join(lines[:-1] or lines).encode("latin-1", "replace"))) is not None:
         found["encoding"] = guess
     usual = default_separator(member_suffix(file))
     cut = found.setdefault("separator", _separator_of(lines, usual))

@@ -13,7 +13,7 @@ import pytest
 from internals import open_source
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
-from skdpsynth.domain import Boolean, Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema
+from skdpsynth.domain import Boolean, Continuous, Date, DateTime, Identifier, Nominal, Ordinal, Schema, Unique, keys_of
 from skdpsynth.tables import open_columns
 
 pytest.importorskip("pyarrow")
@@ -355,6 +355,40 @@ def test_a_title_above_the_names_of_a_sheet_is_found(tmp_path):
     assert list(schema.items()) == [("age", Continuous(bounds="open", integer=True)), ("smokes", Boolean(words=["no", "yes"]))]
     with pytest.raises(ValueError, match="say in skip how many rows come before it"):
         Schema.skeleton(tmp_path / "ward.xlsx", read={"skip": 1})
+
+
+def test_an_encoding_is_found_by_rows_where_names_do_not_tell_it(tmp_path):
+    (tmp_path / "a.csv").write_bytes("ward;n\nsurgery;1\nGyn\u00e4kologie;2\nsurgery;3\n".encode("cp1252"))
+    assert Schema.skeleton(tmp_path / "a.csv").read["encoding"] == "cp1252"
+    (tmp_path / "b.csv").write_bytes("ward;n\nsurgery;1\nGyn\u00e4kologie;2\nsurgery;3\n".encode())
+    assert "encoding" not in Schema.skeleton(tmp_path / "b.csv").read
+
+
+def test_codes_of_which_one_begins_with_zero_are_all_text(tmp_path):
+    pytest.importorskip("yaml")
+    schema = Schema.from_yaml(
+        "columns:\n- {name: plz, kind: nominal, levels: [01067, 10115]}\n- {name: x, kind: continuous, bounds: [0, 9]}\n"
+    )
+    assert schema["plz"].levels == ("01067", "10115")
+    (tmp_path / "plz.csv").write_text("plz,x\n" + "01067,1\n10115,2\n" * 100, encoding="utf-8")
+    model = LatentFactorSynthesizer(schema, epsilon=20.0, delta=1e-6, random_state=0).fit(tmp_path / "plz.csv")
+    assert set(model.sample(500)["plz"]) == {"01067", "10115"}
+    model.sample(50, out=tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize(("words", "said"), [(["no", "yes"], "'yes'"), ([2, 1], "1"), (None, "True"), (["no", "yes"], "'true'")])
+def test_rules_name_truth_values_by_their_words(words, said):
+    kinds = {"smokes": Boolean(words=words), "age": (0, 99), "id": Identifier(labels="P")}
+    schema = Schema(kinds, rules=[f"age >= 18 if smokes == {said}", Unique("id")])
+    rng = np.random.default_rng(0)
+    told = words or [False, True]
+    smokes, age = rng.random(1000) < 0.3, rng.integers(0, 99, 1000)
+    table = pd.DataFrame({"smokes": pd.Series([told[int(each)] for each in smokes]), "age": age, "id": [f"x{i}" for i in range(1000)]})
+    rows = LatentFactorSynthesizer(schema, epsilon=5.0, delta=1e-6, random_state=0).fit(table).sample(2000)
+    grown = rows["age"] >= 18
+    assert grown[rows["smokes"] == told[1]].all()
+    assert not grown[rows["smokes"] == told[0]].all()
+    assert keys_of(schema.coded.rules, schema.coded) == ()  # where labels are no column
 
 
 @pytest.mark.parametrize(("slip", "meant"), [("reads", "read"), ("rule", "rules"), ("column", "columns")])
