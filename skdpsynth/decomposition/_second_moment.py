@@ -22,7 +22,7 @@ _LARGEST_SUM = 2**62
 _MOST_RADII = 60
 _CERTAIN = 3  # deviations of the noise, within which a count is known
 _LONG = 3.3  # deviations by which noise may be longer than is expected
-_SEEN = 4.5  # deviations beyond which rows are seen: of all radii, noise passes it at one in 1 of 700 fits, and 3 in 1 of 50
+_SEEN = 4.5  # deviations beyond which rows are seen: noise alone passes it at some radius in 1 of 700 fits (3 deviations: 1 of 50)
 _MOST_STRETCH = 4
 _SPREAD = 1 / 128  # what shrinking takes, against noise: it turns no direction, and its sum is given back
 

@@ -141,8 +141,8 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
     if kind == "CSV":
         read = detect_options(path, (metadata or {}).get("read", {}) | read)
     source = open_source(path, "source", read={name: value for name, value in read.items() if (name, value) != ("decimal", "open")})
-    if "skip" not in read and (skip := getattr(source, "rows_before_names", int)()):
-        read = {**read, "skip": skip}
+    if kind == "Excel" and "skip" not in read and (n_titles := source.rows_before_names()):
+        read = {**read, "skip": n_titles}
         source = open_source(path, "source", read=read)
     if metadata is not None and len(metadata["columns"]) == len(source.columns):
         return {name: kind_of_csvw(column, public) for name, column in zip(source.columns, metadata["columns"], strict=True)}, read

@@ -100,10 +100,13 @@ class SheetFiles(_CellFiles):
         super().__init__(name, files, read, skips_damaged=skips_damaged)
 
     def rows_before_names(self) -> int:
-        """Return how many of the first rows, such as titles, come before the one with most cells."""
+        """Return how many of the first rows are titles, of one cell at most, above a table whose names are words."""
         with closing(self._safe_rows(self._files[0])) as rows:
-            filled = [sum(cell is not None for cell in row) for row in islice(rows, 10)]
-        return filled.index(max(filled))
+            filled = [[cell for cell in row if cell is not None] for row in islice(rows, 10)]
+        n_titles = next((place for place, cells in enumerate(filled) if len(cells) > 1), 0)
+        names, *below = filled[n_titles:]
+        is_table = all(isinstance(cell, str) for cell in names) and all(1 < len(cells) <= len(names) for cells in below)
+        return n_titles if is_table else 0
 
     def _parts(self, file: Path) -> list[str]:
         from openpyxl import load_workbook

@@ -30,7 +30,7 @@ class Source(ABC):
 
     in_memory = False
     is_text = False  # cells are text that nobody has promised to be numbers
-    decimal = "."  # mark of decimals in such text
+    decimal = "."  # mark of decimals in such text, and after it that between groups of digits, if there is one
     has_order = True  # the order of rows is a fact, as of a file; the order of a query's answer may follow from any row of its tables
     is_readable = True  # rows can be had, and not sums alone
     stays_apart = False  # rows lie with others, and are better summed there than collected

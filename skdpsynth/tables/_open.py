@@ -47,7 +47,7 @@ class ReadNumbers:
     n_features: int
     allow_nan: bool = False  # whether NaN and infinity may stand in cells; else they are refused
     is_text: bool = False  # whether cells are text; what reads as no number is NaN
-    decimal: str = "."  # in text
+    decimal: str = "."  # marks in text, as `with_points` takes them
 
     def __call__(self, chunk: Any) -> Chunk:
         if self.is_text:
@@ -91,7 +91,7 @@ class ReadValues:
 
     schema: Schema
     is_text: bool = False
-    decimal: str = "."
+    decimal: str = "."  # marks in text, as `with_points` takes them
 
     def __call__(self, chunk: Any) -> Chunk:
         kind, raw = split_columns(chunk, self.is_text)

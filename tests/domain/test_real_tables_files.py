@@ -357,6 +357,24 @@ def test_a_title_above_the_names_of_a_sheet_is_found(tmp_path):
         Schema.skeleton(tmp_path / "ward.xlsx", read={"skip": 1})
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["age"], ["20"], ["21", "a note"], ["22"]],
+        [["age", "ward"], ["20", "north", "a note"], ["21", "south"]],
+        [["title"], ["20", 3.5], ["21", 4.5]],
+        [["age"], *[[str(i)] for i in range(20)]],
+    ],
+    ids=["one column and a note", "a note beside", "numbers", "one column"],
+)
+def test_no_cell_of_a_row_becomes_a_name_of_a_sheet_that_has_no_title(rows, tmp_path):
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "x.xlsx")
+    assert list(Schema.skeleton(tmp_path / "x.xlsx")) == rows[0]
+
+
 def test_an_encoding_is_found_by_rows_where_names_do_not_tell_it(tmp_path):
     (tmp_path / "a.csv").write_bytes("ward;n\nsurgery;1\nGyn\u00e4kologie;2\nsurgery;3\n".encode("cp1252"))
     assert Schema.skeleton(tmp_path / "a.csv").read["encoding"] == "cp1252"
