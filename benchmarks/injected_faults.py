@@ -44,16 +44,16 @@ class Fault:
 FAULTS = (
     Fault(
         "paper_exact_n",
-        "synthesis/_measure_plans.py",
+        "synthesis/_private_measure.py",
         "max(1, int(noisy[0][0]))",
-        "max(1, int(counts.query(budget.relation, 0).values[0]))",
+        "max(1, int(counts.levels()[0].query(budget.relation).values[0]))",
         "error_bound_ follows from the exact number of rows",
     ),
     Fault(
         "bound_exact_n",
         "synthesis/_private_measure.py",
-        "plan.strategy.measure_of(rows, n, budget)",
-        "plan.strategy.measure_of(rows, max(1, rows.n_samples or 0), budget)",
+        "plan.measure_of(rows, n, budget)",
+        "plan.measure_of(rows, max(1, rows.n_samples or 0), budget)",
         "error_bound_ follows from the exact number of rows",
     ),
     Fault(

@@ -268,7 +268,7 @@ def test_mechanisms_do_release():
 
 ROOMS_WITH_A_PLAN = {"fitting", "synthesis", "decomposition"}
 PUBLIC = {"facts", "plan", "self", "_counted"}  # their n_samples is None where it is private
-READ_ROWS = {"total", "total_and_kept", "above"}  # calls that give an exact statistic
+READ_ROWS = {"total", "total_and_kept"}  # calls that give an exact statistic
 MAY_COUNT = {  # file and function that read an exact number of rows, or an exact statistic, and why
     ("fitting/_fit.py", "_open_rows"): "before the plan: the facts say the number only where the relation makes it public",
     ("fitting/_fit.py", "_run"): "asks the door for a noisy number",

@@ -1,14 +1,16 @@
 """Measures on cells: mathematics without data or privacy."""
 
 from skdpsynth.measures._adaptive import (
+    DEFAULT_PRIOR,
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
     choose_refinement,
-    fit_prior,
     level_sums,
     measure_of_leaves,
+    measure_of_union,
     posterior_mass,
+    prior_of,
     total_diameters,
 )
 from skdpsynth.measures._cells import NORMS, Lattice, NearestCells
@@ -17,7 +19,6 @@ from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver
 from skdpsynth.measures._partition import MAX_DEPTH, BinaryPartition
 from skdpsynth.measures._transport import NearestMeasure, nearest_probability_measure
-from skdpsynth.measures._union import measure_of_union
 
 # Public names; the other rooms import more.
 __all__ = ["BinaryPartition", "DiscreteMeasure", "Lattice", "NearestMeasure", "nearest_probability_measure"]

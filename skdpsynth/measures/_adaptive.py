@@ -1,26 +1,45 @@
 """Measures from noisy counts of a partition, in one or two stages, with proved bounds: from released counts and public numbers."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._parallel import cached_property
 from skdpsynth._state_validation import is_array, require
 from skdpsynth.measures._consistency import interleave_siblings, least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.persistence import savable
+
+_PARTS = 1 << 18  # parts whose sums are made at a time
+_MOST_LEARNED = 1 << 14  # parts; beyond, least squares alone was measured to be faster and better
+_MIN_TIMES = 1e-9  # of an even share of the rows
+_CLEAR = 2.0  # standard errors
+_FEWEST_ROWS = 1e-9
 
 # Deviations of shares about a half (beyond those of chance) and about 0 or 1; how usual each is in an even, a smooth and a crowded table;
 # and how usual such tables are. Chosen among many by the W1 of one and two features on the sets of benchmarks/hindsight.py.
 _ABOUT_HALF = np.array([0.0, 0.03, 0.15, 0.4])
 _ABOUT_EDGE = np.array([0.0, 0.08])
 _IN_TABLES = np.array([[20.0, 4.0, 2.0, 0.5, 0.5, 0.5], [1.0, 1.0, 16.0, 8.0, 2.0, 4.0], [2.0, 1.0, 4.0, 4.0, 40.0, 40.0]])
-_PARTS = 1 << 18  # parts whose sums are made at a time
-MOST_LEARNED = 1 << 14  # parts; beyond, least squares alone was measured to be faster and better
-_MIN_TIMES = 1e-9  # of an even share of the rows
+_IN_TABLES /= _IN_TABLES.sum(axis=1, keepdims=True)
+_TABLES = np.array([0.1, 0.2, 0.7])
+_HALVES, _EDGES = len(_ABOUT_HALF), len(_ABOUT_EDGE)
+_DEVIATIONS = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None]
+_CENTERS = np.repeat([0.5, 0.0, 1.0], [_HALVES, _EDGES, _EDGES])[:, None]
+_BY_CHANCE = np.repeat([0.25, 0.0], [_HALVES, 2 * _EDGES])[:, None]
+_MERGED = np.vstack([np.eye(_HALVES + _EDGES), np.eye(_EDGES, _HALVES + _EDGES, _HALVES)])  # kinds about 1 are those about 0
+_SPREAD = _MERGED.T / _MERGED.sum(axis=0)[:, None]
+_FAIR = _MERGED @ _SPREAD  # neither child is favored
+DEFAULT_PRIOR = _TABLES @ _IN_TABLES  # before any count of a table is seen
+_NO_PAIRS = np.empty((len(_CENTERS), 0))  # likelihoods of no node
+_NODES = 1.5  # weight of the prior, in nodes
+_ROUNDS = 6
+_MOST_NODES = 1 << 11  # of a level; beyond, time matters and the noise of each counts little
+_NONE = 1e-9  # mass that is not worth sharing
+_LEAST = 1e-18  # variance of a share: less would be lost in rounding
 
 
 def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
@@ -31,11 +50,6 @@ def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
     return levels[::-1]
 
 
-def widest_diameters(partition: Any, depth: int) -> list[float]:
-    """Return the diameter of the widest cell of each level from 0 to `depth`."""
-    return [float(np.max(partition.diameters(level))) for level in range(depth + 1)]
-
-
 def total_diameters(partition: Any, depth: int) -> tuple[float, ...]:
     """Return W_i, the sum of the diameters of the cells of level i, for i < `depth`."""
     diameters = [partition.diameters(i) for i in range(depth)]
@@ -44,9 +58,14 @@ def total_diameters(partition: Any, depth: int) -> tuple[float, ...]:
     )
 
 
-def rounding_bound(partition: Any, depth: int, n: float) -> float:
+def _widest_diameters(partition: Any, depth: int) -> list[float]:
+    """Return the diameter of the widest cell of each level from 0 to `depth`."""
+    return [float(np.max(partition.diameters(level))) for level in range(depth + 1)]
+
+
+def _rounding_bound(widest: Sequence[float], depth: int, n: float) -> float:
     """Bound n times the expected transport of rounding to n rows along the curve: half a unit a node, never more than n a level."""
-    return sum(widest * min(2.0**i / 2, n) for i, widest in enumerate(widest_diameters(partition, depth - 1)))
+    return sum(width * min(2.0**i / 2, n) for i, width in enumerate(widest[:depth]))
 
 
 def measure_of_leaves(partition: Any, depth: int, mass: np.ndarray) -> DiscreteMeasure:
@@ -62,10 +81,9 @@ def bound_of_least_squares(partition: Any, depth: int, n: float, errors: Sequenc
     ``sqrt(t_{i+1} / 2)``; each unit moves at most the diameter of the node. `errors` are the variances of the levels 0, ..., `depth`, from
     `least_squares`; without noise they are weights, not variances.
     """
-    totals, widest = total_diameters(partition, depth), widest_diameters(partition, depth)
+    totals, widest = total_diameters(partition, depth), _widest_diameters(partition, depth)
     moved = sum(0.0 if noise_free else min(totals[i] * math.sqrt(errors[i + 1] / 2), n * widest[i]) for i in range(depth))
-    bound = (moved + rounding_bound(partition, depth, n)) / n + widest[depth]
-    return min(bound, widest[0])
+    return min((moved + _rounding_bound(widest, depth, n)) / n + widest[depth], widest[0])
 
 
 def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, spreads: Sequence[float]) -> float:
@@ -73,10 +91,9 @@ def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, 
 
     `total` is the noisy count of the root, at least 1; `spreads` are the mean absolute noises of a count of the levels 0, ..., `depth`.
     """
-    totals, widest = total_diameters(partition, depth), widest_diameters(partition, depth)
-    moved = sum(min(totals[i] * spreads[i + 1], total * widest[i]) for i in range(depth)) + rounding_bound(partition, depth, n)
-    bound = moved / total + widest[0] * abs(total - n) / max(total, n) + widest[depth]
-    return min(bound, widest[0])
+    totals, widest = total_diameters(partition, depth), _widest_diameters(partition, depth)
+    moved = sum(min(totals[i] * spreads[i + 1], total * widest[i]) for i in range(depth)) + _rounding_bound(widest, depth, n)
+    return min(moved / total + widest[0] * abs(total - n) / max(total, n) + widest[depth], widest[0])
 
 
 def choose_refinement(estimates: Sequence[np.ndarray], n: float, halvings: float, most: int) -> np.ndarray:
@@ -91,12 +108,14 @@ def choose_refinement(estimates: Sequence[np.ndarray], n: float, halvings: float
     return np.minimum(refinement, most, out=refinement)
 
 
-class _Group(NamedTuple):
-    """Coarse cells that are halved `halvings` times, and the sums of their parts: levels 1 to `halvings` below each."""
+class _Level(NamedTuple):
+    """Estimates of a level from both stages."""
 
-    halvings: int
-    members: np.ndarray
-    below: list[np.ndarray]
+    estimates: np.ndarray  # unbiased, with the least variance
+    variances: np.ndarray  # ... if the second stage did not follow from the first
+    own: np.ndarray  # estimates of one stage alone: the first, if it has less noise than the second, however few parts that has
+    own_variances: np.ndarray | float  # one number of the first; so which stage leads is a public fact
+    left_share: np.ndarray | float  # of a deficit of the parents: by the variances, but a half where the first stage leads
 
 
 @savable
@@ -131,123 +150,88 @@ class TwoStages:
 
     def pairs(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray | float]]:
         """Yield the siblings that were counted, in groups: their level, their parents, and estimates with variances."""
-        for level, (estimates, variances) in enumerate(self._joined_levels[1:], 1):
-            yield level, np.arange(1 << (level - 1)), estimates, variances
+        for i, level in enumerate(self.join()[1:], 1):
+            yield i, np.arange(1 << (i - 1)), level.estimates, level.variances
         for halvings, members, below in self._groups():
             for i in range(1, halvings + 1):
                 parents = (members[:, None] << (i - 1)) + np.arange(1 << (i - 1))
                 yield self.coarse_depth + i, parents.ravel(), below[i].ravel(), self.second_variance * 2.0 ** (halvings - i)
 
-    def _groups(self) -> Iterator[_Group]:
-        """Yield coarse cells in the order of `fine`, in groups, as their sums take twice the memory of their parts."""
+    def _groups(self) -> Iterator[tuple[int, np.ndarray, list[np.ndarray]]]:
+        """Yield coarse cells that are halved equally often, in the order of `fine`: halvings, cells, and the sums of each level of parts.
+
+        In groups, as these sums take twice the memory of the parts.
+        """
         start = 0
         for halvings in np.unique(self.refinement).tolist():
             alike = np.flatnonzero(self.refinement == halvings)
             at_once = max(1, _PARTS >> halvings)
-            for members in (alike[first : first + at_once] for first in range(0, len(alike), at_once)):
+            for first in range(0, len(alike), at_once):
+                members = alike[first : first + at_once]
                 parts = self.fine[start : start + (len(members) << halvings)].reshape(len(members), -1).astype(float)
                 start += parts.size
-                yield _Group(halvings, members, level_sums(parts, halvings))
+                yield halvings, members, level_sums(parts, halvings)
 
-    @cached_property
-    def _fine_sums(self) -> np.ndarray:
-        """Count of each coarse cell by the second stage."""
-        sums = np.empty(len(self.coarse))
-        for group in self._groups():
-            sums[group.members] = group.below[0][:, 0]
-        return sums
-
-    @cached_property
-    def _fine_variances(self) -> np.ndarray:
-        return self.second_variance * 2.0**self.refinement
-
-    @cached_property
-    def _first(self) -> tuple[list[np.ndarray], list[float]]:
-        """Estimates of the levels 0, ..., coarse_depth from the first stage alone, and their variances."""
-        above = self.above or [None] * self.coarse_depth
-        return least_squares([*above, self.coarse], [*(self.above_variances or [math.inf] * self.coarse_depth), self.first_variance])
-
-    @cached_property
-    def joined(self) -> list[np.ndarray]:
-        """Estimates of the levels 0, ..., coarse_depth from both stages: unbiased, with the least variance."""
-        return [estimates for estimates, _ in self._joined_levels]
-
-    @cached_property
-    def _joined_levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Estimates, and the variances they would have if the second stage did not follow from the first."""
-        variances = self._fine_variances
+    def join(self) -> list[_Level]:
+        """Join both stages at the levels 0, ..., coarse_depth."""
+        depth, above = self.coarse_depth, self.above or [None] * self.coarse_depth
+        above_variances = self.above_variances or [math.inf] * depth
+        first, first_errors = least_squares([*above, self.coarse], [*above_variances, self.first_variance])
+        sums, variances = np.empty(len(self.coarse)), self.second_variance * 2.0**self.refinement
+        for _, members, below in self._groups():
+            sums[members] = below[0][:, 0]
+        second, second_errors = level_sums(sums, depth), level_sums(variances, depth)
         weights = variances / (self.first_variance + variances)
-        levels = [(weights * self.coarse + (1 - weights) * self._fine_sums, weights * self.first_variance)]
-        for level in reversed(range(self.coarse_depth)):
-            estimates, variances = (pair_sums(values) for values in levels[-1])
-            if self.above and self.above[level] is not None:
-                weights = variances / (self.above_variances[level] + variances)
-                estimates, variances = weights * self.above[level] + (1 - weights) * estimates, weights * self.above_variances[level]
-            levels.append((estimates, variances))
+        estimates, variances = weights * self.coarse + (1 - weights) * sums, weights * self.first_variance
+        levels = []
+        for i in reversed(range(depth + 1)):
+            if i < depth:
+                estimates, variances = pair_sums(estimates), pair_sums(variances)
+            if i < depth and above[i] is not None:
+                weights = variances / (above_variances[i] + variances)
+                estimates, variances = weights * above[i] + (1 - weights) * estimates, weights * above_variances[i]
+            if first_errors[i] < self.second_variance * 2.0 ** (depth - i):
+                levels.append(_Level(estimates, variances, first[i], float(first_errors[i]), 0.5))
+            else:
+                left_share = variances[0::2] / pair_sums(variances) if i else 0.5
+                levels.append(_Level(estimates, variances, second[i], second_errors[i], left_share))
         return levels[::-1]
 
-    def _is_led_by_first(self, level: int) -> bool:
-        """Whether the first stage has less noise on a level than the second, however few parts that has: a public fact."""
-        return self._first[1][level] < self.second_variance * 2.0 ** (self.coarse_depth - level)
-
-    @cached_property
-    def _left_shares(self) -> list[np.ndarray | float]:
-        """Share of a deficit that goes to the left child at each level down to the coarse cells.
-
-        By the children's variances; but where the first stage leads one half, which does not depend on it.
-        """
-        levels = enumerate(self._joined_levels[1:], 1)
-        return [0.5 if self._is_led_by_first(level) else v[0::2] / (v[0::2] + v[1::2]) for level, (_, v) in levels]
-
-    def _shared(
-        self, estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[Any], left_shares: Sequence[Any]
-    ) -> tuple[np.ndarray, list[float]]:
-        if self.noise_free or len(self.fine) > MOST_LEARNED:
-            return mass_from_root(estimates, root, left_shares), [0.0] * len(estimates)
-        return posterior_mass(estimates, root, variances, left_shares, self._fitted_prior)[:2]
-
-    @cached_property
-    def _levels(self) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray], list[np.ndarray | float]]:
-        """Estimates, root, variances and left shares of the levels down to the coarse cells."""
-        return self.joined[1:], np.array(self.n, dtype=float), [v for _, v in self._joined_levels[1:]], self._left_shares
-
-    @cached_property
-    def _fitted_prior(self) -> np.ndarray:
-        return fit_prior(*self._levels)
-
-    @cached_property
-    def _coarse(self) -> tuple[np.ndarray, list[float]]:
-        return self._shared(*self._levels)
-
-    def coarse_mass(self) -> np.ndarray:
-        """Return the mass of each coarse cell: non-negative, n in all."""
-        return self._coarse[0]
+    def coarse_mass(self, levels: Sequence[_Level]) -> tuple[np.ndarray, list[float], np.ndarray | None]:
+        """Return the mass of each coarse cell (n in all), how much of it learning moved by level, and what was learned of shares."""
+        joined = [level.estimates for level in levels[1:]], np.array(self.n, dtype=float)
+        more = [level.variances for level in levels[1:]], [level.left_share for level in levels[1:]]
+        prior = None
+        if not self.noise_free and len(self.fine) <= _MOST_LEARNED:
+            prior = prior_of(posterior_mass(*joined, *more, DEFAULT_PRIOR)[2])
+        return *posterior_mass(*joined, *more, prior)[:2], prior
 
     def measure(self) -> tuple[DiscreteMeasure, float]:
         """Return the measure on the cells of the second stage, and a number whose expectation bounds E W1.
 
         The distance is that between the rows and n rows sampled from the measure.
         """
-        (coarse_mass, learned), n_kept = self._coarse, 0
-        learned = learned + [0.0] * int(self.refinement.max(initial=0))
+        levels = self.join()
+        coarse_mass, learned, prior = self.coarse_mass(levels)
+        learned, n_kept = learned + [0.0] * int(self.refinement.max(initial=0)), 0
         # Room for all, of which those with mass are kept: to join lists of them would take twice the memory.
-        cells, levels, mass = (np.empty(len(self.fine), dtype=dtype) for dtype in (np.int64, np.int8, float))
+        cells, depths, mass = (np.empty(len(self.fine), dtype=dtype) for dtype in (np.int64, np.int8, float))
         for halvings, members, below in self._groups():
             variances = [self.second_variance * 2.0**i for i in reversed(range(halvings))]
-            shared, moved = self._shared(below[1:], coarse_mass[members], variances, [0.5] * halvings)
+            shared, moved, _ = posterior_mass(below[1:], coarse_mass[members], variances, [0.5] * halvings, prior)
             shared = shared.ravel()
-            for i, units in enumerate(moved):
-                learned[self.coarse_depth + i] += units
+            for i, units in enumerate(moved, self.coarse_depth):
+                learned[i] += units
             keep = np.flatnonzero(shared > 0)
             some = slice(n_kept, n_kept := n_kept + len(keep))
             cells[some] = ((members[:, None] << halvings) + np.arange(1 << halvings)).ravel()[keep]
-            levels[some], mass[some] = self.coarse_depth + halvings, shared[keep]
-        for array in (cells, levels, mass):
+            depths[some], mass[some] = self.coarse_depth + halvings, shared[keep]
+        for array in (cells, depths, mass):
             array.resize(n_kept, refcheck=False)
-        measure = DiscreteMeasure.from_mass(self.partition, cells, levels, mass)
-        return measure, self._bound(measure, learned)
+        measure = DiscreteMeasure.from_mass(self.partition, cells, depths, mass)
+        return measure, self._bound(levels, measure, learned)
 
-    def _bound(self, measure: DiscreteMeasure, learned: Sequence[float]) -> float:
+    def _bound(self, levels: Sequence[_Level], measure: DiscreteMeasure, learned: Sequence[float]) -> float:
         """Bound E W1 by the mass that noise moves, the mass that learning moves on top (seen), rounding, and the size of cells.
 
         The joined estimate is z = y + c with y the estimate of one stage, and c seen. Where the second stage leads, y is its sum: given the
@@ -255,69 +239,37 @@ class TwoStages:
         variance is known, and which is not conditioned on. So the mass moved in a node is at most abs(c-part) plus a term of known standard
         deviation. (Nothing is assumed of the first stage's noise where weights depend on it.)
         """
-        deepest = int(measure.levels.max())
-        widest = widest_diameters(self.partition, max(deepest, self.coarse_depth + int(self.refinement.max(initial=0))))
-        moved = sum([*self._transport_above(widest), *self._transport_below(widest)])
-        moved += sum(units * width for units, width in zip(learned, widest, strict=False))
-        inside = float(np.sum(measure.weights * np.array(widest)[measure.levels]))
-        return min((moved + rounding_bound(self.partition, deepest, self.n)) / self.n + inside, widest[0])
-
-    def _transport_above(self, widest: list[float]) -> Iterator[float]:
-        """Yield the expected transport between coarse cells, level by level."""
-        fine, variances = (level_sums(values, self.coarse_depth) for values in (self._fine_sums, self._fine_variances))
-        for i, share in enumerate(self._left_shares):
-            if self._is_led_by_first(i + 1):
-                own, unseen = self._first[0][i + 1], 2.0**i * math.sqrt(self._first[1][i + 1] / 2)
-            else:
-                own, v = fine[i + 1], variances[i + 1]
+        depth, deepest, halvings = self.coarse_depth, int(measure.levels.max()), int(self.refinement.max(initial=0))
+        widest, moved = _widest_diameters(self.partition, max(deepest, depth + halvings)), []
+        for i, level in enumerate(levels[1:]):  # between coarse cells
+            share, v = level.left_share, level.own_variances
+            if isinstance(v, np.ndarray):
                 unseen = float(np.sum(np.sqrt((1 - share) ** 2 * v[0::2] + share**2 * v[1::2])))
-            c = self.joined[i + 1] - own
+            else:
+                unseen = 2.0**i * math.sqrt(v / 2)
+            c = level.estimates - level.own
             seen = float(np.sum(np.abs((1 - share) * c[0::2] - share * c[1::2])))
-            yield (seen + (0.0 if self.noise_free else unseen)) * widest[i]
-
-    def _transport_below(self, widest: list[float]) -> Iterator[float]:
-        """Yield the expected transport within coarse cells, level by level."""
-        for i in range(0 if self.noise_free else int(self.refinement.max(initial=0))):
+            moved.append((seen + (0.0 if self.noise_free else unseen)) * widest[i])
+        for i in range(0 if self.noise_free else halvings):  # within coarse cells
             # A node i levels below a coarse cell that is halved k times has children of variance v 2**(k - i - 1).
             k = self.refinement[self.refinement > i]
             unseen = float(np.sum(2.0**i * np.sqrt(self.second_variance * 2.0 ** (k - i - 1) / 2)))
-            yield min(unseen, self.n) * widest[self.coarse_depth + i]
-
-
-_IN_TABLES /= _IN_TABLES.sum(axis=1, keepdims=True)
-_HALVES, _EDGES = len(_ABOUT_HALF), len(_ABOUT_EDGE)
-_DEVIATIONS = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None]
-_CENTERS = np.repeat([0.5, 0.0, 1.0], [_HALVES, _EDGES, _EDGES])[:, None]
-_BY_CHANCE = np.repeat([0.25, 0.0], [_HALVES, 2 * _EDGES])[:, None]
-_MERGED = np.vstack([np.eye(_HALVES + _EDGES), np.eye(_EDGES, _HALVES + _EDGES, _HALVES)])  # kinds about 1 are those about 0
-_SPREAD = _MERGED.T / _MERGED.sum(axis=0)[:, None]
-_FAIR = _MERGED @ _SPREAD  # neither child is favored
-_TABLES = np.array([0.1, 0.2, 0.7])
-DEFAULT_PRIOR = _TABLES @ _IN_TABLES  # before any count of a table is seen
-NO_PAIRS = np.empty((len(_CENTERS), 0))  # likelihoods of no node
-_NODES = 1.5  # weight of the prior, in nodes
-_ROUNDS = 6
-_MOST = 1 << 11  # nodes of a level; beyond, time matters and the noise of each counts little
-_NONE = 1e-9  # mass that is not worth sharing
-_LEAST = 1e-18  # variance of a share: less would be lost in rounding
-
-
-def fit_prior(
-    estimates: Sequence[np.ndarray], root: np.ndarray, variances: Sequence[np.ndarray | float], left_shares: Sequence[np.ndarray | float]
-) -> np.ndarray:
-    """Return how usual each kind of share is in this table: the mean over kinds of tables, by their likelihood over all levels.
-
-    A node's children share its mass evenly (where rows are spread out), one of them has all of it (where rows crowd), or anything between.
-    How often each happens depends on the kind of table, about which all levels inform, and is learned from the noisy counts of the level
-    themselves. Each share is its posterior mean.
-    """
-    return prior_of(posterior_mass(estimates, root, variances, left_shares, DEFAULT_PRIOR)[2])
+            moved.append(min(unseen, self.n) * widest[depth + i])
+        by_learning = sum(units * width for units, width in zip(learned, widest, strict=False))
+        inside = float(np.sum(measure.weights * np.array(widest)[measure.levels]))
+        return min((sum(moved) + by_learning + _rounding_bound(widest, deepest, self.n)) / self.n + inside, widest[0])
 
 
 def prior_of(likelihoods: Iterable[np.ndarray]) -> np.ndarray:
-    """Return how usual each kind of share is, from the likelihoods that `left_mass` gives of each level."""
-    kinds = _IN_TABLES @ _SPREAD
-    evidence = sum((np.log(np.einsum("tk,kn->tn", kinds, each)).sum(axis=1) for each in likelihoods), np.zeros(len(_TABLES)))
+    """Return how usual each kind of share is in a table: the mean over kinds of tables, by their likelihood over all levels.
+
+    A node's children share its mass evenly (where rows are spread out), one of them has all of it (where rows crowd), or anything between.
+    How often each happens depends on the kind of table, about which all levels inform, and is learned from the noisy counts of the level
+    themselves. Each share is its posterior mean. `likelihoods` are those that `left_mass` gives of each level.
+    """
+    kinds, evidence = _IN_TABLES @ _SPREAD, np.zeros(len(_TABLES))
+    for each in likelihoods:
+        evidence = evidence + np.log(np.einsum("tk,kn->tn", kinds, each)).sum(axis=1)
     tables = _TABLES * np.exp(evidence - evidence.max())
     return tables / tables.sum() @ _IN_TABLES
 
@@ -327,16 +279,16 @@ def posterior_mass(
     root: np.ndarray,
     variances: Sequence[np.ndarray | float],
     left_shares: Sequence[np.ndarray | float],
-    usual: np.ndarray,
+    prior: np.ndarray | None,
 ) -> tuple[np.ndarray, list[float], list[np.ndarray]]:
-    """Share the root's mass downwards, each node by the posterior mean of its left child's share.
+    """Share the root's mass downwards, each node by the posterior mean of its left child's share; without a prior as `mass_from_root`.
 
     The estimates are signed, with noise that is independent from node to node. Returned are the mass of the last level; by level of the
     parents, how much mass went to another child than by `mass_from_root`, and the likelihoods of `left_mass`.
     """
     mass, moved, likelihoods = np.asarray(root, dtype=float)[..., None], [], []
     for level, variance, share in zip(estimates, variances, left_shares, strict=True):
-        left, units, likelihood = left_mass(mass, level, variance, share, usual)
+        left, units, likelihood = left_mass(mass, level, variance, share, prior)
         moved.append(units)
         likelihoods.append(likelihood)
         mass = interleave_siblings(left, mass - left)
@@ -344,29 +296,29 @@ def posterior_mass(
 
 
 def left_mass(
-    mass: np.ndarray, estimates: np.ndarray, variances: np.ndarray | float, share: np.ndarray | float, usual: np.ndarray | None
+    mass: np.ndarray, estimates: np.ndarray, variances: np.ndarray | float, share: np.ndarray | float, prior: np.ndarray | None
 ) -> tuple[np.ndarray, float, np.ndarray]:
-    """Return the mass of each left child, how much mass the prior `usual` moved to another child, and the likelihood of kinds of shares.
+    """Return the mass of each left child, how much mass the prior moved to another child, and the likelihood of kinds of shares.
 
-    The estimates of children lie side by side. `share` is that of a deficit for the left child; without `usual` the estimates alone decide.
+    The estimates of children lie side by side. `share` is that of a deficit for the left child; without a prior the estimates alone decide.
     """
     left_estimate, right_estimate = estimates[..., 0::2], estimates[..., 1::2]
     raw = left_estimate + share * (mass - left_estimate - right_estimate)
     left = np.minimum(np.maximum(raw, 0), mass)
-    if usual is None or mass.size > _MOST:
-        return left, 0.0, NO_PAIRS
+    if prior is None or mass.size > _MOST_NODES:
+        return left, 0.0, _NO_PAIRS
     of_left, of_right = (variances[..., 0::2], variances[..., 1::2]) if isinstance(variances, np.ndarray) else (variances, variances)
     some = mass > _NONE
     whole = mass[some]
     noise = (np.zeros(mass.shape) + ((1 - share) ** 2 * of_left + share**2 * of_right))[some]
-    shares, likelihood = _posterior(raw[some] / whole, np.maximum(noise / whole**2, _LEAST), whole, usual)
+    shares, likelihood = _posterior(raw[some] / whole, np.maximum(noise / whole**2, _LEAST), whole, prior)
     learned = shares * whole
     moved = float(np.abs(learned - left[some]).sum())
     left[some] = learned
     return left, moved, likelihood
 
 
-def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior mean of shares observed with normal noise, and the likelihood of each kind of share, by node, up to a factor.
 
     A share is normal about a half, or about 0 or 1 (equally often), with one of some deviations. Rows that fall into either half by chance
@@ -378,7 +330,7 @@ def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.
     off = seen - _CENTERS
     likelihood = -0.5 * (off**2 / total + np.log(total))
     likelihood = np.exp(likelihood - likelihood.max(axis=0, initial=-np.inf))
-    usual = usual @ _SPREAD
+    usual = prior @ _SPREAD
     kinds, added = usual, _NODES * usual
     for _ in range(_ROUNDS):  # up to a factor, which cancels
         kinds = (kinds * np.einsum("kn,n->k", likelihood, 1 / np.einsum("k,kn->n", kinds, likelihood))) @ _FAIR + added
@@ -386,3 +338,71 @@ def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, usual: np.
     means = np.minimum(np.maximum(_CENTERS + off * (own / total), 0), 1)
     shares = np.einsum("kn,kn->n", joint, means) / joint.sum(axis=0)
     return np.minimum(shares, 1.0), likelihood  # rounding may make one a little more
+
+
+class _SiblingCounts(NamedTuple):
+    """Siblings of one level and their counts."""
+
+    parents: np.ndarray  # of siblings that some part counted, in order
+    estimates: np.ndarray  # sums of the counts of both
+    variances: np.ndarray
+    counted: np.ndarray  # rows that these stand for
+
+
+def measure_of_union(parts: Sequence[TwoStages], numbers: Sequence[float]) -> DiscreteMeasure:
+    """Return the measure of the union of disjoint rows, each part of which was counted by itself.
+
+    The counts of a cell add up, and so do the variances of their noise. So noise is removed once, from the sums: mass that each part made
+    of its own noise would add up too. The parts number their cells alike; `numbers` tells how many rows of the union each part stands for.
+    """
+    levels, n_all, noise_free, prior = _add_parts(parts, numbers), float(sum(numbers)), parts[-1].noise_free, None
+    if not noise_free and sum(len(pairs.parents) for pairs in levels) < _MOST_LEARNED:
+        prior = prior_of(likelihood for _, _, likelihood in _share_union(levels, n_all, DEFAULT_PRIOR, noise_free))
+    cells, depths, mass = [], [], []
+    for depth, (numbered, shared, _) in enumerate(_share_union(levels, n_all, prior, noise_free)):
+        ends = np.ones(len(numbered), dtype=bool)
+        if depth < len(levels):
+            ends[np.searchsorted(numbered, levels[depth].parents)] = False
+        cells.append(numbered[ends])
+        depths.append(np.full(len(cells[-1]), depth, dtype=np.int8))
+        mass.append(shared[ends])
+    partition = max((part.partition for part in parts), key=lambda partition: partition.depth)
+    return DiscreteMeasure.from_mass(partition, np.concatenate(cells), np.concatenate(depths), np.concatenate(mass))
+
+
+def _add_parts(parts: Sequence[TwoStages], numbers: Sequence[float]) -> list[_SiblingCounts]:
+    """Add up the counts of all parts at the levels 1, 2, ..."""
+    found, levels = defaultdict(list), []
+    for part, number in zip(parts, numbers, strict=True):
+        weight = number / part.n
+        for level, parents, estimates, variances in part.pairs():
+            spread = np.broadcast_to(variances, estimates.shape)
+            found[level].append((parents, weight * estimates, weight**2 * spread, np.full(len(parents), float(number))))
+    for level in sorted(found):
+        parents, estimates, variances, counted = map(np.concatenate, zip(*found.pop(level), strict=True))
+        distinct, places = np.unique(parents, return_inverse=True)
+        children, n = interleave_siblings(2 * places, 2 * places + 1), len(distinct)
+        counts, noise = (np.bincount(children, values, 2 * n) for values in (estimates, variances))
+        levels.append(_SiblingCounts(distinct, counts, noise, np.bincount(places, counted, n)))
+    return levels
+
+
+def _share_union(
+    levels: Sequence[_SiblingCounts], n_all: float, prior: np.ndarray | None, noise_free: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield the cells of the levels 0, 1, ... with their mass, shared from the root, and the likelihoods of `left_mass`."""
+    cells, mass = np.zeros(1, dtype=np.int64), np.array([n_all])
+    yield cells, mass, _NO_PAIRS
+    for parents, estimates, variances, counted in levels:
+        whole = mass[np.searchsorted(cells, parents)]
+        # Rows of each parent in the parts that counted its children: the same share as of all rows, unless the counts themselves are clear
+        # of that; and at least all that the other parts cannot hold.
+        seen = estimates[0::2] + estimates[1::2]
+        reach = 0.0 if noise_free else _CLEAR * np.sqrt(variances[0::2] + variances[1::2])
+        likely = np.clip(whole * (counted / n_all), seen - reach, seen + reach)
+        times = whole / np.maximum(np.clip(likely, whole - (n_all - counted), whole), _FEWEST_ROWS)
+        of_pair = np.repeat(times, 2)
+        share = variances[0::2] / (variances[0::2] + variances[1::2])
+        left, _, likelihood = left_mass(whole, of_pair * estimates, of_pair**2 * variances, share, prior)
+        cells, mass = interleave_siblings(2 * parents, 2 * parents + 1), interleave_siblings(left, whole - left)
+        yield cells, mass, likelihood

@@ -12,7 +12,6 @@ from skdpsynth.statistics._encoding import LeavesOf as LeavesOf
 from skdpsynth.statistics._encoding import Merging as Merging
 from skdpsynth.statistics._histogram import CountLengths as CountLengths
 from skdpsynth.statistics._histogram import Histogram
-from skdpsynth.statistics._histogram import LevelCounts as LevelCounts
 from skdpsynth.statistics._interactions import Interactions as Interactions
 from skdpsynth.statistics._interactions import dependences as dependences
 from skdpsynth.statistics._interactions import distances as distances

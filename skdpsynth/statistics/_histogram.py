@@ -44,7 +44,7 @@ class Histogram(Statistic):
         return rule.of(as_numeric_array(X, "X", 2))
 
     @staticmethod
-    def over(partition: Any, shift: int = 0) -> "CountRowsInCells":
+    def over(partition: Any, shift: int = 0) -> "CountCells":
         """Return the rule that counts rows in the cells of a partition, or in their ancestors `shift` levels up."""
         if not callable(getattr(partition, "locate", None)) or not (hasattr(partition, "depth") or hasattr(partition, "n_cells")):
             raise TypeError(
@@ -52,7 +52,7 @@ class Histogram(Statistic):
             )
         check_integer("shift", shift, 0, getattr(partition, "depth", 0))
         n_cells = 1 << partition.depth if hasattr(partition, "depth") else partition.n_cells
-        return CountRowsInCells(n_cells >> shift, shift, partition)
+        return CountCells(n_cells >> shift, shift, partition)
 
     @staticmethod
     def over_cells(n_cells: int, shift: int = 0) -> "CountCells":
@@ -75,10 +75,8 @@ class Histogram(Statistic):
             It counts the parts of the coarse cells of refinement 0 first, then of refinement 1, ...; in each group by coarse cell, then
             along the curve.
         """
-        coarse_shift, refinement = (
-            check_integer("coarse_shift", coarse_shift, 0, 62),
-            as_numeric_array(refinement, "refinement", whole=True),
-        )
+        coarse_shift = check_integer("coarse_shift", coarse_shift, 0, 62)
+        refinement = as_numeric_array(refinement, "refinement", whole=True)
         sizes = np.int64(1) << refinement
         order = np.argsort(refinement, kind="stable")
         first = np.empty_like(sizes)
@@ -106,6 +104,16 @@ class Histogram(Statistic):
     def query_of_first(self, relation: str) -> Query:
         """Return the count of the first cell: of two cells it tells both, where the number of rows is public."""
         return Query(self.counts[:1], self.sensitivity_of_first(relation))
+
+    def levels(self) -> list["Histogram"]:
+        """Return the histograms of the levels 0, 1, ... of a tree, from that of its finest cells.
+
+        A row is in one cell of each level. The root does not move where a row is replaced, so for it the sensitivity is an upper bound.
+        """
+        levels = [self.counts]
+        while len(levels[-1]) > 1:
+            levels.append(pair_sums(levels[-1]))
+        return [Histogram(counts) for counts in reversed(levels)]
 
 
 class _Counting(Aggregator):
@@ -146,34 +154,21 @@ class _Counting(Aggregator):
         return Packed.of(counts)
 
     @abstractmethod
-    def cells_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the number of the cell that each row is counted in."""
+    def cells_of(self, rows: np.ndarray) -> np.ndarray: ...
 
 
 @savable
 @dataclass(frozen=True, eq=False)
-class CountRowsInCells(_Counting):
-    """Counts rows in the cells of a partition, or in their ancestors."""
-
-    n_cells: int  # whose rows are counted
-    shift: int  # how many levels above those of `locate` they are
-    partition: Any
-
-    def cells_of(self, rows: np.ndarray) -> np.ndarray:
-        cells = self.partition.locate(rows)
-        return cells >> self.shift if self.shift else cells
-
-
-@savable
-@dataclass(frozen=True)
 class CountCells(_Counting):
-    """Counts cell numbers, or those of their ancestors."""
+    """Counts the cells of a partition that hold the rows, or rows that are cell numbers already; or the ancestors of these."""
 
     n_cells: int
-    shift: int = 0
+    shift: int = 0  # how many levels the ancestors are above the cells
+    partition: Any = None
 
     def cells_of(self, rows: np.ndarray) -> np.ndarray:
-        return rows >> self.shift if self.shift else rows
+        cells = rows if self.partition is None else self.partition.locate(rows)
+        return cells >> self.shift if self.shift else cells
 
 
 @savable
@@ -192,41 +187,6 @@ class CountRefinedCells(_Counting):
         parts = rows >> np.take(self.shift, coarse, mode="wrap")
         parts += np.take(self.offset, coarse, mode="wrap")
         return parts
-
-
-@dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
-class LevelCounts:
-    """Number of rows in each cell of the levels 0 (all) to ``depth`` (the finest)."""
-
-    levels: tuple[np.ndarray, ...]  # 2**j counts at level j
-
-    @classmethod
-    def of(cls, X: np.ndarray, partition: Any, depth: int) -> "LevelCounts":
-        """Count the rows of an array in the cells of level `depth` and above."""
-        return cls.above(Histogram.over(partition, partition.depth - depth).of(X))
-
-    @classmethod
-    def above(cls, leaves: Histogram) -> "LevelCounts":
-        """Sum the counts of the cells of one level up to the root, neighbors along the curve."""
-        levels = [leaves.counts]
-        while len(levels[-1]) > 1:
-            levels.append(pair_sums(levels[-1]))
-        return cls(tuple(levels[::-1]))
-
-    @staticmethod
-    def sensitivity(relation: str) -> Sensitivity:
-        """Return how far one row moves the counts of one level, because it is in one cell of it.
-
-        The root does not move where a row is replaced, so for it this is an upper bound.
-        """
-        return count_sensitivity(relation)
-
-    def query(self, relation: str, level: int) -> Query:
-        """Return the counts of a level, and how far one row moves them."""
-        return Query(self.levels[level], self.sensitivity(relation))
-
-    def __add__(self, other: "LevelCounts") -> "LevelCounts":
-        return LevelCounts(tuple(a + b for a, b in zip(self.levels, other.levels, strict=True)))
 
 
 @savable
@@ -251,7 +211,7 @@ class CountLengths(Aggregator):
         return Histogram.over_cells(len(self.radii)).zero()
 
     def add(self, statistic: Histogram, chunk: Any, kept: Any = None) -> Histogram:
-        """Count the rows of a chunk, in place; the cells of the rows are written to `james_stein_factor`, if there is such an array."""
+        """Count the rows of a chunk, in place; the cells of the rows are written to `kept`, if there is such an array."""
         counting, rising = Histogram.over_cells(len(self.radii)), self.radii[::-1]
         for rows, q in self.ball.steps(chunk):
             cells = len(rising) - 1 - np.searchsorted(rising, self.ball.squared_lengths(q))

@@ -1,7 +1,10 @@
 """The private measure mechanism (PMM)."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,15 +15,187 @@ from skdpsynth._validation import check_choice, is_integer, short_repr
 from skdpsynth.domain import Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
-from skdpsynth.measures import MAX_DEPTH, BinaryPartition, DiscreteMeasure, TwoStages, measure_of_union
+from skdpsynth.measures import (
+    MAX_DEPTH,
+    BinaryPartition,
+    DiscreteMeasure,
+    TwoStages,
+    bound_of_clamped_counts,
+    bound_of_least_squares,
+    choose_refinement,
+    least_squares,
+    mass_from_root,
+    measure_of_leaves,
+    measure_of_union,
+    optimal_shares,
+    paper_shares,
+    total_diameters,
+    uniform_consistency,
+)
 from skdpsynth.persistence import savable
+from skdpsynth.privacy import Mechanism, mechanism
+from skdpsynth.statistics import Histogram, LeavesOf, total
 from skdpsynth.synthesis._base import PrivateSynthesizer, warn_if_small
-from skdpsynth.synthesis._measure_plans import MOST_HELD, STRATEGIES
+
+_MOST_HELD = 24  # levels whose cells are all held: a gigabyte
+_SMALL_PLANE = 1000  # n * epsilon up to which two features are served like one
+_SMALL = 300  # ... and more than two features
+_SCOUT_SHARE = Fraction(1, 5)  # of the budget, for the first of the two adaptive stages there
+_SCOUT_SHARE_OF_LINE = Fraction(1, 10)  # ... with one feature
+_FURTHER, _FURTHER_SCOUTED = 1.0, 0.5  # halvings of one feature beyond those of one stage
+_MOST_PARTS = 23  # halvings of all parts
+_FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptive stages of larger tables
+_POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
+_POINTS_A_CELL_IN_SPACE = 1.4  # ... with three or four features
+
+Cut = Callable[[int], tuple[Any, int]]
+"""From a wanted depth to (partition, depth at most that)."""
 
 
-@dataclass(frozen=True)
-class _MeasurePlan(Plan):
-    strategy: Any = None
+def _level_noises(facts: Facts, shares: Sequence[Fraction]) -> list[Mechanism | None]:
+    """Return the noise of the counts of each level: Laplace, which for few levels is the least; None without a share: not measured."""
+    losses = iter(facts.share.split([share for share in shares if share]))
+    sensitivity = Histogram.sensitivity(facts.neighboring)
+    return [mechanism(sensitivity, next(losses).pure, ("laplace",)) if share else None for share in shares]
+
+
+def _count_variances(noises: Sequence[Mechanism | None], shares: Sequence[Fraction]) -> list[float]:
+    """Return the noise variance of a count of each level; without noise that of a budget of 1, so that levels are joined alike."""
+    return [
+        math.inf if noise is None else 2 * (float(noise.sensitivity.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
+        for noise, share in zip(noises, shares, strict=True)
+    ]
+
+
+def _release_levels(counts: Histogram, noises: Sequence[Mechanism | None], budget: Budget) -> list[Any]:
+    """Release the levels that have noise, from the counts of the finest."""
+    return [
+        None if noise is None else budget.answer(histogram.query(budget.relation), noise, f"counts of level {level}")
+        for level, (histogram, noise) in enumerate(zip(counts.levels(), noises, strict=True))
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneStage(Plan):
+    """The strategy "optimal": one histogram; optimal shares over its levels, least squares, mass from the root."""
+
+    partition: Any
+    finest: int
+    shares: Sequence[Fraction]  # of the budget, by level
+    noises: Sequence[Mechanism | None]
+
+    @classmethod
+    def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "OneStage":
+        log_size = int(math.log2(max(2.0, facts.size)))
+        wanted = max(1, log_size - (1 + log_size // 3 if facts.n_features == 1 else 1 if facts.size > 1000 else 2))
+        partition, depth = cut(depth or min(wanted, _MOST_HELD))
+        shares = optimal_shares(total_diameters(partition, depth))
+        return cls(partition=partition, finest=depth, shares=shares, noises=_level_noises(facts, shares))
+
+    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+        counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
+        noisy = _release_levels(counts, self.noises, budget)
+        estimates, errors = least_squares(noisy, _count_variances(self.noises, self.shares))
+        mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
+        noise_free = any(noise is not None and noise.loss.is_infinite for noise in self.noises)
+        bound = bound_of_least_squares(self.partition, self.finest, n, errors, noise_free=noise_free)
+        return measure_of_leaves(self.partition, self.finest, mass), bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedLevels(Plan):
+    """The strategy "paper", Algorithm 4: noise on every level by equation (3.7), clamped, made consistent by Algorithm 3."""
+
+    partition: Any
+    finest: int
+    noises: Sequence[Mechanism]
+
+    @classmethod
+    def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "PublishedLevels":
+        wanted = max(1, int(math.log2(max(2.0, facts.size))) - (facts.n_features == 1))
+        partition, depth = cut(depth or min(wanted, _MOST_HELD))
+        noises: Any = _level_noises(facts, paper_shares(total_diameters(partition, depth)))  # none is 0
+        return cls(partition=partition, finest=depth, noises=noises)
+
+    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+        counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
+        noisy = _release_levels(counts, self.noises, budget)
+        leaves = uniform_consistency([np.maximum(level, 0) for level in noisy], budget.generator())
+        spreads = [float(noise.noise.mean_absolute()) for noise in self.noises]  # type: ignore[attr-defined]
+        bound = bound_of_clamped_counts(self.partition, self.finest, n, max(1, int(noisy[0][0])), spreads)
+        return measure_of_leaves(self.partition, self.finest, leaves), bound
+
+
+def _stages_by_levels(size: float, d: int, depth: int | None, cut: Cut) -> tuple[tuple[Fraction, ...], float]:
+    """Share the budget over levels as one stage would, and measure the last of them where the others saw rows.
+
+    If all goes to one level, a tenth (one feature) or a fifth goes to the level above it. Returned are the shares of the levels of the
+    first stage and, last, of the second; and how often that halves an even cell.
+    """
+    log_size = int(math.log2(max(2.0, size)))
+    partition, deepest = cut(min(depth or _MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), _MOST_HELD))
+    shares = optimal_shares(total_diameters(partition, deepest))
+    coarse_depth = [level for level, share in enumerate(shares[:-1]) if share or level == 0][-1]
+    if is_scouted := coarse_depth <= 1:
+        coarse_depth, scout = max(1, deepest - 1), _SCOUT_SHARE_OF_LINE if d == 1 else _SCOUT_SHARE
+        shares = ((Fraction(0),) * coarse_depth) + (scout, 1 - scout)
+    else:
+        shares = (*shares[: coarse_depth + 1], shares[-1])
+    further = 0.0 if d > 1 else _FURTHER_SCOUTED if is_scouted else _FURTHER
+    return shares, min(deepest + further, _MOST_PARTS) - coarse_depth
+
+
+def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> tuple[tuple[Fraction, ...], float]:
+    """Measure one coarse level with a quarter of the budget; then parts of its cells with about equally many rows."""
+    first = float(_FIRST_SHARE)
+    coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
+    most = math.log2(max(1.0, (1 - first) * size / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)))
+    _, kept = cut(min(depth or MAX_DEPTH, coarse_depth))
+    return ((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive(Plan):
+    """The strategy "adaptive": coarse histograms, then the counts of a partition that is fine where the first stage saw mass."""
+
+    partition: Any
+    finest: int
+    shares: Sequence[Fraction]  # of the levels of the first stage and, last, of the second
+    halvings: float  # of an even cell by the second stage
+    noises: Sequence[Mechanism | None]
+
+    @classmethod
+    def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "Adaptive":
+        d, size = facts.n_features, facts.size
+        by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
+        shares, halvings = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, cut)
+        finest = len(shares) - 2 + max(0, int(halvings + len(shares) - 2))  # level of the parts of a cell that holds all rows
+        partition, finest = cut(min(depth or finest, finest))
+        return cls(partition=partition, finest=finest, shares=shares, halvings=halvings, noises=_level_noises(facts, shares))
+
+    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+        return self.counts_of(rows, n, budget).measure()
+
+    def counts_of(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
+        """Release the coarse cells; then as many parts of each as the noisy counts of the first stage say."""
+        coarse_depth = len(self.shares) - 2
+        cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - coarse_depth
+        *first_noises, second = self.noises
+        assert second is not None  # it has most of the budget
+
+        counts = total(cells, Histogram.over_cells(1 << coarse_depth, shift))
+        *above, coarse = _release_levels(counts, first_noises, budget)
+        *above_variances, first_variance, second_variance = _count_variances(self.noises, self.shares)
+        estimates, _ = least_squares([*above, coarse], [*above_variances, first_variance])
+        refinement = choose_refinement(estimates, n, self.halvings, self.finest - coarse_depth)
+        counts = total(cells, Histogram.over_refined(shift, refinement))
+        fine = budget.answer(counts.query(budget.relation), second, "counts of the refined cells")
+
+        variances, free = (first_variance, second_variance), second.loss.is_infinite
+        return TwoStages(self.partition, n, coarse, refinement, fine, *variances, free, above, above_variances)
+
+
+_STRATEGIES: dict[str, Any] = {"auto": Adaptive, "adaptive": Adaptive, "optimal": OneStage, "paper": PublishedLevels}
 
 
 @savable
@@ -168,38 +343,22 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _plan(self, facts: Facts) -> _MeasurePlan:
+    def _plan(self, facts: Facts) -> Any:
         # One axis alone may be cut more often than 16 times.
         box = facts.box.with_bits(30) if facts.n_features == 1 else facts.box
         depth = self._check_parameters(box)
-        strategy = "adaptive" if self.strategy == "auto" else self.strategy
-
-        def cut(wanted: int) -> tuple[Any, int]:
-            return self._cut(box, wanted, spread=strategy != "paper")
-
-        planned = STRATEGIES[strategy].of(facts, depth, cut)
+        plan = _STRATEGIES[self.strategy].of(facts, depth, partial(self._cut, box))
         # What the caller decided is not warned of.
-        warn_if_small(facts, planned.finest if depth is None and self.partition is None else facts.n_features)
-        return _MeasurePlan(False, planned)
+        warn_if_small(facts, plan.finest if depth is None and self.partition is None else facts.n_features)
+        return plan
 
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if "_counted" in vars(self):
-            partition = self._counted.partition
-            require(isinstance(partition, BinaryPartition if self.partition is None else _GuardedPartition))
-            require(self.partition is not None or partition.box.n_features == self.n_features_in_)
-        elif self.partition is None and hasattr(self, "measure_"):
-            require(isinstance(self.partition_, BinaryPartition) and isinstance(self.measure_.partition, BinaryPartition))
-            require(self.measure_.partition.box.n_features == self.n_features_in_)
-            self.partition_ = self.measure_.partition  # one object, as fit made it
-
-    def _release(self, rows: Rows, plan: _MeasurePlan, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         n = self.n_samples_
         if self._is_block:
-            self._counted = plan.strategy.counts_of(rows, n, budget)
+            self._counted = plan.counts_of(rows, n, budget)
             del self._is_block
-            return
-        self.__dict__.update(self._fitted(*plan.strategy.measure_of(rows, n, budget)))
+        else:
+            self.__dict__.update(self._fitted(*plan.measure_of(rows, n, budget)))
 
     def _fitted(self, measure: DiscreteMeasure, bound: float) -> dict[str, Any]:
         """Return the attributes that show a measure with a bound for a public number of rows."""
@@ -219,7 +378,46 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     def _lacks_bounds(self) -> bool:
         return super()._lacks_bounds and self.partition is None
 
-    # What streams ask for: see `JoinableSynthesizer`.
+    def _check_parameters(self, box: Box) -> int | None:
+        """Return the depth asked for (None: "auto"), or raise."""
+        check_choice("strategy", self.strategy, ("auto", "adaptive", "optimal", "paper"))
+        if self.partition is not None and has_private(self.bounds):
+            raise ValueError("partition must be None for bounds='private', because it has bounds of its own; give bounds=(low, high).")
+        if self.partition is not None:
+            _try_partition(self.partition, box)
+        most = min(MAX_DEPTH, box.n_features * box.bits) if self.partition is None else self.partition.depth
+        if isinstance(self.depth, str) and self.depth == "auto":
+            return None
+        if not is_integer(self.depth, 1, most):
+            raise ValueError(
+                f"depth must be 'auto' or an integer from 1 to {most}, got {short_repr(self.depth)}; 'auto' follows from rows times "
+                "epsilon."
+            )
+        if self.strategy != "adaptive" and self.depth > _MOST_HELD:
+            raise ValueError(
+                f"depth must be at most {_MOST_HELD} for strategy={self.strategy!r}, got {self.depth}: "
+                "2**depth cells are held; use strategy='adaptive'."
+            )
+        return int(self.depth)
+
+    def _cut(self, box: Box, wanted: int) -> tuple[Any, int]:
+        if self.partition is not None:
+            return _GuardedPartition(self.partition), min(wanted, self.partition.depth)
+        depth = min(wanted, MAX_DEPTH, box.n_features * box.bits)
+        return BinaryPartition(box, depth, spread=self.strategy != "paper"), depth
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if "_counted" in vars(self):
+            partition = self._counted.partition
+            require(isinstance(partition, BinaryPartition if self.partition is None else _GuardedPartition))
+            require(self.partition is not None or partition.box.n_features == self.n_features_in_)
+        elif self.partition is None and hasattr(self, "measure_"):
+            require(isinstance(self.partition_, BinaryPartition) and isinstance(self.measure_.partition, BinaryPartition))
+            require(self.measure_.partition.box.n_features == self.n_features_in_)
+            self.partition_ = self.measure_.partition  # one object, as fit made it
+
+    # For streams: see `JoinableSynthesizer`.
 
     _growth_of_blocks = 1.25
     _joins_fast = True
@@ -250,40 +448,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         # A block of a stream is counted, and gets a measure of its own only where somebody asks for it: a sample of the stream is drawn
         # from one measure of all its blocks.
         if name in ("measure_", "error_bound_", "partition_") and "_counted" in vars(self):
-            return self._fitted(*replace(self._counted).measure())[name]
+            return self._fitted(*self._counted.measure())[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _check_parameters(self, box: Box) -> int | None:
-        """Return the depth asked for (None: "auto"), or raise."""
-        check_choice("strategy", self.strategy, ("auto", "adaptive", "optimal", "paper"))
-        if self.partition is not None and has_private(self.bounds):
-            raise ValueError("partition must be None for bounds='private', because it has bounds of its own; give bounds=(low, high).")
-        if self.partition is not None:
-            _try_partition(self.partition, box)
-        most = self._max_depth(box) if self.partition is None else self.partition.depth
-        if isinstance(self.depth, str) and self.depth == "auto":
-            return None
-        if not is_integer(self.depth, 1, most):
-            raise ValueError(
-                f"depth must be 'auto' or an integer from 1 to {most}, got {short_repr(self.depth)}; 'auto' follows from rows times "
-                "epsilon."
-            )
-        if self.strategy != "adaptive" and self.depth > MOST_HELD:
-            raise ValueError(
-                f"depth must be at most {MOST_HELD} for strategy={self.strategy!r}, got {self.depth}: "
-                "2**depth cells are held; use strategy='adaptive'."
-            )
-        return int(self.depth)
-
-    @staticmethod
-    def _max_depth(box: Box) -> int:
-        return min(MAX_DEPTH, box.n_features * box.bits)
-
-    def _cut(self, box: Box, wanted: int, spread: bool) -> tuple[Any, int]:
-        if self.partition is not None:
-            return _GuardedPartition(self.partition), min(wanted, self.partition.depth)
-        depth = min(wanted, self._max_depth(box))
-        return BinaryPartition(box, depth, spread=spread), depth
 
 
 def _try_partition(partition: Any, box: Box) -> None:

@@ -7,11 +7,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skdpsynth.measures import fit_prior, mass_from_root, pair_sums, posterior_mass
+from skdpsynth.measures import DEFAULT_PRIOR, mass_from_root, pair_sums, posterior_mass, prior_of
 
 
 def halves(depth):
     return [0.5] * depth
+
+
+def fit_prior(estimates, root, variances, left_shares):
+    return prior_of(posterior_mass(estimates, root, variances, left_shares, DEFAULT_PRIOR)[2])
 
 
 def learned(estimates, root, variances, left_shares):

@@ -13,7 +13,6 @@ from skdpsynth.statistics import (
     EvenCells,
     Gram,
     Histogram,
-    LevelCounts,
     Magnitudes,
     Marginals,
     Moments,
@@ -76,8 +75,8 @@ def of_numbers(rule, relation, cells, n_columns):
 def of_levels(relation, level):
     """The root stays where it is if a row is replaced."""
     partition = BinaryPartition(Box(np.zeros(1), np.ones(1)), 3)
-    made = lambda table: LevelCounts.of((np.array(table, dtype=float).reshape(-1, 1) + 0.5) / 8, partition, 3)  # noqa: E731
-    return range(8), lambda table: made(table).query(relation, level).values
+    made = lambda table: Histogram.of((np.array(table, dtype=float).reshape(-1, 1) + 0.5) / 8, partition).levels()  # noqa: E731
+    return range(8), lambda table: made(table)[level].query(relation).values
 
 
 def of_occurrences(n_columns):
@@ -125,7 +124,7 @@ CASES = {
     "magnitudes of two": lambda r: magnitudes(Magnitudes.over([0, 1]), r, [-3.0, 0.6, NAN], 2),
     "even cells": lambda r: magnitudes(EvenCells.over([0], [-1.0], [1.0], 4), r, [-3.0, 0.0, 0.6, np.inf, NAN], 1),
     "even cells of two": lambda r: magnitudes(EvenCells.over([0, 1], [-1.0] * 2, [1.0] * 2, 4), r, [-3.0, 0.6, NAN], 2),
-    **{f"level {level}": lambda r, level=level: (of_levels(r, level), LevelCounts.sensitivity(r)) for level in (1, 2, 3)},
+    **{f"level {level}": lambda r, level=level: (of_levels(r, level), Histogram.sensitivity(r)) for level in (1, 2, 3)},
     "occurrences": lambda r: (of_occurrences(1), Occurrences.sensitivity(r, 1)),
     "occurrences of two": lambda r: (of_occurrences(2), Occurrences.sensitivity(r, 2)),
     **{name: lambda r, make=make: (of_cells(make, r), Histogram.sensitivity(r)) for name, make in HISTOGRAMS.items()},

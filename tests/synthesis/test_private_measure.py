@@ -138,13 +138,13 @@ def test_parts_of_the_second_stage_are_as_few_as_the_memory_takes(size, d):
         return BinaryPartition(Box(np.zeros(d), np.ones(d), bits=30 if d == 1 else 16), min(wanted, 30 if d == 1 else 16 * d)), wanted
 
     make = _stages_by_levels if d == 1 or size <= 300 else _stages_by_rows
-    stages = make(min(size, 2.0**24), d, None, cut)
-    assert sum(stages.shares) == 1
-    coarse = stages.coarse_depth
+    shares, halvings = make(min(size, 2.0**24), d, None, cut)
+    assert sum(shares) == 1
+    coarse = len(shares) - 2
     for j in range(coarse + 1):
         counts = np.zeros(1 << coarse)
         counts[: 1 << j] = 2.0 ** (coarse - j)
-        refinement = choose_refinement(level_sums(counts, coarse), 2.0**coarse, stages.halvings, 62)
+        refinement = choose_refinement(level_sums(counts, coarse), 2.0**coarse, halvings, 62)
         assert (2.0**refinement).sum() <= 2**23 + 2**coarse
 
 
