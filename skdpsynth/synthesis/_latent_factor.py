@@ -35,11 +35,9 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     """Synthetic tables of mixed types: numbers, ordered levels and categories, with missing cells.
 
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
-    columns depend on each other. Synthetic rows are drawn from the model. Twenty columns take about five seconds; the time grows with the
-    square of the number of levels and bins of all columns together. It counts at most 64 levels of a nominal column: where there are more,
-    say by ``Nominal(levels, groups=...)`` which are alike.
+    columns depend on each other. Synthetic rows are drawn from the model. Twenty columns take about five seconds.
 
-    For more than a few columns set ``delta`` (1e-6 is common). If you will train a classifier on the synthetic rows, name its target in
+    For more than a few columns set `delta` (1e-6 is common). If you will train a classifier on the synthetic rows, name its target in
     `stratify`.
 
     Parameters
@@ -47,85 +45,68 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     schema : dict, Schema or path of a file, default=None
         Public facts about each column: ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. The keys are column
         names, or column numbers for an array. It is never inferred from rows. Unknown facts are bought first:
-        ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. All
-        synthetic rows keep the rules of a schema. None: every column is a number within `bounds`, and no cell is missing.
+        ``Continuous(bounds="private")`` for a tenth of the budget, ``Nominal("private")`` for a tenth of epsilon and of delta. None: every
+        column is a number within `bounds`, and no cell is missing.
     stratify : column, default=None
-        A nominal column of at most 10 levels, such as the target of a prediction. Everything is counted separately for each of its
-        levels, and each level gets its own model, which shows better how the other columns predict it. It costs no extra budget.
-        None: one model.
+        A nominal column of at most 10 levels, such as the target of a prediction. Each of its levels is counted and modeled separately,
+        which shows better how the other columns predict it. It costs no extra budget. None: one model.
     n_factors : int or "auto", default="auto"
-        Number of hidden factors, 1 to 64 (strategy "scores": at most this many). "auto": 32 (strategy "scores": 8). More than needed do
-        no harm but take time: how strong they may be is chosen by the noise.
+        Number of hidden factors, 1 to 64. "auto": 32 (strategy "scores": 8). More than needed do no harm but take time.
     strategy : {"marginals", "scores"}, default="marginals"
-        "marginals": as described above. "scores": the published route (Algorithms 1 to 3 of [1]_) with its releases made private. It
-        is much less accurate, and meant for comparison.
+        "marginals": as described above. "scores": the published route (Algorithms 1 to 3 of [1]_) made private, for comparison.
     prior : array-like, data frame or any table that `fit` takes, default=None
-        A **public** table with the columns of `X`, in any order by their names: last year's published rows, or another region. The model
-        leans on it as far as the noisy counts do not speak against it, which helps where epsilon is small or rows are few. It is never
-        protected, so it must hold no row that is private. It changes nothing that is released, only what is made of it. The
-        table is not in saved files (a stream keeps its counts). Strategy "marginals" only.
+        A **public** table with the columns of `X`, in any order by their names, such as last year's published rows. The model leans on it
+        as far as the noisy counts do not contradict it. It is never protected, so it must hold no private row. Releases do not depend on
+        it (proof: ``models/_public_prior.py``), and saved files do not hold it. Strategy "marginals" only.
     synthesizer : {None, "pmm", "psmm"}, default=None
         Only for strategy "scores": how the factors of rows are synthesized. None: from a normal distribution with the released moments,
         at no cost. "pmm", "psmm": by `LowDimSynthesizer`.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
-        Above 0 the noise is Gaussian where that is less, as it is if there are more than a few columns, and much less if there are many.
-        0: pure differential privacy.
+        0: pure differential privacy. Above 0 the noise is Gaussian where that is less, as it is if there are more than a few columns.
     bounds : tuple, dict or "private", default=None
         Public bounds of all columns, used where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or
-        ``{column: (low, high)}``. None: (0, 1), with a `BoundsWarning`. "private": nobody knows them, so a tenth of the budget buys them
-        first, into `schema_`.
+        ``{column: (low, high)}``. None: (0, 1), with a `BoundsWarning`. "private": a tenth of the budget buys them first, into `schema_`.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the noisy counts (strategy
         "scores": released by what learns the factors, with 4 % of the budget).
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit`: the most rows of each that count, chosen at random. Then `epsilon` protects all of them together, and the
-        noise is that many times larger. It must be public; see the guide on units.
+        Where `fit` gets a `unit`: the most rows of each that count, chosen at random. `epsilon` protects all of them together, with noise
+        that many times larger. It must be public; see the guide on units.
     accountant : PrivacyAccountant, str or path-like, default=None
-        A shared budget, or the path of its ledger, charged the whole ``epsilon`` and ``delta`` before the first draw.
-        None: one of its own for each `fit`.
+        A shared budget, or the path of its ledger, charged all of `epsilon` and `delta` before the first draw. None: a new one a `fit`.
     random_state : int, RandomState or None, default=None
         None: secure noise. A seed makes the noise reproducible and the result *not private*.
     n_jobs : int, default=None
-        Threads that add up the rows, and that make the rows of `sample`, as everywhere in scikit-learn: neither the model nor a sample
-        depends on it. None: 1, or what ``joblib.parallel_config`` says.
+        Threads for counting and sampling; results do not depend on it. None: 1, or what ``joblib.parallel_config`` says.
 
     Attributes
     ----------
     schema_ : Schema
         In the order of the columns.
+    factors_ : tuple of LatentFactors
+        One for each block of columns (one block, up to 40 columns), in all classes of `stratify`. Strategy "scores": the fitted
+        `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
     marginals_ : dict of tuple of columns to int64 ndarray
-        The noisy counts before any repair, with the key ``(column,)`` for a column, ``(column, column)`` for a pair, and three columns for
-        a triple, where those are released (see Notes); led by `stratify`
-        where it is given: exactly as released, but for pairs that are released as interactions, of which it has the whole numbers nearest
-        to `marginals_consistent_`. Strategy "scores": by column, the counts of the levels of each ordinal column that may not be
-        missing (of two levels, the count of the first, where the number of rows is public).
+        The noisy counts exactly as released, with the key ``(column,)``, ``(column, column)`` or three columns; led by `stratify` where it
+        is given. Pairs that are released as interactions have the whole numbers nearest to `marginals_consistent_`. Strategy "scores",
+        which has none of the following five: the counts of the levels of each ordinal column that is not nullable.
     marginals_consistent_ : dict of tuple of columns to ndarray
         The joint least squares estimates of the counts from all noisy tables: unbiased, and perhaps negative. Margins of pairs are the
-        counts of their columns, and tables sum to the number of rows. The model is fitted to them (with `stratify`, after differences of
-        classes are shrunk to the expected ones; with `prior`, to tables between them and that). Not with strategy "scores".
+        counts of their columns, and tables sum to the number of rows.
     marginals_errors_ : dict of tuple of columns to float
-        The standard error of every cell of a table in `marginals_consistent_`: the standard deviation of its noise, without that of
-        sampling the rows. Not with strategy "scores".
-    interactions_ : dict of tuple of columns to int64 ndarray
-        The releases of pairs that are released as interactions: counts less their means over rows and over columns of the table, times the
-        scale, with noise. Empty if pairs are released as tables. Not with strategy "scores".
-    interaction_scales_ : dict of tuple of columns to int
-        The scale of each of these: ``interactions_[pair] / interaction_scales_[pair]`` is in counts.
+        The standard deviation of the noise of every cell of a table in `marginals_consistent_`.
+    interactions_, interaction_scales_ : dict of tuple of columns to int64 ndarray, and to int
+        Pairs that are released as interactions: ``interactions_[pair] / interaction_scales_[pair]`` are counts less the means over rows
+        and columns of their table, with noise.
     bins_ : dict of column to ndarray
-        For each continuous column, where its bins begin and the last ends: code k stands for numbers from ``bins_[column][k]`` up to, not
-        with, ``bins_[column][k + 1]``; edges of dates and times are units since the lower bound. For each nominal column of more than 64
-        levels, the code of each level. Codes of other columns are their levels in the order of the schema. The last code is a missing cell
-        where the column is nullable. Not with strategy "scores".
+        For each continuous column the edges of its bins: code k stands for numbers from ``bins_[column][k]`` up to, not with,
+        ``bins_[column][k + 1]``; edges of dates and times are units since the lower bound. For each nominal column of more than 64 levels,
+        the code of each level. Other codes are levels in the order of the schema. The last code of a nullable column is a missing cell.
     cells_ : dict of column to int64 ndarray
-        For each continuous column the noisy counts of its cells, as released: the measured levels of its tree one after the other, the
-        coarsest first, the last with a count for each cell (and unused ones up to a power of two). For each nominal column of more than 64
-        levels, the counts of its levels. Not with strategy "scores".
-    factors_ : tuple of LatentFactors
-        One for each block of columns (one block, up to 40 columns), in all classes of `stratify`. With more columns, the first factors are
-        shared by all blocks: each has equally many nodes for each of 128 nodes of these, one after the other. Strategy "scores": the fitted
-        `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
+        For each continuous column the noisy counts of its cells, as released: the measured levels of its tree, the coarsest first, the last
+        padded to a power of two. For each nominal column of more than 64 levels, the counts of its levels.
     accountant_ : PrivacyAccountant
         Record of the spent budget.
     n_samples_ : int
@@ -136,12 +117,9 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     Raises
     ------
-    ValueError
-        If a parameter is out of its domain, `schema` does not fit the columns of `X` or of `prior`, or the levels are so many that a fit
-        would take minutes: all before any budget is spent. With a schema no cell raises; without one, cells that are missing or no
-        numbers do.
-    TypeError
-        If a dtype cannot hold what `schema` says, or `prior` is no table.
+    ValueError, TypeError
+        If a parameter is out of its domain, `schema` does not fit the columns or dtypes of `X` or of `prior`, or the levels are so many
+        that a fit would take minutes: before any budget is spent. With a schema no cell raises.
     BudgetExceededError
         If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
 
@@ -150,14 +128,12 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     SmallSampleWarning
         If the noise of a count is more than a tenth of the rows.
     BudgetWarning
-        If epsilon is above 20, delta above one over the number of rows, or delta 0 where a small one would make the noise at least three
-        times smaller.
+        If epsilon is above 20, delta above 1 / n, or delta 0 where a small one would make the noise at least three times smaller.
 
     See Also
     --------
     skdpsynth.domain.Schema : The public facts about the columns.
     skdpsynth.model_selection.plan : Expected errors, before anything is spent.
-    skdpsynth.synthesis.Interval : An estimate with a confidence interval, from `interval`.
     skdpsynth.domain.MixedTypeEncoder : Mixed rows as numbers, for other tools.
     LowDimSynthesizer : For many columns of numbers near a few directions.
 
@@ -165,95 +141,29 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     -----
     *Privacy.* `fit` is epsilon-differentially private under `neighboring`; (epsilon, delta) if delta > 0, by zero-concentrated
     differential privacy and its tight conversion. Every attribute is released under that guarantee, and fitting again spends it again.
-    `sample` is free. `score` is not private. Timing is not protected. The unit is the row: if people have several rows, `epsilon` protects
-    one row.
+    `sample` is free. `score` is not private. Timing is not protected. If people have several rows, `epsilon` protects one row.
 
     *Cells out of the domain* have a fixed place, because an error would reveal them. Numbers are clipped (whole ones rounded), and unknown
     levels count as missing. In a column that is not nullable a missing number becomes the midpoint, a missing level the first.
 
-    *"marginals"* releases three things, with .1, .2 and .7 of the budget, with `stratify` .03, .42 and .55 (with Gaussian noise the second
-    gets more of what it has together with the third, where that makes pairs more exact):
+    *"marginals"* releases, with shares of the budget that follow from public numbers and that the ledger shows:
 
-    1. The cells of each continuous column: every second or third level of a tree of cells. There are about 4000 cells of equal width; whole
-       numbers have one each, up to 131,072; the bounds and 0 have cells of their own. The levels are made consistent, each split is given
-       what is to be expected of it, and the column is cut at its private quantiles into 16 to 24 bins, the more the less noise, or more
-       where single cells are heavy. Where more than half of the columns are numbers, much noise leaves fewer bins, 3 or more, and this
-       step gets up to .2 of what pairs have. Where noise is small, bins far from most rows are cut so that from bin to bin they double.
-    2. The counts of the codes of each column: bins, levels, and missing as one more.
-    3. The counts of pairs of columns; or, with Gaussian noise and where the errors that are expected are smaller, only what they say beyond
-       the counts of the columns: their interactions. A row moves those less (proof: ``statistics/_interactions.py``).
+    1. the cells of each continuous column, in a tree: the column is cut at its private quantiles into 3 to 24 bins;
+    2. the counts of the codes of each column: bins, levels, and missing as one more;
+    3. the counts of pairs of columns, or their interactions where the expected error is smaller (proof: ``statistics/_interactions.py``).
 
-    *Bins beyond the rows*, which generous bounds leave, hold only noise, but a few rows so far out would make up most of a mean. So a bin
-    keeps its count where it is clear of noise: by 4.5 deviations beside other such bins, by 6 alone; a bound itself, where clipped numbers
-    pile up, counts in part from 2.5 on. Beyond them counts fall exponentially, soon to none; and in bins that noise hides numbers lie where
-    the density falls to. Outliers that noise hides are lost with that.
+    Steps are added where they pay: differences of columns near each other, a private selection of pairs where noise would drown most of
+    them, triples where noise is small, levels of nominal columns of more than 64 levels, merged pairs of tables of more than 40 columns.
 
-    Columns of numbers on one scale (both whole or both real, bounds with half of their range in common; at most 45 such pairs) may be near
-    each other, as the ends of a stay or two copies of a measurement are. Where noise allows it, a hundredth of the share of pairs (up to
-    four hundredths where less would not suffice) counts differences coarsely; for up to 8 pairs of columns that these show to be near, a
-    twentieth counts them finely, in trees. In the model pairs of their bins then depend on each other by these differences, and one number
-    is drawn as the other one plus a difference. Nearly all rows have ``start <= end`` then; where it is a fact, state an `Inequality`.
-    Columns that rules name, and tables of more than 40 columns, are left alone.
+    The rest is post-processing. All tables are joined by least squares; bins that hold nothing but noise are emptied; with `stratify`,
+    differences of classes become their expected values given the noise. In the model the factors z are normal, and the codes of a column
+    have probabilities softmax(a + B z). B has a normal prior whose variance count splitting chooses, and up to ten fits are mixed. Rows
+    are drawn from the mixture, and numbers within their bin by the noisy tree. The guide on latent factors describes every step,
+    and the route of "scores".
 
-    The larger of two columns in the order of an `Inequality` is counted as a span, its distance from the smaller one. Its cells are as wide
-    as spans are long, so minutes and years have bins alike. `bins_`, `marginals_` and interactions of that column are those of the span
-    (-1: the smaller one is missing, and the larger one stands in its place). In samples it is a number again. A row that breaks the rule
-    counts as one with span 0. Parts of a `Sum` whose bounds they could pass are modeled freely, and moved within them where rows are drawn.
-    Conditions on these columns are met by drawing again, and refused where fewer than one row in a thousand meets them.
-
-    Where noise would drown most pairs, as with 400 rows of 33 columns at epsilon 1, a *private selection of few pairs* takes their share,
-    up to 40 columns and without `stratify`: six tenths choose them, and the rest counts them alone. A pair is chosen for its distance from
-    the nearest table of independent columns, of sensitivity 2 (``statistics/_interactions.py``): by permute and flip or, for a budget in
-    rho, by the exponential mechanism; both are exact. No pair closes a circle of earlier ones. There are as many as the root of the number
-    of strong pairs that the share could find, and they replace all pairs where each then has at least 16 times its share among all. With
-    enough rows, a twentieth of the share looks first at the spread of dependence: if a quarter of the pairs are far from independent, all
-    are counted. Columns of numbers get as many bins as leave a cell of the chosen pairs 4 times the noise. `marginals_consistent_` has the
-    counted pairs, and the ledger every step.
-
-    Where the noise is Gaussian and there are 3000 times as many rows as its deviation on a count (for 50,000 rows from an epsilon of about
-    4), a second round takes a quarter of the share of pairs, up to 40 columns. For up to 60 triples of columns that depend on each other in
-    the model, it releases the noisy distance of their table from it, of sensitivity 2 (``statistics/_interactions.py``), and for the 20
-    farthest (or all, if they are no more) the counts, which are then fitted together with the pairs. Left out are columns that are drawn
-    together (by rules, or near each other), tables of more than 4096 counts, and blocks of streams. Intervals use columns and pairs alone.
-
-    Nominal columns of more than 64 levels add a step, with the share of the first: the counts of their levels, by which those are merged
-    into codes, the heaviest by themselves, the others by their groups. A level is drawn within its code by the counts that are expected
-    given the noisy ones.
-
-    With more than 40 columns there are four, with .2, .3, .2 and .3. Before the last step the tables of all pairs are released, with
-    ordered codes merged into two groups, as interactions where that has less noise. (Where all columns would have more than 2048 groups,
-    nominal codes are merged, too.) A first model is fitted to them: the factors common to all columns, at most 12, of which count splitting
-    keeps as many as stand out of noise. Columns whose table is farther from it than its noise explains are joined into blocks of at most
-    12, the most dependent first, and only pairs within a block are counted in full. Then all is fitted together: factors that all columns
-    share, and factors of each block. Given the shared factors, and the class of `stratify`, blocks are independent.
-
-    *Rules* of the schema hold in every row of every sample, and cost nothing. Columns that follow from others are not counted. Given the
-    factors, columns that other rules constrain are drawn together: the product of their probabilities, on the allowed combinations, scaled
-    to sum to 1; numbers are then drawn within their bins until inequalities and sums hold, and keys without replacement. Rows of the data
-    that break a rule are counted as they are. See the guide on rules.
-
-    The rest is post-processing. All tables are joined by least squares. With `stratify`, differences of classes in a column become their
-    expected values given its noise and all other columns (empirical Bayes). In the model the factors z are normal, and the codes of a
-    column are drawn with probabilities softmax(a + B z). It is fitted by weighted least squares with a normal prior on B, smooth along
-    ordered codes, whose variance the noise chooses: noise of the same size, added to the released pairs once and subtracted once, makes two
-    copies with independent noise; a fit to the first is judged by the second. Up to ten fits from different starts are mixed. Where a split
-    says that it pays, as it does where noise is small, they are then trained together, on the error of their mixture. Rows are drawn from
-    the mixture, and numbers within their bin by the noisy tree. Where a column has fewer than 48 bins, and no rule constrains it, the place
-    of a number in its bin depends on the factors too: the logarithms of P(bin | z) are interpolated between bins along normal scores. The
-    law of the bins does not change.
-
-    *Prior.* A public table is counted in the same codes, without noise. The estimates are then pulled toward its counts, scaled to as many
-    rows: effects of columns, interactions of pairs, and the cells of each column within its bins. How far follows the rule of James and
-    Stein (positive part) with the known variance of the noise: the expected squared error is never more than without the prior, whatever
-    that is (proof: ``models/_public_prior.py``), and nearly gone if it is right. As a model makes more of noisy pairs than that, the prior
-    is ignored if its columns are clearly farther from the noisy ones than equally frequent codes are, and its pairs if they are clearly
-    farther than independent columns. `marginals_consistent_` stay unbiased, and intervals ignore the prior. The sizes of the classes of
-    `stratify` come from the counts alone, as do common factors of more than 40 columns.
-
-    *"scores"* takes thresholds of ordinal columns from noisy counts, draws a latent normal number for each cell by them, releases the
-    moments of the latent rows (`PrivatePCA`), keeps as many factors as hold 80 % of their noisy variance, and goes back. Corrected:
-    thresholds are released before they are used, rows are clipped to a public box, the number of factors follows from noisy eigenvalues,
-    no row's scores are released, and levels come from synthetic latent values. Columns that may be missing have a latent utility for it.
+    *Rules* of the schema hold in every row of every sample, and cost nothing. The larger of two columns that an `Inequality` orders is
+    counted as a span, its distance from the smaller one: `bins_`, `marginals_` and interactions of that column are those of the span (-1:
+    the smaller one is missing, and the larger one stands in its place).
 
     References
     ----------
