@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from skdpsynth._lazy_imports import register_importer
 from skdpsynth._version import __version__
 
 if TYPE_CHECKING:
@@ -55,9 +54,6 @@ def _open() -> None:
     classes = (LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism)
     public = (*classes, PrivatePCA, PrivacyAccountant, load, show_progress)
     globals().update({thing.__name__: thing for thing in public})
-
-
-register_importer(_open)
 
 
 def __getattr__(name: str) -> Any:

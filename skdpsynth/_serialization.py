@@ -1,25 +1,34 @@
-"""Objects as JSON and arrays, and back: only of classes marked as savable, and without running code."""
+"""Objects as JSON and arrays, and back: only of classes marked as savable, and without running code.
+
+Annotations declare the attributes of a class and their types: all fields of a dataclass, and the body of any other class. An object that is
+read has these, and passes the ``__post_init__`` of its class, or its ``__init__`` where the parameters of that are just its state. A class
+whose state decides about noise to come, or about what was charged, has a method ``_check_loaded`` on top, which asks for more by `require`.
+"""
 
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable
+import types
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpsynth._lazy_imports import import_all_modules
-from skdpsynth._state_validation import InvalidState, MissingDependency, check_consistent, check_state, try_out
 from skdpsynth._validation import short_repr
 
 DTYPES = "biuf"
 _LONGEST = 4000  # characters of a fraction
+_NOT_SAVED = {"_sklearn_version", "_skl_callbacks"}
+_PACKAGE = __name__.split(".")[0]
 
 _CLASSES: dict[str, type] = {}  # name in a file -> class that says that it may be saved
 _Class = TypeVar("_Class", bound=type)
-_NOT_SAVED = {"_sklearn_version", "_skl_callbacks"}
 
 
 def savable(cls: _Class) -> _Class:
@@ -86,7 +95,7 @@ class InvalidFile(Exception):
 
 def _name_of(cls: type) -> str:
     """Return the name of a class in files: bare if it is of this package, and never bare otherwise."""
-    return cls.__qualname__ if cls.__module__.split(".")[0] == __name__.split(".")[0] else f"{cls.__module__}.{cls.__qualname__}"
+    return cls.__qualname__ if cls.__module__.split(".")[0] == _PACKAGE else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def is_savable(cls: type) -> bool:
@@ -96,7 +105,11 @@ def is_savable(cls: type) -> bool:
 def _class_of(name: Any) -> type:
     """Return the marked class of this name; nothing that the file names is imported to find it."""
     if isinstance(name, str) and "." not in name and name not in _CLASSES:
-        import_all_modules()  # it may be one of ours: all rooms are imported, whichever it is, and none by a name in the file
+        # It may be one of ours: all rooms are imported, whichever it is, and none by a name in the file.
+        import skdpsynth.decomposition
+        import skdpsynth.federated
+        import skdpsynth.model_selection
+        import skdpsynth.synthesis  # noqa: F401
     cls = _CLASSES.get(name) if isinstance(name, str) else None
     if cls is not None:
         return cls
@@ -107,11 +120,6 @@ def _class_of(name: Any) -> type:
     raise InvalidFile(
         f"holds {short_repr(name)}, which is no class that this version of skdpsynth saves; load it with the one that saved it."
     )
-
-
-def _parameters(cls: type) -> set[str]:
-    parameters = inspect.signature(cls).parameters.values() if issubclass(cls, BaseEstimator) else ()
-    return {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def _shadowed_names(cls: type, state: Iterable[str]) -> list[str]:
@@ -128,59 +136,48 @@ def _is_settable(cls: type, name: str) -> bool:
     return not hasattr(default, "__get__") and any(form is not None and "ClassVar" not in str(form) for form in declared)
 
 
-# Objects to JSON. A writer gets the object, the arrays that go aside, and where the object stands, for messages.
-
-
 def encode(thing: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
-    """Return JSON for `thing`; arrays go aside, under the name of their place."""
-    return next(_WRITERS[base] for base in type(thing).__mro__ if base in _WRITERS)(thing, arrays, where)
-
-
-def _write_float(thing: float, arrays: dict, where: str) -> Any:
-    return float(thing) if math.isfinite(thing) else {"float": repr(float(thing))}
-
-
-def _write_scalar(thing: np.generic, arrays: dict, where: str) -> Any:
-    if thing.dtype.kind not in DTYPES or isinstance(thing.item(), np.generic):  # a longdouble, which nothing else can hold
-        raise _unsavable_error(thing, where)
-    return {"scalar": str(thing.dtype), "value": encode(thing.item(), arrays, where)}
-
-
-def _write_array(thing: np.ndarray, arrays: dict, where: str) -> Any:
-    if thing.dtype.kind == "O":
-        if not all(isinstance(name, str) for name in thing.ravel()):
-            raise TypeError(f"{where} holds objects that cannot be saved; only numbers and names can.")
-        return {"names": thing.tolist()}
-    if thing.dtype.kind not in DTYPES:
-        raise TypeError(f"{where} is an array of {thing.dtype}, which cannot be saved; only numbers and names can.")
-    name = f"{len(arrays)}.npy"
-    arrays[name] = thing
-    return {"array": name, "frozen": not thing.flags.writeable}
-
-
-def _write_list(thing: list | tuple, arrays: dict, where: str) -> Any:
-    return [encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(thing)]
-
-
-def _write_dict(thing: dict, arrays: dict, where: str) -> Any:
-    return {"dict": [[encode(key, arrays, where), encode(value, arrays, f"{where}[{key!r}]")] for key, value in thing.items()]}
-
-
-def _write_object(thing: Any, arrays: dict, where: str) -> Any:
+    """Return JSON for `thing`, which messages call `where`; arrays go aside, under the name of their place."""
+    match thing:
+        case None | str() | int():  # bool is an int
+            return thing
+        case float():
+            return float(thing) if math.isfinite(thing) else {"float": repr(float(thing))}
+        case Fraction():
+            return {"fraction": str(thing)}
+        case list() | tuple():
+            items = [encode(item, arrays, f"{where}[{i}]") for i, item in enumerate(thing)]
+            return items if isinstance(thing, list) else {"tuple": items}
+        case dict():
+            return {"dict": [[encode(key, arrays, where), encode(value, arrays, f"{where}[{key!r}]")] for key, value in thing.items()]}
+        case np.dtype():
+            return {"dtype": thing.str}
+        case np.generic() if thing.dtype.kind in DTYPES and not isinstance(thing.item(), np.generic):  # a longdouble nothing else can hold
+            return {"scalar": str(thing.dtype), "value": encode(thing.item(), arrays, where)}
+        case np.ndarray():
+            return _encode_array(thing, arrays, where)
     cls = type(thing)
     if cls.__module__.startswith("pandas") and hasattr(thing, "numpy_dtype"):
         return {"pandas_dtype": str(thing)}
     if not is_savable(cls):
-        raise _unsavable_error(thing, where)
+        raise TypeError(
+            f"{where} is a {cls.__name__}, which cannot be saved; only numbers, names, arrays and objects of classes marked with "
+            "skdpsynth.persistence.savable can."
+        )
     state = _state_of(thing, where)
     return {"class": _name_of(cls), "state": {key: encode(value, arrays, f"{where}.{key}") for key, value in state.items()}}
 
 
-def _unsavable_error(thing: Any, where: str) -> TypeError:
-    return TypeError(
-        f"{where} is a {type(thing).__name__}, which cannot be saved; only numbers, names, arrays and objects of classes marked with "
-        "skdpsynth.persistence.savable can."
-    )
+def _encode_array(array: np.ndarray, arrays: dict[str, np.ndarray], where: str) -> Any:
+    if array.dtype.kind == "O":
+        if not all(isinstance(name, str) for name in array.ravel()):
+            raise TypeError(f"{where} holds objects that cannot be saved; only numbers and names can.")
+        return {"names": array.tolist()}
+    if array.dtype.kind not in DTYPES:
+        raise TypeError(f"{where} is an array of {array.dtype}, which cannot be saved; only numbers and names can.")
+    name = f"{len(arrays)}.npy"
+    arrays[name] = array
+    return {"array": name, "frozen": not array.flags.writeable}
 
 
 def _state_of(thing: Any, where: str) -> dict[str, Any]:
@@ -188,8 +185,7 @@ def _state_of(thing: Any, where: str) -> dict[str, Any]:
     if not isinstance(state, dict | None) or not all(isinstance(key, str) for key in state or ()):
         raise TypeError(f"{where} has a state that cannot be saved; __getstate__ must return a dict of attributes by name.")
     state = {key: value for key, value in (state or {}).items() if key not in _NOT_SAVED}
-    hidden = _shadowed_names(type(thing), state)
-    if hidden:
+    if hidden := _shadowed_names(type(thing), state):
         raise TypeError(f"{where}.{hidden[0]} cannot be saved, because {type(thing).__name__} defines that name; use another.")
     if "random_state" in state:
         state["random_state"] = None  # anyone who finds a seed can undo the noise
@@ -198,67 +194,92 @@ def _state_of(thing: Any, where: str) -> dict[str, Any]:
     return state
 
 
-_WRITERS: dict[type, Callable[[Any, dict, str], Any]] = {
-    **dict.fromkeys((type(None), str, int), lambda thing, arrays, where: thing),  # bool is an int
-    float: _write_float,
-    np.float64: _write_float,
-    np.generic: _write_scalar,
-    np.dtype: lambda thing, arrays, where: {"dtype": thing.str},
-    np.ndarray: _write_array,
-    Fraction: lambda thing, arrays, where: {"fraction": str(thing)},
-    list: _write_list,
-    tuple: lambda thing, arrays, where: {"tuple": _write_list(thing, arrays, where)},
-    dict: _write_dict,
-    object: _write_object,
-}
-
-
-# JSON to objects. A reader gets the JSON, and a function that reads an array.
-
-
 def decode(data: Any, array_of: Callable[[str], np.ndarray]) -> Any:
+    """Return the object of some JSON; ``array_of(name)`` reads an array."""
     if isinstance(data, list):
         return [decode(item, array_of) for item in data]
-    return _READERS[next(iter(data), "")](data, array_of) if isinstance(data, dict) else data
+    match data:
+        case {"class": name, "state": state}:
+            return _make_object(_class_of(name), state, array_of)
+        case {"array": name, "frozen": is_frozen}:
+            array = array_of(name)
+            array.setflags(write=not is_frozen)
+            return array
+        case {"tuple": items}:
+            return tuple(decode(items, array_of))
+        case {"dict": items}:
+            return {decode(key, array_of): decode(value, array_of) for key, value in items}
+        case {"fraction": text}:
+            if len(text) > _LONGEST or not re.fullmatch(r"-?\d+(/\d+)?", text):
+                raise InvalidFile("holds a fraction that save does not write.")
+            return Fraction(text)
+        case {"float": text}:
+            return float(text)
+        case {"scalar": dtype, "value": value}:
+            return _numeric_dtype(dtype).type(decode(value, array_of))
+        case {"dtype": name}:
+            return _numeric_dtype(name)
+        case {"names": names}:
+            return np.array(decode(names, array_of), dtype=object)
+        case {"pandas_dtype": name}:
+            import pandas as pd
+
+            return pd.api.types.pandas_dtype(str(name))
+        case dict():
+            raise InvalidFile("holds a part that save does not write.")
+    return data
 
 
-def _read_object(data: dict, array_of: Callable) -> Any:
-    cls, state = _class_of(data["class"]), data["state"]
-    lacking = _parameters(cls) - state.keys()
-    if lacking:
-        raise InvalidFile(f"holds a {cls.__name__} without {', '.join(sorted(lacking))}; it was not written by save.")
-    if _shadowed_names(cls, state):
-        raise InvalidFile(f"holds a {cls.__name__} that hides what its class defines; it was not written by save.")
-    if state.get("random_state") is not None:
-        raise InvalidFile(f"holds a {cls.__name__} with a seed, by which its noise would be known; it was not written by save.")
-    return _make_object(cls, {key: decode(value, array_of) for key, value in state.items()})
+def _numeric_dtype(name: Any) -> np.dtype:
+    dtype = np.dtype(str(name))
+    if dtype.kind not in DTYPES:
+        raise TypeError(name)
+    return dtype
 
 
-def _make_object(cls: type, state: dict[str, Any]) -> Any:
+def _make_object(cls: type, data: dict[str, Any], array_of: Callable[[str], np.ndarray]) -> Any:
     """Return an object of this class and state, which its class must be able to have."""
+
+    def refuse(why: str) -> InvalidFile:
+        return InvalidFile(f"holds a {cls.__name__} {why}; it was not written by save.")
+
+    if _shadowed_names(cls, data):
+        raise refuse("that hides what its class defines")
+    if data.get("random_state") is not None:
+        raise refuse("with a seed, by which its noise would be known")
     thing: Any = object.__new__(cls)
+    state = {key: decode(value, array_of) for key, value in data.items()}
     try:
-        if hasattr(thing, "__setstate__"):
-            thing.__setstate__(state)
-        else:
-            vars(thing).update(state)
-        check_state(cls, vars(thing))
-        check_consistent(thing, state)
-    except InvalidState as error:
-        raise InvalidFile(f"holds a {cls.__name__} {error}; it was not written by save.") from None
-    except (MemoryError, InvalidFile, MissingDependency):
+        getattr(thing, "__setstate__", vars(thing).update)(state)
+        declared, held = _declared_types(cls), vars(thing)
+        if lacking := (_init_parameters(cls) if issubclass(cls, BaseEstimator) else declared.keys()) - held.keys():
+            raise refuse(f"without {', '.join(sorted(lacking))}")
+        if is_dataclass(cls) and (more := held.keys() - declared.keys()):
+            raise refuse(f"with {len(more)} attributes more than it has")
+        for name in declared.keys() & held.keys():
+            if not is_of_type(held[name], declared[name]):
+                raise refuse(f"whose {name} is none that save writes")
+        if hasattr(thing, "__post_init__"):
+            thing.__post_init__()
+        elif not is_dataclass(cls) and not issubclass(cls, BaseEstimator) and _init_parameters(cls) == state.keys() != set():
+            cls(**state)
+        if hasattr(thing, "_check_loaded"):
+            thing._check_loaded()
+    except (MemoryError, ImportError, InvalidFile):
         raise
     except Exception as error:
-        why = f"holds a {cls.__name__} whose parts do not fit each other ({type(error).__name__}); it was not written by save."
-        raise InvalidFile(why) from None
+        raise refuse(f"whose parts do not fit each other ({type(error).__name__})") from None
     return thing
 
 
 def check_usable(thing: Any) -> Any:
-    """Return a whole object that was read, after trying it where its class knows how."""
+    """Return a whole object that was read, after trying it where its class has ``_try_loaded``, which changes nothing and costs nothing."""
     try:
-        try_out(thing)
-    except (MemoryError, InvalidFile, MissingDependency):
+        if hasattr(type(thing), "_try_loaded"):
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                thing._try_loaded()
+    except (MemoryError, ImportError, InvalidFile):
         raise
     except Exception as error:
         raise InvalidFile(
@@ -267,40 +288,60 @@ def check_usable(thing: Any) -> Any:
     return thing
 
 
-def _read_array(data: dict, array_of: Callable) -> np.ndarray:
-    array = array_of(data["array"])
-    array.setflags(write=not data["frozen"])
-    return array
+def require(truth: Any) -> None:
+    """Refuse a state in a `_check_loaded`."""
+    if not truth:
+        raise ValueError("The parts of the state do not fit each other.")
 
 
-def _read_fraction(data: dict, array_of: Callable) -> Fraction:
-    if len(data["fraction"]) > _LONGEST or not re.fullmatch(r"-?\d+(/\d+)?", data["fraction"]):
-        raise InvalidFile("holds a fraction that save does not write.")
-    return Fraction(data["fraction"])
+def is_array(value: Any, dtype: str, *shape: int) -> bool:
+    """Whether a value is a finite array of some kinds (letters of numpy) and of this shape; -1 stands for any length."""
+    return (
+        is_of_type(value, np.ndarray)
+        and value.dtype.kind in dtype
+        and value.ndim == len(shape)
+        and all(wanted in (-1, side) for wanted, side in zip(shape, value.shape, strict=True))
+    )
 
 
-def _read_pandas_dtype(data: dict, array_of: Callable) -> Any:
-    import pandas as pd
-
-    return pd.api.types.pandas_dtype(str(data["pandas_dtype"]))
-
-
-_READERS: dict[str, Callable[[dict, Callable], Any]] = {
-    "class": _read_object,
-    "array": _read_array,
-    "tuple": lambda data, array_of: tuple(decode(data["tuple"], array_of)),
-    "dict": lambda data, array_of: {decode(key, array_of): decode(value, array_of) for key, value in data["dict"]},
-    "fraction": _read_fraction,
-    "float": lambda data, array_of: float(data["float"]),
-    "scalar": lambda data, array_of: _dtype(data["scalar"]).type(decode(data["value"], array_of)),
-    "dtype": lambda data, array_of: _dtype(data["dtype"]),
-    "names": lambda data, array_of: np.array(decode(data["names"], array_of), dtype=object),
-    "pandas_dtype": _read_pandas_dtype,
-}
+@cache
+def _init_parameters(cls: type) -> set[str]:
+    parameters = inspect.signature(cls).parameters.values() if cls.__init__ is not object.__init__ else ()  # type: ignore[misc]
+    return {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
-def _dtype(name: Any) -> np.dtype:
-    dtype = np.dtype(str(name))
-    if dtype.kind not in DTYPES:
-        raise TypeError(name)
-    return dtype
+@cache
+def _declared_types(cls: type) -> dict[str, Any]:
+    if is_dataclass(cls):
+        hints = get_type_hints(cls)
+        return {field.name: hints[field.name] for field in fields(cls)}
+    hints = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.split(".")[0] == _PACKAGE and "__annotations__" in vars(base):
+            own = get_type_hints(base)
+            hints.update({name: own[name] for name in vars(base)["__annotations__"]})
+    return {name: form for name, form in hints.items() if get_origin(form) is not ClassVar and not hasattr(cls, name)}
+
+
+def is_of_type(value: Any, form: Any) -> bool:
+    """Whether a value is of a declared type; no number may be NaN, and arrays are finite."""
+    origin, parts = get_origin(form), get_args(form)
+    if origin in (Union, types.UnionType):
+        return any(is_of_type(value, part) for part in parts)
+    if origin is tuple and parts[1:] != (...,):
+        return isinstance(value, tuple) and len(value) == len(parts) and all(map(is_of_type, value, parts))
+    if origin in (tuple, list):
+        return isinstance(value, origin) and all(is_of_type(each, parts[0]) for each in value)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(is_of_type(key, parts[0]) and is_of_type(each, parts[1]) for key, each in value.items())
+    if form in (float, int):
+        return isinstance(value, Real if form is float else Integral) and not isinstance(value, bool) and value == value
+    if form is Hashable:
+        return isinstance(value, str | Integral | float | None) or is_of_type(value, tuple[Hashable, ...])
+    if form is np.ndarray:
+        return isinstance(value, np.ndarray) and (value.dtype.kind != "f" or bool(np.isfinite(value).all()))
+    return isinstance(value, bool | np.bool_) if form is bool else value is None if form is None else _is_instance(value, origin or form)
+
+
+def _is_instance(value: Any, form: Any) -> bool:
+    return isinstance(value, form) if isinstance(form, type) and form is not Any else True

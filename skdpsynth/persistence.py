@@ -2,7 +2,7 @@
 
 A file names classes, and only those that imported modules have marked (`savable`) are made: a class in a file is never imported. Arrays
 are read without pickle. So a file from anywhere can be opened safely, though its content need not be true. Loaded objects are checked
-against the declarations of their classes: see `_state_validation`.
+against the declarations of their classes: see `_serialization`.
 """
 
 import io
@@ -10,17 +10,15 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from skdpsynth._atomic_write import PendingFile, atomic_write, output_path, write_pending
 from skdpsynth._serialization import DTYPES, InvalidFile, check_usable, decode, encode, is_savable, savable
-from skdpsynth._state_validation import MissingDependency
 from skdpsynth._validation import check_string, short_repr
 
 __all__ = ["from_bytes", "load", "savable", "save", "to_bytes"]
@@ -60,17 +58,15 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     skdpsynth.load : Read the file.
     skdpsynth.persistence.to_bytes : The same in memory.
     """
-    place = output_path(path)
-    members = _members_of(thing)
+    place, write = output_path(path), _writer_of(thing)
     # A stream keeps the rows of its open block.
     is_private = getattr(thing, "_state_is_private", True) or hasattr(thing, "partial_fit")
     with atomic_write(place, is_private=is_private) as file:
-        _write(file, members)
+        write(file)
 
 
 def save_pending(thing: Any, place: Path) -> PendingFile:
-    members = _members_of(thing)
-    return write_pending(place, lambda file: _write(file, members))
+    return write_pending(place, _writer_of(thing))
 
 
 def to_bytes(thing: Any) -> bytes:
@@ -91,11 +87,12 @@ def to_bytes(thing: Any) -> bytes:
     skdpsynth.persistence.save : Write a file.
     """
     file = io.BytesIO()
-    _write(file, _members_of(thing))
+    _writer_of(thing)(file)
     return file.getvalue()
 
 
-def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
+def _writer_of(thing: Any) -> Callable[[BinaryIO], None]:
+    """Return what writes an object to a file, or refuse it before the file is touched."""
     kind = type(thing).__name__
     if not is_savable(type(thing)):
         raise TypeError(f"A {kind} cannot be saved; mark the class itself, even if its base is marked, with skdpsynth.persistence.savable.")
@@ -103,7 +100,24 @@ def _members_of(thing: Any) -> list[tuple[str, Callable[[], Any]]]:
     text = json.dumps({"format": _FORMAT, "object": encode(thing, arrays, kind)}, allow_nan=False).encode()
     if _is_too_long(text):
         raise ValueError(f"A {kind} of so many parts cannot be saved, {len(text) >> 20} MB of text; keep fewer of them.")
-    return [(_JSON_MEMBER, lambda: text), *((name, lambda array=array: _npy_bytes(array)) for name, array in arrays.items())]
+
+    def write(file: BinaryIO) -> None:
+        archive = zipfile.ZipFile(file, "w")
+        try:
+            for name, content in [(_JSON_MEMBER, text), *arrays.items()]:
+                entry, data = zipfile.ZipInfo(name, _DATE), content
+                entry.external_attr = 0o600 << 16
+                if isinstance(content, np.ndarray):
+                    member = io.BytesIO()
+                    np.save(member, content, allow_pickle=False)
+                    data = member.getbuffer()
+                archive.writestr(entry, data, zipfile.ZIP_DEFLATED, compresslevel=1)
+            archive.close()
+        except BaseException:
+            archive.fp = None  # closing would complain of the open member, in place of what went wrong: an interrupt even
+            raise
+
+    return write
 
 
 def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
@@ -166,19 +180,15 @@ def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
     return thing._recovered(path, _load_path) if hasattr(thing, "_recovered") else thing
 
 
-def _load_path(path: Any) -> Any:
-    with _open_file(path) as file:
-        return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
-
-
-def _open_file(path: Any) -> Any:
+def _load_path(path: str | os.PathLike[str]) -> Any:
     try:
-        return open(path, "rb")
-    except OSError as error:
-        message = f"path must be a file that can be read, got {short_repr(os.fspath(path))} ({error.strerror}); correct it."
-        raise type(error)(error.errno, message) from None
-    except ValueError:  # no name of a file at all
-        raise ValueError(f"path must be a file that can be read, got {short_repr(os.fspath(path))}; correct it.") from None
+        file = open(path, "rb")  # noqa: SIM115
+    except (OSError, ValueError) as error:  # a ValueError: no name of a file at all
+        number, reason = (error.errno, f" ({error.strerror})") if isinstance(error, OSError) else (None, "")
+        message = f"path must be a file that can be read, got {short_repr(os.fspath(path))}{reason}; correct it."
+        raise type(error)(*([] if number is None else [number]), message) from None
+    with file:
+        return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
 
 
 def from_bytes(data: bytes, name: str = "data") -> Any:
@@ -216,31 +226,13 @@ def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
             return _read(archive, size)
     except InvalidFile as error:
         raise ValueError(f"{name} {error}") from None
-    except MissingDependency as error:
-        raise ImportError(f"{name} {error}") from None
+    except ImportError as error:
+        missing = error.name or "a library"
+        raise ImportError(f"{name} needs {missing}, which is not installed; install it with `pip install {missing}`.") from None
     except MemoryError:
         raise MemoryError(f"{name} holds more than there is memory for; load it where there is more.") from None
     except Exception as error:  # whatever a damaged file makes a parser say
         raise ValueError(f"{name} was not written by {writer}, or is damaged ({type(error).__name__}); write it again.") from None
-
-
-def _write(file: Any, members: Iterable[tuple[str, Callable[[], Any]]]) -> None:
-    archive = zipfile.ZipFile(file, "w")
-    try:
-        for name, data in members:
-            entry = zipfile.ZipInfo(name, _DATE)
-            entry.external_attr = 0o600 << 16
-            archive.writestr(entry, data(), zipfile.ZIP_DEFLATED, compresslevel=1)
-        archive.close()
-    except BaseException:
-        archive.fp = None  # closing would complain of the open member, in place of what went wrong: an interrupt even
-        raise
-
-
-def _npy_bytes(array: np.ndarray) -> memoryview:
-    member = io.BytesIO()
-    np.save(member, array, allow_pickle=False)
-    return member.getbuffer()
 
 
 def _read(archive: zipfile.ZipFile, size: int) -> Any:
@@ -253,7 +245,12 @@ def _read(archive: zipfile.ZipFile, size: int) -> Any:
     if _is_too_long(text):
         raise InvalidFile("holds more parts than save writes; it was not written by save.")
     content = json.loads(text)
-    _check_format(content["format"])
+    if type(number := content["format"]) is not int:
+        raise InvalidFile("has no number of a format; it was not written by save.")
+    if number != _FORMAT:
+        raise InvalidFile(
+            f"has format {short_repr(number)}, and this version of skdpsynth reads {_FORMAT}; load it with the one that saved it."
+        )
     if "class" not in content["object"]:
         raise InvalidFile("holds no estimator or counter; it was not written by save.")
     return check_usable(decode(content["object"], cache(lambda name: _read_array(archive, name))))  # each is read once, however often named
@@ -263,28 +260,18 @@ def _is_too_long(text: bytes) -> bool:
     return len(text) > _MOST_TEXT or text.count(b"[") + text.count(b"{") > _MOST_PARTS
 
 
-def _check_format(number: Any) -> None:
-    if type(number) is not int:
-        raise InvalidFile("has no number of a format; it was not written by save.")
-    if number != _FORMAT:
-        raise InvalidFile(
-            f"has format {short_repr(number)}, and this version of skdpsynth reads {_FORMAT}; load it with the one that saved it."
-        )
-
-
 def _read_array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
     """Read one array, whose header must tell the truth about its size."""
     data = archive.read(name)
-    for _ in range(_TRIES):
-        with suppress(SystemError):
-            return _parse_array(data, name)
-    return _parse_array(data, name)
-
-
-def _parse_array(data: bytes, name: str) -> np.ndarray:
-    stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    shape, _, dtype = (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(stream)
-    if dtype.kind not in DTYPES or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise InvalidFile(f"holds {name}, which is no array as save writes it.")
-    return np.load(io.BytesIO(data), allow_pickle=False)
+    for n_left in reversed(range(_TRIES)):
+        stream = io.BytesIO(data)
+        try:
+            version = np.lib.format.read_magic(stream)
+            shape, _, dtype = (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(stream)
+            if dtype.kind not in DTYPES or math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
+                break
+            return np.load(io.BytesIO(data), allow_pickle=False)
+        except SystemError:
+            if not n_left:
+                raise
+    raise InvalidFile(f"holds {name}, which is no array as save writes it.")

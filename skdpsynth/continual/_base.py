@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, statistic_facts
-from skdpsynth._state_validation import is_array, require
+from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_array, available_memory, check_string, is_integer, short_repr
 from skdpsynth.privacy import ContinualRelease, PrivacyAccountant, PrivacyLoss, check_accountant, check_epsilon, check_rng, mechanism
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
-from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._serialization import is_of_type, require
 from skdpsynth._validation import as_array, check_choice, check_string, is_integer
 from skdpsynth.continual._base import (
     MAX_COUNT,

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
-from skdpsynth._state_validation import is_array, is_of_type, require
+from skdpsynth._serialization import is_array, is_of_type, require
 from skdpsynth._validation import is_integer
 from skdpsynth.continual._base import ContinualCounter, check_size, event_sensitivity
 from skdpsynth.continual._tree import KaryCounter, add_one, sum_cells

@@ -11,7 +11,7 @@ from scipy.special import digamma
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
-from skdpsynth._state_validation import is_array, is_of_type, require
+from skdpsynth._serialization import is_array, is_of_type, require
 from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.continual._base import MAX_COUNT, ContinualCounter, check_counter_memory, check_size, event_sensitivity
 from skdpsynth.persistence import savable

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, is_of_type, require
 from skdpsynth._validation import check_choice, is_inside, is_integer, is_real, short_repr
 from skdpsynth.decomposition._pca_api import PrincipalComponents, result_dtype
 from skdpsynth.decomposition._second_moment import SecondMomentPlan, plan_second_moment, shrink_mean
@@ -203,16 +202,6 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if not hasattr(self, "components_"):
-            return
-        k, d = self.n_components_, self.n_features_in_
-        require(is_array(self.components_, "f", k, d) and is_array(self.mean_, "f", d) and is_array(self.covariance_, "f", d, d))
-        for values in (self.explained_variance_, self.explained_variance_ratio_, self.singular_values_):
-            require(is_array(values, "f", k) and values.min(initial=0) >= 0)
-        require(all(is_of_type(value, float) and value >= 0 for value in (self.noise_variance_, self.noise_edge_)))
 
     def _plan(self, facts: Facts) -> SecondMomentPlan:
         point = self._check_parameters(facts.box)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import is_real, short_repr
 from skdpsynth.domain._axes import Axis
 from skdpsynth.domain._dates import Times
@@ -48,9 +47,6 @@ class Cells:
     least: np.ndarray  # of each bin of numbers, on the axis; empty for levels
     most: np.ndarray
     nullable: bool  # whether a last code stands for a missing cell
-
-    def _check_loaded(self) -> None:
-        require(self.n_levels >= 0 and is_array(self.least, "if", -1) and is_array(self.most, "if", len(self.least)) and self.size > 0)
 
     @property
     def size(self) -> int:

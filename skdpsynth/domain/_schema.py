@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._atomic_write import output_path
-from skdpsynth._state_validation import require
 from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, list_or_none, short_repr
 from skdpsynth.domain._constraint_checks import check_rules
@@ -120,14 +119,6 @@ class Schema(Mapping):
         shown = shown if len(self) <= _MOST_SHOWN else f"{shown[:-1]}, ... {len(self)} columns}}"
         others = {"rules": list(self._rules), "read": self._read_as}
         return f"Schema({shown}{''.join(f', {name}={fact!r}' for name, fact in others.items() if fact)})"
-
-    def _check_loaded(self) -> None:
-        require(vars(self).keys() <= {"_columns", "_rules", "_sources", "_whole", "_read_as"} and isinstance(self._rules, tuple))
-        again = Schema(self._columns, self._rules if self._whole is None else (), self._read_as)
-        require(again._columns == self._columns and again._sources == self._sources and again._read_as == self._read_as)
-        if self._whole is not None:
-            require(isinstance(self._whole, Schema) and self._whole._whole is None and self._columns.keys() <= self._whole.keys())
-            require(all(rule in self._whole._rules for rule in self._rules))
 
     @property
     def rules(self) -> tuple[Rule, ...]:

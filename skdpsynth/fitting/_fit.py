@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from skdpsynth._doc_links import DocLinkMixin
 from skdpsynth._parallel import check_n_jobs, lock_of
 from skdpsynth._progress import CallbackMixin, bar, run_with_callbacks, set_rows_public
-from skdpsynth._state_validation import check_columns, require
 from skdpsynth._validation import short_repr, warn
 from skdpsynth.domain import NO_BOUNDS, Schema, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
@@ -386,17 +385,6 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
     def _charge_to(self, accountant: Any) -> None:
         """Charge a shared budget from now on; for an estimator that was loaded."""
         self.accountant = resolve_accountant(accountant)
-
-    def _check_loaded(self) -> None:
-        """Refuse a state that no fit leaves: either all that a fit sets is there, or nothing is."""
-        state = vars(self)
-        names = state.get("_names_of_fit", ())
-        if names:  # of the others some are made when they are first asked for
-            require({"accountant_", "n_features_in_", "n_samples_", "_size_error"} <= set(names) & state.keys())
-            require(self.n_samples_ >= 0)
-            container = vars(self).get("_container")
-            check_columns(self, None if container is None else container.kind.names)
-            require(container is None or isinstance(container, TableFormat))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth._state_validation import check_installed, is_of_type, require
 from skdpsynth._validation import as_array, short_repr
 from skdpsynth.frames._dtypes import (
-    family_of,
     frame_of,
     is_inferred,
     is_pandas_column,
-    numpy_dtype,
     pandas_dtype_name,
     plain_name,
     without_categories,
@@ -113,13 +110,6 @@ class TableKind:
     library: Any  # "numpy", "sparse", or the data-frame library
     columns: tuple  # names, or numbers in an array
     dtypes: tuple  # of each column, as its library calls it; a categorical one of pandas with the dtype of its categories
-
-    def _check_loaded(self) -> None:
-        check_installed(self.library)
-        require(is_of_type(self.dtypes, tuple[str, ...]) and len(self.dtypes) == len(self.columns) == len(set(self.columns)) > 0)
-        for dtype in self.dtypes:
-            if family_of(dtype) == "number" and not dtype.startswith("category"):
-                numpy_dtype(dtype)  # refuses what is none
 
     @classmethod
     def of(cls, table: Any, name: str = "X") -> "TableKind":

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.measures._consistency import interleave_siblings, least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.persistence import savable
@@ -133,16 +132,6 @@ class TwoStages:
     noise_free: bool = False
     above: Sequence[Any] = ()  # noisy counts of the levels 0, ..., coarse_depth - 1, or None, where the first stage has them; else empty
     above_variances: Sequence[float] = ()
-
-    def _check_loaded(self) -> None:
-        depth = self.coarse_depth
-        require(is_array(self.coarse, "i", 1 << max(depth, 0)) and is_array(self.refinement, "i", len(self.coarse)) and self.n >= 1)
-        require(self.refinement.min() >= 0 and depth + self.refinement.max() <= self.partition.depth)
-        require(is_array(self.fine, "i", -1) and float(np.sum(2.0**self.refinement)) == len(self.fine))
-        require(0 < self.first_variance < math.inf and 0 < self.second_variance < math.inf)
-        require(len(self.above) == len(self.above_variances) and len(self.above) in (0, depth))
-        for level, (counts, variance) in enumerate(zip(self.above, self.above_variances, strict=True)):
-            require(counts is None or (is_array(counts, "i", 1 << level) and 0 < variance < math.inf))
 
     @property
     def coarse_depth(self) -> int:

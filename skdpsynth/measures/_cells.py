@@ -7,7 +7,6 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import as_numeric_array, check_generator, check_type, is_integer, short_repr
 from skdpsynth.domain import Box
 from skdpsynth.frames import as_rows
@@ -93,15 +92,6 @@ class Lattice:
     def __repr__(self) -> str:
         return f"Lattice(shape={self.shape}, n_cells={self.n_cells})"
 
-    def _check_loaded(self) -> None:
-        require(vars(self).keys() == {"box", "shape", "coordinates", "_cell_of", "n_cells"})
-        n_features, shape = self.box.n_features, self.shape
-        require(isinstance(shape, tuple) and len(shape) == n_features and all(is_integer(parts, 1, _MOST_CELLS) for parts in shape))
-        require(is_array(self.coordinates, "i", self.n_cells, n_features) and self.n_cells and math.prod(shape) <= _MOST_CELLS)
-        require(np.all((self.coordinates >= 0) & (self.coordinates < shape)))
-        cell_of = self._cell_of
-        require(cell_of is None or (is_array(cell_of, "i", math.prod(shape)) and cell_of.min() >= 0 and cell_of.max() < self.n_cells))
-
     @property
     def sides(self) -> np.ndarray:
         """Side lengths of a cell, shape (n_features,)."""
@@ -167,8 +157,6 @@ class NearestCells:
         return {"box": self.box, "positions": self.positions, "metric": self.metric}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        require(state.keys() == {"box", "positions", "metric"} and state["metric"] in NORMS)
-        require(is_array(state["positions"], "f", -1, state["box"].n_features) and len(state["positions"]))
         self.box, self.positions, self.metric = box, positions, _ = state["box"], state["positions"], state["metric"]
         self.n_cells = len(positions)
         # Within a power of two of the unit box: no square overflows, whatever the bounds.

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth._parallel import run_all
-from skdpsynth._state_validation import is_array, require
 from skdpsynth._text import html_table
 from skdpsynth._validation import as_numeric_array, check_generator, check_integer, check_memory
 from skdpsynth.measures._placement import CellList, PointNumbers
@@ -165,14 +164,6 @@ class DiscreteMeasure:
         return (
             f"DiscreteMeasure(partition={type(self.partition).__name__}, n_cells={self.n_cells}, depth={int(self.levels.max(initial=0))})"
         )
-
-    def _check_loaded(self) -> None:
-        n_cells, levels = len(self.cells), self.levels
-        require(is_array(self.cells, "i", n_cells) and is_array(levels, "i", n_cells) and is_array(self.weights, "f", n_cells) and n_cells)
-        require(self.weights.min() >= 0 and abs(self.weights.sum() - 1) < _ROUNDING)
-        n_kept = getattr(self.partition, "n_cells", None)  # of one level, or else the cells of a level are numbered by so many bits
-        require(levels.min() >= 0 and levels.max() <= (self.partition.depth if n_kept is None else 0) and self.cells.min() >= 0)
-        require(np.all(self.cells >> levels.astype(np.int64) == 0) if n_kept is None else self.cells.max() < n_kept)
 
     def _repr_html_(self) -> str:
         heaviest = np.argsort(-self.weights, kind="stable")[:_MOST_SHOWN]

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._parallel import run_all
 from skdpsynth._progress import task
-from skdpsynth._state_validation import is_of_type, require
 from skdpsynth._validation import check_choice, is_inside, is_real, short_repr
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, read_with_part
 from skdpsynth.frames import Rows, take_rows
@@ -235,17 +234,6 @@ class PrivateSearchCV(PrivateEstimator):
                 "row of each person, or choose on public data."
             )
         return super()._open_rows(X, unit, rng)
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        state = vars(self)
-        if "_names_of_fit" not in state:
-            return
-        require({"best_estimator_", "best_index_", "_params", "_scores", "_deviation", "_n_held_out"} <= state.keys())
-        require(isinstance(self.best_estimator_, PrivateEstimator) and is_of_type(self._params, list[dict[str, Any]]))
-        require(is_of_type(self.best_index_, int) and 0 <= self.best_index_ < len(self._params) and is_of_type(self._n_held_out, int))
-        require(isinstance(self._scores, np.ndarray) and self._scores.dtype == float and self._scores.shape == (len(self._params),))
-        require(is_of_type(self._deviation, float) and self._deviation >= 0)
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)

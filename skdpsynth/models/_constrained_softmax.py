@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth._parallel import cached_property
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.models._mixture import Part
 from skdpsynth.persistence import savable
 
@@ -38,13 +37,6 @@ class ConstrainedGroup:
 
     def __repr__(self) -> str:
         return f"ConstrainedGroup(columns={self.columns}, {len(self.tuples)} tuples)"
-
-    def _check_loaded(self) -> None:
-        require(len(self.columns) == len(self.classes) > 0 and is_array(self.tuples, "i", -1, len(self.columns)))
-        require(is_array(self.allowed, "b", -1, len(self.tuples)) and self.allowed.any(axis=1).all())
-        for classes, chosen in zip(self.classes, self.tuples.T, strict=True):
-            require(is_array(classes, "i", -1) and len(classes) and classes.min() >= 0 and chosen.min() >= 0)
-            require(set(chosen.tolist()) <= set(classes.tolist()))
 
     def law(self, label: int) -> "ConstrainedSoftmax":
         """Return the softmax in a class of rows."""
@@ -217,10 +209,6 @@ class WeightedPair:
 
     def __repr__(self) -> str:
         return f"WeightedPair(columns={self.columns})"
-
-    def _check_loaded(self) -> None:
-        require(len(self.columns) == 2 and is_array(self.weights, "f", -1, -1))
-        require(self.weights.min(initial=0) >= 0 and self.weights.sum() > 0)
 
     def law(self, label: int) -> "WeightedPairLaw":
         return WeightedPairLaw(self.columns, np.asarray(self.weights, dtype=np.float32))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._parallel import cached_property
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Grid, Schema, grids_of
 from skdpsynth.models._constrained_softmax import WeightedPair
 from skdpsynth.models._structural_zeros import ConstrainedColumns
@@ -32,10 +31,6 @@ class DifferenceLaw:
 
     def __repr__(self) -> str:
         return f"DifferenceLaw(first={self.first!r}, second={self.second!r})"
-
-    def _check_loaded(self) -> None:
-        require(is_array(self.mass, "f", -1) and is_array(self.edges, "if", len(self.mass) + 1) and np.all(np.diff(self.edges) > 0))
-        require(self.mass.min(initial=0) >= 0 and self.mass.sum() > 0)
 
     @property
     def upto(self) -> np.ndarray:

@@ -10,7 +10,6 @@ from scipy.special import ndtri
 
 from skdpsynth._parallel import one_blas_thread
 from skdpsynth._progress import track_steps
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax, WeightedPair, WeightedPairLaw
 from skdpsynth.models._mixture import Mixture, Part, WithinClass
 from skdpsynth.models._mixture_sampling import MixtureSampler
@@ -96,21 +95,6 @@ class LatentFactors:
     def __repr__(self) -> str:
         n_fits, n_classes, n_codes, n_factors = self.loadings.shape
         return f"LatentFactors({len(self.sizes)} columns, {n_codes} codes, {n_factors} factors, {n_classes} classes, {n_fits} fits)"
-
-    def _check_loaded(self) -> None:
-        require(is_array(self.sizes, "i", -1) and len(self.sizes) and self.sizes.min() >= 1 and self.sizes.max() < _LARGEST)
-        n_codes, n_columns = int(self.sizes.sum()), len(self.sizes)
-        require(is_array(self.intercepts, "f", -1, -1, n_codes) and is_array(self.nodes, "f", -1, -1) and self.intercepts.size)
-        require(is_array(self.loadings, "f", *self.intercepts.shape, self.nodes.shape[1]) and len(self.nodes) and self.variance > 0)
-        require(all(np.abs(each).max(initial=0) < _LARGEST for each in (self.intercepts, self.nodes, self.loadings)))
-        require(len(self.n_ordered) in (0, n_columns) and all(0 <= n <= size for n, size in zip(self.n_ordered, self.sizes, strict=False)))
-        for group in self.groups:
-            require(all(0 <= column < n_columns for column in group.columns))
-            sizes = [int(self.sizes[column]) for column in group.columns]
-            if isinstance(group, ConstrainedGroup):
-                require([len(classes) for classes in group.classes] == sizes and len(group.allowed) == self.intercepts.shape[1])
-            else:
-                require(list(group.weights.shape) == sizes)
 
     @classmethod
     def of(

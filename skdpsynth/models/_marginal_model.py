@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import require
 from skdpsynth.domain import Continuous, Nominal, Schema, Tie, grids_of
 from skdpsynth.models._differences import DifferenceLaw, DifferenceSampler, difference_pairs, joint_columns
 from skdpsynth.models._joint_distribution import JointDistribution
@@ -42,10 +41,6 @@ class MarginalModel:
     tied: tuple[ConstrainedColumns, ...] = ()
     n_common: int = 1  # nodes that all blocks share, each block having equally many of its own for each, one after the other
     near: tuple[DifferenceLaw, ...] = ()
-
-    def _check_loaded(self) -> None:
-        grids = grids_of(self.schema)
-        require(all(len(link.mass) == grids[name].n_cells for name, link in self.links.items() if isinstance(link, Link)))
 
     @classmethod
     def of(

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.fft import dct, idct
 from scipy.linalg import null_space
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Schema, edges_of_spans
 from skdpsynth.models._differences import DifferenceLaw, joint_columns
 from skdpsynth.models._marginal_model import MarginalModel, is_ordered
@@ -43,11 +42,6 @@ class Codes:
     common: CommonFactors | None = None
     near: tuple[DifferenceLaw, ...] = ()
 
-    def _check_loaded(self) -> None:
-        require(self.cells.keys() == self.pools.keys() and self.links.keys() >= self.cells.keys())
-        require(all(is_array(cells, "i", len(self.pools[name].counts)) for name, cells in self.cells.items()))
-        require(0 <= self.n_rows < math.inf and 0 <= self.n_since < math.inf)
-
     def can_count(self, n_more: float) -> bool:
         """Return whether so many rows more may be counted in these codes, too.
 
@@ -73,22 +67,6 @@ class Measurements:
     two_way: NoisyTables
     n_samples: int | None  # None where it is private
     beside: PublicPrior | None = None  # counts of a public table, towards which estimates are pulled
-
-    def _check_loaded(self) -> None:
-        require(self.stratum is None or self.stratum in self.schema)
-        n_columns, one_way, two_way = len(self._names), self.one_way.tables, self.two_way.tables
-        require(
-            list(one_way) == [(i,) for i in range(n_columns)]
-            and sorted(i for block in self.codes.blocks for i in block) == list(range(n_columns))
-        )
-        n_classes = len(one_way[0,]) if self.stratum is None else self.schema[self.stratum].n_codes
-        sizes = [table.shape[-1] for table in one_way.values()]
-        require(all(is_array(table, "if", n_classes, -1) and table.shape[1] for table in one_way.values()))
-        for (i, j), table in two_way.items():
-            require(0 <= i < j < n_columns and is_array(table, "if", n_classes, sizes[i], sizes[j]))
-        for name, size in zip(self._names, sizes, strict=True):
-            require(name not in self.codes.links or self.codes.links[name].n_bins <= size)
-        require(self.n_samples is None or self.n_samples >= 0)
 
     @property
     def totals(self) -> np.ndarray:

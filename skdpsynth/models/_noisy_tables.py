@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.persistence import savable
 
 _EXACT = 1e-30  # variance of a frequency that is exact as far as a float goes
@@ -109,9 +108,6 @@ class Pool:
     counts: np.ndarray
     variance: float  # of each count
     n_rows: float  # as far as is known
-
-    def _check_loaded(self) -> None:
-        require(is_array(self.counts, "if", -1) and len(self.counts) and 0 <= self.variance < math.inf and 0 <= self.n_rows < math.inf)
 
     def joined(self, other: "Pool | None") -> "Pool":
         """Return the counts of these and of other rows."""

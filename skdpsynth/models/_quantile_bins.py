@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv
 
 from skdpsynth._parallel import cached_property
-from skdpsynth._state_validation import is_array, require
 from skdpsynth._validation import as_numeric_array, check_integer, check_real, short_repr
 from skdpsynth.measures import least_squares, mass_from_root
 from skdpsynth.models._mixture_sampling import points_below
@@ -54,13 +53,6 @@ class Link:
 
     def __repr__(self) -> str:
         return f"Link(n_cells={len(self.mass)}, n_bins={len(self.edges) - 1})"
-
-    def _check_loaded(self) -> None:
-        require(is_array(self.mass, "f", -1) and is_array(self.edges, "i", -1) and len(self.edges) > 1)
-        require(self.mass.min(initial=0) >= 0 and self.mass.sum() > 0)
-        require(self.edges[0] == 0 and self.edges[-1] == len(self.mass) and np.all(np.diff(self.edges) > 0))
-        if self.alike is not None:
-            require(is_array(self.alike, "i", self.n_bins) and self.alike.min() >= 0 and self.alike.max() < self.n_bins)
 
     @classmethod
     def of(

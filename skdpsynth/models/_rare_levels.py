@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.models._noisy_tables import shares_of
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.persistence import savable
@@ -23,10 +22,6 @@ class LevelGroups:
 
     order: np.ndarray  # numbers of levels: those of code 0 first
     link: Link  # with the mass of each level, in this order
-
-    def _check_loaded(self) -> None:
-        n_levels = len(self.link.mass)
-        require(is_array(self.order, "i", n_levels) and np.array_equal(np.sort(self.order), np.arange(n_levels)))
 
     @classmethod
     def of(cls, counts: np.ndarray, deviation: float, groups: np.ndarray, most: int) -> "LevelGroups":

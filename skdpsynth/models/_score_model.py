@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Continuous, Schema
 from skdpsynth.frames import concatenate_batches
 from skdpsynth.models._noisy_tables import shares_of
@@ -33,10 +32,6 @@ class LatentLinks:
 
     schema: Schema
     thresholds: Mapping[Hashable, np.ndarray]  # of ordinal columns without missing cells; other levels have utilities
-
-    def _check_loaded(self) -> None:
-        for name, thresholds in self.thresholds.items():
-            require(is_array(thresholds, "f", self.schema[name].n_codes - 1) and np.all(np.diff(thresholds) >= 0))
 
     @classmethod
     def of(cls, schema: Schema, counts: Mapping[Hashable, np.ndarray], n_samples: int | None) -> "LatentLinks":
@@ -137,12 +132,6 @@ class ScoreModel:
     loadings: np.ndarray  # shape (n_latent, n_factors)
     residual: np.ndarray  # standard deviations beyond the factors
     synthesizer: Any = None  # a fitted one that samples latent columns, or None
-
-    def _check_loaded(self) -> None:
-        n_latent = sum(self.links.widths) if self.synthesizer is None else 0
-        require(is_array(self.mean, "f", n_latent) and is_array(self.residual, "f", n_latent))
-        require(is_array(self.loadings, "f", n_latent, -1))
-        require(self.residual.min(initial=0) >= 0)
 
     @classmethod
     def of_moments(

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, require
 from skdpsynth.domain import Cells, Grid, Schema, Tie, cells_of_levels, cells_of_numbers, cuts_of, ends_of, grids_of
 from skdpsynth.models._constrained_softmax import ConstrainedGroup
 from skdpsynth.models._quantile_bins import Link
@@ -28,13 +27,6 @@ class ConstrainedColumns:
     cells: Mapping[Hashable, Cells]
     classes: Mapping[Hashable, np.ndarray]
     tuples: np.ndarray  # of classes, in the order of `tie.columns`, shape (n_tuples, n_columns)
-
-    def _check_loaded(self) -> None:
-        columns = self.tie.columns
-        require(set(columns) == self.cells.keys() == self.classes.keys() and is_array(self.tuples, "i", -1, len(columns)))
-        for name, chosen in zip(columns, self.tuples.T, strict=True):
-            classes = self.classes[name]
-            require(is_array(classes, "i", self.cells[name].size) and set(chosen.tolist()) <= set(classes.tolist()))
 
     def conditional_cells(self, name: Hashable, linked: Mapping[Hashable, Any]) -> Cells:
         """Return the cells of a column of numbers, of which conditions may have left a part."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Self
 
 from skdpsynth._parallel import lock_of
-from skdpsynth._state_validation import require
+from skdpsynth._serialization import require
 from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError

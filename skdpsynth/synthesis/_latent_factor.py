@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._state_validation import require
 from skdpsynth._validation import check_choice, is_integer, short_repr
 from skdpsynth.domain import Box, Continuous, Nominal, Schema, is_name, keys_of, list_names, spans_of, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts
@@ -349,11 +348,6 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         if "_without_prior" not in vars(self):
             return self._model
         return self._without_prior.model(self._n_factors)
-
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if hasattr(self, "accountant_"):
-            require(list(self.schema_) == list(self._container.schema))
 
     def _try_loaded(self) -> None:
         if "_model" in vars(self):  # else it would have to be fitted first

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._serialization import is_of_type, require
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.fitting import Budget, Facts, fit_part
 from skdpsynth.frames import concatenate_batches, n_rows_of, take_rows

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import is_array, require
+from skdpsynth._serialization import is_array, require
 from skdpsynth.domain import Box, Continuous
 from skdpsynth.fitting import random_state_from
 from skdpsynth.frames import Rows, concatenate_batches, n_rows_of, rebatch, take_rows

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._atomic_write import output_path, pending_files
 from skdpsynth._parallel import lock_of
-from skdpsynth._state_validation import is_of_type, require
+from skdpsynth._serialization import is_of_type, require
 from skdpsynth._validation import warn
 from skdpsynth.domain import Schema
 from skdpsynth.exceptions import SmallSampleWarning
@@ -70,7 +70,6 @@ class RunningStream(PrivateSynthesizer):
     _starting: Any = None  # a list for the first rows, where the stream is saved before it takes them in
 
     def _check_loaded(self) -> None:
-        super()._check_loaded()
         if not hasattr(self, "accountant_"):
             return
         stream = self._stream

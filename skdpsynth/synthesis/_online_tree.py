@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import require
+from skdpsynth._serialization import require
 from skdpsynth.continual import InhomogeneousCounter
 from skdpsynth.domain import Box
 from skdpsynth.fitting import Budget

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._state_validation import require
 from skdpsynth._validation import check_choice, is_integer, short_repr
 from skdpsynth.domain import Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
@@ -489,7 +488,6 @@ class _GuardedPartition:
         return {"partition": self.partition}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        require(state.keys() == {"partition"})
         self.partition = partition = state["partition"]
         self.depth, self.diameters, self.sample = int(partition.depth), partition.diameters, partition.sample
 

@@ -10,13 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._doc_links import DocLinkMixin
 from skdpsynth._sklearn import check_feature_names, check_points
-from skdpsynth._state_validation import check_columns, require
 from skdpsynth._validation import warn
 from skdpsynth.domain import NO_BOUNDS, Continuous, Nominal, Schema
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.persistence import savable
 from skdpsynth.tables._open import collect_arrays, continue_table, start_table
-from skdpsynth.tables._table import TableFormat
 
 _MOST_VALUES = 1 << 29  # encoded at a time: 4 GiB
 
@@ -106,13 +104,6 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
             warn(NO_BOUNDS, BoundsWarning)
         self.schema_ = self._table.schema
         return self
-
-    def _check_loaded(self) -> None:
-        fitted = {"_table", "schema_", "n_features_in_"}
-        require(not fitted & vars(self).keys() or fitted <= vars(self).keys())
-        if hasattr(self, "schema_"):
-            require(isinstance(self._table, TableFormat) and isinstance(self._table.schema, Schema) and self.schema_ == self._table.schema)
-            check_columns(self, self._table.columns)
 
     def transform(self, X: Any) -> np.ndarray:
         """Encode rows.

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._state_validation import require
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     BITS,
@@ -69,12 +68,6 @@ class TableFormat:
 
     kind: TableKind
     schema: Any = None  # in the order of the columns; None: rows are floats of shape (n_samples, n_features)
-
-    def _check_loaded(self) -> None:
-        require(isinstance(self.kind, TableKind))
-        if self.schema is not None:
-            require(isinstance(self.schema, Schema) and list(self.schema) == list(self.columns))
-            self.specimen(len(self.columns), 2)
 
     @property
     def library(self) -> str:
