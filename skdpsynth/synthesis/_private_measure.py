@@ -405,17 +405,6 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         depth = min(wanted, MAX_DEPTH, box.n_features * box.bits)
         return BinaryPartition(box, depth, spread=self.strategy != "paper"), depth
 
-    def _check_loaded(self) -> None:
-        super()._check_loaded()
-        if "_counted" in vars(self):
-            partition = self._counted.partition
-            require(isinstance(partition, BinaryPartition if self.partition is None else _GuardedPartition))
-            require(self.partition is not None or partition.box.n_features == self.n_features_in_)
-        elif self.partition is None and hasattr(self, "measure_"):
-            require(isinstance(self.partition_, BinaryPartition) and isinstance(self.measure_.partition, BinaryPartition))
-            require(self.measure_.partition.box.n_features == self.n_features_in_)
-            self.partition_ = self.measure_.partition  # one object, as fit made it
-
     # For streams: see `JoinableSynthesizer`.
 
     _growth_of_blocks = 1.25
