@@ -21,7 +21,7 @@ import numpy as np
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.federated import RemoteRows
-from skdpsynth.frames._partition_sums import Part, add_parts, pack
+from skdpsynth.frames._partitions import Part, add_parts, pack
 
 LINK, TASKS = 125e6, 1000.0  # bytes a second of a link, tasks a second of the scheduler
 

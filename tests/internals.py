@@ -5,7 +5,7 @@ from importlib import import_module
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
 modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
-modules: tables._open frames._rows frames._source frames._chunks frames._files frames._contribution_bounding federated._pairwise_masks
+modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._pairwise_masks
 modules: _parallel measures._cells measures._measure model_selection._search_plan
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
 modules: measures._transport metrics._associations metrics._marginals metrics._quality metrics._quantiles
@@ -51,7 +51,7 @@ tables._cells: level_cells
 tables._cells: Codes look_up_each read_levels
 domain._order_constraints: Orders in_order
 frames._source: MOST_ROWS rows_at_once
-frames._open: open_source
+frames._open_source: open_source
 frames._files: read_ahead
 frames._contribution_bounding: _Choice
 federated._site: Round
@@ -112,10 +112,10 @@ report._promise: round_up
 duckdb._workload: Cuts
 duckdb._workload: choose_joint_tables
 duckdb._sql: EvenCuts WholeCuts
-frames._partition_sums: Summing add_parts dask_Part=Part
+frames._partitions: Summing add_parts dask_Part=Part
 statistics._interactions: sensitivity_of_dependences dependences
 statistics._interactions: sensitivity_of_distances distances
-frames._partition_sums: Packed
+frames._partitions: Packed
 duckdb._sql: codes_of_cells
 statistics._marginals: levels_of
 synthesis._base: default_n_samples

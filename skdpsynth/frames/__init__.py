@@ -27,14 +27,24 @@ from skdpsynth.frames._dtypes import (
     whole_dtype,
     without_categories,
 )
-from skdpsynth.frames._files import ReadOptions, default_separator, files_at, kind_of_file, schema_of_parquet, suffix_of
+from skdpsynth.frames._files import (
+    ReadOptions,
+    check_output_path,
+    default_separator,
+    files_at,
+    kind_of_file,
+    output_suffix,
+    schema_of_parquet,
+    suffix_of,
+    write_table,
+)
 from skdpsynth.frames._numbers import NamedArray, as_float_matrix, as_rows, dense_chunks, dtype_advice, table_of_numbers
-from skdpsynth.frames._open import open_source
-from skdpsynth.frames._partition_sums import Packed, pack
+from skdpsynth.frames._open_source import open_source
+from skdpsynth.frames._partitions import Packed, pack
 from skdpsynth.frames._privacy_units import FirstRows, check_length, drop_unit, name_of_unit, split_units
 from skdpsynth.frames._rows import Chunk, Rows, concatenate, concatenate_batches, n_rows_of, rebatch, take_rows
+from skdpsynth.frames._sheets import declared_columns
 from skdpsynth.frames._source import Source, require_package
-from skdpsynth.frames._statistics_files import declared_columns
 from skdpsynth.frames._table_kind import (
     TableKind,
     as_chunk,
@@ -48,4 +58,3 @@ from skdpsynth.frames._table_kind import (
     to_native,
     without_rows,
 )
-from skdpsynth.frames._write_files import check_output_path, output_suffix, write_table

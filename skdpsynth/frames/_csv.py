@@ -22,9 +22,8 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from skdpsynth.frames._arrow import rebatch_tables
 from skdpsynth.frames._files import ReadOptions, TextFiles, default_separator, plain_encoding, read_ahead, stamp, suffix_of
-from skdpsynth.frames._source import short_path, without_cells_in_errors
+from skdpsynth.frames._source import rebatch_tables, short_path, without_cells_in_errors
 
 _BLOCK = 2**22  # bytes that are read at once
 _LONGEST = 2**23  # bytes of a line
@@ -88,10 +87,7 @@ class CsvFiles(TextFiles):
 
     def damaged_lines(self, most: int) -> list[int]:
         """Return the numbers of the first damaged lines of the first file that has some, as people count them: a look at its rows."""
-        for file in self._files:
-            if found := list(islice(self._damaged_in(file), most)):
-                return found
-        return []
+        return next((found for file in self._files if (found := list(islice(self._damaged_in(file), most)))), [])
 
     def _damaged_in(self, file: Path) -> Iterator[int]:
         width, cut, mark = len(self._header(file)), self._cut(file), self._text.comment
@@ -132,7 +128,7 @@ class CsvFiles(TextFiles):
         line = (cut.encode() * (len(names) - 1) or b'""') + b"\n"
         for block in _whole_lines(blocks):
             has_lone_return = b"\r" in block and block.count(b"\r") > block.count(b"\r\n")
-            if len(block) <= _LONGEST and not has_lone_return and _is_utf8(block):
+            if len(block) <= _LONGEST and not has_lone_return and can_decode(block):
                 columns, has_odd = _parsed(line + block + line, len(names), cut, skips_empty=True)
                 if not has_odd and len(columns[0]) == block.count(b"\n") + 2:
                     yield _table_of(columns, names).slice(1, len(columns[0]) - 2)
@@ -263,25 +259,26 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-@cache
-def _plain_line(width: int, cut: str) -> re.Pattern[bytes]:
-    """Return what matches a line without quotes but those that enclose whole cells, and in those pairs of them."""
-    cell = rf'(?:"(?:[^"\r]++|"")*+"|[^"\r{re.escape(cut)}]*+)'
-    return re.compile(rf"(?s:{cell}(?:{re.escape(cut)}{cell}){{{width - 1}}}\r?)".encode())
-
-
 def repair_lines(block: bytes, width: int, cut: str, skips_damaged: bool) -> tuple[bytes, int]:
     """Return lines with `width` cells each, and how many were damaged, which are rows of missing cells or left out."""
-    lines = block.split(b"\n")
-    repaired, n_damaged, is_plain, is_utf8 = list[bytes | None](lines), 0, _plain_line(width, cut).fullmatch, _is_utf8(block)
-    for place, line in enumerate(lines[:-1]):
-        if is_plain(line) and len(line) < _LONGEST and (is_utf8 or _is_utf8(line)):
-            continue
-        cells = _cells_of(line, width, cut)
-        n_damaged += cells is None
-        is_left_out = cells is None and skips_damaged
-        repaired[place] = None if is_left_out else cut.join(map(_quoted, cells or [""] * width)).encode()
-    return b"\n".join(line for line in repaired if line is not None), n_damaged
+    # A line without quotes but those that enclose whole cells, and in those pairs of them, is plain.
+    cell = rf'(?:"(?:[^"\r]++|"")*+"|[^"\r{re.escape(cut)}]*+)'
+    is_plain = re.compile(rf"(?s:{cell}(?:{re.escape(cut)}{cell}){{{width - 1}}}\r?)".encode()).fullmatch
+    *lines, rest = block.split(b"\n")
+    repaired, n_damaged, is_utf8 = list[bytes](), 0, can_decode(block)
+    for line in lines:
+        if not (is_plain(line) and len(line) < _LONGEST and (is_utf8 or can_decode(line))):
+            cells = _cells_of(line, width, cut)
+            n_damaged += cells is None
+            if cells is None and skips_damaged:
+                continue
+            # In quotes; a cell that no text can hold is missing.
+            quoted = (
+                '"' + each.replace('"', '""') + '"' if "\r" not in each and is_unicode(each) else "" for each in cells or [""] * width
+            )
+            line = cut.join(quoted).encode()
+        repaired.append(line)
+    return b"\n".join([*repaired, rest]), n_damaged
 
 
 def _cells_of(record: bytes | None, width: int, cut: str) -> list[str] | None:
@@ -290,11 +287,6 @@ def _cells_of(record: bytes | None, width: int, cut: str) -> list[str] | None:
         return None
     cells = split_cells(record.decode("utf-8", "surrogateescape").removesuffix("\r"), cut)
     return cells if cells is not None and len(cells) == width else None
-
-
-def _quoted(cell: str) -> str:
-    """Return a cell in quotes, a missing one of what no text can hold."""
-    return '"' + cell.replace('"', '""') + '"' if "\r" not in cell and is_unicode(cell) else ""
 
 
 def split_cells(line: str, cut: str) -> list[str] | None:
@@ -346,11 +338,11 @@ def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
         is_within |= is_long
 
 
-def _is_utf8(block: bytes) -> bool:
+def can_decode(block: bytes, encoding: str = "utf-8") -> bool:
     if block.isascii():
         return True
     try:
-        block.decode()
+        block.decode(encoding)
     except UnicodeDecodeError:
         return False
     return True
@@ -374,11 +366,17 @@ def detect_options(file: Path, stated: dict[str, Any]) -> dict[str, Any]:
         found |= _before_header(lines)
     mark = found.get("comment")
     lines = [line for line in lines[found.get("skip", 0) :] if mark is None or not line.startswith(mark)][: _LINES + 1]
-    if encoding is None and (guess := _encoding_of("\n".join(lines[:-1] or lines).encode("latin-1", "replace"))) is not None:
+    shown = "\n".join(lines[:-1] or lines).encode("latin-1", "replace")
+    if encoding is None and (guess := next(each for each in ("utf-8", "cp1252", "latin-1") if can_decode(shown, each))) != "utf-8":
         found["encoding"] = guess
     usual = default_separator(member_suffix(file))
-    cut = found.setdefault("separator", _separator_of(lines, usual))
-    if cut == ";":
+    header, *others = [re.sub(r'"[^"]*"', "", line) for line in lines]
+
+    def fits(cut: str) -> tuple[bool, int]:
+        n_cuts = header.count(cut)
+        return n_cuts > 0 and all(line.count(cut) == n_cuts for line in others[:-1] if line), n_cuts
+
+    if found.setdefault("separator", max(dict.fromkeys((usual, *_CUTS)), key=fits)) == ";":
         found.setdefault("decimal", "open")
     return ReadOptions.of({name: value for name, value in found.items() if (name, value) != ("separator", usual)}).stated()
 
@@ -401,23 +399,3 @@ def _before_header(lines: list[str]) -> dict[str, Any]:
 
 def _has_number(line: str) -> bool:
     return any(re.fullmatch(r'\s*"?[-+]?[\d.]+(e[-+]?\d+)?"?\s*', cell) for cell in re.split(r"[,;\t|]", line))
-
-
-def _encoding_of(header: bytes) -> str | None:
-    for encoding in ("utf-8", "cp1252", "latin-1"):
-        try:
-            header.decode(encoding)
-            return None if encoding == "utf-8" else encoding
-        except UnicodeDecodeError:
-            continue
-    return None
-
-
-def _separator_of(lines: list[str], usual: str) -> str:
-    header, *others = [re.sub(r'"[^"]*"', "", line) for line in lines]
-
-    def fits(cut: str) -> tuple[bool, int]:
-        n_cuts = header.count(cut)
-        return n_cuts > 0 and all(line.count(cut) == n_cuts for line in others[:-1] if line), n_cuts
-
-    return max(dict.fromkeys((usual, *_CUTS)), key=fits)

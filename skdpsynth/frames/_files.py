@@ -1,14 +1,15 @@
-"""Files, by path, glob, folder or list of paths, read in memory that does not grow with them."""
+"""Files, by path, glob, folder or list of paths, read and written in memory that does not grow with them."""
 
 import codecs
 import glob
+import gzip
 import os
 import re
 import string
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from functools import partial
@@ -16,11 +17,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._validation import short_repr
-from skdpsynth.frames._arrow import rebatch_tables
 from skdpsynth.frames._dtypes import pandas_head
-from skdpsynth.frames._source import ChunkedSource, short_path, without_cells_in_errors
-from skdpsynth.frames._table_kind import TableKind
+from skdpsynth.frames._source import ChunkedSource, rebatch_tables, short_path, without_cells_in_errors
+from skdpsynth.frames._table_kind import TableKind, is_pandas
 
 _OF_FOLDERS = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}  # others may lie there as well
 _SUFFIXES = _OF_FOLDERS | dict.fromkeys((".tab", ".txt", ".dat", ".zip"), "CSV") | dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite")
@@ -31,7 +34,9 @@ _SEPARATORS = {*string.punctuation, " ", "\t"} - {'"'}
 _ENCODINGS = re.compile(
     r"utf-8|ascii|utf-(16|32)(-[lb]e)?|iso8859-\d+|cp\d+|koi8-\w|mac-?\w+|gbk|gb2312|gb18030|big5(hkscs)?|shift_jis|euc_\w+|tis-620"
 )
-_BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
+PARQUET_BUFFER = 2**18  # bytes read at once of a column of a Parquet file: whole columns of a row group would fill the memory
+_WRITTEN = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_WANTED = f"None or a path that ends in {', '.join(_WRITTEN[:-1])} or {_WRITTEN[-1]}"
 
 
 def files_at(path: Any, name: str) -> list[Path]:
@@ -46,25 +51,25 @@ def files_at(path: Any, name: str) -> list[Path]:
     file = Path(text).expanduser()
     wrong = f"{name} must be a path, but {short_path(text)} can be none ({{error}}); correct it."
     if text and without_cells_in_errors(file.exists, wrong):
-        return _files_in(file, name) if file.is_dir() else [file]
+        if not file.is_dir():
+            return [file]
+        # The tables in a folder and those below, without hidden files and those that engines leave beside.
+        inside = sorted(each for each in file.rglob("*") if not any(part[0] in "._" for part in each.relative_to(file).parts))
+        found = [each for each in inside if suffix_of(each) in _OF_FOLDERS and each.is_file()]
+        if not found:
+            raise FileNotFoundError(
+                f"{name} must be a folder with Parquet or CSV files, but {short_path(file)} has none; correct the path."
+            )
+        if any("=" in part for each in found for part in each.relative_to(file).parts[:-1]):
+            raise ValueError(
+                f"{name} must not be a folder whose names hold a column, such as 'year=2020', got {short_path(file)}; give "
+                "pyarrow.dataset.dataset(path, partitioning='hive'), which reads that column too."
+            )
+        return found
     found = [Path(match) for match in sorted(glob.glob(str(file), recursive=True)) if os.path.isfile(match)] if glob.has_magic(text) else []
     if not found:
         what = "no file matches" if glob.has_magic(text) else "there is no file"
         raise FileNotFoundError(f"{name} must be a table or the path of one, but {what} {short_path(text)}; correct the path.")
-    return found
-
-
-def _files_in(folder: Path, name: str) -> list[Path]:
-    """Return the tables in a folder and those below, without hidden files and those that engines leave beside."""
-    inside = sorted(file for file in folder.rglob("*") if not any(part[0] in "._" for part in file.relative_to(folder).parts))
-    found = [file for file in inside if suffix_of(file) in _OF_FOLDERS and file.is_file()]
-    if not found:
-        raise FileNotFoundError(f"{name} must be a folder with Parquet or CSV files, but {short_path(folder)} has none; correct the path.")
-    if any("=" in part for file in found for part in file.relative_to(folder).parts[:-1]):
-        raise ValueError(
-            f"{name} must not be a folder whose names hold a column, such as 'year=2020', got {short_path(folder)}; give "
-            "pyarrow.dataset.dataset(path, partitioning='hive'), which reads that column too."
-        )
     return found
 
 
@@ -76,6 +81,7 @@ def suffix_of(file: Path) -> str:
 
 
 def kind_of_file(file: Path, name: str) -> str:
+    """Return what a file is, such as "CSV", by its suffix."""
     kind = _SUFFIXES.get(suffix_of(file))
     if kind is None:
         raise ValueError(
@@ -143,12 +149,9 @@ def plain_encoding(name: str) -> str:
     return codecs.lookup(name).name.removesuffix("-sig")
 
 
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
-
-
 def _are_words(value: Any) -> bool:
-    return isinstance(value, tuple) and value != () and all(map(_is_word, value)) and len(set(value)) == len(value)
+    is_list = isinstance(value, tuple) and all(isinstance(each, str) and each != "" for each in value)
+    return is_list and len(set(value)) == len(value) > 0
 
 
 _RULES = {
@@ -156,12 +159,12 @@ _RULES = {
     "decimal": (lambda value: value in (".", ",", "open"), '"." or ","'),
     "thousands": (lambda value: isinstance(value, str) and value in (".", ",", " ", "'"), '".", ",", " " or "\'"'),
     "encoding": (_is_encoding, "a common encoding of text, such as utf-8, cp1252, latin-1 or utf-16"),
-    "comment": (lambda value: _is_word(value) and value.isprintable() and '"' not in value, "a sign that begins a line, such as #"),
+    "comment": (lambda value: _are_words((value,)) and value.isprintable() and '"' not in value, "a sign that begins a line, such as #"),
     "skip": (lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0, "a whole number of lines"),
     "multiline": (lambda value: isinstance(value, bool), "true or false"),
     "columns": (_are_words, "a list of column names"),
-    "sheet": (_is_word, "the name of a sheet"),
-    "table": (_is_word, "the name of a table"),
+    "sheet": (lambda value: _are_words((value,)), "the name of a sheet"),
+    "table": (lambda value: _are_words((value,)), "the name of a table"),
     "labels": (lambda value: value == () or _are_words(value), "a list of column names"),
 }
 
@@ -239,7 +242,8 @@ class ParquetFiles(Files):
         for file in self._files:
             with closing(_open_parquet(file, self.name)) as parquet:
                 batches = parquet.iter_batches(self._at_once, columns=list(self.kind.columns), use_threads=True)
-                yield from rebatch_tables(batches, self.kind.width, _damaged_message(file, self.name), self._at_once)
+                fails = _PARQUET_FAILS.replace("{name}", self.name).replace("{file}", short_path(file))
+                yield from rebatch_tables(batches, self.kind.width, fails, self._at_once)
 
 
 def selected(schema: Any, columns: Any, name: str, file: Path) -> Any:
@@ -264,15 +268,15 @@ def read_ahead(tables: Any) -> Generator[Any, None, None]:
             yield table
 
 
+_PARQUET_FAILS = "{name} must be whole Parquet files, but {file} is none, or is damaged ({error}); write it again."
+
+
 def _open_parquet(file: Path, name: str) -> Any:
     import pyarrow.parquet as pq
 
     stamp(file, name)
-    return without_cells_in_errors(lambda: pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False), _damaged_message(file, name))
-
-
-def _damaged_message(file: Path, name: str) -> str:
-    return f"{name} must be whole Parquet files, but {short_path(file)} is none, or is damaged ({{error}}); write it again."
+    fails = _PARQUET_FAILS.replace("{name}", name).replace("{file}", short_path(file))
+    return without_cells_in_errors(lambda: pq.ParquetFile(file, buffer_size=PARQUET_BUFFER, pre_buffer=False), fails)
 
 
 def schema_of_parquet(file: Path, name: str) -> Any:
@@ -290,3 +294,75 @@ def stamp(file: Path, name: str) -> tuple[int, int]:
     gone = f"{name} must be files that can be read, but {short_path(file)} is gone or closed to you ({{error}}); restore it."
     status = without_cells_in_errors(file.stat, gone)
     return status.st_size, status.st_mtime_ns
+
+
+# Synthetic tables, written a batch at a time
+
+
+def check_output_path(path: Any, name: str = "out") -> Path:
+    """Return where a table shall be written, or refuse it, before anything is drawn; messages call it `name`."""
+    place = output_path(path, name, _WANTED)
+    if output_suffix(path) not in _WRITTEN:
+        raise ValueError(f"{name} must be {_WANTED}, got {short_repr(os.fspath(path))}.")
+    if find_spec("pyarrow") is None:
+        raise ImportError(f"{name} needs pyarrow, which writes files; install it: pip install pyarrow.")
+    return place
+
+
+def output_suffix(path: Any) -> str:
+    """Return the suffix that tells how a table is written, in small letters, with that of its packing."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
+    return "".join(suffixes if suffixes[-1:] == [".gz"] else suffixes[-1:])
+
+
+def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str, dates: Collection[str] = ()) -> None:
+    """Write tables of one kind below each other; the file is complete, or as it was before.
+
+    Dtypes in the file follow from `specimen`, a table of the kind of the others with all levels that they may hold. `dates` are columns
+    whose times are written as dates in text.
+    """
+    import pyarrow as pa
+
+    whole = _arrow(specimen).schema
+    with atomic_write(path) as file:
+        if suffix == ".parquet":
+            from pyarrow.parquet import ParquetWriter
+
+            with ParquetWriter(file, whole) as writer:
+                for table in tables:
+                    rows = _arrow(table, whole)
+                    writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+            return
+        from pyarrow.csv import CSVWriter, WriteOptions
+
+        # The types of a CSV file: categories as their values, half floats as floats, dates without a time.
+        schema, options = whole, WriteOptions(delimiter="\t" if suffix.startswith(".tsv") else ",")
+        for i, field in enumerate(whole):
+            if pa.types.is_dictionary(field.type):
+                schema = schema.set(i, field.with_type(field.type.value_type))
+            elif pa.types.is_float16(field.type):
+                schema = schema.set(i, field.with_type(pa.float32()))
+            elif field.name in dates and pa.types.is_timestamp(field.type):
+                schema = schema.set(i, field.with_type(pa.date32()))
+        # Without a name and a time, so that equal samples give equal files.
+        packed: Any = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) if suffix.endswith(".gz") else None
+        with packed or nullcontext(file) as place, CSVWriter(place, schema, write_options=options) as writer:
+            for table in tables:
+                writer.write_table(_arrow(table, whole).cast(schema))
+
+
+def _arrow(table: Any, schema: Any = None) -> Any:
+    """Return a table as one of Arrow, with the types of `schema`."""
+    import pyarrow as pa
+
+    if isinstance(table, np.ndarray):
+        types = [None] * table.shape[1] if schema is None else schema.types
+        columns = [pa.array(np.ascontiguousarray(column), kind, from_pandas=True) for column, kind in zip(table.T, types, strict=True)]
+        return pa.table(columns, names=[f"x{j}" for j in range(len(columns))])
+    if is_pandas(table):
+        found = pa.Table.from_pandas(table, schema=schema, preserve_index=False)
+    else:
+        import narwhals.stable.v2 as nw
+
+        found = nw.from_native(table, eager_only=True).to_arrow()
+    return found if schema is None or found.schema.equals(schema) else found.cast(schema)

@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 
 from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames._csv import MISSING_WORDS
-from skdpsynth.frames._open import open_source
+from skdpsynth.frames._open_source import open_source
 from skdpsynth.frames._source import ChunkedSource
 from skdpsynth.frames._table_kind import column_names, eager_frame, is_pandas, to_native, without_odd_text, without_odd_texts, without_rows
 

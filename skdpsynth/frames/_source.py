@@ -154,16 +154,28 @@ def check_distinct(files: Iterable[Any], name: str) -> None:
     """Refuse a file that is there twice, by whatever names: every row of it would count twice, and what one row moves would double."""
     seen: set[Any] = set()
     for file in files:
-        for known in _identities_of_file(file):
-            if known in seen:
-                raise ValueError(f"{name} must name each file once, but {short_path(file)} is there twice; leave one out.")
-        seen.update(_identities_of_file(file))
+        path = os.path.realpath(file)
+        marks: set[Any] = {path}
+        with suppress(OSError, ValueError):  # gone, or elsewhere
+            status = os.stat(path)
+            marks |= {(status.st_dev, status.st_ino)} if status.st_ino else set()  # which all names of one file share
+        if marks & seen:
+            raise ValueError(f"{name} must name each file once, but {short_path(file)} is there twice; leave one out.")
+        seen |= marks
 
 
-def _identities_of_file(file: Any) -> list[Any]:
-    """Return what tells a file from others: its path without links, and where it lies on its disk, which the names of one file share."""
-    path = os.path.realpath(file)
-    with suppress(OSError, ValueError):  # gone, or elsewhere
-        status = os.stat(path)
-        return [path, (status.st_dev, status.st_ino)] if status.st_ino else [path]
-    return [path]
+def rebatch_tables(batches: Iterable[Any], n_columns: int, failed: str, n_rows: int | None = None) -> Iterator[Any]:
+    """Yield record batches in tables of about `n_rows` rows, or of as many as a chunk may have: no size of batches costs time or memory."""
+    import pyarrow as pa
+
+    most = rows_at_once(n_columns) if n_rows is None else n_rows
+    waiting: list[Any] = []
+    n_waiting = 0
+    for batch in each_without_cells_in_errors(batches, failed):
+        waiting.append(batch.replace_schema_metadata())  # which may differ from file to file
+        n_waiting += batch.num_rows
+        if 2 * n_waiting > most:
+            yield pa.Table.from_batches(waiting)
+            waiting, n_waiting = [], 0
+    if n_waiting:
+        yield pa.Table.from_batches(waiting)

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sources
-from internals import _chunks, _csv, _source, open_source
+from internals import _csv, _open_source, _source, open_source
 from scipy.sparse import csr_array
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
@@ -205,7 +205,7 @@ def failing_batches():
 @pytest.fixture
 def small(monkeypatch):
     """Small limits, so that small tables meet them."""
-    monkeypatch.setattr(_chunks, "MOST_KEPT", 8000)
+    monkeypatch.setattr(_open_source, "MOST_KEPT", 8000)
     monkeypatch.setattr(_csv, "_BLOCK", 100)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sources
-from internals import MOST_ROWS, TableKind, _chunks, _files, open_source, rows_at_once, slice_rows, without_rows
+from internals import MOST_ROWS, TableKind, _files, _open_source, open_source, rows_at_once, slice_rows, without_rows
 from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 from sources import SOURCES
@@ -188,10 +188,10 @@ def test_one_chunk_twice_in_a_list_is_refused_as_one_file_twice_is():
 
 
 def test_one_shot_iterator_is_kept_to_be_read_again_while_it_is_small(monkeypatch):
-    monkeypatch.setattr(_chunks, "MOST_KEPT", 16 * N)
+    monkeypatch.setattr(_open_source, "MOST_KEPT", 16 * N)
     source = open_source(iter([numbers()[:700], numbers()[700:]]))
     assert rows_in(source) == rows_in(source) == texts(numbers())
-    monkeypatch.setattr(_chunks, "MOST_KEPT", 16 * N - 1)
+    monkeypatch.setattr(_open_source, "MOST_KEPT", 16 * N - 1)
     large = open_source(iter([numbers()[:700], numbers()[700:]]))
     for words in ("can be read only once, and holds more than", "was read already"):
         with pytest.raises(ValueError, match=rf"^X is a list_iterator, which {words} [^\n]*; [^\n]*\.$"):
