@@ -167,8 +167,8 @@ FAULTS = (
     Fault(
         "kept_points",
         "model_selection/_search.py",
-        "        query = plan.utility.query(exact, budget.relation)\n",
-        "        self._compared = points\n        query = plan.utility.query(exact, budget.relation)\n",
+        "        best = budget.choose(query, plan.choice",
+        "        self._compared = points\n        best = budget.choose(query, plan.choice",
         "a search keeps the rows that it compares candidates by",
     ),
     Fault(
@@ -218,7 +218,7 @@ FAULTS = (
     Fault(
         "deviation_of_rows",
         "model_selection/_search.py",
-        "plan.utility.score(plan.noise.deviation, n_held_out)",
+        "plan.utility.score(plan.noise.deviation, self._n_held_out)",
         "plan.utility.score(plan.noise.deviation, len(points))",
         "the deviation of a search's scores follows from the exact number of its rows",
     ),

@@ -137,7 +137,7 @@ EQUIVALENT: dict[str, str] = {
     "measures/_consistency.py:optimal_shares:starts.reshape(-1, r)": "where a search begins, whose shares are divided by their sum",
     "measures/_consistency.py:optimal_shares.bounds:1e-30": "so that nothing is divided by 0",
     "measures/_consistency.py:paper_shares:1": "of parts that are made whole numbers",
-    "model_selection/_search_plan.py:_runs:1": "a made-up number of rows, by which a part is asked whether it can plan",
+    "model_selection/_search.py:PrivateSearchCV._accepted_runs:1": "a made-up number of rows, by which a part is asked whether it can plan",
     'privacy/_composition.py::Decimal("1e-30")': "far below the last digit that is kept, and towards more loss",
     'privacy/_composition.py::Decimal("1e20")': "from where no digits are left to round",
     "privacy/_composition.py:_zcdp_above:1e-300": "it steers a search for an alpha, at each of which the bound holds",

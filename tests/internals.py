@@ -6,7 +6,7 @@ from importlib import import_module
 _NAMES = """
 modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
 modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._pairwise_masks
-modules: _parallel measures._cells measures._measure model_selection._search_plan
+modules: _parallel measures._cells measures._measure model_selection._search
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
 modules: measures._transport metrics._associations metrics._marginals metrics._quality metrics._quantiles
 modules: models._mixture_sampling models._conditional_sampling
@@ -62,11 +62,8 @@ measures._isotonic: _isotonic transport_on_a_line
 measures._placement: _kronecker_steps placement_Numbers=PointNumbers
 measures._grid_flow: PrimalDual
 measures._transport: NearestMeasure
-model_selection._plan_setting: Measure
-model_selection._plan_result: Point
-model_selection._plan_setting: make_setting
-model_selection._plan_setting: RowSource
-model_selection._search_plan: CapturedVariance MarginalDistance N_POINTS SlicedDistance
+model_selection._plan: Measure Point make_setting RowSource
+model_selection._search: CapturedVariance MarginalDistance N_POINTS SlicedDistance
 models._noisy_tables: NoisyTables join_into_blocks
 models._significant_bins: threshold_link tail_directions expected_counts threshold_bins
 models._measurements: contrasts_expected=posterior_means shrink_class_contrasts

@@ -1,4 +1,4 @@
-"""Plans before spending: expected errors at several budgets, from public numbers alone."""
+"""Plans before spending: expected errors at several budgets, simulated from public facts alone."""
 
 import math
 import sys
@@ -6,27 +6,273 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from threading import get_ident
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 from sklearn.base import clone
+from sklearn.isotonic import isotonic_regression
+from sklearn.utils import resample
 
 from skdpsynth._parallel import run_all
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
-from skdpsynth._validation import as_array, is_integer, is_real, short_repr
+from skdpsynth._text import Result, format_number
+from skdpsynth._validation import as_array, check_choice, check_integer, check_real, is_integer, is_real, short_repr
+from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, list_names, pair_of
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
-from skdpsynth.model_selection._plan_result import Point, SpendingPlan
-from skdpsynth.model_selection._plan_setting import Setting, make_setting
+from skdpsynth.frames import make_frame
+from skdpsynth.metrics import (
+    captured_variance_ratio,
+    correlation_error,
+    marginal_total_variation,
+    sliced_wasserstein_distance,
+    wasserstein_distance,
+)
 from skdpsynth.privacy import check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
+from skdpsynth.tables import columns_of
 
 _LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes do not depend on larger ones
 _SEEDS = 2**32
 _MOST_BUDGETS = 1000  # one fit each, and one for each repeat: the first table is always finished
+_LIKE_GUESSING = 0.75  # of the error without data
+_LIKE_PUBLISHING = 1.25  # times the error without privacy
+_DIRECTIONS = 30
+_MOST_COMPARED = 1000  # rows on each side of an exact transport: a fifth of a second
+_SHARES = np.array([0.25, 0.13, 0.06, 0.03, 0.03])  # of the variance of a column, by hidden factor; the rest is its own
+_SHAPE = (2.0, 4.0)  # of the numbers within their bounds: a hump at a third, a tail to the right
+_MISSING = 0.1  # of the cells of a column that may be missing
+_TINY = 1e-12  # where probabilities would be 0 or 1
+_WIDEST = 1e15
+_NEEDS = "bounds or schema with names of columns need pandas, polars or pyarrow, because a table is simulated"
+
+Budget = tuple[float, float, int]  # epsilon, delta, rows of a unit
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of error; less is better."""
+
+    name: str
+    title: str  # of an axis
+    sentence: str  # its meaning, with ``{}`` for the number
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Simulated errors at one budget."""
+
+    epsilon: float
+    delta: float
+    unit_rows: int
+    errors: np.ndarray  # (n_repeats, n_measures)
+    is_small: bool  # whether a fit warned that rows are too few
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.errors.mean(axis=0)
+
+    @property
+    def spread(self) -> np.ndarray:
+        """Return the standard deviation of the repeats, shape (n_measures,); NaN for a single one."""
+        return self.errors.std(axis=0, ddof=1) if len(self.errors) > 1 else np.full(self.errors.shape[1], math.nan)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpendingPlan(Result):
+    """Expected errors of an estimator by epsilon, from public facts alone. `plan` makes it; print it, or look at its `plot`.
+
+    Its data frame has a row for each budget and measure: error is the mean of the repeats, spread their standard deviation, too_few_rows
+    whether the fit warned of it.
+
+    Attributes
+    ----------
+    estimator : str
+        Its class.
+    n_samples : int
+        Rows of the table that is planned for.
+    n_simulated : int
+        Rows that were simulated; where that is less, at an epsilon that is as much larger.
+    rows : str
+        Description of the simulated rows.
+    neighboring : str
+    measures : tuple of Measure
+        Measures of error, the main one first; each has a `name`.
+    points : tuple of Point
+        By delta, rows of a unit and epsilon.
+    no_privacy, no_data : ndarray of shape (n_measures,)
+        Mean errors at ``epsilon=inf``, and of a uniform guess.
+
+    See Also
+    --------
+    skdpsynth.model_selection.plan : Makes it.
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.model_selection import plan
+    >>> plan(PrivateMeasureMechanism(), n_samples=2000, n_features=1, epsilons=[0.1, 1], random_state=0).to_frame().shape
+    (4, 10)
+    """
+
+    estimator: str
+    n_samples: int
+    n_simulated: int
+    rows: str
+    neighboring: str
+    measures: tuple[Measure, ...]
+    points: tuple[Point, ...]
+    no_privacy: np.ndarray
+    no_data: np.ndarray
+
+    def lines(self) -> Iterator[tuple[str, list[Point]]]:
+        """Yield the points of each delta and number of rows of a unit by epsilon, under the words that tell them apart."""
+        n_deltas, n_units = (len({getattr(point, name) for point in self.points}) for name in ("delta", "unit_rows"))
+        for (delta, unit_rows), points in groupby(self.points, lambda point: (point.delta, point.unit_rows)):
+            words = [f"delta={delta:g}"] * (n_deltas > 1) + [_rows_of_unit(unit_rows)] * (n_units > 1)
+            yield ", ".join(words), list(points)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return the rows of `to_frame` as a list of dicts, without pandas."""
+        records = []
+        for point in self.points:
+            budget = {"epsilon": point.epsilon, "delta": point.delta, "unit_rows": point.unit_rows}
+            for i, measure in enumerate(self.measures):
+                errors = {"measure": measure.name, "error": point.mean[i], "spread": point.spread[i], "n_repeats": len(point.errors)}
+                references = {"no_privacy": self.no_privacy[i], "no_data": self.no_data[i]}
+                records.append({**budget, **errors, **references, "too_few_rows": point.is_small})
+        return records
+
+    def smallest_epsilon(
+        self, error: float, measure: str | None = None, *, delta: float | None = None, unit_rows: int | None = None
+    ) -> float:
+        """Return about the smallest epsilon whose error is expected to be at most `error`.
+
+        Between the epsilons of the plan it is read off straight lines on logarithmic scales; below the first there is no answer but that.
+        Mean errors that rise with epsilon, by the luck of few tables, are first replaced by their common mean.
+
+        Parameters
+        ----------
+        error : float
+        measure : str, default=None
+            One of the names in `measures`. None: the main one.
+        delta : float, default=None
+            One of those planned. None: the first.
+        unit_rows : int, default=None
+            One of those planned. None: the first.
+
+        Returns
+        -------
+        epsilon : float
+
+        Raises
+        ------
+        ValueError
+            If no epsilon of the plan is enough, or a parameter is not one of the plan.
+        """
+        if not is_real(error) or not error > 0:
+            raise ValueError(f"error must be a number greater than 0, got {short_repr(error)}; no finite epsilon gives none at all.")
+        error = float(min(error, sys.float_info.max))
+        names = [each.name for each in self.measures]
+        place = names.index(check_choice("measure", names[0] if measure is None else measure, names))
+        points = list(self.points)
+        for name, value in (("delta", delta), ("unit_rows", unit_rows)):
+            planned = list(dict.fromkeys(getattr(point, name) for point in points))
+            if value is not None and not (is_real(value) and value in planned):
+                raise ValueError(
+                    f"{name} must be one of those planned, {', '.join(f'{each:g}' for each in planned)}, got {short_repr(value)}."
+                )
+            points = [point for point in points if getattr(point, name) == (planned[0] if value is None else value)]
+        errors = _isotonic_means(points, place)
+        if errors[-1] > error:
+            raise ValueError(
+                f"error must be at least {errors[-1]:.3g}, what epsilon={points[-1].epsilon:g} gives, got {short_repr(error)} "
+                f"(without privacy: {self.no_privacy[place]:.3g}); plan for larger epsilons, or more rows."
+            )
+        first = int(np.argmax(errors <= error))
+        if not first or errors[first] <= 0:
+            return points[first].epsilon
+        before, after = np.log(errors[first - 1]), np.log(errors[first])
+        low, high = math.log(points[first - 1].epsilon), math.log(points[first].epsilon)
+        return math.exp(low + (high - low) * float((before - math.log(error)) / (before - after)))
+
+    def plot(self, ax: Any = None, *, measure: str | None = None) -> Any:
+        """Draw the errors by epsilon, between what no privacy and what no data gives. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes for one measure. None: a new figure, with axes for each measure (or for `measure`).
+        measure : str, default=None
+            One of the names in `measures`. None: all of them; the main one, where `ax` is given.
+
+        Returns
+        -------
+        figure : matplotlib Figure
+        """
+        from skdpsynth.plotting import PlanDisplay
+
+        return PlanDisplay.from_plan(self).plot(ax, measure=measure).figure_
+
+    def __repr__(self) -> str:
+        n_budgets = len(self.points)
+        return f"<SpendingPlan of {self.estimator} for {self.n_samples:,} rows: {n_budgets} budgets; print it, or plot()>"
+
+    def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
+        less = f" ({self.n_simulated:,} of them simulated, with epsilon as much larger)" if self.n_simulated < self.n_samples else ""
+        deltas, units = ({getattr(point, name) for point in self.points} for name in ("delta", "unit_rows"))
+        promise = [self.neighboring] + [f"delta={min(deltas):g}"] * (len(deltas) == 1)
+        promise += [_rows_of_unit(min(units))] * (len(units) == 1 and max(units) > 1)
+        yield f"{self.estimator} on {self.n_samples:,} rows{less}, {', '.join(promise)}: errors to expect, simulated on {self.rows}"
+
+        names, nothing = [measure.name for measure in self.measures], [""] * len(self.measures)
+        table = [("epsilon", *names, ""), ("no data", *map(format_number, self.no_data), "")]
+        for words, points in self.lines():
+            table += [(words, *nothing, "")] * bool(words)
+            for point in points:
+                spreads = ["" if math.isnan(spread) else f" ±{format_number(spread)}" for spread in point.spread]
+                cells = [f"{format_number(mean)}{spread}" for mean, spread in zip(point.mean, spreads, strict=True)]
+                table.append((f"{point.epsilon:g}", *cells, "*" if point.is_small else ""))
+        yield [*table, ("no privacy", *map(format_number, self.no_privacy), "")]
+
+        legend, n_repeats = [f"- {measure.name}: {measure.title}" for measure in self.measures], max(len(p.errors) for p in self.points)
+        repeats = f"- ±: standard deviation from table to table; each error is the mean of {n_repeats} simulated ones"
+        yield "\n".join(legend + [repeats] * (n_repeats > 1))
+        yield "\n".join(self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
+        no_data, no_privacy = self.no_data[0], self.no_privacy[0]
+        for name, points in self.lines():
+            one = min(points, key=lambda point: abs(math.log(point.epsilon)))
+            name = name or (_rows_of_unit(one.unit_rows) if one.unit_rows > 1 else "")
+            meaning = self.measures[0].sentence.format(format_number(one.mean[0]))
+            references = f"without data {format_number(no_data)}, without privacy {format_number(no_privacy)}"
+            yield f"At epsilon {one.epsilon:g}{f' and {name}' if name else ''}, {meaning} ({references})."
+            if no_data < 2 * no_privacy:
+                continue  # so close that neither end says anything
+            errors = list(zip((point.epsilon for point in points), _isotonic_means(points, 0), strict=True))
+            if poor := [epsilon for epsilon, error in errors if error > _LIKE_GUESSING * no_data]:
+                yield f"Up to epsilon {max(poor):g} the result is hardly better than a guess without data."
+            if rich := [epsilon for epsilon, error in errors if error < _LIKE_PUBLISHING * no_privacy]:
+                yield f"From epsilon {min(rich):g} on more buys little: the error is nearly that without privacy."
+        if any(point.is_small for point in self.points):
+            yield "* the fit warns that, by public numbers, rows are too few for this budget."
+
+
+def _isotonic_means(points: Sequence[Point], place: int) -> np.ndarray:
+    """Return the mean errors that fit best among those that fall with epsilon.
+
+    In expectation more epsilon is no worse. A running minimum would fall too, but it would keep a lucky dip for all later epsilons.
+    """
+    return isotonic_regression([point.mean[place] for point in points], increasing=False)
+
+
+def _rows_of_unit(unit_rows: int) -> str:
+    return f"{unit_rows} row{'s' * (unit_rows > 1)} a unit"
 
 
 def plan(
@@ -135,80 +381,94 @@ def plan(
     >>> 0.1 < expected.smallest_epsilon(0.5) < 10
     True
     """
-    _check_numbers(n_samples, n_repeats, max_rows, time_limit)
+    n_samples = check_integer("n_samples", n_samples, 1, 2**62, "it is the number of rows of the table that you plan for")
+    n_repeats = check_integer("n_repeats", n_repeats, 1, 2**62, "5 tables show roughly how much errors vary")
+    max_rows = check_integer("max_rows", max_rows, 1, 2**62, "it is the number of rows that are simulated at most")
+    if not is_real(time_limit) or not time_limit >= 0:
+        raise ValueError(f"time_limit must be a number of seconds, at least 0, got {short_repr(time_limit)}; 0 simulates one table.")
     budgets = _budgets(estimator, epsilons, deltas, unit_rows)
     setting = make_setting(estimator, bounds, schema, n_features, prior, too_wide)
-    n_simulated = min(int(n_samples), int(max_rows))
-    simulation = _Simulation(setting, budgets, int(n_samples) / n_simulated, n_simulated, random_state)
-    with _silence_warnings(simulation), task("simulated fits", total=int(n_repeats) * (1 + len(budgets))) as progress:
-        jobs = simulation.jobs(int(n_repeats), float(min(time_limit, sys.float_info.max)))
-        run_all((partial(_with_step, job, progress) for job in jobs), n_jobs)
-    return simulation.result(type(estimator).__name__, int(n_samples))
+    seed = np.random.SeedSequence().entropy if random_state is None else int(check_seed(random_state).randint(_SEEDS, dtype=np.int64))
+    simulation = _Simulation(setting, budgets, n_samples, min(n_samples, max_rows), seed, random_state is not None)
+    with _silence_warnings(simulation), task("simulated fits", total=n_repeats * (1 + len(budgets))) as progress:
+        run_all(simulation.jobs(n_repeats, float(min(time_limit, sys.float_info.max)), progress), n_jobs)
+    found = {what: np.array([errors for _, errors in sorted(by_repeat.items())]) for what, by_repeat in simulation.errors.items()}
+    relation = setting.estimator.get_params(deep=False).get("neighboring", "replace_one")
+    points = tuple(Point(*budget, found[budget], budget in simulation.small) for budget in budgets)
+    facts = (type(estimator).__name__, n_samples, simulation.n_rows, setting.words, relation, setting.errors.measures)
+    return SpendingPlan(*facts, points, no_privacy=found["no privacy"].mean(axis=0), no_data=found["no data"].mean(axis=0))
 
 
-def _with_step(job: Callable[[], Any], progress: Any) -> None:
-    job()
-    progress.step()
+def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list[Budget]:
+    """Return all combinations, those of one curve together."""
+    own = getattr(estimator, "delta", 0.0), getattr(estimator, "max_rows_per_unit", 1)
+    checked_deltas = [float(check_delta(delta)) for delta in _list_numbers("deltas", own[0] if deltas is None else deltas)]
+    checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in _list_numbers("epsilons", epsilons)})
+    units = _list_numbers("unit_rows", own[1] if unit_rows is None else unit_rows)
+    if not checked_epsilons or math.inf in checked_epsilons:
+        raise ValueError("epsilons must be finite numbers, at least one; the error without privacy always stands beside them.")
+    if not units or not all(is_integer(rows, 1, 2**62) for rows in units):
+        raise ValueError(f"unit_rows must be a positive integer or several, got {short_repr(unit_rows)}; 1 protects a row.")
+    if not checked_deltas:
+        raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
+    parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
+    if (n_budgets := math.prod(len(part) for part in parts)) > _MOST_BUDGETS:
+        raise ValueError(
+            f"epsilons, deltas and unit_rows must make at most {_MOST_BUDGETS} budgets, got {n_budgets}; each is one fit or more, "
+            "and some ten of them draw a curve."
+        )
+    return [(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
 
 
-@dataclass(frozen=True)
-class _BudgetAt:
-    epsilon: float
-    delta: float
-    unit_rows: int
+def _list_numbers(name: str, values: Any) -> list[Any]:
+    """Return a number or several as a list; refuse everything else without printing it."""
+    array = as_array(values, object)
+    if array.ndim > 1 or not all(map(is_real, array.flat)):
+        raise ValueError(f"{name} must be a number or a list of numbers, got {short_repr(values)}; see plan.")
+    return list(array.flat)
 
 
+@dataclass(eq=False)
 class _Simulation:
     """Fits of simulated tables, and their errors."""
 
-    def __init__(self, setting: Setting, budgets: list[_BudgetAt], fewer: float, n_rows: int, random_state: Any) -> None:
-        self.setting, self.budgets, self.fewer, self.n_rows = setting, budgets, fewer, n_rows
-        self.is_seeded = random_state is not None
-        self.seed: Any = np.random.SeedSequence().entropy
-        if self.is_seeded:
-            self.seed = int(check_seed(random_state).randint(_SEEDS, dtype=np.int64))
-        self.errors: dict[Any, dict[int, tuple]] = {}  # by budget, and by repeat: threads finish in any order
-        self.small: set[Any] = set()
-        self.fitting: dict[int, Any] = {}  # the budget that each thread is at
+    setting: "Setting"
+    budgets: list[Budget]
+    n_samples: int  # of the table that is planned for
+    n_rows: int  # simulated
+    seed: Any
+    is_seeded: bool
+    # By budget or reference, and by repeat: threads finish in any order.
+    errors: dict[Budget | str, dict[int, tuple[float, ...]]] = field(default_factory=dict)
+    small: set[Budget | str] = field(default_factory=set)  # budgets at which a fit warned of few rows
+    fitting: dict[int, Budget | str] = field(default_factory=dict)  # the budget that each thread is at
 
-    def jobs(self, n_repeats: int, time_limit: float) -> Iterator[Callable[[], Any]]:
+    def jobs(self, n_repeats: int, time_limit: float, progress: Any) -> Iterator[Callable[[], None]]:
         """Yield the fits table by table, so that a time limit omits repeats and no budget."""
         start = time.monotonic()
         for repeat in range(n_repeats):
             if repeat and time.monotonic() - start > time_limit:
                 return
             rngs = [np.random.default_rng([self.seed, repeat, place]) for place in range(len(self.budgets) + 3)]
-            X = self.setting.ground.rows(self.n_rows, rngs[0])
-            uniform = self.setting.ground.uniform(self.n_rows, rngs[1])
-            for budget, rng in zip([None, *self.budgets], rngs[2:], strict=True):
-                yield partial(self.measure, budget, repeat, X, uniform, rng)
+            X, guess = self.setting.ground.rows(self.n_rows, rngs[0]), self.setting.ground.uniform(self.n_rows, rngs[1])
+            places: list[Budget | str] = ["no privacy", *self.budgets]
+            for budget, rng in zip(places, rngs[2:], strict=True):
+                yield partial(self._fit, budget, repeat, X, guess, rng, progress)
 
-    def measure(self, budget: Any, repeat: int, X: Any, uniform: Any, rng: np.random.Generator) -> None:
-        """Note the errors of a fit at one budget, or, at None, of a fit without noise and of a guess without data."""
+    def _fit(self, budget: Budget | str, repeat: int, X: Any, guess: Any, rng: np.random.Generator, progress: Any) -> None:
+        """Note the errors of a fit at one budget, or of a fit without noise and of a guess without data."""
         self.fitting[get_ident()] = budget
-        settings: dict[str, Any] = {"epsilon": math.inf} if budget is None else self._settings(budget)
-        if "random_state" in self.setting.estimator.get_params(deep=False):
-            settings["random_state"] = int(rng.integers(2**31)) if self.is_seeded else None
-        model = clone(self.setting.estimator).set_params(**settings).fit(X)
-        self._note(budget, repeat, self.setting.errors.of_model(model, X, rng))
-        if budget is None:
-            self._note("no data", repeat, self.setting.errors.baseline_errors(X, uniform, model, rng))
-
-    def _settings(self, budget: _BudgetAt) -> dict[str, Any]:
-        has_delta = "delta" in self.setting.estimator.get_params(deep=False)
-        epsilon = _epsilon_for_noise(budget.epsilon, budget.delta, self.fewer / budget.unit_rows)
-        return {"epsilon": epsilon, **({"delta": budget.delta} if has_delta else {})}
-
-    def _note(self, what: Any, repeat: int, errors: tuple) -> None:
-        self.errors.setdefault(what, {})[repeat] = errors
-
-    def result(self, name: str, n_samples: int) -> SpendingPlan:
-        found = {what: np.array([by_repeat[repeat] for repeat in sorted(by_repeat)]) for what, by_repeat in self.errors.items()}
-        points = [Point(each.epsilon, each.delta, each.unit_rows, found[each], each in self.small) for each in self.budgets]
-        setting = self.setting
-        relation = setting.estimator.get_params(deep=False).get("neighboring", "replace_one")
-        references = found[None].mean(axis=0), found["no data"].mean(axis=0)
-        return SpendingPlan(name, n_samples, self.n_rows, setting.words, relation, setting.errors.measures, tuple(points), *references)
+        params: dict[str, Any] = {"epsilon": math.inf}
+        if not isinstance(budget, str):
+            epsilon, delta, unit_rows = budget
+            params = {"epsilon": _epsilon_for_noise(epsilon, delta, self.n_samples / self.n_rows / unit_rows), "delta": delta}
+        params["random_state"] = int(rng.integers(2**31)) if self.is_seeded else None
+        own = self.setting.estimator.get_params(deep=False)
+        model = clone(self.setting.estimator).set_params(**{name: value for name, value in params.items() if name in own}).fit(X)
+        self.errors.setdefault(budget, {})[repeat] = self.setting.errors.of(model, X, None, rng)
+        if budget == "no privacy":
+            self.errors.setdefault("no data", {})[repeat] = self.setting.errors.of(model, X, guess, rng)
+        progress.step()
 
 
 @contextmanager
@@ -234,49 +494,292 @@ def _epsilon_for_noise(epsilon: float, delta: float, times: float) -> float:
     """Return the epsilon at which noise is `times` times smaller: pure noise falls with epsilon, Gaussian noise with the root of rho."""
     if times == 1:
         return epsilon
-    if not delta:
-        return min(epsilon * times, max(epsilon, _LARGEST_EPSILON))
-    rho = float(rho_of_epsilon(epsilon, delta, gaussian=True)) * times**2
-    return min(float(epsilon_of_rho(rho, delta, gaussian=True)), max(epsilon, _LARGEST_EPSILON))
+    more = epsilon * times
+    if delta:
+        more = float(epsilon_of_rho(float(rho_of_epsilon(epsilon, delta, gaussian=True)) * times**2, delta, gaussian=True))
+    return min(more, max(epsilon, _LARGEST_EPSILON))
 
 
-def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list[_BudgetAt]:
-    """Return all combinations, those of one curve together."""
-    own = getattr(estimator, "delta", 0.0) if deltas is None else deltas
-    checked_deltas = [float(check_delta(delta)) for delta in _as_list("deltas", own)]
-    checked_epsilons = sorted({float(check_epsilon(epsilon)) for epsilon in _as_list("epsilons", epsilons)})
-    own_rows = getattr(estimator, "max_rows_per_unit", 1)
-    units = _as_list("unit_rows", own_rows if unit_rows is None else unit_rows)
-    if not checked_epsilons or math.inf in checked_epsilons:
-        raise ValueError("epsilons must be finite numbers, at least one; what no privacy gives is always told beside them.")
-    if not len(units) or not all(is_integer(rows, 1, 2**62) for rows in units):
-        raise ValueError(f"unit_rows must be a positive integer or several, got {short_repr(unit_rows)}; 1 protects a row.")
-    if not checked_deltas:
-        raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
-    parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
-    if (n_budgets := math.prod(len(part) for part in parts)) > _MOST_BUDGETS:
-        raise ValueError(
-            f"epsilons, deltas and unit_rows must make at most {_MOST_BUDGETS} budgets, got {n_budgets}; each is one fit or more, "
-            "and some ten of them draw a curve."
+# What is simulated: rows, and the errors of a model of them
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Source of simulated rows: made up from bounds and levels alone, or drawn from a public table."""
+
+    schema: Schema  # numbers within bounds, and levels; all of it stated
+    names: Sequence[Any] | None  # of the columns of a data frame; None: an array
+    prior: Any  # None: uneven and dependent columns; "uniform": even and independent ones; else a public table
+
+    def rows(self, n_samples: int, rng: np.random.Generator) -> Any:
+        """Return rows somewhat like data: uneven, and dependent through a few hidden factors.
+
+        Numbers have a hump at a third of their range and a tail to the right; the k-th level has a frequency in proportion to 1/k; a tenth
+        of the cells that may be missing are. Two columns have a correlation of about .2, of either sign.
+        """
+        if isinstance(self.prior, str):
+            return self.uniform(n_samples, rng)
+        if self.prior is not None:  # with replacement only where there are too few rows
+            seed, n_public = int(rng.integers(_SEEDS)), self.prior.shape[0] if hasattr(self.prior, "shape") else len(self.prior)
+            return resample(self.prior, replace=n_samples > int(n_public), n_samples=n_samples, random_state=seed)
+        loadings = np.sqrt(_SHARES)[:, None] * rng.choice([-1.0, 1.0], size=(len(_SHARES), len(self.schema)))
+        factors = ndtri(rng.uniform(_TINY, 1, size=(n_samples, len(_SHARES))))
+        columns = []
+        for kind, loading in zip(self.schema.values(), loadings.T, strict=True):
+            own = ndtri(rng.uniform(_TINY, 1, size=n_samples))
+            ranks = ndtr(factors @ loading + np.sqrt(1 - _SHARES.sum()) * own)
+            if isinstance(kind, Continuous):
+                a, b = _SHAPE
+                # The quantiles of Kumaraswamy's law, which is close to a beta law and has a closed form.
+                column = _numbers_at(kind, (1 - (1 - ranks) ** (1 / b)) ** (1 / a))
+            else:
+                shares = 1 / np.arange(1, len(kind.levels) + 1)
+                column = np.searchsorted(np.cumsum(shares / shares.sum())[:-1], ranks, side="right")
+            if kind.nullable:
+                column[rng.random(n_samples) < _MISSING] = np.nan if isinstance(kind, Continuous) else -1
+            columns.append(column)
+        return self._table(columns)
+
+    def uniform(self, n_samples: int, rng: np.random.Generator) -> Any:
+        """Return rows that need no data: every value within bounds, and every level, is equally likely."""
+        columns = []
+        for kind in self.schema.values():
+            even = rng.random(n_samples)
+            if isinstance(kind, Continuous):
+                columns.append(_numbers_at(kind, even))
+            else:
+                codes = (even * kind.n_codes).astype(np.int64)
+                columns.append(np.where(codes < len(kind.levels), codes, -1))
+        return self._table(columns)
+
+    def _table(self, columns: list[np.ndarray]) -> Any:
+        """Return columns as the kind of table that a fit would get: codes of levels become levels."""
+        kinds = list(self.schema.values())
+        if self.names is None and all(isinstance(kind, Continuous) for kind in kinds):
+            return np.column_stack(columns)
+        try:
+            import pandas as pd
+        except ImportError:
+            pd = None
+        cells: list[Any] = list(columns)
+        for place, kind in enumerate(kinds):
+            if isinstance(kind, Continuous):
+                continue
+            if self.names is not None and pd is not None:
+                cells[place] = pd.Categorical.from_codes(columns[place], categories=list(kind.levels))
+            else:
+                cells[place] = np.array([*kind.levels, None], dtype=object)[columns[place]]
+        if self.names is None:
+            rows = np.empty((len(cells[0]), len(cells)), dtype=object)
+            for place, column in enumerate(cells):
+                rows[:, place] = column
+            return rows
+        if pd is not None:
+            return pd.DataFrame(dict(zip(self.names, cells, strict=True)))
+        return make_frame({name: column.tolist() for name, column in zip(self.names, cells, strict=True)}, _NEEDS)
+
+
+def _numbers_at(kind: Continuous, shares: np.ndarray) -> np.ndarray:
+    """Return numbers at these shares of the range of a column; whole ones if it holds those."""
+    if not kind.integer:
+        return kind.low + (kind.high - kind.low) * shares
+    return np.minimum(kind.low + np.floor((kind.high - kind.low + 1) * shares), kind.high)
+
+
+def _draw(model: Any, n_samples: int, guess: Any, rng: np.random.Generator) -> Any:
+    return model.sample(n_samples, random_state=int(rng.integers(2**31))) if guess is None else guess
+
+
+@dataclass(frozen=True, eq=False)
+class NumberErrors:
+    """Errors of synthetic rows of numbers."""
+
+    width: np.ndarray  # of the bounds, (n_features,)
+    window: int | None = None  # number of last rows that a stream stands for
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        exact = Measure("wasserstein", "W1 distance, in units of the data", "synthetic rows lie about {} from real ones (W1 distance)")
+        columns = Measure("columns", "error of a column, share of its range", "a column is off by about {} of its range")
+        if len(self.width) == 1:
+            return exact, columns
+        words = "synthetic rows lie about {} from real ones (sliced W1 distance)"
+        sliced = Measure("sliced", "sliced W1 distance, in units of the data", words)
+        return sliced, replace(exact, title="W1 distance of 1000 rows, in units of the data"), columns
+
+    def of(self, model: Any, X: Any, guess: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of a fitted model against its own rows, or those of a guess."""
+        X = np.asarray(X, dtype=float)
+        X = X[-self.window :] if self.window and guess is None else X
+        Y, few = (np.asarray(_draw(model, n, guess, rng), dtype=float)[:n] for n in (len(X), min(len(X), _MOST_COMPARED)))
+        columns = [wasserstein_distance(X[:, [i]], Y[:, [i]]) for i in range(X.shape[1])]
+        share = float(np.mean(columns / self.width))
+        if X.shape[1] == 1:
+            return columns[0], share
+        some = X if len(X) <= len(few) else X[rng.choice(len(X), len(few), replace=False)]
+        return sliced_wasserstein_distance(X, Y, _DIRECTIONS), wasserstein_distance(some, few), share
+
+
+@dataclass(frozen=True, eq=False)
+class TableErrors:
+    """Errors of synthetic rows of a mixed table."""
+
+    schema: Schema
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        words = "a share of rows read off {} is wrong by at most about {{}}, on average"
+        pairs = Measure("pairs", "total variation of a pair of columns", f"{words.format('two columns')} over the pairs")
+        singles = Measure("singles", "total variation of a column", words.format("one column"))
+        correlations = Measure("correlations", "error of a correlation", "a correlation of two columns is off by about {}")
+        means = Measure("means", "error of a mean, in deviations", "a mean of numbers is off by about {} standard deviations")
+        return (*((pairs, singles, correlations) if len(self.schema) > 1 else (singles,)), *([means] if self._numbers else []))
+
+    @property
+    def _numbers(self) -> list[Any]:
+        return [name for name, kind in self.schema.items() if isinstance(kind.coded, Continuous)]
+
+    def of(self, model: Any, X: Any, guess: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of a fitted model against its own rows, or those of a guess."""
+        Y, means = _draw(model, len(X), guess, rng), []
+        single = marginal_total_variation(X, Y, self.schema, order=1)
+        if self._numbers:
+            real, made = (columns_of(table, self.schema) for table in (X, Y))
+            off = [abs(np.nanmean(made[name]) - np.nanmean(real[name])) / max(np.nanstd(real[name]), 1e-300) for name in self._numbers]
+            means = [float(np.mean(off))]
+        if len(self.schema) == 1:
+            return single, *means
+        return marginal_total_variation(X, Y, self.schema), single, correlation_error(X, Y, self.schema), *means
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentErrors:
+    """Errors of private principal components."""
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (
+            Measure("variance", "share of the variance that is lost", "of the variance that as many components can hold, {} is lost"),
+            Measure("covariance", "error of the covariance", "the covariance is off by {} of its largest eigenvalue"),
         )
-    return [_BudgetAt(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
+
+    def of(self, model: Any, X: Any, guess: Any, rng: np.random.Generator) -> tuple[float, ...]:
+        """Return the errors of fitted components (of the first if all are kept), or of random ones without a covariance."""
+        X, components = np.asarray(X, dtype=float), np.atleast_2d(model.components_)
+        kept = components if len(components) < X.shape[1] else components[:1]
+        if guess is not None:
+            from scipy.stats import uniform_direction
+
+            directions = uniform_direction(X.shape[1]).rvs(len(kept), random_state=rng).reshape(len(kept), -1)
+            return 1 - captured_variance_ratio(X, directions), 1.0
+        true = np.cov(X, rowvar=False, ddof=0).reshape(X.shape[1], X.shape[1])
+        noisy = model.covariance_ if hasattr(model, "covariance_") else model.get_covariance()
+        return 1 - captured_variance_ratio(X, kept), float(np.linalg.norm(noisy - true, 2) / np.linalg.norm(true, 2))
 
 
-def _as_list(name: str, values: Any) -> list[Any]:
-    """Return a number or several as a list; refuse everything else without printing it."""
-    array = as_array(values, object)
-    if array.ndim > 1 or not all(map(is_real, array.flat)):
-        raise ValueError(f"{name} must be a number or a list of numbers, got {short_repr(values)}; see plan.")
-    return list(array.flat)
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The estimator, the rows it is fitted to, and the measures of its errors."""
+
+    estimator: Any  # unfitted, without an accountant
+    ground: RowSource
+    errors: NumberErrors | TableErrors | ComponentErrors
+    words: str  # description of the rows
 
 
-def _check_numbers(n_samples: Any, n_repeats: Any, max_rows: Any, time_limit: Any) -> None:
-    for name, value, words in (
-        ("n_samples", n_samples, "it is the number of rows of the table that you plan for"),
-        ("n_repeats", n_repeats, "5 tables show roughly how much errors vary"),
-        ("max_rows", max_rows, "it is the number of rows that are simulated at most"),
-    ):
-        if not is_integer(value, 1, 2**62):
-            raise ValueError(f"{name} must be a positive integer (at most 2**62), got {short_repr(value)}; {words}.")
-    if not is_real(time_limit) or not time_limit >= 0:
-        raise ValueError(f"time_limit must be a number of seconds, at least 0, got {short_repr(time_limit)}; 0 simulates one table.")
+def make_setting(estimator: Any, bounds: Any, schema: Any, n_features: int | None, prior: Any, too_wide: float = 1.0) -> Setting:
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params") or "epsilon" not in estimator.get_params(deep=False):
+        raise TypeError(f"estimator must be an unfitted private estimator, with a parameter epsilon, got {short_repr(estimator)}.")
+    fitted = clone(estimator)
+    params = fitted.get_params(deep=False)
+    if not hasattr(estimator, "sample") and "n_components" not in params:
+        raise TypeError(f"estimator must sample synthetic rows or have components, but {type(estimator).__name__} does neither.")
+    prior, is_table = _check_prior(prior)
+    too_wide = check_real("too_wide", too_wide, 1, _WIDEST, "10 simulates rows in a tenth of the bounds")
+    if too_wide > 1 and is_table:
+        raise ValueError("too_wide must be 1 beside a public table as prior, whose rows lie where they lie; widen the bounds themselves.")
+    # A simulated row is a unit of its own; the cost of several rows is in the loss (`unit_rows`).
+    fitted.set_params(**{name: value for name, value in {"accountant": None, "max_rows_per_unit": 1}.items() if name in params})
+    if params.get("partition") is not None and not is_table:
+        raise ValueError("prior must be a public table for an estimator with a partition of its own, because its rows lie in no bounds.")
+    if "schema" in params and (schema is not None or params["schema"] is not None):
+        ground, errors = _use_schema(fitted, schema, prior, is_table)
+    elif schema is not None:
+        raise ValueError(f"schema must be None for {type(fitted).__name__}, which takes numbers within bounds; give bounds.")
+    else:
+        ground, errors = _use_bounds(fitted, bounds, n_features, prior, is_table)
+    words = "rows of a public table" if is_table else "made-up rows" if prior is None else "uniform rows"
+    if too_wide > 1:
+        words += f" in a part of bounds that are {too_wide:g} times as wide"
+        kinds = dict(ground.schema)
+        for name, kind in kinds.items():
+            if isinstance(kind, Continuous):
+                high = kind.low + (kind.high - kind.low) / too_wide
+                kinds[name] = replace(kind, high=max(kind.low + 1, int(high)) if kind.integer else high)
+        ground = replace(ground, schema=Schema(kinds))
+    return Setting(fitted, ground, errors, words)
+
+
+def _check_prior(prior: Any) -> tuple[Any, bool]:
+    """Return the source of rows, and whether it is a table."""
+    if prior is None or (isinstance(prior, str) and prior == "uniform"):
+        return prior, False
+    if isinstance(prior, str):
+        raise ValueError(f"prior must be None, 'uniform' or a public table in memory, got {short_repr(prior)}; read a file first.")
+    prior = prior if hasattr(prior, "shape") else as_array(prior)
+    if len(prior.shape) != 2 or not prior.shape[0]:
+        raise ValueError(f"prior must be a public table with rows and columns, got {short_repr(prior)}; of one column, give (n, 1).")
+    return prior, True
+
+
+def _use_schema(fitted: Any, schema: Any, prior: Any, is_table: bool) -> tuple[RowSource, TableErrors]:
+    """Give an estimator the facts of its own schema or of the caller's; what it buys it buys in the simulation, too."""
+    own, given = (None if each is None else Schema.of(each) for each in (fitted.schema, schema))
+    if own is not None and given is not None and set(own) != set(given):
+        raise ValueError("schema must have the columns of the schema of the estimator; leave one of them out, or make them alike.")
+    stated: Any = own if given is None else given
+    if unknown := [name for name, kind in stated.items() if kind.unstated is not None]:
+        raise ValueError(
+            f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give plan a schema with "
+            "guesses."
+        )
+    buys = own is not None and any(kind.unstated is not None for kind in own.values())
+    learned: Any = own if buys else stated
+    if not is_table:  # mechanisms see the coded columns alone: dates as whole numbers, and no identifiers
+        learned, stated = learned.coded, stated.coded
+    fitted.set_params(schema=learned)
+    return RowSource(stated, None if list(stated) == list(range(len(stated))) else list(stated), prior), TableErrors(stated)
+
+
+def _use_bounds(fitted: Any, bounds: Any, n_features: int | None, prior: Any, is_table: bool) -> tuple[RowSource, Any]:
+    params = fitted.get_params(deep=False)
+    own = params.get("bounds")
+    given = own if bounds is None else bounds
+    if given is None:
+        given = UNIT
+        if "bounds" in params and not is_table:  # rows are made up within them: there is nothing to clip
+            fitted.set_params(bounds=UNIT)
+    if has_private(given):
+        raise ValueError("bounds must be two numbers to simulate rows within, got 'private'; give plan a generous guess as bounds.")
+    if bounds is not None and "bounds" in params and not has_private(own):
+        fitted.set_params(bounds=bounds)
+    names = list(given) if isinstance(given, dict) else None
+    if is_table:
+        names = list(prior.columns) if hasattr(prior, "columns") else None
+    known = [int(prior.shape[1])] if is_table else []
+    known += [len(given)] if isinstance(given, dict) else [side.size for side in map(as_array, pair_of(given)) if side.ndim == 1]
+    known += [] if n_features is None else [check_integer("n_features", n_features, 1, more="it is the number of columns")]
+    if not known:
+        or_schema = " or a schema" if "schema" in params else ""
+        raise ValueError(
+            f"bounds must tell how many columns there are, got one pair for all of them; give bounds={{column: (low, high)}}{or_schema}, "
+            "or n_features where they do have the same bounds."
+        )
+    if len(set(known)) > 1:
+        raise ValueError(f"n_features must be the number of columns of bounds and prior, but they say {list_names(sorted(set(known)))}.")
+    box = Box.from_bounds(given, known[0], names)
+    schema = Schema({i: Continuous(low, high, integer=False) for i, (low, high) in enumerate(zip(box.low, box.high, strict=True))})
+    errors: Any = NumberErrors(box.width, getattr(fitted, "window", None)) if hasattr(fitted, "sample") else ComponentErrors()
+    if "schema" in params:
+        errors = TableErrors(schema if names is None else Schema(dict(zip(names, schema.values(), strict=True))))
+    return RowSource(schema, names, prior), errors

@@ -2,37 +2,250 @@
 
 import math
 import sys
-from dataclasses import dataclass, fields
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import partial
+from hashlib import blake2b
 from inspect import signature
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._parallel import run_all
+from skdpsynth._parallel import cached_property, run_all
 from skdpsynth._progress import task
+from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
+from skdpsynth._sklearn import take_rows as take_table_rows
 from skdpsynth._validation import check_choice, is_inside, is_real, short_repr
-from skdpsynth.fitting import Budget, Facts, PrivateEstimator, fit_part, read_with_part
+from skdpsynth.domain import Box, Schema
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, fit_part, read_with_part
 from skdpsynth.frames import Rows, take_rows
-from skdpsynth.model_selection._search_plan import (
-    SCORINGS,
-    SearchPlan,
-    describe_candidate,
-    held_out_mask,
-    plan_search,
-    points_of,
-    select_rows,
-)
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, PrivacyAccountant, RandomBits
+from skdpsynth.privacy import Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
 from skdpsynth.statistics import RowCount
+from skdpsynth.tables import encode
 
 _FIXED = ("epsilon", "delta", "bounds", "schema", "neighboring", "accountant", "random_state")
+N_POINTS = 1 << 14  # points that a model draws for comparison
+_DIRECTIONS = 64
+_GRID = 1 << 10  # cells along a direction
+_REACH = 0.75  # of the length of a direction, on either side of the middle: rows beyond are clipped
+_STEPS, _SUMMANDS = 16, 4  # sums of uniform numbers: nearly as uniform on the sphere as normal ones, and whole
+_PARTS = 8  # of a column, where pairs of columns are counted
+_MOST_PAIRS = 300
+_SEED = 7  # of directions and pairs: they are public, and the same in all searches of so many columns
+_CHOICE, _SCORES = 1, 1  # shares of the budget of held-out rows for the choice and for the shown scores
+_COUNT = Fraction(1, 20)  # share of it for their number, if that is private
+
+
+@dataclass(frozen=True)
+class Utility(ABC):
+    """A criterion for comparing candidates, within a public box of points."""
+
+    box: Box
+
+    def sensitivity_of(self, n_candidates: int, relation: str) -> Sensitivity:
+        """Return the sensitivity of the utilities of candidates: under both relations, each moves by `sensitivity` at most."""
+        statistic, one = statistic_facts("utilities", candidates=n_candidates, **self.facts), self.sensitivity
+        return Sensitivity(relation, n_candidates * one, n_candidates * one**2, one, statistic=statistic)
+
+    def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
+        """Return the utility of a fitted model for held-out points, drawing a sample of the model by `rng`."""
+        rows = self.counts(self.box.quantize(points))
+        drawn = self.counts(self.box.quantize(model._sample_points(N_POINTS, rng)))
+        return -int(np.abs(N_POINTS * rows - len(points) * drawn).sum())
+
+    @property
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Return public numbers from which the sensitivity follows."""
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> int:
+        """Return how far one row, added, removed or replaced, moves the utility of a model, with a proof."""
+
+    @abstractmethod
+    def score(self, utility: Any, n_rows: int) -> Any:
+        """Scale a utility, perhaps with noise, for people; 0 is best."""
+
+    def counts(self, cells: np.ndarray) -> np.ndarray:
+        """Return int64 counts of rows, from their places on the grid of the box."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SlicedDistance(Utility):
+    """Minus the 1-Wasserstein distance along some directions, in units of the sides of the box.
+
+    A row's place along a direction is a cell from 0 to G - 1: the product of two vectors of whole numbers, cut off at a distance from the
+    middle of the box, and divided with rounding down. Let C(t) be the number of rows whose cell is at most t, and Q(t) that of the N
+    points. On a line, W1 between the m rows and the points is the sum over t of ``|C(t) / m - Q(t) / N|`` cells; so the utility is
+    minus ``m N`` times the sum of W1 over the directions.
+
+    *Sensitivity.* For one direction and one t < G - 1 (at G - 1 the term is ``|N m - m N| = 0``):
+
+    - a row added or removed moves ``N C(t) - m Q(t)`` by ``N 1[cell <= t] - Q(t)``, which lies between -N and N;
+    - a row replaced moves it by N times a difference of two indicators.
+
+    Either is at most N, so a row moves the utility by at most **(number of directions) (G - 1) N**: m W1 moves by at most the diameter
+    of what the rows are cut to. It is attained by a row that goes from one end of all directions to the other.
+    """
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Return random vectors of whole numbers, (n_directions, n_features), from a public seed."""
+        if self.box.n_features == 1:
+            return np.array([[_STEPS]])
+        drawn = np.random.default_rng(_SEED).integers(-_STEPS, _STEPS + 1, (_DIRECTIONS, self.box.n_features, _SUMMANDS)).sum(axis=2)
+        drawn[~drawn.any(axis=1)] = _STEPS
+        return drawn
+
+    @cached_property
+    def _reach(self) -> np.ndarray:
+        """Return how far from the middle a row is clipped, in half steps of the grid: where the box ends, if that is nearer."""
+        largest = (1 << self.box.bits) - 1
+        lengths = np.sqrt((self.directions**2).sum(axis=1))
+        return np.minimum(np.abs(self.directions).sum(axis=1) * largest, np.ceil(2 * _REACH * lengths * largest).astype(np.int64))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"scoring": "sliced_wasserstein", "directions": len(self.directions), "cells": _GRID, "points": N_POINTS}
+
+    @property
+    def sensitivity(self) -> int:
+        return len(self.directions) * (_GRID - 1) * N_POINTS
+
+    def counts(self, cells: np.ndarray) -> np.ndarray:
+        """Return how many rows lie at most at each cell of each direction, shape (n_directions, G)."""
+        centered = 2 * cells - ((1 << self.box.bits) - 1)
+        out = np.empty((len(self.directions), _GRID), dtype=np.int64)
+        for place, (direction, reach) in enumerate(zip(self.directions, self._reach, strict=True)):
+            # Floats hold these whole numbers, below 2**53, exactly: so a product of matrices has one result, in whatever order it sums.
+            along = (centered.astype(float) @ direction.astype(float)).astype(np.int64)
+            cell = (np.clip(along, -reach, reach) + reach) * _GRID // (2 * reach + 1)
+            out[place] = np.bincount(cell, minlength=_GRID).cumsum()
+        return out
+
+    def score(self, utility: Any, n_rows: int) -> Any:
+        """Return minus the mean distance along a direction of length 1, in units of the sides of the box."""
+        lengths = np.sqrt((self.directions**2).sum(axis=1))
+        cell = np.mean(2 * self._reach / lengths) / _GRID / 2 / ((1 << self.box.bits) - 1)
+        return utility / (max(n_rows, 1) * N_POINTS * len(self.directions)) * cell
+
+
+@dataclass(frozen=True)
+class MarginalDistance(Utility):
+    """Minus the total variation between marginals of pairs of columns, each cut into eight even parts.
+
+    The utility is minus the sum, over pairs and cells, of ``|N c - m q|`` with c and q the counts of rows and points.
+
+    *Sensitivity.* A row is in one cell of each pair. Replaced, it moves ``N c`` by N in two cells of a pair at most. Added or removed, it
+    moves ``N c - m q`` by N - q in its own cell and by q in each other one: ``2 (N - q)`` in all. Either is at most 2 N, so the utility
+    moves by at most **2 N (number of pairs)**.
+    """
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, ...]]:
+        """Return all pairs of columns, or 300 drawn with a public seed; a single column is a pair with itself."""
+        every = list(combinations(range(self.box.n_features), min(2, self.box.n_features)))
+        if len(every) <= _MOST_PAIRS:
+            return every
+        return [every[i] for i in np.sort(np.random.default_rng(_SEED).choice(len(every), _MOST_PAIRS, replace=False))]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"scoring": "marginals", "pairs": len(self.pairs), "points": N_POINTS}
+
+    @property
+    def sensitivity(self) -> int:
+        return 2 * N_POINTS * len(self.pairs)
+
+    def counts(self, cells: np.ndarray) -> np.ndarray:
+        """Return how many rows are in each cell of each pair, shape (n_pairs, 64)."""
+        parts = (cells * _PARTS) >> self.box.bits
+        codes = (parts[:, pair[0]] * _PARTS + parts[:, pair[-1]] for pair in self.pairs)
+        return np.array([np.bincount(code, minlength=_PARTS**2) for code in codes], dtype=np.int64)
+
+    def score(self, utility: Any, n_rows: int) -> Any:
+        return utility / (2 * max(n_rows, 1) * N_POINTS * len(self.pairs))
+
+
+@dataclass(frozen=True)
+class CapturedVariance(Utility):
+    """Share of the squared distance of rows from the mean that the components keep.
+
+    The utility is the sum over rows of a whole number from 0 to S: S times the squared length of the row, less the mean, along the
+    components, over a quarter of the squared diagonal of the box, rounded down and cut off at S.
+
+    *Sensitivity.* A row adds a number from 0 to S, so the utility moves by at most **S**, added, removed or replaced.
+    """
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"scoring": "captured_variance", "most": N_POINTS}
+
+    @property
+    def sensitivity(self) -> int:
+        return N_POINTS
+
+    def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
+        unit, largest = self.box.step.max(), (1 << self.box.bits) - 1
+        # Whole numbers below 2**53 until the square, so that a row counts the same beside any others.
+        basis = np.rint(np.clip(model.components_, -1, 1) * (self.box.step / unit) * (1 << 10))
+        center = self.box.quantize(np.asarray(model.mean_)[None, :])
+        along = ((self.box.quantize(points) - center).astype(float) @ basis.T).astype(np.int64) >> 10
+        quarter = float(((self.box.step / unit * largest) ** 2).sum()) / 4
+        shares = np.minimum((along**2).sum(axis=1) / quarter * N_POINTS, N_POINTS)
+        return int(np.floor(shares).astype(np.int64).sum())
+
+    def score(self, utility: Any, n_rows: int) -> Any:
+        """Return the mean over rows, as a share of a quarter of the squared diagonal."""
+        return utility / (max(n_rows, 1) * N_POINTS)
+
+
+SCORINGS: dict[str, type[Utility]] = {
+    "sliced_wasserstein": SlicedDistance,
+    "marginals": MarginalDistance,
+    "captured_variance": CapturedVariance,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A candidate that the estimator does not refuse."""
+
+    place: int  # among all candidates
+    loss: PrivacyLoss  # of its fit on the training rows
+    warnings: Sequence[Any]  # of its refit, as (text, category)
+    final_spends_delta: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan(Plan):
+    """The budget of a search in parts."""
+
+    n_samples: int | None  # None where it is private
+    params: list[dict[str, Any]]  # of all candidates
+    runs: list[Run]  # the candidates that are fitted
+    training: Facts  # of each candidate; its bounds are those of the estimator
+    final: Facts | None  # of the refit
+    learning: PrivacyLoss  # from the training rows
+    asking: PrivacyLoss  # of the held-out rows, with the same epsilon
+    utility: Utility
+    schema: Schema | None  # of rows that are encoded to be compared
+    choice: PrivacyLoss
+    noise: Mechanism  # on the scores
+    count: Mechanism | None  # of the number of held-out rows, where it is private
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,9 +255,36 @@ class _Table(Rows):
     given: Any = None
 
 
-def _count(points: np.ndarray, noise: Mechanism, budget: Budget) -> int:
-    query = RowCount(len(points)).query(budget.relation)
-    return max(1, int(budget.answer(query, noise, "number of held-out rows")[0]))
+def _describe_candidate(params: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={short_repr(value)}" for name, value in params.items()) or "the estimator as it is"
+
+
+def _n_held_out(n_samples: int, holdout: float) -> int:
+    """Return the number of held-out rows among a public number of rows: at least one, and not all."""
+    return min(max(1, round(holdout * n_samples)), n_samples - 1)
+
+
+def held_out_mask(rows: Rows, n_samples: int | None, holdout: float, budget: Budget) -> np.ndarray:
+    """Return which rows of a table in memory are held out; `n_samples` is None where it is private.
+
+    For neighboring tables, one part is the same and the other is the same or a neighbor:
+
+    - "replace_one": positions are drawn at random, without a look at the rows; the row that is replaced stands at one position, in one
+      part.
+    - "add_or_remove_one": one more row would shift all later positions. A keyed hash of its own cells sends each row to a part, whatever
+      other rows there are, so one more row is one more row in one part. Equal rows stay together, as do equal numbers of other dtypes.
+    """
+    rng = budget.rng.child("split")
+    if n_samples is not None:
+        chosen = np.zeros(n_samples, dtype=bool)
+        chosen[rng.generator().permutation(n_samples)[: _n_held_out(n_samples, holdout)]] = True
+        return chosen
+    table, key = rows.collected(), rng.bytes(16)
+    columns = table if isinstance(table, list) else list(np.asarray(table).T)
+    numbers = np.column_stack([np.asarray(column, dtype=float) for column in columns]) + 0.0  # no minus zero
+    numbers[np.isnan(numbers)] = np.nan  # one kind of NaN
+    hashed = [blake2b(row.tobytes(), digest_size=8, key=key).digest() for row in numbers]
+    return np.frombuffer(b"".join(hashed), dtype=np.uint64) < int(holdout * 2**64)
 
 
 def _grid(param_grid: Any) -> Any:
@@ -58,7 +298,7 @@ def _grid(param_grid: Any) -> Any:
     return ParameterGrid(param_grid)
 
 
-def _has(name: str) -> Any:
+def _has(name: str) -> Callable[[Any], bool]:
     """Return a test whether the chosen estimator, or before a fit the unfitted one, has a method."""
     return lambda search: hasattr(getattr(search, "best_estimator_", search.estimator), name)
 
@@ -223,8 +463,30 @@ class PrivateSearchCV(PrivateEstimator):
         return 2 if self.neighboring == "replace_one" else 0  # one in each part
 
     def _check_privacy_parameters(self) -> PrivacyAccountant | None:
-        self._check_estimator()
-        self._check_parameters()
+        wanted, kind = "estimator must be an unfitted private estimator that holds no rows", type(self.estimator)
+        is_private = isinstance(self.estimator, PrivateEstimator) and not isinstance(self.estimator, PrivateSearchCV)
+        if not is_private or hasattr(self.estimator, "partial_fit"):
+            raise ValueError(f"{wanted}, such as LowDimSynthesizer(), got {short_repr(self.estimator)}; give an instance of one.")
+        for name in ("accountant", "random_state"):
+            if getattr(self.estimator, name) is not None:
+                raise ValueError(f"estimator must have {name}=None, got a {kind.__name__} with one; give it to PrivateSearchCV.")
+        fixed = [name for params in _grid(self.param_grid).param_grid for name in params if name in _FIXED]
+        if fixed:
+            raise ValueError(
+                f"param_grid must leave out {', '.join(_FIXED)}, got {fixed[0]}: it is the same for all candidates; set it in estimator, "
+                "or in PrivateSearchCV."
+            )
+        needed = "inverse_transform" if check_choice("scoring", self.scoring, ("auto", *SCORINGS)) == "captured_variance" else "sample"
+        if self.scoring != "auto" and not hasattr(self.estimator, needed):
+            raise ValueError(f"scoring must fit the estimator, but {kind.__name__} has no {needed}; use 'auto'.")
+        if not isinstance(self.refit, bool | np.bool_):
+            raise ValueError(f"refit must be True or False, got {short_repr(self.refit)}; the criterion is set by scoring.")
+        for name in ("search_share", "holdout"):
+            if not is_inside(getattr(self, name), 0, 1):
+                raise ValueError(f"{name} must be a number in (0, 1), got {short_repr(getattr(self, name))}; keep the default.")
+        is_number = is_real(self.error_score) and not sys.float_info.max < abs(self.error_score) < math.inf
+        if not is_number and not (isinstance(self.error_score, str) and self.error_score == "raise"):
+            raise ValueError(f"error_score must be 'raise' or a number, got {short_repr(self.error_score)}; 'raise' is the default.")
         return super()._check_privacy_parameters()
 
     def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
@@ -257,8 +519,73 @@ class PrivateSearchCV(PrivateEstimator):
         scoring = self.scoring
         if scoring == "auto":
             scoring = "sliced_wasserstein" if hasattr(self.estimator, "sample") else "captured_variance"
-        share = self.search_share if self.refit else None
-        return plan_search(self._part, list(_grid(self.param_grid)), facts, scoring, share, self.holdout, self.error_score == "raise")
+        weights = [self.search_share, 1 - self.search_share] if self.refit else [1]
+        epsilons, deltas = split_exactly(facts.epsilon, weights), split_exactly(facts.delta, weights)
+        final = facts.part(epsilon=epsilons[1], delta=deltas[1]) if self.refit else None
+        n_training = None if facts.n_samples is None else facts.n_samples - _n_held_out(facts.n_samples, self.holdout)
+        search = facts.part(epsilon=epsilons[0], delta=deltas[0], n_samples=n_training)
+        params, box, relation, asking = list(_grid(self.param_grid)), facts.box, facts.neighboring, PrivacyLoss(search.epsilon)
+        runs, training = self._accepted_runs(params, facts, search, final)
+        if facts.schema is not None:
+            width = encode([np.zeros(0, dtype=np.int64)] * len(facts.schema.coded), facts.schema).shape[1]
+            box = Box(np.zeros(width), np.ones(width))
+        utility = SCORINGS[scoring](box)
+        first, rest = asking.split([_COUNT, 1 - _COUNT]) if facts.n_samples is None else (None, asking)
+        choice, scores = rest.split([_CHOICE, _SCORES])
+        return SearchPlan(
+            any(run.loss.delta or run.final_spends_delta for run in runs),
+            n_samples=facts.n_samples,
+            params=params,
+            runs=runs,
+            # An estimator that reads its table itself has its bounds as the caller wrote them.
+            training=training.part(box=None, schema=None),
+            final=None if final is None else final.part(box=None, schema=None),
+            learning=PrivacyLoss(search.epsilon, sum(run.loss.delta for run in runs)),
+            asking=asking,
+            utility=utility,
+            schema=facts.schema,
+            choice=choice,
+            noise=mechanism(utility.sensitivity_of(len(runs), relation), scores, ("laplace",), len(runs)),
+            count=None if first is None else mechanism(RowCount(0).query(relation).sensitivity, first, ("laplace",)),
+        )
+
+    def _accepted_runs(self, params: list[dict[str, Any]], facts: Facts, search: Facts, final: Facts | None) -> tuple[list[Run], Facts]:
+        """Return the accepted candidates and the facts of each fit; refused ones get no share.
+
+        Candidates are asked again once shares have grown, because others were refused.
+        """
+        places = list(range(len(params)))
+        while places:
+            training = replace(search, epsilon=search.epsilon / len(places), delta=search.delta / len(places))
+            runs, doubts = [], []
+            for place in places:
+                asked = [each.part(n_samples=each.n_samples or 1) for each in (training, final) if each is not None]
+                parts = [self._part(params[place]) for _ in asked]  # a name that is no parameter ends the search
+                try:
+                    plans = [check_part(*each) for each in zip(parts, asked, strict=True)]
+                except ValueError as error:
+                    if self.error_score == "raise":
+                        raise
+                    refused = f"{_describe_candidate(params[place])} is refused, so the search goes on without it: {error}"
+                    facts.warn(refused, FitFailedWarning)
+                    continue
+                loss = PrivacyLoss(training.epsilon, training.delta if plans[0].spends_delta else 0)
+                # Where the number of rows is private, a warning would mention a made-up one.
+                warnings = asked[-1].told if final and facts.n_samples is not None else ()
+                runs.append(Run(place, loss, warnings, final is not None and plans[-1].spends_delta))
+                doubts.append(any(category is SmallSampleWarning for _, category in asked[0].told))
+            if len(runs) == len(places):
+                if all(doubts) and facts.n_samples is not None:
+                    fits = (
+                        f"Each of {len(runs)} candidates is fitted with epsilon={float(training.epsilon):.3g} on {training.n_samples} rows"
+                    )
+                    facts.warn(
+                        f"{fits}, which are so few that their comparison may be noise; use a smaller param_grid, more rows or a larger "
+                        "epsilon."
+                    )
+                return runs, training
+            places = [run.place for run in runs]
+        raise ValueError("param_grid must hold a candidate that the estimator takes, but all are refused; error_score='raise' says why.")
 
     def _part(self, params: dict) -> Any:
         return clone(self.estimator).set_params(**clone(params, safe=False))
@@ -268,22 +595,23 @@ class PrivateSearchCV(PrivateEstimator):
         # Tables that differ in one row differ in one of the two parts: see the class.
         learning = budget.part(plan.learning, "training rows", "disjoint rows")
         asking = budget.part(plan.asking, "held-out rows", "disjoint rows")
-        fitted = self._fitted(select_rows(rows.given, ~is_out), plan, learning)
-        best = self._choose(points_of(take_rows(rows.collected(), is_out), plan), fitted, plan, asking)
+        fitted = self._fit_candidates(take_table_rows(rows.given, np.flatnonzero(~is_out)), plan, learning)
+        held_out = take_rows(rows.collected(), is_out)
+        best = self._choose(np.asarray(held_out) if plan.schema is None else encode(held_out, plan.schema), fitted, plan, asking)
         for each in (learning, asking):
             each.accountant.close()
         self.best_index_, self._params = plan.runs[best].place, plan.params
         if plan.final is None:
             self.best_estimator_ = fitted[best]
         else:
-            budget.told.extend(plan.runs[best].told)
+            budget.told.extend(plan.runs[best].warnings)
             self.best_estimator_ = fit_part(self._part(self.best_params_), rows.given, budget, plan.final, name="refit")
         if plan.n_samples is None:
             self.n_samples_ = self.best_estimator_.n_samples_ + (self._n_held_out if plan.final is None else 0)
 
-    def _fitted(self, table: Any, plan: SearchPlan, budget: Budget) -> list[Any]:
+    def _fit_candidates(self, table: Any, plan: SearchPlan, budget: Budget) -> list[Any]:
         """Fit the candidates on the training rows, each with its share and its own noise, equally in any number of threads."""
-        hands = [budget.part(run.loss, f"candidate {run.place}: {describe_candidate(plan.params[run.place])}") for run in plan.runs]
+        hands = [budget.part(run.loss, f"candidate {run.place}: {_describe_candidate(plan.params[run.place])}") for run in plan.runs]
         fitted: list[Any] = [None] * len(hands)
 
         def fit_one(place: int) -> None:
@@ -298,15 +626,18 @@ class PrivateSearchCV(PrivateEstimator):
 
     def _choose(self, points: np.ndarray, fitted: list[Any], plan: SearchPlan, budget: Budget) -> int:
         """Choose a candidate and release scores by the held-out rows; return the number of a run."""
-        n_held_out = self._n_held_out = len(points) if plan.count is None else _count(points, plan.count, budget)
+        self._n_held_out = len(points)
+        if plan.count is not None:
+            count = budget.answer(RowCount(len(points)).query(budget.relation), plan.count, "number of held-out rows")
+            self._n_held_out = max(1, int(count[0]))
         rngs = [budget.rng.child(f"points of {run.place}").generator() for run in plan.runs]
         exact = [plan.utility.of(points, model, rng) for model, rng in zip(fitted, rngs, strict=True)]
-        query = plan.utility.query(exact, budget.relation)
+        query = Query(np.array(exact, dtype=np.int64), plan.utility.sensitivity_of(len(exact), budget.relation))
         best = budget.choose(query, plan.choice, "choice of a candidate")
         noisy = budget.answer(query, plan.noise, "scores").astype(float)
         self._scores = np.full(len(plan.params), np.nan if self.error_score == "raise" else float(self.error_score))
-        self._scores[[run.place for run in plan.runs]] = plan.utility.score(noisy, n_held_out)
-        self._deviation = abs(float(plan.utility.score(plan.noise.deviation, n_held_out)))
+        self._scores[[run.place for run in plan.runs]] = plan.utility.score(noisy, self._n_held_out)
+        self._deviation = abs(float(plan.utility.score(plan.noise.deviation, self._n_held_out)))
         return best
 
     @property
@@ -408,38 +739,6 @@ class PrivateSearchCV(PrivateEstimator):
         """
         check_is_fitted(self)
         return float(self.best_estimator_.score(X))
-
-    def _check_estimator(self) -> None:
-        wanted, kind = "estimator must be an unfitted private estimator that holds no rows", type(self.estimator).__name__
-        if (
-            not isinstance(self.estimator, PrivateEstimator)
-            or hasattr(self.estimator, "partial_fit")
-            or isinstance(self.estimator, PrivateSearchCV)
-        ):
-            raise ValueError(f"{wanted}, such as LowDimSynthesizer(), got {short_repr(self.estimator)}; give an instance of one.")
-        for name in ("accountant", "random_state"):
-            if getattr(self.estimator, name) is not None:
-                raise ValueError(f"estimator must have {name}=None, got a {kind} with one; give it to PrivateSearchCV.")
-
-    def _check_parameters(self) -> None:
-        fixed = [name for params in _grid(self.param_grid).param_grid for name in params if name in _FIXED]
-        if fixed:
-            raise ValueError(
-                f"param_grid must leave out {', '.join(_FIXED)}, got {fixed[0]}: it is the same for all candidates; set it in estimator, "
-                "or in PrivateSearchCV."
-            )
-        check_choice("scoring", self.scoring, SCORINGS)
-        needed = "inverse_transform" if self.scoring == "captured_variance" else "sample"
-        if self.scoring != "auto" and not hasattr(self.estimator, needed):
-            raise ValueError(f"scoring must fit the estimator, but {type(self.estimator).__name__} has no {needed}; use 'auto'.")
-        if not isinstance(self.refit, bool | np.bool_):
-            raise ValueError(f"refit must be True or False, got {short_repr(self.refit)}; the criterion is set by scoring.")
-        for name in ("search_share", "holdout"):
-            if not is_inside(getattr(self, name), 0, 1):
-                raise ValueError(f"{name} must be a number in (0, 1), got {short_repr(getattr(self, name))}; keep the default.")
-        is_number = is_real(self.error_score) and not sys.float_info.max < abs(self.error_score) < math.inf
-        if not is_number and not (isinstance(self.error_score, str) and self.error_score == "raise"):
-            raise ValueError(f"error_score must be 'raise' or a number, got {short_repr(self.error_score)}; 'raise' is the default.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

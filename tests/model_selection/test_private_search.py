@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _search_plan
+from internals import _search
 from laws import kept_beside_answers
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
@@ -131,7 +131,7 @@ def held(X, n_samples, seed=None):
     from skdpsynth.frames import Rows
 
     hand = budget() if seed is None else Budget(PrivacyAccountant(1), check_rng(seed))
-    return _search_plan.held_out_mask(Rows.held(X), n_samples, 0.3, hand)
+    return _search.held_out_mask(Rows.held(X), n_samples, 0.3, hand)
 
 
 # The interface

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance, _search_plan
+from internals import N_POINTS, CapturedVariance, MarginalDistance, SlicedDistance, _search
 from scipy.stats import wasserstein_distance as on_a_line
 
 from skdpsynth.domain import Box
@@ -64,7 +64,7 @@ def test_a_row_moves_the_utility_of_each_candidate_as_far(utility, relation):
     c = utility.sensitivity
     sensitivity = utility.sensitivity_of(3, relation)
     assert sensitivity == Sensitivity(relation, 3 * c, 3 * c**2, c)
-    assert dict(sensitivity.statistic) == {"kind": "utilities", "candidates": 3, **utility.told}
+    assert dict(sensitivity.statistic) == {"kind": "utilities", "candidates": 3, **utility.facts}
 
 
 @pytest.mark.parametrize("utility", UTILITIES[:2], ids=lambda utility: type(utility).__name__)
@@ -93,6 +93,6 @@ def test_total_variation_of_tables_apart_is_one_and_of_equal_ones_zero():
 
 def test_pairs_are_few_and_public():
     wide = MarginalDistance(Box(np.zeros(60), np.ones(60)))
-    assert len(wide.pairs) == _search_plan._MOST_PAIRS
+    assert len(wide.pairs) == _search._MOST_PAIRS
     assert wide.pairs == MarginalDistance(Box(np.zeros(60), np.ones(60))).pairs
     assert MarginalDistance(Box(np.zeros(1), np.ones(1))).pairs == [(0,)]
