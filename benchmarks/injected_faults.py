@@ -94,10 +94,10 @@ FAULTS = (
     Fault(
         "warning_of_rows",
         "decomposition/_pca.py",
-        "        exact, rows, plan = plan.summed(rows)\n",
+        "        exact, rows, ball = _sum_rows(rows, plan)\n",
         "        if any((chunk > plan.ball.box.high).any() for chunk in rows.chunks()):\n"
         '            budget.warn("Values above the bounds are clipped.")\n'
-        "        exact, rows, plan = plan.summed(rows)\n",
+        "        exact, rows, ball = _sum_rows(rows, plan)\n",
         "a warning says whether a value lies above the bounds",
     ),
     Fault(

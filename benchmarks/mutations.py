@@ -119,10 +119,9 @@ BESIDE = {
 
 # What changes no noise, no share and no loss, and why: of a whole function, of one expression in it, or of the n-th that reads so (#n).
 EQUIVALENT: dict[str, str] = {
-    "decomposition/_pca.py:PrivatePCA._warn_of_noise": "a warning",
-    "decomposition/_second_moment.py:SecondMomentPlan.fits": "whether a grid is refused; the sensitivity on the chosen one is its own",
-    "decomposition/_second_moment.py::2**57": "as SecondMomentPlan.fits",
-    "decomposition/_second_moment.py::0.02": "of shares that are rounded to thousandths",
+    "decomposition/_pca.py:_PCAPlan.fits": "whether a grid is refused; the sensitivity on the chosen one is its own",
+    "decomposition/_pca.py::2**57": "as _PCAPlan.fits",
+    "decomposition/_pca.py::0.02": "of shares that are rounded to thousandths",
     "privacy/_laplace.py:DiscreteLaplace.variance:1": "a default that plays no part: all values have the same variance",
     "privacy/_gaussian.py:DiscreteGaussian.variance:1": "as DiscreteLaplace.variance",
     "privacy/_losses.py::10**300": "the largest epsilon that is not refused",

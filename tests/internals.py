@@ -41,7 +41,7 @@ cli._program: program
 continual._base: ContinualCounter calibrate_noise
 continual._square_root: _EARLY _NEAR
 decomposition._pca_api: fix_signs
-decomposition._second_moment: shrunken_center candidate_radii choose_radius
+decomposition._pca: shrunken_center candidate_radii choose_radius
 domain._axes: axis_of
 domain._norm_ball: _squared
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows

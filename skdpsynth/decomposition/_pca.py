@@ -1,21 +1,136 @@
 """Private principal component analysis."""
 
 import math
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
+from skdpsynth._sensitivity import count_sensitivity
 from skdpsynth._validation import check_choice, is_inside, is_integer, is_real, short_repr
 from skdpsynth.decomposition._pca_api import PrincipalComponents, result_dtype
-from skdpsynth.decomposition._second_moment import SecondMomentPlan, plan_second_moment, shrink_mean
 from skdpsynth.domain import BITS, Ball, Box, has_private
-from skdpsynth.fitting import Budget, Facts, PrivateEstimator
+from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator
 from skdpsynth.frames import Rows, drop_unit
 from skdpsynth.persistence import savable
+from skdpsynth.privacy import Mechanism, PrivacyLoss, loss_of_kind, mechanism, scale_of_kind
+from skdpsynth.statistics import CountLengths, Gram, Moments, Packing, total, total_and_kept
 
 __all__ = ["PrivatePCA"]
 
 _MOST_FEATURES = 4000  # whose moments, noise and decomposition take a few minutes and gigabytes
+_CENTER_SHARE = Fraction(1, 10)  # of the budget; measured, and little depends on it
+_RADIUS_SHARES = (0.02, 0.2)  # a tenth at 1000 for rows times epsilon; few rows need more to be seen
+_BORDER = 10  # the squared radius is so many times the square of the coordinate that carries the mean
+_LARGEST_SCALE = 2**57
+_LARGEST_SUM = 2**62
+_MOST_RADII = 60
+_CERTAIN = 3  # deviations of the noise, within which a count is known
+_LONG = 3.3  # deviations by which noise may be longer than is expected
+_SEEN = 4.5  # deviations beyond which rows are seen: noise alone passes it at some radius in 1 of 700 fits (3 deviations: 1 of 50)
+_MOST_STRETCH = 4
+_SPREAD = 1 / 128  # what shrinking takes, against noise: it turns no direction, and its sum is given back
+
+
+class _NoisyMoments(NamedTuple):
+    """The moments of rows in a ball, as they are laid out, with their noise."""
+
+    layout: Packing | Gram
+    noise: Mechanism
+    edge: float  # the largest eigenvalue that noise is likely to show in a sum of rows, in its units: 99 of 100 draws show less
+    mean_deviation: float  # of the noise on a sum of rows: on an entry of its border, or of its weighted list
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PCAPlan(Plan):
+    """How the moments are released, by public numbers alone."""
+
+    ball: Ball  # all rows within the bounds, or a public radius, about the public center
+    kind: str  # of the noise on the moments
+    has_mean: bool  # whether the mean is released with the moments
+    center: Mechanism | None = None  # noise for the sum of the rows; None leaves the step out
+    radius: Mechanism | None = None  # noise for the counts of their lengths; None leaves the step out
+    moments: PrivacyLoss  # the most that the moments may cost
+    relation: str
+    relative_edge: float = 0.0  # of the noise on a sum, over the squared reach of the rows: the most that one row can add
+
+    def layout(self, ball: Ball) -> Packing | Gram:
+        d = ball.box.n_features
+        if self.kind == "laplace":
+            return Packing.of(d, int(ball.largest.max()), self.has_mean)
+        return Gram(d, ball.reach, max(1, math.isqrt(ball.reach // _BORDER)) if self.has_mean else 0)
+
+    def noisy_moments(self, ball: Ball) -> _NoisyMoments:
+        """Return the moments in a ball with their noise.
+
+        Gaussian noise on all m^2 entries, averaged with their mirrors, makes a symmetric matrix with entries of half the variance, whose
+        eigenvalues end at 2 sqrt(m / 2) deviations; of Laplace noise on one triangle they end at 2 sqrt(m). Beyond that end reach
+        fluctuations of relative order m^(-2/3): 1.9 of it for matrix Laplace noise (simulated), 1.01 for the others (Tracy, Widom).
+        """
+        layout, m, is_gaussian = self.layout(ball), ball.box.n_features, self.kind == "gaussian"
+        noise = mechanism(layout.sensitivity(self.relation), self.moments, (self.kind,), layout.n_values)
+        if self.moments.is_infinite:
+            return _NoisyMoments(layout, noise, 0.0, 0.0)
+        if self.kind == "matrix_laplace":
+            edge = float(noise.noise.spectral_norm(m)) * (1 + 1.9 * m ** (-2 / 3))  # type: ignore[attr-defined]
+        else:
+            edge = 2 * noise.deviation * math.sqrt(m / (2 if is_gaussian else 1)) * (1 + 1.01 * m ** (-2 / 3))
+        weight = layout.mean_weight if isinstance(layout, Packing) else layout.coordinate * (math.sqrt(2) if is_gaussian else 1)
+        return _NoisyMoments(layout, noise, edge, noise.deviation / weight if weight else 0.0)
+
+    def fits(self, n_samples: int) -> bool:
+        """Whether sums and noise stay within 62 bits, wherever the center comes to lie."""
+        ball = self.ball if self.center is None else self.ball.about(2 * self.ball.most)
+        layout = self.layout(ball)
+        scale = scale_of_kind(self.kind, layout.sensitivity(self.relation), self.moments)
+        return n_samples * layout.largest_term < _LARGEST_SUM and scale * ball.box.n_features <= _LARGEST_SCALE
+
+
+def _plan_moments(kind: str, facts: Facts, point: np.ndarray | None, max_norm: float | None, has_mean: bool) -> _PCAPlan | None:
+    """Return the plan for a kind of noise on the finest grid that fits; None if no grid does.
+
+    `point` is a public center (None: the midpoint of the bounds), and `max_norm` a public radius in the units of the data (None: a private
+    one). `has_mean` says whether the mean is private.
+    """
+    # A radius in units of the data needs equal units; without noise the finest grid stays.
+    equal_units = max_norm is not None or (kind != "laplace" and facts.epsilon != math.inf)
+    for bits in range(16, 1, -1):
+        ball = Ball.of(facts.box, bits, equal_units)
+        if point is not None:
+            ball = ball.about(np.rint((point - facts.box.midpoint) / ball.unit))
+        if max_norm is not None:
+            ball = ball.within(int(min(float(min(max_norm, 1e300)) / ball.unit[0], 2.0**40)) ** 2)
+        plan = _share_budget(kind, facts, ball, has_mean)
+        if plan.fits(facts.n_samples or 1):
+            return replace(plan, relative_edge=plan.noisy_moments(plan.ball).edge / plan.ball.reach)
+    return None
+
+
+def _share_budget(kind: str, facts: Facts, ball: Ball, has_mean: bool) -> _PCAPlan:
+    """Share the budget between the steps that are worth their cost."""
+    share, relation, n_samples, d = loss_of_kind(kind, facts.share), facts.neighboring, facts.n_samples or 1, ball.box.n_features
+    assert share is not None
+    in_rho = None if kind != "gaussian" or share.is_infinite else "gaussian" if share.gaussian else "zcdp"
+    bare = _PCAPlan(spends_delta=kind == "gaussian", rho=in_rho, ball=ball, kind=kind, has_mean=has_mean, moments=share, relation=relation)
+    # Without noise only a public radius needs a center. Where the grid is too fine for the moments, the noise of the sums may have a
+    # scale that cannot be drawn either.
+    if kind == "laplace" or (share.is_infinite and ball.squared_radius is None) or not bare.fits(n_samples):
+        return bare
+    radius_share = Fraction(round(1000 * float(np.clip(0.1 * (1000 / facts.size) ** 0.6, *_RADIUS_SHARES))), 1000)
+    for_center, for_radius, _ = share.split([_CENTER_SHARE, radius_share, 1 - _CENTER_SHARE - radius_share])
+    center = mechanism(Moments.sensitivity_of_sum(relation, ball), for_center, ("laplace", "sup_norm", "gaussian"), d)
+    radius = mechanism(count_sensitivity(relation), for_radius, n_values=len(candidate_radii(ball.reach)))
+    # A noisy mean within a quarter of the squared reach may move the center; lengths show once the rows pass the noise of a count.
+    has_center = has_mean and d * center.deviation**2 < n_samples**2 * ball.reach / 4
+    has_radius = n_samples > 6 * radius.deviation and ball.squared_radius is None
+    if has_mean and not has_center:  # a public radius about a center that nobody knows says nothing
+        bare = replace(bare, ball=replace(ball, squared_radius=None))
+    bought = [_CENTER_SHARE] * has_center + [radius_share] * has_radius
+    *_, moments = share.split([*bought, 1 - sum(bought)])
+    return replace(bare, center=center if has_center else None, radius=radius if has_radius else None, moments=moments)
 
 
 @savable
@@ -134,24 +249,13 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     results are finite. `score`, `score_samples` and `transform` read their rows unprotected.
 
     Sparse rows release what dense ones do, and are never written out all at once. Fitted to floats of 32 bits, `components_` and the
-    attributes that follow are rounded to 32 bits after the release; `covariance_` is not. `transform` and `inverse_transform` return
-    the floats that they get.
+    attributes that follow are rounded to 32 bits after the release; `covariance_` is not.
 
-    For synthetic data use `LowDimSynthesizer`; a `PrivateMeasureMechanism` after this in a Pipeline needs ``bounds`` for the
-    projected coordinates.
-
-    *Steps.* Rows become whole numbers, of one length on all axes. (1) With ``center="private"`` a tenth of the budget buys the sum of
-    the rows in the box, and they are centered at it as far as it is no noise. (2) From 2 to 20 %, more for few rows, buy counts of
-    their squared lengths, between public radii that fall by the fourth root of 2. The radius r is taken that balances the noise, which
-    grows as r^2, with what shrinking takes from the second moment; rows beyond are shrunk to it, exactly, each by itself. (3) The rest
-    buys the second moment in the ball, with one more coordinate ``c = r / sqrt(10)`` of every row that carries the mean. Steps that
-    few rows cannot pay for are left out, by public numbers.
-
-    *Noise.* Replacing a row moves that matrix by at most ``2 (r^2 + c^2)`` in nuclear norm and ``sqrt(2) (r^2 + c^2)`` in Frobenius norm,
-    adding one by half and by ``1 / sqrt(2)`` of that. Matrix Laplace noise of scale ``beta = 2 (r^2 + c^2) / epsilon`` has spectral norm
-    1.665 d beta [2]_, where independent noise on d^2 entries has one of order d^2.5. What shrinking took from the sum of all variances is
-    given back to `covariance_` as a factor, which is about right in the mean over the directions: where rows were shrunk, large
-    eigenvalues come out too small, the more so the heavier the tails. Noise makes the largest ones too large.
+    *Algorithm.* Rows become whole numbers. A tenth of the budget buys their center, 2 to 20 % of it a radius beyond which rows are shrunk,
+    and the rest their second moment in that ball, with noise made for a matrix [2]_; steps that few rows cannot pay for are left out, by
+    public numbers. What shrinking took from the sum of all variances is given back to `covariance_` as a factor: where rows were shrunk,
+    large eigenvalues come out too small, the more so the heavier the tails. Noise makes the largest ones too large. The guide "Private
+    PCA" has the steps and their proofs.
 
     References
     ----------
@@ -203,41 +307,55 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _plan(self, facts: Facts) -> SecondMomentPlan:
+    def _plan(self, facts: Facts) -> _PCAPlan:
         point = self._check_parameters(facts.box)
         has_mean = isinstance(self.center, str) and self.center == "private"
         kinds = [self.noise] if self.noise != "auto" else ["matrix_laplace", *(["gaussian"] if facts.delta else [])]
         kinds = kinds if facts.rho is None else ["gaussian"]
-        options = [steps for kind in kinds if (steps := plan_second_moment(kind, facts, point, self.max_norm, has_mean)) is not None]
+        options = [plan for kind in kinds if (plan := _plan_moments(kind, facts, point, self.max_norm, has_mean)) is not None]
         if not options:
             raise ValueError(
                 f"epsilon is too small for {facts.n_features} features, got {short_repr(self.epsilon)}; use a larger epsilon or fewer "
                 "features."
             )
-        plan = min(options, key=lambda steps: steps.relative_edge)
-        self._warn_of_noise(plan, facts, point)
-        return plan
-
-    def _warn_of_noise(self, plan: SecondMomentPlan, facts: Facts, point: np.ndarray | None) -> None:
-        """Warn, by public numbers, if noise exceeds the largest variance that rows can have, or where a delta would help."""
-        n_samples = facts.n_samples or 1
-        if plan.relative_edge > n_samples:
+        plan = min(options, key=lambda plan: plan.relative_edge)
+        if plan.relative_edge > (facts.n_samples or 1):
             facts.warn(
-                f"n_samples={n_samples} and epsilon={float(facts.epsilon):g} are too small for {facts.n_features} features: "
+                f"n_samples={facts.n_samples or 1} and epsilon={float(facts.epsilon):g} are too small for {facts.n_features} features: "
                 "the components will be noise; use more rows, fewer features, a larger epsilon, or delta > 0."
             )
         if self.noise == "auto" and not facts.delta and facts.epsilon != math.inf:
-            gaussian = plan_second_moment("gaussian", facts.part(delta=facts.usual_delta), point, self.max_norm, plan.has_mean)
+            gaussian = _plan_moments("gaussian", facts.part(delta=facts.usual_delta), point, self.max_norm, has_mean)
             facts.warn_if_delta_helps(plan.relative_edge, gaussian.relative_edge if gaussian else 0.0)
+        return plan
 
-    def _release(self, rows: Rows, plan: SecondMomentPlan, budget: Budget) -> None:
-        exact, rows, plan = plan.summed(rows)
-        ball, stretch, exact = plan.located(exact, rows, self.n_samples_, budget)
-        total, second = plan.answered(exact, ball, budget)
-        mean, covariance = self._centered(total, second, ball, plan.mean_deviation(ball) / self.n_samples_ if plan.has_mean else 0.0)
-        edge = stretch * plan.edge(ball) / self.n_samples_ * float(np.max(ball.unit)) ** 2
-        self._set_components(stretch * covariance, mean, edge, result_dtype(rows, ball.width), float(ball.box.step.min()))
-        if self.explained_variance_[0] < self.noise_edge_ and plan.relative_edge <= self.n_samples_:  # else it was told before
+    def _release(self, rows: Rows, plan: _PCAPlan, budget: Budget) -> None:
+        n, stretch = self.n_samples_, 1.0
+        exact, rows, ball = _sum_rows(rows, plan)
+        if plan.center is not None:
+            start = replace(ball, squared_radius=None)  # a public radius is about the center
+            noisy = budget.answer(exact.query_of_sum(plan.relation, start), plan.center, "center")
+            ball = ball.about(shrunken_center(noisy / n, plan.center.deviation / n))
+            exact = exact.about(ball.center - start.center)
+        if plan.radius is not None:
+            ball, stretch, exact = _shrink_ball(exact, rows, n, ball, plan, plan.radius, budget)
+        elif plan.center is not None and ball.shrinks:
+            exact += total(rows, Moments.moved_by_shrinking(ball))
+        layout, noise, edge, mean_deviation = plan.noisy_moments(ball)
+        noisy_sum, second = layout.unpacked(budget.answer(exact.query(plan.relation, layout), noise, "moments"))
+
+        # All that follows is post-processing: a mean and a covariance about it, in the units of the data.
+        unit, mean = ball.unit, ball.box.midpoint + ball.unit * ball.center
+        second = second / n
+        if noisy_sum is not None:
+            offset = np.clip(noisy_sum / n, -ball.largest, ball.largest)
+            # The square of a noisy mean is too large by the noise, in expectation; and the mean is nearer if it is shrunk by that share.
+            nearer = shrink_mean(offset, mean_deviation / n)
+            second = (second - np.outer(nearer, offset)) * (n / max(n - 1, 1))
+            mean = ball.clipped(mean + unit * nearer)
+        covariance, edge = stretch * (unit[:, None] * second * unit), stretch * edge / n * float(np.max(unit)) ** 2
+        self._set_components(covariance, mean, edge, result_dtype(rows, ball.width), float(ball.box.step.min()))
+        if self.explained_variance_[0] < self.noise_edge_ and plan.relative_edge <= n:  # else it was told before
             budget.warn(
                 f"None of the components stands above noise_edge_={self.noise_edge_:.3g}, the largest variance that noise alone may show; "
                 "use more rows, fewer features or a larger epsilon."
@@ -277,7 +395,18 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             raise ValueError(
                 "max_norm and a point as center must be left out for bounds='private', because they tell where rows lie; give bounds too."
             )
-        self._check_max_norm(box)
+        least = 64 * float(box.width.max()) / 2**BITS
+        if self.max_norm is not None and not (is_real(self.max_norm) and 0 < self.max_norm < math.inf):
+            raise ValueError(
+                f"max_norm must be None or a positive finite number, got {short_repr(self.max_norm)}; None finds a radius privately."
+            )
+        if self.max_norm is not None and self.noise == "laplace":
+            raise ValueError('max_norm does not serve noise="laplace", whose scale knows the bounds only; use noise="auto".')
+        if self.max_norm is not None and self.max_norm < least:
+            raise ValueError(
+                f"max_norm must be at least {least:g}, a thousandth of the widest column, got {short_repr(self.max_norm)}; narrow the "
+                "bounds."
+            )
         if not isinstance(self.whiten, bool | np.bool_):
             raise ValueError(f"whiten must be True or False, got {short_repr(self.whiten)}; False keeps the units of the columns.")
         k, n_features = self.n_components, box.n_features
@@ -286,55 +415,107 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 f"n_components must be None, 'auto', an int from 1 to n_features={n_features} or a float in (0, 1), got {short_repr(k)}; "
                 "'auto' counts what stands above the noise."
             )
-        return _public_center(self.center, box)
-
-    def _check_max_norm(self, box: Box) -> None:
-        if self.max_norm is None:
-            return
-        if not (is_real(self.max_norm) and 0 < self.max_norm < math.inf):
-            raise ValueError(
-                f"max_norm must be None or a positive finite number, got {short_repr(self.max_norm)}; None finds a radius privately."
-            )
-        if self.noise == "laplace":
-            raise ValueError('max_norm does not serve noise="laplace", whose scale knows the bounds only; use noise="auto".')
-        least = 64 * float(box.width.max()) / 2**BITS
-        if self.max_norm < least:
-            raise ValueError(
-                f"max_norm must be at least {least:g}, a thousandth of the widest column, got {short_repr(self.max_norm)}; narrow the "
-                "bounds."
-            )
-
-    def _centered(self, total: np.ndarray | None, second: np.ndarray, ball: Ball, deviation: float) -> tuple[np.ndarray, np.ndarray]:
-        """Turn noisy moments into a mean and a covariance about it, in the units of the data; `deviation` is that of the mean."""
-        n, unit = self.n_samples_, ball.unit
-        center, second = ball.box.midpoint + unit * ball.center, second / n
-        if total is not None:
-            mean = np.clip(total / n, -ball.largest, ball.largest)
-            # The square of a noisy mean is too large by the noise, in expectation; and the mean is nearer if it is shrunk by that share.
-            nearer = shrink_mean(mean, deviation)
-            second = (second - np.outer(nearer, mean)) * (n / max(n - 1, 1))
-            center = ball.clipped(center + unit * nearer)
-        return center, unit[:, None] * second * unit
-
-
-def _public_center(center: Any, box: Box) -> np.ndarray | None:
-    """Return a public center that is a point within bounds, or None for "private" and "public"."""
-    if isinstance(center, str) or center is None:
-        check_choice("center", center, ("private", "public"), " or a public point")
-        return None
-    point = _as_floats(center)
-    if point.shape != (box.n_features,) or not ((box.low <= point) & (point <= box.high)).all():
+        if isinstance(self.center, str) or self.center is None:
+            check_choice("center", self.center, ("private", "public"), " or a public point")
+            return None
+        with suppress(TypeError, ValueError):
+            point = np.asarray(self.center)
+            if point.dtype.kind in "iuf" and point.shape == (n_features,) and ((box.low <= point) & (point <= box.high)).all():
+                return point.astype(float)
         raise ValueError(
-            f"center must be 'private', 'public' or a point of shape ({box.n_features},) within bounds, got {short_repr(center)}; "
+            f"center must be 'private', 'public' or a point of shape ({n_features},) within bounds, got {short_repr(self.center)}; "
             "'public' is the midpoint of the bounds."
         )
-    return point
 
 
-def _as_floats(values: Any) -> np.ndarray:
-    """Return an array-like of real numbers as floats; anything else as an empty array."""
-    try:
-        array = np.asarray(values)
-        return array.astype(float) if array.dtype.kind in "iuf" else np.zeros(0)
-    except (TypeError, ValueError):
-        return np.zeros(0)
+def _sum_rows(rows: Rows, plan: _PCAPlan) -> tuple[Moments, Rows, Ball]:
+    """Return the exact moments of rows in the first ball, and the rows and the ball for the steps that follow.
+
+    Rows that would be read again from a slow source, and take little memory as grid coordinates, are kept as such from the same
+    reading.
+    """
+    ball = plan.ball if plan.center is None else replace(plan.ball, squared_radius=None)  # a public radius is about the private center
+    read_once = plan.center is None and plan.radius is None
+    if read_once or _is_plain_array(rows) or issparse(rows.table) or not rows.may_be_kept(2 * rows.n_features):
+        return total(rows, Moments.over(ball)), rows, plan.ball
+    kept = np.empty((rows.n_samples or 0, rows.n_features), dtype=np.uint16)
+    return *total_and_kept(rows, Moments.over(ball), kept), plan.ball.of_coordinates()
+
+
+def _shrink_ball(
+    exact: Moments, rows: Rows, n_samples: int, ball: Ball, plan: _PCAPlan, noise: Mechanism, budget: Budget
+) -> tuple[Ball, float, Moments]:
+    """Return the ball beyond which rows add more noise than information.
+
+    With it come the factor by which shrinking rows to the ball reduces their squares, and the exact moments in the ball.
+    """
+    radii = candidate_radii(ball.reach)
+    rule = CountLengths(ball, radii)
+    keeps_cells = ball.takes_coordinates or _is_plain_array(rows)
+    if keeps_cells:
+        lengths, cells = total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
+        rows = Rows.held([rows.collected(), cells.collected()], n_jobs=rows.n_jobs)
+    else:
+        lengths = total(rows, rule)
+    counts = budget.answer(lengths.query(plan.relation), noise, "radius")
+    place, stretch = choose_radius(counts, radii, noise.deviation, plan.noisy_moments(ball).edge / ball.reach, n_samples)
+    ball = ball.within(int(radii[place]))
+    if ball.shrinks:
+        exact += total(rows, Moments.moved_by_shrinking(ball, place if keeps_cells else None))
+    return ball, stretch, exact
+
+
+def _is_plain_array(rows: Rows) -> bool:
+    """Whether the rows are an array, read again faster than copied to new memory."""
+    return rows.source.in_memory and not rows.maps and not issparse(rows.table) and isinstance(rows.table, np.ndarray)
+
+
+def shrunken_center(mean: np.ndarray, deviation: float) -> np.ndarray:
+    """Return a noisy mean shrunk toward 0, rounded; 0 where all of it may be noise, as a noisy center makes rows longer.
+
+    Noise alone is longer than sqrt(d) + 3.3 deviations at one in 230 draws or fewer, for any d and any noise that a center gets.
+    """
+    d = len(mean)
+    return np.rint(shrink_mean(mean, deviation)) if float(mean @ mean) > ((math.sqrt(d) + _LONG) * deviation) ** 2 else np.zeros(d)
+
+
+def shrink_mean(mean: np.ndarray, deviation: float) -> np.ndarray:
+    """Return a noisy mean shrunk toward 0 by the share of its square that is noise (James, Stein)."""
+    noise, square = len(mean) * deviation**2, float(mean @ mean)
+    return mean * max(0.0, 1 - noise / square) if square else mean
+
+
+def candidate_radii(squared: int) -> np.ndarray:
+    """Return squared radii from the largest down by factors of sqrt(2), whole numbers as floats."""
+    radii = [squared >> j // 2 if j % 2 == 0 else math.isqrt(squared**2 >> j) for j in range(_MOST_RADII)]
+    return np.array(sorted({float(radius) for radius in radii if radius}, reverse=True))
+
+
+def choose_radius(counts: np.ndarray, radii: np.ndarray, deviation: float, noise_rate: float, n_samples: int) -> tuple[int, float]:
+    """Choose the radius that balances noise with the bias of shrinking; return its place, and squared lengths over those after shrinking.
+
+    `counts` are noisy numbers of rows between one of the squared, falling `radii` and the next, with noise of this `deviation`;
+    `noise_rate` is the spectral norm of the noise of a squared radius, over that. The ratio is at most 4, beyond which it is mostly noise.
+    """
+    places = np.arange(len(counts))
+    noise = deviation * np.sqrt(1 + places)  # of the number of rows beyond the next radius
+    doubt, unseen = _CERTAIN * noise, _SEEN * noise
+    outside = np.cumsum(counts)
+    # The largest radius where rows are seen, or the least of which it is known that half of the rows are within.
+    found = (outside > unseen) | (doubt > n_samples / 2)
+    first = int(np.argmax(found)) if found.any() else len(counts) - 1
+    if doubt[first] > n_samples / 2:
+        return max(first - 1, 0), 1.0
+    rows = np.where(places >= first, counts, 0)
+    squares = rows * np.sqrt(radii * np.append(radii[1:], 0))  # of rows between one radius and the next, about
+    beyond = np.cumsum(rows) - rows  # rows outside each radius
+    taken = np.maximum(np.cumsum(squares) - squares - radii * beyond, 0)
+    # Within the radius of half of the rows, less noise is less of what they tell in proportion.
+    serves = (places >= first) & (np.maximum.accumulate(beyond) + noise <= n_samples / 2)
+    serves[first] = True
+    place = int(np.argmin(np.where(serves, noise_rate * radii + _SPREAD * taken, math.inf)))
+    # What lies farther than is seen for sure counts too: without it the squares would come out too small wherever rows are shrunk.
+    far = float(np.clip(outside[first - 1], 0, unseen[first - 1])) if first else 0.0
+    whole = float(squares.sum()) + far * float(radii[first])
+    lost = float(taken[place]) + far * float(radii[first] - radii[place])
+    return place, whole / max(whole - lost, whole / _MOST_STRETCH) if whole > 0 else 1.0

@@ -41,7 +41,14 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         shares = np.cumsum(values / trace) if (trace := float(values.sum())) > 0 else np.arange(1, len(values) + 1) / len(values)
         self.covariance_, self.noise_edge_ = covariance, float(edge)
         self._rounding = step**2 / 12  # the variance of an error that is uniform on a step
-        k = self.n_components_ = self._choose(values, shares)
+        k: Any = self.n_components
+        if k is None:
+            k = len(values)
+        elif isinstance(k, str):
+            k = np.clip(np.sum(values > edge), 1, min(MAX_AUTO_COMPONENTS, len(values)))
+        elif not isinstance(k, numbers.Integral):
+            k = min(np.argmax(np.append(shares, math.inf) > k) + 1, len(values))
+        k = self.n_components_ = int(k)
         self.mean_ = mean.astype(dtype)
         self.components_ = fix_signs(vectors[:k]).astype(dtype)
         self.explained_variance_ = positive[:k].astype(dtype)
@@ -53,16 +60,6 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         # as n rows can have, as in scikit-learn.
         rest = min(self.n_samples_, len(values)) - k
         self.noise_variance_ = max(float(values[k:].sum()) / rest, 0.0) if rest > 0 else 0.0
-
-    def _choose(self, values: np.ndarray, shares: np.ndarray) -> int:
-        """Return the number of components, by noisy eigenvalues."""
-        if self.n_components is None:
-            return len(values)
-        if isinstance(self.n_components, str):
-            return int(np.clip(np.sum(values > self.noise_edge_), 1, min(MAX_AUTO_COMPONENTS, len(values))))
-        if isinstance(self.n_components, numbers.Integral):
-            return int(self.n_components)
-        return min(int(np.argmax(np.append(shares, math.inf) > self.n_components)) + 1, len(values))
 
     def transform(self, X: Any) -> Any:
         """Project rows onto the components.
@@ -151,9 +148,15 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return collect_arrays(continue_numbers(self, X).map(self._scores))
 
     def _scores(self, X: Any) -> np.ndarray:
-        scores = np.empty(X.shape[0])
-        for rows, chunk in dense_chunks(X, max(1, _VALUES // X.shape[1])):
-            scores[rows] = self._log_likelihood(chunk)
+        axes, (along, beside), scores = self.components_.astype(float), self._variances(), np.empty(X.shape[0])
+        log_volume = np.log(along).sum() + (len(self.mean_) - len(along)) * math.log(beside)
+        for some, rows in dense_chunks(X, max(1, _VALUES // X.shape[1])):
+            centered = rows.astype(float) - self.mean_
+            projected = centered @ axes.T
+            # Deviations, not variances, are divided by: squares may leave the range of floats.
+            residual = (centered - projected @ axes) / math.sqrt(beside)
+            squares = np.square(projected / np.sqrt(along)).sum(axis=1) + np.square(residual).sum(axis=1)
+            scores[some] = -0.5 * (squares + log_volume + len(self.mean_) * math.log(2 * math.pi))
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -232,16 +235,6 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         matrix = (axes.T * (along - beside)) @ axes
         matrix[np.diag_indices(len(matrix))] += beside
         return matrix.astype(self.components_.dtype)
-
-    def _log_likelihood(self, rows: np.ndarray) -> np.ndarray:
-        axes, (along, beside) = self.components_.astype(float), self._variances()
-        centered = rows.astype(float) - self.mean_
-        projected = centered @ axes.T
-        # Deviations, not variances, are divided by: squares may leave the range of floats.
-        residual = (centered - projected @ axes) / math.sqrt(beside)
-        squares = np.square(projected / np.sqrt(along)).sum(axis=1) + np.square(residual).sum(axis=1)
-        log_volume = np.log(along).sum() + (len(self.mean_) - len(along)) * math.log(beside)
-        return -0.5 * (squares + log_volume + len(self.mean_) * math.log(2 * math.pi))
 
 
 def keep_first(fitted: PrincipalComponents, n_components: int) -> None:
