@@ -1,12 +1,9 @@
 """Displays of released results, in scikit-learn's convention: ``from_...`` computes, ``plot`` draws."""
 
-from skdpsynth.plotting._budget import BudgetDisplay
-from skdpsynth.plotting._evidence import AuditDisplay, EvidenceDisplay
-from skdpsynth.plotting._measure import MeasureDisplay
 from skdpsynth.plotting._pca import PrivatePCADisplay
-from skdpsynth.plotting._plan import PlanDisplay
-from skdpsynth.plotting._stream import StreamDisplay
+from skdpsynth.plotting._privacy import AuditDisplay, BudgetDisplay, EvidenceDisplay, PlanDisplay
 from skdpsynth.plotting._synthesis import SynthesisDisplay
+from skdpsynth.plotting._synthesizers import MeasureDisplay, StreamDisplay
 
 __all__ = [
     "AuditDisplay",

@@ -1,40 +1,70 @@
 """Base class, colors and helpers of all displays."""
 
 import copy
+import inspect
 import io
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._validation import short_repr
+from skdpsynth._validation import check_attributes, short_repr
 
-# Told apart by people who see fewer colors too: the closest pair is 14 apart (CIECAM02) under simulated tritanopia, blue and green.
-SYNTHETIC = "#1f5fa8"
-SECOND = "#b0782b"
-THIRD = "#4d9078"
-FOURTH = "#8a4c7d"
-COLORS = (SYNTHETIC, SECOND, THIRD, FOURTH, "#5b6b7a")
-REAL = "0.45"
-QUIET = "0.35"  # of references and remarks
-PALE = "0.9"
-WARNING = "#a4262c"
-SIGNED = "RdBu_r"  # for values that may be negative: white at 0
-POSITIVE = "Blues"
-NOT_PRIVATE = "Not private: made from real rows"
-
+Axes: TypeAlias = Any  # of matplotlib, which is imported where it draws
 _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "skdpsynth", "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"]}
+# What docstrings of all displays share stands in braces there.
+_SHARED = {
+    "{drawn}": """Attributes
+----------
+ax_ : matplotlib Axes
+    The first panel, or the Axes that was given.
+axes_ : ndarray of matplotlib Axes
+figure_ : matplotlib Figure""",
+    "{place}": """Parameters
+----------
+ax : matplotlib Axes, Figure or SubFigure, default=None
+    Place to draw; an Axes is divided if there are several panels. None: a new figure.
+title : str, default=None""",
+    "{itself}": """Returns
+-------
+display : Display
+    Itself.""",
+}
+
+
+class Color:
+    """Colors by what they stand for."""
+
+    # Told apart by people who see fewer colors too: the closest pair is 14 apart (CIECAM02) under simulated tritanopia, blue and green.
+    SYNTHETIC, SECOND = "#1f5fa8", "#b0782b"
+    SERIES = (SYNTHETIC, SECOND, "#4d9078", "#8a4c7d", "#5b6b7a")
+    REAL = "0.45"
+    QUIET = "0.35"  # of references and remarks
+    PALE = "0.9"
+    WARNING = "#a4262c"
+    SIGNED = "RdBu_r"  # for values that may be negative: white at 0
+    POSITIVE = "Blues"
 
 
 class Display(ABC):
     """A picture that is computed when it is made and can be drawn any number of times."""
 
-    ax_: Any
-    axes_: Any
+    ax_: Axes
+    axes_: np.ndarray
     figure_: Any
 
+    def __init_subclass__(cls) -> None:
+        for documented in (cls, cls.plot):
+            text = inspect.getdoc(documented) or ""
+            for mark, words in _SHARED.items():
+                text = text.replace(mark, words)
+            documented.__doc__ = text.replace("display : Display", f"display : {cls.__name__}")
+
     @abstractmethod
-    def plot(self, *ax: Any, **options: Any) -> Self:
+    def plot(self, *ax: Axes, **options: Any) -> Self:
         """Draw on an Axes, or in a new figure."""
 
     def to_svg(self, **options: Any) -> str:
@@ -51,7 +81,7 @@ class Display(ABC):
         -------
         svg : str
         """
-        pyplot()
+        _pyplot()
         from matplotlib import rc_context
         from matplotlib.figure import Figure
 
@@ -61,15 +91,24 @@ class Display(ABC):
             figure.savefig(text, format="svg", dpi=100, metadata={"Date": None, "Creator": None})
         return text.getvalue()[text.getvalue().index("<svg") :]
 
-    def _remember_axes(self, axes: Any, whole: Any = None) -> Self:
-        """Set `ax_`, `axes_` and `figure_`; `whole` is the one Axes that stands for all panels."""
-        self.axes_ = np.asarray(axes, dtype=object)
-        self.ax_ = self.axes_.flat[0] if whole is None else whole
+    def _finish(self, axes: np.ndarray, whole: Axes, title: str | None, *, is_private: bool = True, pad: float = 6.0) -> Self:
+        """Write a title above all panels, and remember where was drawn; a picture of real rows first says that it is not private.
+
+        `whole` is the Axes that was divided into the panels, or None; `pad` is the distance of a title above a single panel, in points.
+        """
+        words = "\n".join(filter(None, ["" if is_private else "Not private: made from real rows", title]))
+        style = {"fontsize": 10} if is_private else {"fontsize": 10, "color": Color.WARNING, "fontweight": "bold"}
+        self.axes_ = axes
+        self.ax_ = axes.flat[0] if whole is None else whole
         self.figure_ = self.ax_.figure
+        if words and whole is None and axes.size > 1:
+            self.figure_.suptitle(words, **style)
+        elif words:
+            self.ax_.set_title(words, pad=pad if whole is None else 24, **style)
         return self
 
 
-def pyplot() -> Any:
+def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -77,24 +116,23 @@ def pyplot() -> Any:
     return plt
 
 
-def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], heights: Any = None, **spacing: Any) -> tuple[Any, Any]:
+def panels(ax: Axes, shape: tuple[int, int], size: tuple[float, float], **options: Any) -> tuple[np.ndarray, Axes]:
     """Return an array of Axes, and the Axes that was divided into them or None.
 
     `ax` None makes a new figure of `size` inches. An Axes is used itself for one panel, and else divided. An empty Figure takes `size`.
-    `heights` are relative heights of the rows.
     """
     if ax is not None and (isinstance(ax, type) or not (hasattr(ax, "add_subplot") or hasattr(ax, "get_subplotspec"))):
         raise TypeError(f"ax must be None, an Axes or a Figure of matplotlib, got {short_repr(ax)}; plt.subplots() makes both.")
-    ratios = {} if heights is None else {"height_ratios": heights}
     if ax is None:
-        return pyplot().figure(figsize=size, layout="constrained").subplots(*shape, squeeze=False, **ratios, **spacing), None
+        return _pyplot().figure(figsize=size, layout="constrained").subplots(*shape, squeeze=False, **options), None
     if hasattr(ax, "subplots"):
         if hasattr(ax, "set_size_inches") and not ax.axes:
             ax.set_size_inches(size)
-        return ax.subplots(*shape, squeeze=False, **ratios, **spacing), None
+        return ax.subplots(*shape, squeeze=False, **options), None
     if shape == (1, 1):
         return np.array([[ax]], dtype=object), None
     ax.set_axis_off()
+    ratios = {"height_ratios": options.pop("height_ratios", None)}
     spec = ax.get_subplotspec()
     if spec is None:
         place = ax.get_position()
@@ -102,43 +140,36 @@ def panels(ax: Any, shape: tuple[int, int], size: tuple[float, float], heights: 
         grid = ax.figure.add_gridspec(*shape, **sides, wspace=0.35, hspace=0.6, **ratios)
     else:
         grid = spec.subgridspec(*shape, **ratios)
-    return grid.subplots(squeeze=False, **spacing), ax
+    return grid.subplots(squeeze=False, **options), ax
 
 
-def headline(axes: Any, whole: Any, title: str | None, private: bool = True, pad: float = 6.0) -> None:
-    """Write a title above all panels, `pad` points above a single one; a picture of real rows says so first."""
-    words = [] if private else [NOT_PRIVATE]
-    words += [title] if title else []
-    if not words:
-        return
-    style = {"fontsize": 10} if private else {"fontsize": 10, "color": WARNING, "fontweight": "bold"}
-    if whole is not None:
-        whole.set_title("\n".join(words), pad=24, **style)
-    elif axes.size == 1:
-        axes.flat[0].set_title("\n".join(words), pad=pad, **style)
-    else:
-        axes.flat[0].figure.suptitle("\n".join(words), **style)
+def check_fitted(name: str, estimator: BaseEstimator, what: str) -> None:
+    check_attributes(name, estimator, ("fit",), what)
+    check_is_fitted(estimator)
 
 
-def tidy(ax: Any) -> None:
-    """Hide the top and right sides of the frame."""
+def tidy(ax: Axes, grid: str | None = None) -> None:
+    """Hide the top and right sides of the frame, and draw a grid behind the rest along the axis `grid`."""
     ax.spines[["top", "right"]].set_visible(False)
+    if grid is not None:
+        ax.grid(axis=grid, color="0.93")
+        ax.set_axisbelow(True)
 
 
-def shorten(words: Any, longest: int = 22) -> str:
+def shorten(words: object, longest: int = 22) -> str:
     """Shorten words for a tick, and escape dollar signs, which would start mathematics."""
     text = str(words)
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return text.replace("$", r"\$")
 
 
-def share(value: float) -> str:
-    """Format a share as a percentage that is never rounded to 0."""
-    percent = 100 * value
-    return f"{percent:.0f} %" if percent >= 1 or percent == 0 else f"{percent:.1g} %"
+def format_ticks(axis: Any, words: Callable[[float], str]) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
 
 
-def draw_mean_and_range(ax: Any, places: np.ndarray, values: np.ndarray, **style: Any) -> None:
+def draw_mean_and_range(ax: Axes, places: np.ndarray, values: np.ndarray, **style: Any) -> None:
     """Draw the mean of the values at each place, and their range as a band; equal places are several runs."""
     different = np.unique(places)
     groups = [values[places == place] for place in different]
@@ -148,7 +179,7 @@ def draw_mean_and_range(ax: Any, places: np.ndarray, values: np.ndarray, **style
     ax.plot(different, [group.mean() for group in groups], **style)
 
 
-def epsilon_axis(ax: Any, epsilons: Any) -> None:
+def label_epsilons(ax: Axes, epsilons: Sequence[float] | np.ndarray) -> None:
     """Make the horizontal axis logarithmic, with a tick at each epsilon."""
     from matplotlib.ticker import NullFormatter, NullLocator
 
