@@ -76,7 +76,8 @@ class Result:
     def _repr_html_(self) -> str:
         shown = ""
         for part in self._parts():
-            shown += "<p>" + escape(part).replace("\n", "<br>") + "</p>" if isinstance(part, str) else _table(part[0], part[1:])
+            words = [f"<p>{escape(line)}</p>" for line in part.split("\n")] if isinstance(part, str) else [_table(part[0], part[1:])]
+            shown += "".join(words)
         return f"<div class='skdpsynth'>{shown}</div>"
 
 

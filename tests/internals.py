@@ -8,7 +8,7 @@ modules: _progress _serialization cli._exit_codes cli._synthesize decomposition.
 modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._pairwise_masks
 modules: _parallel measures._cells measures._measure model_selection._search
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
-modules: measures._transport metrics._associations metrics._marginals metrics._quality metrics._quantiles
+modules: measures._transport metrics._read_tables metrics._marginals metrics._quality
 modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
 modules: models._marginal_model models._training models._wide_factors privacy._partition_selection privacy._gaussian

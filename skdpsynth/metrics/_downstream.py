@@ -7,7 +7,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 from skdpsynth._validation import check_attributes, short_repr
 from skdpsynth.domain import Continuous, Schema, as_nullable, is_name
-from skdpsynth.metrics._quantiles import columns_in
+from skdpsynth.metrics._read_tables import columns_in
 from skdpsynth.tables import encode
 
 Table = tuple[np.ndarray, np.ndarray]
@@ -67,27 +67,34 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     schema = Schema.of(schema)
     kind = kind_of_target(schema, target)
     check_attributes("estimator", estimator, ("fit", "get_params"), "a classifier or regressor of scikit-learn")
-    scoring = _resolve_scoring(estimator, scoring, target, kind)
-    train, test = (_rows_with_target(X, target, schema, name) for X, name in ((X_synthetic, "X_synthetic"), (X_real, "X_real")))
+    if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
+        raise ValueError(
+            f"scoring must be None, the name of a scorer or a callable, got {short_repr(scoring)}; call once for each of several."
+        )
+    from sklearn.metrics import get_scorer_names
+
+    if isinstance(scoring, str) and scoring not in get_scorer_names():
+        raise ValueError(f"scoring must be the name of a scorer, got {short_repr(scoring)}; sklearn.metrics.get_scorer_names() lists them.")
+    scoring = default_scoring(estimator, target, kind) if scoring is None else scoring
+    # If the schema allows no missing cells, one would count as the midpoint or the first level; as a target it must stand out.
+    read = Schema({**schema, target: as_nullable(schema[target])}, read=schema.read)
+    train, test = (
+        split_target(columns_in(X, read, name).collected(), target, read.coded, kind, name)
+        for X, name in ((X_synthetic, "X_synthetic"), (X_real, "X_real"))
+    )
     return score_of(estimator, scoring, train, test, kind)
 
 
 def score_of(estimator: Any, scoring: Any, train: Table, test: Table, kind: Any) -> float:
     """Return the score on `test` after a fit on `train`; with a single level in `train`, that of predicting it always."""
+    from sklearn.dummy import DummyClassifier
     from sklearn.metrics import check_scoring
 
     (X, y), scorer = train, check_scoring(estimator, scoring)
-    if not isinstance(kind, Continuous) and len(np.unique(y)) == 1:
-        return float(scorer(_constant(y[0], len(kind.levels), X.shape[1]), *test))
-    return float(scorer(clone(estimator).fit(X, y), *test))
-
-
-def forest_for(kind: Any, seed: int) -> Any:
-    """Return a random forest, which suits all tables without tuning."""
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-    forest = RandomForestRegressor if isinstance(kind, Continuous) else RandomForestClassifier
-    return forest(n_estimators=100, min_samples_leaf=5, max_features="sqrt", random_state=seed)
+    if isinstance(kind, Continuous) or len(np.unique(y)) > 1:
+        return float(scorer(clone(estimator).fit(X, y), *test))
+    levels = np.arange(len(kind.levels))  # all of them, so that every scorer accepts it
+    return float(scorer(DummyClassifier(strategy="constant", constant=y[0]).fit(np.zeros((len(levels), X.shape[1])), levels), *test))
 
 
 def kind_of_target(schema: Schema, target: Any) -> Any:
@@ -104,20 +111,6 @@ def kind_of_target(schema: Schema, target: Any) -> Any:
     return kind
 
 
-def _resolve_scoring(estimator: Any, scoring: Any, target: Any, kind: Any) -> Any:
-    if scoring is None:
-        return default_scoring(estimator, target, kind)
-    if not isinstance(scoring, str) and not callable(scoring):
-        raise ValueError(
-            f"scoring must be None, the name of a scorer or a callable, got {short_repr(scoring)}; call once for each of several."
-        )
-    from sklearn.metrics import get_scorer_names
-
-    if isinstance(scoring, str) and scoring not in get_scorer_names():
-        raise ValueError(f"scoring must be the name of a scorer, got {short_repr(scoring)}; sklearn.metrics.get_scorer_names() lists them.")
-    return scoring
-
-
 def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
     """Return the name of a suitable score, or refuse an estimator that cannot predict the target."""
     has_numbers = isinstance(kind, Continuous)
@@ -130,12 +123,6 @@ def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
     return "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
 
 
-def _rows_with_target(X: Any, target: Any, schema: Schema, name: str) -> Table:
-    # If the schema allows no missing cells, one would count as the midpoint or the first level; as a target it must stand out.
-    schema_of_rows = Schema({**schema, target: as_nullable(schema[target])}, read=schema.read)
-    return split_target(columns_in(X, schema_of_rows, name).collected(), target, schema_of_rows.coded, schema[target].coded, name)
-
-
 def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Table:
     """Return (encoded columns, target) of the rows that have a target, from columns read by a schema in which it may be missing."""
     values = dict(zip(schema, columns, strict=True))
@@ -144,10 +131,3 @@ def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: A
     if not known.any():
         raise ValueError(f"{name} must have rows with a target, but column {short_repr(target)} has no number or level of schema in any.")
     return encode([column[known] for column in values.values()], Schema({c: k for c, k in schema.items() if c != target})), y[known]
-
-
-def _constant(level: int, n_levels: int, n_features: int) -> Any:
-    """Return a classifier that always predicts one level but knows all, so that every scorer accepts it."""
-    from sklearn.dummy import DummyClassifier
-
-    return DummyClassifier(strategy="constant", constant=level).fit(np.zeros((n_levels, n_features)), np.arange(n_levels))

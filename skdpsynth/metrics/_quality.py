@@ -1,23 +1,21 @@
 """Quality report: marginals, pairs, numbers, associations, distance, use for a model, broken rules."""
 
-from dataclasses import dataclass, field
-from html import escape
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import comb
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.domain import Schema, list_names
+from skdpsynth._text import Result
+from skdpsynth._validation import short_repr
+from skdpsynth.domain import MICROSECONDS, Calendar, Continuous, Inequality, Schema, Times, list_names
 from skdpsynth.frames import Rows
-from skdpsynth.metrics._associations import Pairs, associations_of
-from skdpsynth.metrics._downstream import default_scoring, forest_for, kind_of_target, score_of, split_target
-from skdpsynth.metrics._marginals import distances_of, read_both
-from skdpsynth.metrics._quantiles import schema_of_ranges, with_facts_of_rows
-from skdpsynth.metrics._summaries import Summary, summarize_columns
-from skdpsynth.metrics._wasserstein import wasserstein_distance
-from skdpsynth.tables import encode
+from skdpsynth.metrics._distances import wasserstein_distance
+from skdpsynth.metrics._downstream import default_scoring, kind_of_target, score_of, split_target
+from skdpsynth.metrics._marginals import Pairs, associations_of, distances_of
+from skdpsynth.metrics._read_tables import check_random_state, read_both, schema_of_ranges, with_facts_of_rows
+from skdpsynth.tables import Violations, count_violations, encode
 
 WARNING = "Reads the real rows unprotected: do not publish."
 _MOST_SHOWN = 5
@@ -32,6 +30,8 @@ _MOST_ROWS = 50_000  # of each table: a share is then within 0.005, and thirty c
 _MOST_PAIRS = 1000
 _TRANSPORT_ROWS = 1000
 _MODEL_ROWS = 10_000
+_QUANTILES = {"5 %": 0.05, "median": 0.5, "95 %": 0.95}
+_FAR = 0.999
 _BROKEN = {  # finding of `Schema.check` -> its name in the report
     "clipped": "out of bounds",
     "unknown levels": "unknown level",
@@ -44,8 +44,35 @@ _BROKEN = {  # finding of `Schema.check` -> its name in the report
 }
 
 
+@dataclass(frozen=True)
+class Summary:
+    """Statistics of a column of numbers, or of a span between two, in the real and in the synthetic rows.
+
+    Statistics are "mean", "deviation", the quantiles "5 %", "median" and "95 %", the share "zeros", and "far", the share above the 99.9 %
+    quantile of the real rows. They are of known cells; times count from their lower bound, in their resolution.
+    """
+
+    real: dict[str, float]
+    synthetic: dict[str, float]
+    unit: str  # "days" or "hours" of times and spans of times; else empty
+    origin: np.datetime64 | None = None  # lower bound of times
+
+    def format(self, statistic: str, rows: str) -> str:
+        """Format a statistic of the "real" or "synthetic" rows: moments as such, shares in percent."""
+        value = getattr(self, rows)[statistic]
+        if statistic == "zeros" and self.origin is not None:
+            return ""  # no moment is zero
+        if statistic in ("zeros", "far"):
+            return f"{value:.2%}"
+        if self.origin is None or statistic == "deviation":
+            return f"{value:.4g}" + (f" {self.unit}" if self.origin is not None else "")
+        size = MICROSECONDS[self.unit[:-1]]
+        moment = self.origin + np.timedelta64(round(value * size), "us")
+        return str(moment.astype("datetime64[D]" if size >= MICROSECONDS["hour"] else "datetime64[m]")).replace("T", " ")
+
+
 @dataclass(frozen=True, repr=False)
-class QualityReport:
+class QualityReport(Result):
     """Quality of synthetic rows, from `quality_report`; prints as a table, and is as secret as the real rows.
 
     Attributes
@@ -96,39 +123,78 @@ class QualityReport:
     target: Any = None
     numbers: dict[Any, Summary] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        return text_of(self)
-
-    def __repr__(self) -> str:
-        return text_of(self)
-
-    def _repr_html_(self) -> str:
-        return html_of(self)
-
-    def to_frame(self) -> Any:
-        """Return a pandas frame: "measure" (such as "marginal", "pair", "broken"), "what" (column, pair, rule or rows), "value"."""
-        import pandas as pd
-
-        lines = self.to_records()
-        frame = pd.DataFrame({"measure": [line["measure"] for line in lines]})
-        frame["what"] = pd.Series([line["what"] for line in lines], dtype=object)  # pairs stay tuples
-        frame["value"] = np.array([line["value"] for line in lines], dtype=float)
-        return frame
-
     def to_records(self) -> list[dict[str, Any]]:
-        """Return the rows of `to_frame` as a list of dicts, without pandas; a missing value, as of correlations of one column, is None."""
+        """Return all numbers as a list of dicts with the keys of `to_frame`; a missing value, as of correlations of one column, is None.
+
+        "measure" is such as "marginal", "pair" or "broken", "what" a column, pair, rule or kind of rows, and "value" the number.
+        """
         lines: list[tuple[str, Any, float | None]] = [("rows", "real", self.n_real), ("rows", "synthetic", self.n_synthetic)]
         lines += [("marginal", column, value) for column, value in self.marginals.items()]
         lines += [("pair", pair, value) for pair, value in self.pairs.items()]
         lines += [("correlation_error", "synthetic", self.correlation_error), ("wasserstein", "synthetic", self.wasserstein)]
         lines += [(self.scoring or "auc", f"trained on {rows} rows", value) for rows, value in (self.auc or {}).items()]
         for column, each in self.numbers.items():
-            lines += [
-                (f"{name} of {rows} rows", column, value) for rows in ("real", "synthetic") for name, value in getattr(each, rows).items()
-            ]
+            for rows, statistics in (("real", each.real), ("synthetic", each.synthetic)):
+                lines += [(f"{name} of {rows} rows", column, value) for name, value in statistics.items()]
         lines += [("broken", rule, share) for rule, share in self.broken.items()]
         lines += [(measure, "two halves of the real rows", value) for measure, value in (self.halves or {}).items()]
         return [{"measure": measure, "what": what, "value": None if value is None else float(value)} for measure, what, value in lines]
+
+    __repr__ = Result.__str__
+
+    def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
+        yield f"Quality of {self.n_synthetic} synthetic rows beside {self.n_real} real ones.\n{WARNING}"
+
+        halves, found = self.halves or {}, {"marginals": _mean(self.marginals)}
+        if self.correlation_error is not None:
+            found |= {"pairs": _mean(self.pairs), "correlation_error": self.correlation_error}
+        rows = [
+            (_WORDS[name], _number(value), _number(halves.get(name))) for name, value in {**found, "wasserstein": self.wasserstein}.items()
+        ]
+        yield [("0 is best", "synthetic", "real halves"), *rows]
+
+        lines = [f"Worst columns: {_worst(self.marginals)}."] + [f"Worst pairs: {_worst(self.pairs)}."] * bool(self.pairs)
+        if self.auc is not None:
+            scores = ", ".join(f"{_number(value)} after training on {rows} rows" for rows, value in self.auc.items())
+            lines.append(f"Predicting {self.target!r} in real rows ({self.scoring}): {scores}.")
+        broken = sorted(self.broken.items(), key=lambda each: -each[1])
+        shares = ", ".join(f"{rule} in {share:.2%} of rows" for rule, share in broken[:_MOST_SHOWN])
+        more = f" and {len(broken) - _MOST_SHOWN} more" if len(broken) > _MOST_SHOWN else ""
+        yield "\n".join([*lines, f"Broken rules: {shares or 'none'}{more}."])
+
+        heads, numbers = numbers_table(self)
+        if numbers:
+            yield [heads, *numbers]
+        if len(self.numbers) > _MOST_NUMBERS:
+            yield f"... and {len(self.numbers) - _MOST_NUMBERS} more columns of numbers."
+
+
+def numbers_table(report: Any, most: int = _MOST_NUMBERS) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and lines of a table of numbers, two for each column, those whose means are farthest off first."""
+    heads = ("numbers", "rows", "mean", "deviation", "5 %", "median", "95 %", "zeros", "above the real 99.9 %")
+
+    def off(each: Any) -> float:
+        return abs(each.synthetic["mean"] - each.real["mean"]) / max(each.real["deviation"], 1e-300)
+
+    lines = []
+    for name, each in sorted(report.numbers.items(), key=lambda item: -off(item[1]))[:most]:
+        named = f"{name}, {each.unit}" if each.unit and each.origin is None else str(name)
+        lines.append((named, "synthetic", *(each.format(key, "synthetic") for key in each.real)))
+        lines.append(("", "real", *(each.format(key, "real") for key in each.real)))
+    return heads, lines
+
+
+def _worst(distances: dict[Any, float]) -> str:
+    worst = sorted(distances.items(), key=lambda each: -each[1])[:_MOST_SHOWN]
+    return ", ".join(f"{' x '.join(map(str, what)) if isinstance(what, tuple) else what} {_number(value)}" for what, value in worst)
+
+
+def _mean(distances: dict[Any, float]) -> float:
+    return float(np.mean(list(distances.values())))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any = None, random_state: int | None = 0) -> QualityReport:
@@ -186,73 +252,66 @@ def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any 
     >>> report.marginals[0] < 0.1
     True
     """
-    if random_state is not None and not is_integer(random_state, 0):
-        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
+    check_random_state(random_state)
     rng, names = np.random.default_rng(random_state), ("X", "X_synthetic")
     given = dict(zip(names, (X, X_synthetic), strict=True))
     stated = schema_of_ranges(given) if schema is None else with_facts_of_rows(Schema.of(schema), given)
     kind = None if target is None else kind_of_target(stated, target)
     coded, tables = read_both(X, X_synthetic, stated, names)
     real, synthetic = (Rows.held(_draw_columns(rows, _MOST_ROWS, rng)) for rows in tables)
-    pairs = _pairs(len(coded), rng)
+    pairs = list(combinations(range(len(coded)), 2))
+    if len(pairs) > _MOST_PAIRS:
+        pairs = [pairs[place] for place in np.sort(rng.choice(len(pairs), _MOST_PAIRS, replace=False))]
     # The distance of two samples depends on their sizes, so they are the same for halves.
     size = min(_TRANSPORT_ROWS, max(1, (real.n_samples or 0) // 2), synthetic.n_samples or 0)
     found = _compare(real, synthetic, coded, pairs, size, rng)
     auc, scoring = (None, None) if kind is None else _scores(real, synthetic, coded, target, kind, rng)
-    columns = list(coded)
     return QualityReport(
         n_real=tables[0].n_samples or 0,
         n_synthetic=tables[1].n_samples or 0,
-        marginals=dict(zip(columns, found.marginals, strict=True)),
-        pairs={(columns[i], columns[j]): value for (i, j), value in zip(pairs, found.pairs, strict=True)},
-        correlation_error=found.correlation_error,
-        wasserstein=found.wasserstein,
+        **found,
         auc=auc,
         broken={} if schema is None else _broken_rule_shares(X_synthetic, stated),
         halves=_compare_halves(real, coded, pairs, size, rng),
         scoring=scoring,
         target=target,
-        numbers=summarize_columns([rows.collected() for rows in (real, synthetic)], coded, stated),
+        numbers=_summarize_columns([rows.collected() for rows in (real, synthetic)], coded, stated),
     )
 
 
-@dataclass(frozen=True)
-class _Distances:
-    marginals: list[float]
-    pairs: list[float]
-    correlation_error: float | None
-    wasserstein: float
-
-    def means(self) -> dict[str, float]:
-        found = {"marginals": float(np.mean(self.marginals)), "wasserstein": self.wasserstein}
-        if self.correlation_error is not None:
-            found |= {"pairs": float(np.mean(self.pairs)), "correlation_error": self.correlation_error}
-        return found
-
-
-def _compare(first: Rows, second: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> _Distances:
-    singles = [(place,) for place in range(len(schema))]
-    distances = distances_of([first, second], schema, [*singles, *pairs])
+def _compare(first: Rows, second: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return distances of each column and pair, the mean difference of associations, and the Wasserstein distance of `size` rows."""
+    distances = distances_of([first, second], schema, [*((place,) for place in range(len(schema))), *pairs])
+    singles, joint, columns = distances[: len(schema)], distances[len(schema) :], list(schema)
     error = None
     if pairs:
-        differences = associations_of(first, schema, pairs) - associations_of(second, schema, pairs)
-        error = float(np.mean(np.abs(differences)))
+        error = float(np.mean(np.abs(associations_of(first, schema, pairs) - associations_of(second, schema, pairs))))
     X, Y = (encode(_draw_columns(rows, size, rng), schema) for rows in (first, second))
-    return _Distances(distances[: len(singles)], distances[len(singles) :], error, wasserstein_distance(X, Y))
+    return {
+        "marginals": dict(zip(columns, singles, strict=True)),
+        "pairs": {(columns[i], columns[j]): value for (i, j), value in zip(pairs, joint, strict=True)},
+        "correlation_error": error,
+        "wasserstein": wasserstein_distance(X, Y),
+    }
 
 
 def _compare_halves(rows: Rows, schema: Schema, pairs: Pairs, size: int, rng: np.random.Generator) -> dict[str, float] | None:
     n_samples = rows.n_samples or 0
     if n_samples < 4:
         return None
-    halves = np.array_split(rng.permutation(n_samples), 2)
-    first, second = (Rows.held(rows.taken(half)) for half in halves)
-    return _compare(first, second, schema, pairs, size, rng).means()
+    first, second = (Rows.held(rows.taken(half)) for half in np.array_split(rng.permutation(n_samples), 2))
+    found = _compare(first, second, schema, pairs, size, rng)
+    means = {"marginals": _mean(found["marginals"]), "wasserstein": found["wasserstein"]}
+    return means | ({"pairs": _mean(found["pairs"]), "correlation_error": found["correlation_error"]} if pairs else {})
 
 
 def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any, rng: np.random.Generator) -> tuple[dict[str, float], str]:
     """Score forests that were trained on synthetic rows, and on half of the real ones, on the other half."""
-    forest = forest_for(kind, int(rng.integers(2**31)))
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    cls = RandomForestRegressor if isinstance(kind, Continuous) else RandomForestClassifier
+    # A random forest suits all tables without tuning.
+    forest = cls(n_estimators=100, min_samples_leaf=5, max_features="sqrt", random_state=int(rng.integers(2**31)))
     X, y = split_target(_draw_columns(real, 2 * _MODEL_ROWS, rng), target, schema, kind, "X")
     if len(y) < 4:
         raise ValueError(f"X must have at least 4 rows with a target, got {len(y)} in column {short_repr(target)}; leave target out.")
@@ -276,105 +335,106 @@ def _broken_rule_shares(X: Any, schema: Schema) -> dict[str, float]:
     return shares
 
 
-def _pairs(n_columns: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-    pairs = list(combinations(range(n_columns), 2))
-    if comb(n_columns, 2) <= _MOST_PAIRS:
-        return pairs
-    return [pairs[place] for place in np.sort(rng.choice(len(pairs), _MOST_PAIRS, replace=False))]
-
-
 def _draw_columns(rows: Rows, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Return the columns of at most `size` rows."""
     n_samples = rows.n_samples or 0
     return rows.collected() if n_samples <= size else rows.taken(np.sort(rng.choice(n_samples, size, replace=False)))
 
 
-def text_of(report: Any) -> str:
-    table = _table(report)
-    width = max(len(words) for words, _, _ in table)
-    lines = [_title(report), WARNING, "", f"{'0 is best':{width}}  synthetic  real halves"]
-    lines += [f"{words:{width}}  {_number(value):>9}  {_number(halves):>11}" for words, value, halves in table]
-    return "\n".join([*lines, "", *_remarks(report), *_numbers_in_text(report)])
+def _summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, stated: Schema) -> dict[Any, Summary]:
+    """Summarize columns of numbers, and the spans of columns that an `Inequality` orders, as ``"end - begin"``.
+
+    `tables` are the columns of the real and of the synthetic rows by the schema `coded`; `stated` has the kinds and rules of the caller.
+    """
+    columns = [dict(zip(coded, table, strict=True)) for table in tables]
+    found: dict[Any, Summary | None] = {}
+    for name, kind in coded.items():
+        if isinstance(kind, Continuous):
+            given = stated[name]
+            # Times of day and durations count from zero, dates from their lower bound.
+            offset = given.first if isinstance(given, Times) and not isinstance(given, Calendar) else 0
+            found[name] = _summary([each[name] + offset for each in columns], given)
+    for rule in stated.rules:
+        if isinstance(rule, Inequality):
+            high, low = ([_subtractable(stated[name], each[name]) for each in columns] for name in (rule.high, rule.low))
+            spans = [end - begin for end, begin in zip(high, low, strict=True)]
+            found[f"{rule.high} - {rule.low}"] = _span_summary(spans, stated[rule.high])
+    return {name: summary for name, summary in found.items() if summary is not None}
 
 
-def numbers_table(report: Any, most: int = _MOST_NUMBERS) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return heads and lines of a table of numbers, two for each column, those whose means are farthest off first."""
-    heads = ("numbers", "rows", "mean", "deviation", "5 %", "median", "95 %", "zeros", "above the real 99.9 %")
-
-    def off(each: Any) -> float:
-        return abs(each.synthetic["mean"] - each.real["mean"]) / max(each.real["deviation"], 1e-300)
-
-    lines = []
-    for name, each in sorted(report.numbers.items(), key=lambda item: -off(item[1]))[:most]:
-        named = f"{name}, {each.unit}" if each.unit and each.origin is None else str(name)
-        lines.append((named, "synthetic", *(each.format(key, "synthetic") for key in each.real)))
-        lines.append(("", "real", *(each.format(key, "real") for key in each.real)))
-    return heads, lines
+def _subtractable(kind: Any, column: np.ndarray) -> np.ndarray:
+    """Return numbers as they are, and times as microseconds since 1970."""
+    return (column + kind.first) * MICROSECONDS[kind.resolution] if isinstance(kind, Times) else column
 
 
-def _numbers_in_text(report: Any) -> list[str]:
-    heads, lines = numbers_table(report)
-    if not lines:
-        return []
-    shown = [heads, *lines]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    n_more = len(report.numbers) - _MOST_NUMBERS
-    more = [f"... and {n_more} more columns of numbers."] if n_more > 0 else []
-    return ["", *("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in shown), *more]
+def _span_summary(spans: Sequence[np.ndarray], kind: Any) -> Summary | None:
+    """Summarize spans; for times, given in microseconds, in the largest unit in which the mean of the real ones is at least two."""
+    if not isinstance(kind, Times):
+        return _summary(spans, kind)
+    known, units = spans[0][~np.isnan(spans[0])], [unit for unit, size in MICROSECONDS.items() if size >= MICROSECONDS[kind.resolution]]
+    mean = float(known.mean()) if len(known) else 0.0
+    unit = max((unit for unit in units if mean >= 2 * MICROSECONDS[unit]), key=MICROSECONDS.__getitem__, default=kind.resolution)
+    found = _summary([each / MICROSECONDS[unit] for each in spans], kind)
+    return None if found is None else replace(found, unit=f"{unit}s", origin=None)
 
 
-def html_of(report: Any) -> str:
-    rows = "".join(
-        f"<tr><td style='text-align:left'>{escape(words)}</td><td>{_number(value)}</td><td>{_number(halves)}</td></tr>"
-        for words, value, halves in _table(report)
-    )
-    heads, numbers = numbers_table(report)
-    cell = "<td style='text-align:right;white-space:nowrap'>{}</td>"
-    cells = "".join(f"<tr>{''.join(cell.format(escape(each)) for each in line)}</tr>" for line in numbers)
-    table = f"<table><thead><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr></thead><tbody>{cells}</tbody></table>"
-    remarks = "".join(f"<li>{escape(line)}</li>" for line in _remarks(report))
-    return (
-        f"<div class='skdpsynth-quality'><p>{escape(_title(report))} <strong>{escape(WARNING)}</strong></p>"
-        f"<table><thead><tr><th>0 is best</th><th>synthetic</th><th>real halves</th></tr></thead><tbody>{rows}</tbody></table>"
-        f"<ul>{remarks}</ul>{table if numbers else ''}</div>"
-    )
+def _summary(columns: Sequence[np.ndarray], kind: Any) -> Summary | None:
+    known = [column[~np.isnan(column)] for column in columns]
+    if not all(map(len, known)):
+        return None
+    far = float(np.quantile(known[0], _FAR, method="inverted_cdf"))
+    real, synthetic = ({**_statistics(x), "far": float((x > far).mean())} for x in known)
+    if not isinstance(kind, Calendar):
+        return Summary(real, synthetic, f"{kind.resolution}s" if isinstance(kind, Times) else "")
+    origin = np.datetime64(kind.first * MICROSECONDS[kind.resolution], "us")
+    return Summary(real, synthetic, f"{kind.resolution}s", origin)
 
 
-def _title(report: Any) -> str:
-    return f"Quality of {report.n_synthetic} synthetic rows beside {report.n_real} real ones."
+def _statistics(x: np.ndarray) -> dict[str, float]:
+    quantiles = dict(zip(_QUANTILES, np.quantile(x, list(_QUANTILES.values()), method="inverted_cdf").tolist(), strict=True))
+    return {"mean": float(x.mean()), "deviation": float(x.std()), **quantiles, "zeros": float((x == 0).mean())}
 
 
-def _table(report: Any) -> list[tuple[str, float | None, float | None]]:
-    """Return (words, value for the synthetic rows, value between halves of the real ones) of each distance."""
-    halves = report.halves or {}
-    found = {"marginals": _mean(report.marginals)}
-    if report.pairs:
-        found |= {"pairs": _mean(report.pairs), "correlation_error": report.correlation_error}
-    found["wasserstein"] = report.wasserstein
-    return [(_WORDS[name], value, halves.get(name)) for name, value in found.items()]
+def rule_violations(X: Any, schema: Any) -> dict[str, Violations]:
+    """Return how many rows of a table break each rule of a schema.
 
+    Synthetic rows of `LatentFactorSynthesizer` break none. The function reads `X` unprotected and adds no noise: for real rows the result
+    is **not private**.
 
-def _remarks(report: Any) -> list[str]:
-    lines = [f"Worst columns: {_worst(report.marginals)}."]
-    if report.pairs:
-        lines.append(f"Worst pairs: {_worst(report.pairs)}.")
-    if report.auc is not None:
-        scores = ", ".join(f"{_number(value)} after training on {rows} rows" for rows, value in report.auc.items())
-        lines.append(f"Predicting {report.target!r} in real rows ({report.scoring}): {scores}.")
-    broken = sorted(report.broken.items(), key=lambda each: -each[1])
-    told = ", ".join(f"{rule} in {share:.2%} of rows" for rule, share in broken[:_MOST_SHOWN])
-    more = f" and {len(broken) - _MOST_SHOWN} more" if len(broken) > _MOST_SHOWN else ""
-    return [*lines, f"Broken rules: {told or 'none'}{more}."]
+    Parameters
+    ----------
+    X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+        With the columns that rules name.
+    schema : Schema, or path of a file
+        With rules, or `Derived` columns, each of which is a rule too.
 
+    Returns
+    -------
+    broken : dict of str to (rows, share)
+        For each rule, as printed, in the order of the schema, `Derived` columns last: ``rows``, how many rows break it, and ``share``,
+        which part of all rows that is. For a key, rows count whose key an earlier row has.
 
-def _worst(distances: dict[Any, float]) -> str:
-    worst = sorted(distances.items(), key=lambda each: -each[1])[:_MOST_SHOWN]
-    return ", ".join(f"{' x '.join(map(str, what)) if isinstance(what, tuple) else what} {_number(value)}" for what, value in worst)
+    Raises
+    ------
+    ValueError
+        If `X` lacks a column that a rule names.
 
+    See Also
+    --------
+    skdpsynth.domain.Schema.check : Says of real rows what else does not fit.
+    skdpsynth.metrics.quality_report : Compares two tables.
 
-def _mean(distances: dict[Any, float]) -> float:
-    return float(np.mean(list(distances.values())))
+    Notes
+    -----
+    Cells are read as a fit reads them: numbers are clipped to their bounds. Computed numbers may differ by rounding, one part in a million.
 
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    Examples
+    --------
+    >>> from skdpsynth.domain import Inequality, Schema
+    >>> from skdpsynth.metrics import rule_violations
+    >>> schema = Schema({0: (0, 9), 1: (0, 9)}, rules=[Inequality(0, 1)])
+    >>> rule_violations([[1, 2], [3, 3], [5, 4], [8, 9]], schema)
+    {'Inequality(low=0, high=1, strict=False)': Violations(rows=1, share=0.25)}
+    """
+    found, _ = count_violations(Schema.of(schema), X)
+    return {f"{rule[0]!r}: {rule[1]!r}" if isinstance(rule, tuple) else repr(rule): broken for rule, broken in found}

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import _base, _marginals, _open, _quantiles, _source, open_source
+from internals import _base, _marginals, _open, _read_tables, _source, open_source
 from sklearn.linear_model import LogisticRegression
 from sources import SOURCES, cut
 
@@ -38,7 +38,7 @@ each_order = pytest.mark.parametrize("order", [1, 3])
 def small_chunks(monkeypatch):
     """Chunks of at most 100 rows, none of which is read into memory at once."""
     monkeypatch.setattr(_source, "rows_at_once", lambda n_columns: 100)
-    monkeypatch.setattr(_quantiles, "MOST_READ", 0)
+    monkeypatch.setattr(_read_tables, "MOST_READ", 0)
 
 
 def table(seed, n=700):
@@ -109,7 +109,7 @@ def test_a_small_table_is_read_once_and_a_large_one_as_often_as_the_notes_say(mo
     marginal_total_variation(read, read, SCHEMA)
     opened = 2  # the first chunk, to know the columns
     assert len(readings) == opened + (1 + 4 + 1) + (1 + 1)  # counted, cut, counted; counted, counted
-    monkeypatch.setattr(_quantiles, "MOST_READ", 10**6)
+    monkeypatch.setattr(_read_tables, "MOST_READ", 10**6)
     readings.clear()
     marginal_total_variation(read, read, SCHEMA)
     assert len(readings) == opened + 2 + 2  # counted, collected
@@ -124,8 +124,8 @@ def test_numbers_are_cut_where_sorting_cuts_them(values, n_parts, cut):
     column = np.array(values)
     pieces = [column[:cut, None], column[cut:, None]]
     rows = Rows(open_source([piece for piece in pieces if len(piece)]), 1, len(column), (as_columns,))
-    (found,) = _quantiles.quantile_bins(rows, [0], n_parts).cuts.values()
-    np.testing.assert_array_equal(found, _quantiles.bin_edges(column, n_parts))
+    (found,) = _marginals.quantile_bins(rows, [0], n_parts).cuts.values()
+    np.testing.assert_array_equal(found, _marginals.bin_edges(column, n_parts))
 
 
 def as_columns(chunk):
@@ -134,10 +134,10 @@ def as_columns(chunk):
 
 def test_keys_of_floats_are_in_their_order_and_lead_back():
     values = np.array([-math.inf, -1e308, -1.0, -5e-324, 0.0, 5e-324, 1.0, 1e308, math.inf])
-    keys = _quantiles._keys(values)
+    keys = _marginals._keys(values)
     assert (np.diff(keys.astype(object)) > 0).all()
-    np.testing.assert_array_equal(_quantiles._values(keys), values)
-    assert (_quantiles._keys(np.array([-0.0])) == _quantiles._keys(np.array([0.0]))).all()
+    np.testing.assert_array_equal(_marginals._values(keys), values)
+    assert (_marginals._keys(np.array([-0.0])) == _marginals._keys(np.array([0.0]))).all()
 
 
 # Associations

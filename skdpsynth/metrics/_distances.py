@@ -1,11 +1,14 @@
-"""1-Wasserstein distances between two samples."""
+"""Wasserstein distances between two samples, and the variance that components capture."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import check_choice, is_integer, short_repr
-from skdpsynth.metrics._quantiles import check_subsample, open_numbers, sample_rows
+from skdpsynth._validation import check_choice, check_integer
+from skdpsynth.frames import as_float_matrix
+from skdpsynth.metrics._read_tables import NUMBERS, check_subsample, ends_of, open_numbers, sample_rows
+from skdpsynth.statistics import Aggregator, total
 
 METRICS = ("chebyshev", "cityblock", "euclidean")
 _LARGEST = 6000  # rows a side: the cost matrix then takes 288 MB
@@ -71,19 +74,6 @@ def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev", *, max_sampl
     return unit * _transport(cdist(X, Y, metric))
 
 
-def _transport(cost: np.ndarray) -> float:
-    try:
-        from ot import emd2
-    except ImportError:
-        return _assignment(cost)
-    # POT also warns of an error in the log: then this raises.
-    n, m = cost.shape
-    value, log = emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=_ITERATIONS, log=True)
-    if log["warning"]:
-        raise RuntimeError(f"The transport program of {n} x {m} rows did not reach its optimum; thin the samples.")
-    return float(value)
-
-
 def sliced_wasserstein_distance(
     X: Any, Y: Any, n_projections: int = 100, random_state: int | None = 0, *, max_samples: int = 100_000
 ) -> float:
@@ -118,17 +108,14 @@ def sliced_wasserstein_distance(
     """
     from scipy.stats import uniform_direction
 
-    if not is_integer(n_projections, 1, _MOST_PROJECTIONS):
-        raise ValueError(
-            f"n_projections must be an integer from 1 to {_MOST_PROJECTIONS}, got {short_repr(n_projections)}; 100 is the default."
-        )
+    n_projections = check_integer("n_projections", n_projections, 1, _MOST_PROJECTIONS, "100 is the default")
     check_subsample(max_samples, random_state)
     X, Y, unit = _samples(X, Y, max_samples, random_state)
     most = max(100, _MOST_PROJECTED // (len(X) + len(Y)))
     if n_projections > most:
-        told = f"{most} for {len(X)} and {len(Y)} rows, got {n_projections}"
-        raise ValueError(f"n_projections must be at most {told}; take fewer rows for more directions.")
-    directions = uniform_direction(X.shape[1]).rvs(int(n_projections), random_state=np.random.default_rng(random_state))
+        sizes = f"{most} for {len(X)} and {len(Y)} rows"
+        raise ValueError(f"n_projections must be at most {sizes}, got {n_projections}; take fewer rows for more directions.")
+    directions = uniform_direction(X.shape[1]).rvs(n_projections, random_state=np.random.default_rng(random_state))
     return unit * float(np.mean([_one_dimension(X @ direction, Y @ direction) for direction in directions]))
 
 
@@ -141,16 +128,22 @@ def _one_dimension(x: np.ndarray, y: np.ndarray) -> float:
     return float(closed_form(x, y))
 
 
-def _assignment(cost: np.ndarray) -> float:
-    if cost.shape[0] != cost.shape[1]:
-        raise ImportError(
-            f"Samples of different sizes, {cost.shape[0]} and {cost.shape[1]}, need POT: pip install 'skdpsynth[transport]'; "
-            "or give equal sizes."
-        )
-    from scipy.optimize import linear_sum_assignment
+def _transport(cost: np.ndarray) -> float:
+    n, m = cost.shape
+    try:
+        from ot import emd2
+    except ImportError:
+        if n != m:
+            way_out = "pip install 'skdpsynth[transport]'; or give equal sizes."
+            raise ImportError(f"Samples of different sizes, {n} and {m}, need POT: {way_out}") from None
+        from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(cost)
-    return float(cost[rows, columns].mean())
+        return float(cost[linear_sum_assignment(cost)].mean())
+    # POT also warns of an error in the log: then this raises.
+    value, log = emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=_ITERATIONS, log=True)
+    if log["warning"]:
+        raise RuntimeError(f"The transport program of {n} x {m} rows did not reach its optimum; thin the samples.")
+    return float(value)
 
 
 def _samples(X: Any, Y: Any, max_samples: int, seed: Any) -> tuple[np.ndarray, np.ndarray, float]:
@@ -160,3 +153,83 @@ def _samples(X: Any, Y: Any, max_samples: int, seed: Any) -> tuple[np.ndarray, n
         raise ValueError(f"X and Y must be non-empty tables with the same columns, got shapes {X.shape} and {Y.shape}.")
     unit = 2.0**40 if max(np.abs(X).max(), np.abs(Y).max()) > _LARGE else 1.0
     return (X / unit, Y / unit, unit) if unit > 1 else (X, Y, unit)
+
+
+def captured_variance_ratio(X: Any, components: Any) -> float:
+    """Return the variance of `X` in the span of `components`, over the most that any span of that dimension captures.
+
+    Parameters
+    ----------
+    X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+        Read unprotected. Files and all else that is not in memory are summed up in chunks, in two readings: the ratio is that in memory up
+        to rounding.
+    components : array-like of shape (n_components, n_features)
+        Linearly independent rows, such as ``PrivatePCA.components_``.
+
+    Returns
+    -------
+    ratio : float
+        In [0, 1]; 1 for the components of non-private PCA (and for constant data).
+
+    See Also
+    --------
+    PrivatePCA : Private directions.
+
+    Examples
+    --------
+    >>> from skdpsynth.metrics import captured_variance_ratio
+    >>> captured_variance_ratio([[0.0, 0.0], [1.0, 1.0]], [[1.0, 0.0]])
+    0.5
+    """
+    rows, components = open_numbers(X, "X"), np.atleast_2d(as_float_matrix(components, "components", NUMBERS))
+    if not rows.n_features or not rows.n_samples or components.ndim != 2 or components.shape[1] != rows.n_features:
+        raise ValueError(
+            f"components must have the columns of a non-empty X, got shapes {components.shape} and {(rows.n_samples, rows.n_features)}."
+        )
+    if not np.isfinite(components).all():
+        raise ValueError("components must be finite; leave out those that are not.")
+    # In units of a power of two neither sums nor squares overflow or vanish; ratios stay the same.
+    exponents = [int(np.frexp(largest)[1]) for largest in (np.abs(ends_of(rows)).max(), np.abs(components).max(initial=0))]
+    covariance = total(rows, SumScatter(rows.n_features, exponents[0])).products
+    basis, _ = np.linalg.qr(np.ldexp(components, -exponents[1]).T)
+    best = np.linalg.eigvalsh(covariance)[::-1][: basis.shape[1]].sum()
+    return float(np.clip(np.trace(basis.T @ covariance @ basis) / best, 0, 1)) if best > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # its sums are private: no repr shows them
+class Scatter:
+    """Mean of rows, and the sum of their products about it."""
+
+    n_samples: int
+    mean: np.ndarray
+    products: np.ndarray  # (n_features, n_features)
+
+    def __add__(self, other: "Scatter") -> "Scatter":
+        """Combine by the formula of Chan, Golub and LeVeque (1979), which cancels no digits."""
+        if not self.n_samples or not other.n_samples:
+            return self if self.n_samples else other
+        n, apart = self.n_samples + other.n_samples, other.mean - self.mean
+        between = np.outer(apart, apart) * (self.n_samples / n * other.n_samples)
+        return Scatter(n, self.mean + apart * (other.n_samples / n), self.products + other.products + between)
+
+
+@dataclass(frozen=True)
+class SumScatter(Aggregator):
+    """Sums products about the mean, in units of a power of two; float sums agree up to rounding, however rows are cut."""
+
+    n_features: int
+    exponent: int
+
+    def zero(self) -> Scatter:
+        return Scatter(0, np.zeros(self.n_features), np.zeros((self.n_features, self.n_features)))
+
+    def add(self, statistic: Scatter, chunk: np.ndarray) -> Scatter:
+        if not len(chunk):
+            return statistic
+        rows = np.ldexp(chunk, -self.exponent)
+        # About the first row, so that constant columns give exact zeros.
+        first = rows[0].copy()
+        rows -= first
+        mean = rows.mean(axis=0)
+        rows -= mean
+        return statistic + Scatter(len(rows), first + mean, rows.T @ rows)
