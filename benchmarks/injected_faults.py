@@ -118,8 +118,8 @@ FAULTS = (
     Fault(
         "reused_draw",
         "continual/_tree.py",
-        "            ahead._kept = {}\n",
-        "            ahead._kept = dict(self._kept)\n",
+        "ahead._kept, ahead._past = {}, (",
+        "ahead._kept, ahead._past = dict(self._kept), (",
         "a counter that goes on from a copy adds the same noise to other counts",
     ),
     Fault(
@@ -146,8 +146,8 @@ FAULTS = (
     Fault(
         "limits_of_one",
         "continual/_sparse.py",
-        'self._fresh_limits(len(over), f"{name}, limits")',
-        'self._fresh_limits(1, f"{name}, limits")',
+        'self._draw_limits(len(over), f"{name}, limits")',
+        'self._draw_limits(1, f"{name}, limits")',
         "cells that are closed together share the noise of one limit",
     ),
     Fault(

@@ -38,7 +38,7 @@ auditing._outputs: rules_learned=learn_rule
 cli._choose_estimator: choose_method methods_learned=modeled_schema
 cli._wording: in_words_of_commands
 cli._program: program
-continual._base: ContinualCounter calibrate_noise
+continual._tree: ContinualCounter calibrate_noise
 continual._square_root: _EARLY _NEAR
 decomposition._pca_api: fix_signs
 decomposition._pca: shrunken_center candidate_radii choose_radius

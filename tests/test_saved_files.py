@@ -65,7 +65,7 @@ def edited(path, edit):
         (fitted, lambda state: state["_container"]["state"].update(backend="nothing")),
         (fitted, lambda state: state["accountant_"]["state"].update(_entries=[1])),
         (lambda: KaryCounter(9), lambda state: state.update(n_levels=5)),
-        (lambda: KaryCounter(1000), lambda state: state.update(n_levels=state["n_levels"] - 1)),  # less noise under the same charge
+        (lambda: KaryCounter(1000), lambda state: state.update(n_levels=1)),  # less noise under the same charge
         (lambda: KaryCounter(9), lambda state: state.update(n_counters=2)),
         (lambda: KaryCounter(9), lambda state: state.update(epsilon=-1.0)),
     ],
@@ -107,7 +107,7 @@ def halve_the_change(state):
 def give_each_depth(epsilon, state):
     for counter in state["_stream"]["state"]["counters"]:
         level = counter["state"]["_level"]["tuple"]
-        level[1]["state"]["epsilon"] = level[2] = {"fraction": epsilon}
+        level[1]["state"]["epsilon"] = {"fraction": epsilon}
 
 
 def charge_parts(epsilon, state):

@@ -11,8 +11,7 @@ which reveals their number, so it is refused where that is private.
 All counters are vectorized: one object counts many cells at once. Threads may share a counter: one of them at a time reads or updates it.
 """
 
-from skdpsynth.continual._restarts import InhomogeneousCounter
-from skdpsynth.continual._sparse import SparseCounter
+from skdpsynth.continual._sparse import InhomogeneousCounter, SparseCounter
 from skdpsynth.continual._square_root import SquareRootCounter, UnboundedCounter
 from skdpsynth.continual._tree import BinaryCounter, KaryCounter
 

