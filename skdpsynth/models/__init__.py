@@ -3,7 +3,7 @@
 from skdpsynth.models._differences import DifferenceLaw, joint_columns, orient_difference
 from skdpsynth.models._imputation import impute_table
 from skdpsynth.models._joint_distribution import RejectionSampler
-from skdpsynth.models._latent_factors import LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
+from skdpsynth.models._latent_factors import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._marginal_model import MarginalModel, bins_of, uniform_model
 from skdpsynth.models._measurements import Codes, Measurements, pool_measurements
 from skdpsynth.models._noisy_tables import (

@@ -53,6 +53,35 @@ _FITS_FOR_FEW_PAIRS = 6  # they take more steps
 _LARGEST = 1e6  # number in a model from a file, far above those of a fit
 
 
+@dataclass(frozen=True, eq=False)
+class BlockTables:
+    """The noisy tables of a block of columns, in each class of rows, to which factors are fitted."""
+
+    one_way: Sequence[np.ndarray]  # of every column, shape (n_classes, size)
+    two_way: Mapping[tuple[int, int], np.ndarray]  # of pairs of columns i < j, shape (n_classes, size_i, size_j)
+    totals: Sequence[float] | np.ndarray  # rows of each class
+    deviations: tuple[float, float]  # of a count of one and of two columns
+    groups: tuple[ConstrainedGroup | WeightedPair, ...] = ()
+    n_ordered: tuple[int, ...] = ()  # how many codes of each column have an order; empty: none
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.array([counts.shape[1] for counts in self.one_way])
+
+    def targets(self) -> list[Targets]:
+        return [
+            Targets.of(
+                [table[c] for table in self.one_way],
+                {pair: table[c] for pair, table in self.two_way.items()},
+                n,
+                self.deviations,
+                [group.law_of_descent(c) for group in self.groups],
+                self.n_ordered or None,
+            )
+            for c, n in enumerate(self.totals)
+        ]
+
+
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class LatentFactors:
@@ -97,83 +126,46 @@ class LatentFactors:
         return f"LatentFactors({len(self.sizes)} columns, {n_codes} codes, {n_factors} factors, {n_classes} classes, {n_fits} fits)"
 
     @classmethod
-    def of(
-        cls,
-        one_way: Sequence[np.ndarray],
-        two_way: Mapping[tuple[int, int], np.ndarray],
-        totals: Sequence[float] | np.ndarray,
-        deviations: tuple[float, float],
-        n_factors: int,
-        groups: tuple[ConstrainedGroup | WeightedPair, ...] = (),
-        n_ordered: tuple[int, ...] = (),
-    ) -> "LatentFactors":
-        """Fit to noisy counts by weighted least squares, with a normal prior on the loadings.
-
-        Parameters
-        ----------
-        one_way : list of ndarray of shape (n_classes, size)
-            Of every column.
-        two_way : dict of (i, j) to ndarray of shape (n_classes, size_i, size_j)
-            Of pairs of columns, ``i < j``.
-        totals : sequence of float
-            Number of rows of each class.
-        deviations : (float, float)
-            Standard deviations of a count of one and of two columns.
-        n_factors : int
-        groups : tuple of ConstrainedGroup or WeightedPair, default=()
-        n_ordered : tuple of int, default=()
-        """
-        sizes = np.array([counts.shape[1] for counts in one_way])
-        nodes = quasi_normal(_NODES, n_factors)
-        targets = _make_targets(one_way, two_way, totals, deviations, groups, n_ordered)
-        if not two_way:  # no data on factors
+    def of(cls, tables: BlockTables, n_factors: int) -> "LatentFactors":
+        """Fit to noisy counts by weighted least squares, with a normal prior on the loadings."""
+        nodes, targets = quasi_normal(_NODES, n_factors), tables.targets()
+        if not tables.two_way:  # no data on factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
-            return cls(sizes, nodes, intercepts[None], np.zeros((1, *intercepts.shape, n_factors)), groups, n_ordered=n_ordered)
+            loadings = np.zeros((1, *intercepts.shape, n_factors))
+            return cls(tables.sizes, nodes, intercepts[None], loadings, tables.groups, n_ordered=tables.n_ordered)
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
-        with one_blas_thread(int(sizes.sum()) <= _SMALL):
+        with one_blas_thread(int(tables.sizes.sum()) <= _SMALL):
             fits, variance = _fit_restarts(targets, nodes)
         intercepts, loadings = (np.array([getattr(fit, name) for fit in fits]) for name in ("intercepts", "loadings"))
-        return cls(sizes, nodes, intercepts, loadings, groups, variance, n_ordered)
+        return cls(tables.sizes, nodes, intercepts, loadings, tables.groups, variance, tables.n_ordered)
 
-    def again(
-        self,
-        one_way: Sequence[np.ndarray],
-        two_way: Mapping[tuple[int, int], np.ndarray],
-        totals: Sequence[float] | np.ndarray,
-        deviations: tuple[float, float],
-        n_fits: int,
-        n_steps: int,
-    ) -> "LatentFactors":
-        """Fit to other counts in the same codes, as for `of`, from the first `n_fits` fits, under the same prior, in `n_steps` at most."""
-        targets = _make_targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
-        if not two_way:
-            return LatentFactors.of(one_way, two_way, totals, deviations, self.nodes.shape[1], self.groups, self.n_ordered)
-        fits = [FactorFit(a, B, 0) for a, B in zip(self.intercepts[:n_fits], self.loadings[:n_fits], strict=True)]
+    def again(self, tables: BlockTables, n_fits: int, n_steps: int) -> "LatentFactors":
+        """Fit to other counts in the same codes from the first `n_fits` fits, under the same prior, in `n_steps` at most."""
+        if not tables.two_way:
+            return LatentFactors.of(tables, self.nodes.shape[1])
+        targets = tables.targets()
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            fits = [train_factors(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in fits]
-        return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
+            return self._with_fits([train_factors(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in self._fits[:n_fits]])
 
-    def with_triples(
-        self,
-        one_way: Sequence[np.ndarray],
-        two_way: Mapping[tuple[int, int], np.ndarray],
-        totals: Sequence[float] | np.ndarray,
-        deviations: tuple[float, float],
-        triples: Mapping[Triple, np.ndarray],
-        deviation: float,
-    ) -> "LatentFactors":
+    def with_triples(self, tables: BlockTables, triples: Mapping[Triple, np.ndarray], deviation: float) -> "LatentFactors":
         """Continue all fits together, with tables of three columns (and the deviation of their noise) beside those of `of`."""
-        targets = _make_targets(one_way, two_way, totals, deviations, self.groups, self.n_ordered)
+        targets = tables.targets()
         # As far as they are exact, a table of three columns weighs no more than one of two.
         weight = min((targets[0].deviation / deviation) ** 2, 1.0) if deviation else 1.0
         errors = [
-            TripleErrors({triple: table[c] / n for triple, table in triples.items()}, self.sizes, weight) for c, n in enumerate(totals)
+            TripleErrors({triple: table[c] / n for triple, table in triples.items()}, self.sizes, weight)
+            for c, n in enumerate(tables.totals)
         ]
         n_cells = sum(table.size for table in triples.values())
-        fits = [FactorFit(a, B, 0) for a, B in zip(self.intercepts, self.loadings, strict=True)]
-        n_steps = n_triple_steps(step_work(targets), n_cells, len(fits), _WORK / 2)
+        n_steps = n_triple_steps(step_work(targets), n_cells, len(self.loadings), _WORK / 2)
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            fits = train_ensemble(targets, self.nodes, self.variance, fits, n_steps, errors)
+            return self._with_fits(train_ensemble(targets, self.nodes, self.variance, self._fits, n_steps, errors))
+
+    @property
+    def _fits(self) -> list[FactorFit]:
+        return [FactorFit(a, B, 0) for a, B in zip(self.intercepts, self.loadings, strict=True)]
+
+    def _with_fits(self, fits: Sequence[FactorFit]) -> "LatentFactors":
         return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
 
     def without_loadings(self) -> "LatentFactors":
@@ -227,21 +219,6 @@ class LatentFactors:
     def draw(self, label: int, rng: np.random.Generator) -> "MixtureSampler":
         """Return a sampler of the codes of a class."""
         return MixtureSampler(self.mixture(label), rng)
-
-
-def _make_targets(
-    one_way: Sequence[np.ndarray],
-    two_way: Mapping[tuple[int, int], np.ndarray],
-    totals: Sequence[float] | np.ndarray,
-    deviations: tuple[float, float],
-    groups: tuple[ConstrainedGroup | WeightedPair, ...],
-    n_ordered: tuple[int, ...],
-) -> list[Targets]:
-    laws = [[group.law_of_descent(c) for group in groups] for c in range(len(totals))]
-    return [
-        Targets.of([t[c] for t in one_way], {pair: t[c] for pair, t in two_way.items()}, n, deviations, laws[c], n_ordered or None)
-        for c, n in enumerate(totals)
-    ]
 
 
 def _mixture_part(law: ConstrainedSoftmax | WeightedPairLaw, state: Any) -> Part:

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Continuous, Nominal, Schema, Tie, grids_of
-from skdpsynth.models._differences import DifferenceLaw, DifferenceSampler, difference_pairs, joint_columns
+from skdpsynth.models._differences import DifferenceLaw, DifferenceSampler, joint_columns
 from skdpsynth.models._joint_distribution import JointDistribution
-from skdpsynth.models._latent_factors import LatentFactors
+from skdpsynth.models._latent_factors import BlockTables, LatentFactors
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._noisy_tables import Block, NoisyTables, shares_of, weighting_deviations
 from skdpsynth.models._quantile_bins import Link, share_by_mass
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.models._refined_bins import RefinedBins
 from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups, constrain_columns, constraint_cuts, possible_strata
-from skdpsynth.models._wide_factors import CommonFactors, fit_wide_factors
 from skdpsynth.models._within_bin import link_column
 from skdpsynth.persistence import savable
 
@@ -42,43 +41,6 @@ class MarginalModel:
     n_common: int = 1  # nodes that all blocks share, each block having equally many of its own for each, one after the other
     near: tuple[DifferenceLaw, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        schema: Schema,
-        stratum: Hashable,
-        links: Mapping[Hashable, Link | LevelGroups],
-        blocks: Sequence[Block],
-        one_way: NoisyTables,
-        two_way: NoisyTables,
-        totals: np.ndarray,
-        n_factors: int,
-        tied: Sequence[ConstrainedColumns] = (),
-        common: CommonFactors | None = None,
-        near: Sequence[DifferenceLaw] = (),
-    ) -> "MarginalModel":
-        """Fit the factors of each block to the tables within it; `totals` are the numbers of rows of the strata."""
-        names = [name for name in schema if name != stratum]
-        groups = [
-            (*block_groups(tied, names, block, stratum, len(totals)), *difference_pairs(near, schema, links, names, block))
-            for block in blocks
-        ]
-        ordered = [is_ordered(schema[name], one_way.tables[i,].shape[1]) for i, name in enumerate(names)]
-        if common is not None:
-            rows, deviations = np.maximum(totals, _LEAST_ROWS), weighting_deviations(one_way, two_way)
-            factors = fit_wide_factors(blocks, one_way, two_way, common, rows, deviations, n_factors, groups, ordered)
-        else:
-            of_blocks = _iter_block_tables(blocks, one_way, two_way, totals)
-            n_ordered = [tuple(int(ordered[i].sum()) for i in block) for block in blocks]
-            factors = tuple(
-                LatentFactors.of(*tables, n_factors, own, of_block)
-                for tables, own, of_block in zip(of_blocks, groups, n_ordered, strict=True)
-            )
-        n_common = 1 if common is None else len(common.nodes)
-        return cls(
-            schema, stratum, _stratum_weights(totals, stratum, tied), tuple(blocks), factors, links, tuple(tied), n_common, tuple(near)
-        )
-
     def again(
         self,
         links: Mapping[Hashable, Link | LevelGroups],
@@ -92,15 +54,19 @@ class MarginalModel:
 
         That takes much less time; blocks share no factors.
         """
-        blocks = _iter_block_tables(self.blocks, one_way, two_way, totals)
-        factors = tuple(each.again(*tables, n_fits=n_fits, n_steps=n_steps) for each, tables in zip(self.factors, blocks, strict=True))
-        return replace(self, weights=_stratum_weights(totals, self.stratum, self.tied), factors=factors, links=links)
+        tables = self._block_tables(one_way, two_way, totals)
+        factors = tuple(each.again(own, n_fits, n_steps) for each, own in zip(self.factors, tables, strict=True))
+        return replace(self, weights=stratum_weights(totals, self.stratum, self.tied), factors=factors, links=links)
 
     def with_triples(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, triples: NoisyTables) -> "MarginalModel":
         """Train on with tables of three columns beside those that this model, of one block, was fitted to."""
-        (tables,) = _iter_block_tables(self.blocks, one_way, two_way, totals)
-        (factors,) = self.factors
-        return replace(self, factors=(factors.with_triples(*tables, triples=triples.tables, deviation=triples.deviation),))
+        (factors,), (tables,) = self.factors, self._block_tables(one_way, two_way, totals)
+        return replace(self, factors=(factors.with_triples(tables, triples.tables, triples.deviation),))
+
+    def _block_tables(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray) -> list[BlockTables]:
+        return block_tables(
+            self.blocks, one_way, two_way, totals, [each.groups for each in self.factors], [each.n_ordered for each in self.factors]
+        )
 
     def probabilities(self, label: int) -> list[np.ndarray]:
         """Return P(code | node) of each column of the first block, in a class."""
@@ -178,17 +144,29 @@ def _refine_probabilities(link: Link, finer: RefinedBins, table: np.ndarray) -> 
     return finer.probabilities(share_by_mass(link, table))
 
 
-def _iter_block_tables(
-    blocks: Sequence[Block], one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray
-) -> Iterator[tuple[Any, Any, Any, Any]]:
-    """Yield the arguments of a fit of the factors of each block."""
-    deviations = weighting_deviations(one_way, two_way)
-    for block in blocks:
-        of_pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables}
-        yield [one_way.tables[(i,)] for i in block], of_pairs, np.maximum(totals, _LEAST_ROWS), deviations
+def block_tables(
+    blocks: Sequence[Block],
+    one_way: NoisyTables,
+    two_way: NoisyTables,
+    totals: np.ndarray,
+    groups: Sequence[tuple],
+    n_ordered: Sequence[tuple[int, ...]],
+) -> list[BlockTables]:
+    """Return the tables of each block, to which its factors are fitted."""
+    deviations, rows = weighting_deviations(one_way, two_way), np.maximum(totals, _LEAST_ROWS)
+    return [
+        BlockTables(
+            [one_way.tables[i,] for i in block],
+            {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables},
+            rows,
+            deviations,
+            *own,
+        )
+        for block, *own in zip(blocks, groups, n_ordered, strict=True)
+    ]
 
 
-def _stratum_weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[ConstrainedColumns]) -> np.ndarray:
+def stratum_weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[ConstrainedColumns]) -> np.ndarray:
     """Return the shares of the strata, 0 of impossible ones."""
     shares = shares_of(totals)
     if not (possible := possible_strata(tied, stratum, len(totals))).all():

@@ -9,15 +9,16 @@ from scipy.fft import dct, idct
 from scipy.linalg import null_space
 
 from skdpsynth.domain import Schema, edges_of_spans
-from skdpsynth.models._differences import DifferenceLaw, joint_columns
-from skdpsynth.models._marginal_model import MarginalModel, is_ordered
+from skdpsynth.models._differences import DifferenceLaw, difference_pairs, joint_columns
+from skdpsynth.models._latent_factors import LatentFactors
+from skdpsynth.models._marginal_model import MarginalModel, block_tables, is_ordered, stratum_weights
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._rare_levels import LevelGroups
 from skdpsynth.models._significant_bins import threshold_bins
-from skdpsynth.models._structural_zeros import ConstrainedColumns
-from skdpsynth.models._wide_factors import CommonFactors
+from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups
+from skdpsynth.models._wide_factors import CommonFactors, fit_wide_factors
 from skdpsynth.persistence import savable
 
 _FINEST = -1  # power of 4 of the smallest variance but 0 of a component, in those of noise
@@ -75,10 +76,24 @@ class Measurements:
         return found if self.n_samples is None else self.n_samples * shares_of(found)
 
     def model(self, n_factors: int) -> MarginalModel:
-        codes, (links, one_way, two_way) = self.codes, self._shrunken_tables()
-        return MarginalModel.of(
-            self.schema, self.stratum, links, codes.blocks, one_way, two_way, self.totals, n_factors, codes.tied, codes.common, codes.near
-        )
+        """Fit the factors of each block to the tables within it."""
+        codes, names, totals, (links, one_way, two_way) = self.codes, self._names, self.totals, self._shrunken_tables()
+        blocks, common, ordered = codes.blocks, codes.common, self._ordered
+        groups = [
+            (
+                *block_groups(codes.tied, names, block, self.stratum, len(totals)),
+                *difference_pairs(codes.near, self.schema, links, names, block),
+            )
+            for block in blocks
+        ]
+        n_ordered = [() if common else tuple(int(ordered[i].sum()) for i in block) for block in blocks]
+        tables = block_tables(blocks, one_way, two_way, totals, groups, n_ordered)
+        if common is None:
+            factors = tuple(LatentFactors.of(each, n_factors) for each in tables)
+        else:
+            factors = fit_wide_factors(blocks, tables, common, n_factors, ordered)
+        weights, n_common = stratum_weights(totals, self.stratum, codes.tied), 1 if common is None else len(common.nodes)
+        return MarginalModel(self.schema, self.stratum, weights, tuple(blocks), factors, links, tuple(codes.tied), n_common, codes.near)
 
     def model_with_triples(self, triples: NoisyTables, model: MarginalModel) -> MarginalModel:
         _, one_way, two_way = self._shrunken_tables()
@@ -92,8 +107,11 @@ class Measurements:
             links = self.beside.weighed(links, self.codes.pools, self._n_rows_by_column(one_way))
         together = joint_columns(self.codes.tied, self.codes.near)
         links, one_way, two_way = threshold_bins(self._names, links, one_way, two_way, totals, together, edges_of_spans(self.schema))
-        ordered = [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
-        return links, *shrink_class_contrasts(one_way, two_way, totals, ordered)
+        return links, *shrink_class_contrasts(one_way, two_way, totals, self._ordered)
+
+    @property
+    def _ordered(self) -> list[np.ndarray]:
+        return [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
 
     @property
     def _names(self) -> list[Hashable]:

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtri, ndtri
 
 from skdpsynth._progress import track_steps
-from skdpsynth.models._latent_factors import LatentFactors, quasi_normal
+from skdpsynth.models._latent_factors import BlockTables, LatentFactors, quasi_normal
 from skdpsynth.models._noisy_tables import Block, NoisyInteractions, NoisyTables, iter_pairs, join_into_blocks, shares_of
 from skdpsynth.models._training import (
     CLASS_SHARE,
@@ -355,42 +354,20 @@ def _choose_nodes(target: Targets, nodes: np.ndarray, most_work: float) -> tuple
 
 
 def fit_wide_factors(
-    blocks: Sequence[Block],
-    one_way: NoisyTables,
-    two_way: NoisyTables,
-    common: CommonFactors,
-    totals: np.ndarray,
-    deviations: tuple[float, float],
-    n_factors: int,
-    groups: Sequence[tuple],
-    is_ordered: Sequence[np.ndarray],
+    blocks: Sequence[Block], tables: Sequence[BlockTables], common: CommonFactors, n_factors: int, is_ordered: Sequence[np.ndarray]
 ) -> tuple[LatentFactors, ...]:
     """Fit factors that all columns share and factors of each block.
 
     Every block has equally many nodes for each of `N_COMMON` common nodes, one common node after the other: given the common node, blocks
-    are independent. `two_way` has the pairs within blocks; `deviations` are those of a count of one and of two columns; `groups` are the
-    columns that rules tie, of each block; `is_ordered` says which codes of each column have an order.
+    are independent. `is_ordered` says which codes of each column have an order.
     """
-    n_rows = float(totals.sum())
-    targets = [
-        [
-            Targets.of(
-                [one_way.tables[i,][c] for i in block],
-                {(a, b): two_way.tables[i, j][c] for (a, i), (b, j) in combinations(enumerate(block), 2)},
-                n,
-                deviations,
-                [group.law_of_descent(c) for group in own],
-            )
-            for c, n in enumerate(totals)
-        ]
-        for block, own in zip(blocks, groups, strict=True)
-    ]
+    targets, totals = [each.targets() for each in tables], np.asarray(tables[0].totals)
     nodes = _block_nodes(common, [len(block) for block in blocks], min(n_factors, _FACTORS))
-    wide = WideTargets(blocks, targets, nodes, common, totals / n_rows, is_ordered)
+    wide = WideTargets(blocks, targets, nodes, common, totals / float(totals.sum()), is_ordered)
     fits = train_blocks(replace(wide, variance=_choose_block_variance(wide)), 0, _STEPS)
     return tuple(
-        LatentFactors(of_classes[0].sizes, own, fit.intercepts[None], fit.loadings[None], groups_of_block)
-        for of_classes, own, fit, groups_of_block in zip(targets, nodes, fits, groups, strict=True)
+        LatentFactors(each.sizes, own, fit.intercepts[None], fit.loadings[None], each.groups)
+        for each, own, fit in zip(tables, nodes, fits, strict=True)
     )
 
 

@@ -9,7 +9,7 @@ from internals import quasi_normal
 from laws import ALARM, CERTAIN, chi_squared, has_law
 from scipy import stats
 
-from skdpsynth.models import LatentFactors
+from skdpsynth.models import BlockTables, LatentFactors
 
 pytestmark = pytest.mark.all_fits
 
@@ -40,7 +40,7 @@ def tables(model, pairs=PAIRS, label=0):
 
 def refit(one_way, two_way, n=10_000.0, deviations=(0.0, 0.0), n_factors=4):
     counts = [n * p[None] for p in one_way], {pair: n * p[None] for pair, p in two_way.items()}
-    return LatentFactors.of(*counts, [n], deviations, n_factors)
+    return LatentFactors.of(BlockTables(*counts, [n], deviations), n_factors)
 
 
 def distance(first, second):
@@ -96,7 +96,7 @@ def test_each_class_has_a_model_of_its_own():
     classes = [a_model(seed, strength=1.5) for seed in (0, 1)]
     one_way = [1000.0 * np.array(p) for p in zip(*map(margins, classes), strict=True)]
     two_way = {pair: 1000.0 * np.array([tables(of)[pair] for of in classes]) for pair in PAIRS}
-    model = LatentFactors.of(one_way, two_way, [1000.0, 1000.0], (0.0, 0.0), 4)
+    model = LatentFactors.of(BlockTables(one_way, two_way, [1000.0, 1000.0], (0.0, 0.0)), 4)
     for label, of in enumerate(classes):
         assert distance(tables(model, label=label), tables(of)) < 0.025
     assert distance(tables(model, label=0), tables(classes[1])) > 0.1
@@ -110,8 +110,9 @@ def test_a_small_class_borrows_the_loadings_of_a_large_one():
     exact, totals, rng = tables(truth, pairs), np.array([20_000.0, 1000.0]), np.random.default_rng(0)
     one_way = [totals[:, None] * p + rng.normal(0, 20, (2, 4)) for p in margins(truth)]
     two_way = {pair: totals[:, None, None] * table + rng.normal(0, 20, (2, 4, 4)) for pair, table in exact.items()}
-    together = LatentFactors.of(one_way, two_way, totals, (20.0, 20.0), 8)
-    alone = LatentFactors.of([t[1:] for t in one_way], {pair: t[1:] for pair, t in two_way.items()}, totals[1:], (20.0, 20.0), 8)
+    together = LatentFactors.of(BlockTables(one_way, two_way, totals, (20.0, 20.0)), 8)
+    second = BlockTables([t[1:] for t in one_way], {pair: t[1:] for pair, t in two_way.items()}, totals[1:], (20.0, 20.0))
+    alone = LatentFactors.of(second, 8)
     errors = [
         sum(((got - exact[pair]) ** 2).sum() for pair, got in found.items()) for found in (tables(alone, pairs), tables(together, pairs, 1))
     ]

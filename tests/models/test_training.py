@@ -9,7 +9,7 @@ from internals import _latent_factors as latent_factors
 from internals import _training as training
 from scipy.optimize import brentq
 
-from skdpsynth.models import LatentFactors
+from skdpsynth.models import BlockTables, LatentFactors
 
 pytestmark = pytest.mark.all_fits
 
@@ -146,10 +146,10 @@ def test_the_chosen_prior_comes_closer_to_the_truth_than_none_and_fits_together_
     """Squared errors of all pairs."""
     one_way, two_way, n, exact, pairs = noisy_model(1.0, deviation)
     counts = [t[None] for t in one_way], {pair: t[None] for pair, t in two_way.items()}
-    model = LatentFactors.of(*counts, [n], (deviation, deviation), 16)
+    model = LatentFactors.of(BlockTables(*counts, [n], (deviation, deviation)), 16)
     single = [LatentFactors(model.sizes, model.nodes, a[None], B[None]) for a, B in zip(model.intercepts, model.loadings, strict=True)]
     monkeypatch.setattr(latent_factors, "choose_variance", lambda *_: (1e9, 0.0))
-    free = LatentFactors.of(*counts, [n], (deviation, deviation), 16)
+    free = LatentFactors.of(BlockTables(*counts, [n], (deviation, deviation)), 16)
     assert square_error(model, exact, pairs) < square_error(free, exact, pairs)
     assert square_error(model, exact, pairs) < np.mean([square_error(of, exact, pairs) for of in single])
 
@@ -160,7 +160,7 @@ def test_work_is_bounded_for_many_codes(monkeypatch):
     one_way, two_way, n, _, _ = noisy_model(1.0, 10.0)
     seen = []
     monkeypatch.setattr(latent_factors, "train_factors", lambda *arguments: seen.append(arguments[-1]) or train_factors(*arguments))
-    model = LatentFactors.of([t[None] for t in one_way], {pair: t[None] for pair, t in two_way.items()}, [n], (10.0, 10.0), 4)
+    model = LatentFactors.of(BlockTables([t[None] for t in one_way], {pair: t[None] for pair, t in two_way.items()}, [n], (10.0, 10.0)), 4)
     assert len(model.loadings) == 1
     assert seen == [latent_factors._LEAST_STEPS]
 

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 from internals import TripleErrors
 
-from skdpsynth.models import LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
+from skdpsynth.models import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 
 SIZES = np.array([2, 4, 3, 2])
 
@@ -56,9 +56,9 @@ def test_a_triple_teaches_what_pairs_do_not_tell():
     one_way = [np.full((n_classes, 2), n / 2) for _ in range(3)]
     two_way = {pair: np.full((n_classes, 2, 2), n / 4) for pair in combinations(range(3), 2)}
     whole = np.array([[[c == (a != b) for c in (0, 1)] for b in (0, 1)] for a in (0, 1)]) * n / 4
-    counted = (one_way, two_way, [n] * n_classes, (1.0, 1.0))
-    model = LatentFactors.of(*counted, 8)
-    taught = model.with_triples(*counted, {(0, 1, 2): np.array([whole] * n_classes)}, 1.0)
+    counted = BlockTables(one_way, two_way, [n] * n_classes, (1.0, 1.0))
+    model = LatentFactors.of(counted, 8)
+    taught = model.with_triples(counted, {(0, 1, 2): np.array([whole] * n_classes)}, 1.0)
     for label in range(n_classes):
         before, after = (triple_frequencies(np.split(each.probabilities(label), 3), (0, 1, 2)) for each in (model, taught))
         assert np.abs(after - whole / n).sum() < 0.6 * np.abs(before - whole / n).sum()
