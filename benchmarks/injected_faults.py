@@ -87,8 +87,8 @@ FAULTS = (
     Fault(
         "kept_attribute",
         "fitting/_fit.py",
-        'if name not in gone and not name.endswith("_")})',
-        'if not name.endswith("_")})',
+        'name in gone or name.endswith("_") or',
+        'name.endswith("_") or',
         "a refit keeps what the fit before had learned of other rows",
     ),
     Fault(
@@ -124,9 +124,9 @@ FAULTS = (
     ),
     Fault(
         "forgotten_charge",
-        "fitting/_budget.py",
-        'noisy = self.answer(query, chosen, "number of rows")',
-        'noisy = query.values + chosen.noise.sample(query.values.shape, self.rng.child("number of rows"))',
+        "fitting/_private_facts.py",
+        'noisy = budget.answer(query, chosen, "number of rows")',
+        'noisy = query.values + chosen.noise.sample(query.values.shape, budget.rng.child("number of rows"))',
         "the number of rows is released, and not charged",
     ),
     Fault(
@@ -194,7 +194,7 @@ FAULTS = (
     ),
     Fault(
         "unclipped_part",
-        "fitting/_nested.py",
+        "fitting/_fit.py",
         "np.clip(rows.collected(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows",
         "rows.collected() if isinstance(rows, Rows) else rows",
         "a synthesizer of others gets rows beyond the bounds that its noise is made for",

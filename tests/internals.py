@@ -55,8 +55,7 @@ frames._open_source: open_source
 frames._files: read_ahead
 frames._contribution_bounding: _Choice
 federated._site: Round
-fitting._private_facts: noise_threshold buy_bounds occupied_cells reserve_budget
-fitting._budget: COUNT_SHARE
+fitting._private_facts: noise_threshold buy_bounds occupied_cells NumberOfRows
 measures._min_cost_flow: min_cost_flow
 measures._isotonic: _isotonic transport_on_a_line
 measures._placement: _kronecker_steps placement_Numbers=PointNumbers

@@ -1,39 +1,26 @@
-"""The one `fit` of all private estimators."""
+"""The one `fit` of all private estimators, and estimators inside estimators."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from inspect import signature
+from math import inf
 from typing import Any, final
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._doc_links import DocLinkMixin
 from skdpsynth._parallel import check_n_jobs, lock_of
-from skdpsynth._progress import CallbackMixin, bar, run_with_callbacks, set_rows_public
-from skdpsynth._validation import short_repr, warn
-from skdpsynth.domain import NO_BOUNDS, Schema, has_private, with_placeholder_bounds
+from skdpsynth._progress import CallbackMixin, bar, run_with_callbacks, run_with_outer_callbacks, set_rows_public
+from skdpsynth._validation import is_integer, short_repr, warn
+from skdpsynth.domain import NO_BOUNDS, Identifier, Schema, Unique, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
-from skdpsynth.fitting._budget import COUNT_SHARE, Budget
-from skdpsynth.fitting._facts import (
-    Facts,
-    Plan,
-    check_rows_per_unit,
-    check_useful_epsilon,
-    check_y_is_ignored,
-    identifier_without_unit,
-    privacy_unit,
-)
-from skdpsynth.fitting._private_facts import (
-    BOUNDS_SHARE,
-    buy_bounds,
-    loss_kind_of_fit,
-    reserve_budget,
-    warn_of_unseen,
-    without_levels_share,
-)
-from skdpsynth.frames import KEY_OF_CHOICE, Rows, TableKind, bound_contributions, split_units
+from skdpsynth.fitting._budget import GUIDE, Budget, Facts, Plan
+from skdpsynth.fitting._private_facts import NumberOfRows, PrivateBounds, buy_facts, placeholder_facts, rho_of_fit
+from skdpsynth.frames import KEY_OF_CHOICE, Rows, TableKind, bound_contributions, name_of_unit, split_units
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
     SEED_WARNING,
@@ -41,6 +28,7 @@ from skdpsynth.privacy import (
     RandomBits,
     Unit,
     check_delta,
+    check_epsilon,
     check_neighboring,
     claim_child,
     is_durable,
@@ -50,26 +38,22 @@ from skdpsynth.privacy import (
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.tables import ClipToBounds, TableFormat, check_enough, open_numbers, reading_options
 
+_SMALLEST_EPSILON = Fraction(1, 10**9)  # its noise still fits into 64 bits
+_LARGEST_PROMISE = 20  # of epsilon: at more, what one row adds is hardly hidden
 _CLONE = "_is_clone"  # marks what scikit-learn's `clone` made; it goes to worker processes too
 _CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
+_REQUIRED_PARAMETERS = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
 
 
 @dataclass(frozen=True)
-class NestedContext:
+class OuterFit:
     """Where an inner estimator charges, its noise, and the number of rows if the outer one has bought it."""
 
     budget: Budget
     rng: RandomBits
     name: str
-    group: str | None = None
-    n_samples: int | None = None
-    count_error: float = 0.0
-    rows_per_unit: int = 1
-
-    def told(self, facts: Facts) -> Facts:
-        """Return the facts of the inner estimator with those that the outer one knows."""
-        facts = replace(facts, rows_per_unit=self.rows_per_unit)
-        return facts if facts.n_samples is not None else replace(facts, n_samples=self.n_samples, count_error=self.count_error)
+    group: str | None
+    facts: Facts
 
 
 class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
@@ -142,64 +126,54 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         """
         check_y_is_ignored(y)
         with lock_of(self):
-            for message, category in run_with_callbacks(self, partial(self._fit, X, unit=unit)):
+            for message, category in run_with_callbacks(self, partial(self._fit, X, unit)):
                 warn(message, category)
         return self
 
-    def __sklearn_clone__(self) -> Any:
-        """Mark a clone: whoever makes clones may fit many, none of which knows what the others spend."""
-        made = super().__sklearn_clone__()
-        vars(made)[_CLONE] = True
-        return made
-
-    def _fit(self, X: Any, hand: NestedContext | None = None, unit: Any = None) -> list:
+    def _fit(self, X: Any, unit: Any = None, outer: OuterFit | None = None) -> list[tuple[str, type[Warning]]]:
         """Fit, or leave the object as it was; return the warnings that are not issued yet (all of them for an inner estimator)."""
         check_neighboring(self.neighboring)
-        blank = self._unfitted_copy()
-        if hand is not None:  # a part is charged to the whole, whoever made it
-            vars(blank).pop(_CLONE, None)
+        blank: Any = object.__new__(type(self))
+        gone = vars(self).get("_names_of_fit", ())
+        for name, value in vars(self).items():
+            if not (name in gone or name.endswith("_") or (name == _CLONE and outer is not None)):  # a part is charged to the whole
+                vars(blank)[name] = value
         before = {*vars(blank)}
         # How many rows of a unit there are is private, whatever the relation.
         are_public = set_rows_public(self.neighboring == "replace_one" and unit is None)
         with np.errstate(all="ignore"), are_public, bar(f"fit {type(self).__name__}"):
-            told = blank._run(X, hand, unit)  # a floating-point warning would tell of values, and an error would cost the budget
+            told = blank._run(X, unit, outer)  # a floating-point warning would tell of values, and an error would cost the budget
         blank._names_of_fit = ("_names_of_fit", *sorted({*vars(blank)} - before))
         self.__dict__ = vars(blank)
         return told
 
-    def _unfitted_copy(self) -> Any:
-        blank: Any = object.__new__(type(self))
-        gone = vars(self).get("_names_of_fit", ())
-        vars(blank).update({name: value for name, value in vars(self).items() if name not in gone and not name.endswith("_")})
-        return blank
-
-    def _run(self, X: Any, hand: NestedContext | None, labels: Any) -> list:
+    def _run(self, X: Any, labels: Any, outer: OuterFit | None) -> list[tuple[str, type[Warning]]]:
+        """Read, plan, charge, release. Where a public fact is missing, plan by a made-up one, charge, buy it, and plan again."""
         shared = self._check_privacy_parameters()
-        unit = privacy_unit(labels, self._rows_per_unit, shared) if hand is None else None
-        rng = make_stream(self.random_state) if hand is None else hand.rng
+        unit = self._privacy_unit(labels, shared) if outer is None else None
+        rng = make_stream(self.random_state) if outer is None else outer.rng
         rows, facts = self._open_rows(X, labels, rng)
-        if hand is not None:
-            facts = hand.told(facts)
-        is_private = facts.n_samples is None and self._counts_rows
-        # Where a public fact is yet to be bought, a plan by made-up ones, at what will be left of epsilon, refuses what parameters forbid
-        # before anything is charged.
-        plan = self._plan(_placeholder_facts(facts, is_private) if is_private or facts.lacks_facts else facts)
-        _check_plan(plan, type(self).__name__)
-        parts = [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None)
-        in_rho = loss_kind_of_fit(facts, parts, plan.rho) if is_private or facts.lacks_facts else plan.rho
-        if hand is None:
-            self._warn_before_charge(facts, rng.seeded, plan, shared, in_rho, labels is not None)
-        budget = Budget.opened_late(partial(self._open_account, plan, hand, shared, unit, in_rho), self.neighboring, rng, facts.told)
-        if is_private:
-            share, facts = reserve_budget(facts, COUNT_SHARE, plan.rho)
-            n_samples, error = budget.number_of_rows(RowCount(rows.n_samples or 0), share)
-            facts = replace(facts, n_samples=n_samples, count_error=error)
-            facts.warn_if_delta_is_large()
-        if facts.lacks_facts:
-            rows, facts = self._buy_missing_facts(rows, facts, plan, budget)
-            is_private = True
-        if is_private:
-            plan = self._replan(plan, facts)
+        if outer is not None:
+            facts = replace(facts, rows_per_unit=outer.facts.rows_per_unit)
+            if facts.n_samples is None:
+                facts = replace(facts, n_samples=outer.facts.n_samples, count_error=outer.facts.count_error)
+        if facts.n_samples is None and self._counts_rows:
+            facts = replace(facts, missing=(NumberOfRows(), *facts.missing))
+        plan = self._plan(placeholder_facts(facts))
+        if not isinstance(plan, Plan):
+            name, kind = type(self).__name__, type(plan).__name__
+            raise TypeError(f"{name}._plan must return a Plan, got a {kind}; derive yours from skdpsynth.fitting.Plan.")
+        rho = rho_of_fit(facts, plan.rho)
+        if outer is None:
+            self._warn_before_charge(facts, plan, rng.seeded, labels is not None)
+            if shared is not None and not self._claims:
+                shared.check_affordable(self.epsilon, self.delta if plan.spends_delta else 0, name=type(self).__name__, rho=rho)
+            while facts.told:
+                warn(*facts.told.pop(0))
+        account = partial(self._open_account, plan, outer, shared, unit, rho)
+        budget = Budget(account, rng, facts.told, self.neighboring)
+        if facts.missing:
+            rows, facts, plan = self._buy_and_plan(rows, facts, plan, budget)
         self._size_error = facts.count_error
         if facts.n_samples is not None:
             self.n_samples_ = facts.n_samples
@@ -211,55 +185,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             budget.accountant.close()
         budget.accountant._planned = False  # nobody planned what its owner, or who reopens a record of it, charges from now on
         # A part keeps a record of its own: the ledger of a stream folds what is past.
-        self.accountant_ = budget.accountant if hand is None else budget.accountant.record()
+        self.accountant_ = budget.accountant if outer is None else budget.accountant.record()
         return facts.told
-
-    def _warn_before_charge(
-        self, facts: Facts, is_seeded: bool, plan: Plan, shared: PrivacyAccountant | None, in_rho: str | None, has_unit: bool
-    ) -> None:
-        """Issue the warnings known by now, and refuse a fit for which a shared budget is too small."""
-        if not has_unit:
-            self._note_missing_unit(facts)
-        self._note_public_warnings(facts, is_seeded)
-        if shared is not None and not self._claims:
-            delta = self.delta if plan.spends_delta else 0
-            shared.check_affordable(self.epsilon, delta, name=type(self).__name__, rho=in_rho)
-        while facts.told:
-            warn(*facts.told.pop(0))
-
-    def _note_public_warnings(self, facts: Facts, is_seeded: bool) -> None:
-        if is_seeded:
-            facts.warn(SEED_WARNING, InsecureRandomnessWarning)
-        facts.warn_if_epsilon_is_large()
-        facts.warn_if_delta_is_large()
-        if self._lacks_bounds:
-            facts.warn(NO_BOUNDS, BoundsWarning)
-        if self.accountant is None and _is_clone(self):
-            facts.warn(
-                f"A clone is fitted, as in a search or cross-validation: this fit spends epsilon={float(self.epsilon):g} by itself, and so "
-                "does every other fit of a clone; give the estimator one accountant=PrivacyAccountant(...) that counts them all, or use "
-                "PrivateSearchCV.",
-                BudgetWarning,
-            )
-
-    def _note_missing_unit(self, facts: Facts) -> None:
-        schema = self._stated_schema
-        if schema is not None and (name := identifier_without_unit(schema)) is not None:
-            facts.warn(
-                f"schema has the identifier {short_repr(name)}, but fit got no unit, so one row is protected, and not all rows of one "
-                f"{short_repr(name)}; give fit(X, unit={short_repr(name)}), or, if no two rows have the same, the rule "
-                f"Unique({short_repr(name)}).",
-                BudgetWarning,
-            )
-
-    def _replan(self, first: Plan, facts: Facts) -> Plan:
-        """Return the plan by the facts that were bought."""
-        # What was not charged cannot be spent, whatever kind of noise would be less for what is left of epsilon.
-        facts = facts if first.spends_delta else replace(facts, delta=Fraction(0))
-        plan = self._plan(facts)
-        if facts.rho not in (None, plan.rho):
-            raise TypeError(f"{type(self).__name__}._plan must charge all that follows in {facts.rho!r}, as Facts.rho says.")
-        return plan
 
     def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         """Open and count the rows; return them with the public facts.
@@ -271,15 +198,91 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         rows, more = self._read(X)
         if unit is not None:
             rows = self._bound_contributions(rows, labels, rng)
-        n_samples = rows.n_samples
-        if n_samples is None or not (rows.source.in_memory or unit is not None or self.neighboring == "replace_one"):
+        is_public, n_samples = self.neighboring == "replace_one", rows.n_samples
+        if n_samples is None or not (rows.source.in_memory or unit is not None or is_public):
             n_samples = total(rows, RowCount.over()).n_samples
         check_enough(n_samples, self._least_rows)
-        return rows.counted(n_samples), self._facts(n_samples, rows.n_features, **more)
+        budget = check_useful_epsilon(self.epsilon), check_delta(self.delta), self.neighboring
+        facts = Facts(*budget, n_samples if is_public else None, rows.n_features, rows_per_unit=self._rows_per_unit, **more)
+        return rows.counted(n_samples), facts
+
+    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+        """Open a table of numbers; return its rows and further public facts, as fields of `Facts`."""
+        if isinstance(X, Rows):  # of a containing estimator, which has checked them
+            self.n_features_in_ = X.n_features
+            self._container, rows = TableFormat(TableKind("numpy", tuple(range(X.n_features)), (X.dtype.str,) * X.n_features)), X
+        else:
+            self._container, rows = open_numbers(self, X, self._least_rows)
+        if not has_private(self.bounds):
+            box, missing, private = self._container.box(self.bounds), (), ()
+        elif self._buys_facts:
+            bounds, private = with_placeholder_bounds(self.bounds, rows.n_features, self._container.kind.names)
+            box, names = self._container.box(bounds), [self._container.columns[place] for place in private]
+            missing = (PrivateBounds(self._container.unknown(private), names),)
+        else:
+            raise ValueError(
+                f"bounds must be public for {type(self).__name__}, got 'private', because they must stand before the first row comes; give "
+                "(low, high)."
+            )
+        if rows.source.is_text and not isinstance(X, Rows):
+            rows = rows.map(ClipToBounds.within(box, private))
+        return rows, {"box": box, "missing": missing}
 
     def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
         """Keep the chosen rows of each unit; `labels` are those of a table in memory."""
         return bound_contributions(rows, labels, self._rows_per_unit, rng.child("rows of units").bytes(KEY_OF_CHOICE))
+
+    def _warn_before_charge(self, facts: Facts, plan: Plan, is_seeded: bool, has_unit: bool) -> None:
+        """Note the warnings that are known by now."""
+        schema = self._stated_schema
+        if schema is not None and not has_unit:
+            keys = [rule.columns_named for rule in schema.rules if isinstance(rule, Unique)]
+            for name in [name for name, kind in schema.items() if isinstance(kind, Identifier) and (name,) not in keys][:1]:
+                facts.warn(
+                    f"schema has the identifier {short_repr(name)}, but fit got no unit, so one row is protected, and not all rows of one "
+                    f"{short_repr(name)}; give fit(X, unit={short_repr(name)}), or, if no two rows have the same, the rule "
+                    f"Unique({short_repr(name)}).",
+                    BudgetWarning,
+                )
+        if is_seeded:
+            facts.warn(SEED_WARNING, InsecureRandomnessWarning)
+        if _LARGEST_PROMISE < facts.epsilon < inf:  # an infinite one says so itself
+            facts.warn(
+                f"epsilon={float(facts.epsilon):g} is above {_LARGEST_PROMISE}: what is released may show nearly all of a row; common "
+                f"choices lie between 0.1 and 10, and epsilon=float('inf') says plainly that nothing is private. {GUIDE}",
+                BudgetWarning,
+            )
+        facts.warn_if_delta_is_large()
+        if self._lacks_bounds:
+            facts.warn(NO_BOUNDS, BoundsWarning)
+        if self.accountant is None and _CLONE in vars(self):
+            facts.warn(
+                f"A clone is fitted, as in a search or cross-validation: this fit spends epsilon={float(self.epsilon):g} by itself, and so "
+                "does every other fit of a clone; give the estimator one accountant=PrivacyAccountant(...) that counts them all, or use "
+                "PrivateSearchCV.",
+                BudgetWarning,
+            )
+
+    def _buy_and_plan(self, rows: Rows, facts: Facts, first: Plan, budget: Budget) -> tuple[Rows, Facts, Plan]:
+        """Buy what is missing; return the rows and the facts with it, and the plan by these."""
+        facts, bought = buy_facts(rows, facts, first.rho, budget)
+        if bought:
+            rows, facts = self._close(bought, rows, facts)
+        # What was not charged cannot be spent, whatever kind of noise would be less for what is left of epsilon.
+        plan = self._plan(facts := facts if first.spends_delta else replace(facts, delta=Fraction(0)))
+        if facts.rho not in (None, plan.rho):
+            raise TypeError(f"{type(self).__name__}._plan must charge all that follows in {facts.rho!r}, as Facts.rho says.")
+        return rows, facts, plan
+
+    def _close(self, bought: Mapping[int, Any], rows: Rows, facts: Facts) -> tuple[Rows, Facts]:
+        """Put the bounds that were bought, by columns, in place of the placeholders."""
+        assert facts.box is not None
+        low, high = facts.box.low.copy(), facts.box.high.copy()
+        for place, bounds in bought.items():
+            low[place], high[place] = bounds
+        self.bounds_ = low, high
+        box = self._container.box((low, high))
+        return rows.map(ClipToBounds.within(box)) if rows.source.is_text else rows, replace(facts, box=box)
 
     @property
     def _stated_schema(self) -> Schema | None:
@@ -298,43 +301,6 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
     @property
     def _rows_per_unit(self) -> int:
         return int(getattr(self, "max_rows_per_unit", 1))
-
-    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
-        """Open a table of numbers; return its rows and further public facts, as fields of `Facts`."""
-        if isinstance(X, Rows):  # of a containing estimator, which has checked them
-            self.n_features_in_ = X.n_features
-            self._container, rows = TableFormat(TableKind("numpy", tuple(range(X.n_features)), (X.dtype.str,) * X.n_features)), X
-        else:
-            self._container, rows = open_numbers(self, X, self._least_rows)
-        if has_private(self.bounds) and not self._buys_facts:
-            raise ValueError(
-                f"bounds must be public for {type(self).__name__}, got 'private', because they must stand before the first row comes; give "
-                "(low, high)."
-            )
-        bounds, columns = with_placeholder_bounds(self.bounds, rows.n_features, self._container.kind.names)
-        box = self._container.box(bounds)
-        if rows.source.is_text and not isinstance(X, Rows):
-            rows = rows.map(ClipToBounds.within(box, columns))
-        return rows, {"box": box, "unknown": self._container.unknown(columns)}
-
-    def _buy_missing_facts(self, rows: Rows, facts: Facts, plan: Plan, budget: Budget) -> tuple[Rows, Facts]:
-        """Buy the facts that nobody knows, here bounds; return the rows and the facts."""
-        unknown = facts.unknown
-        share, facts = reserve_budget(facts, BOUNDS_SHARE, plan.rho)
-        bought = buy_bounds(partial(total, rows), unknown, share, budget, facts.n_samples)
-        low, high = facts.box.low.copy(), facts.box.high.copy()
-        low[list(unknown.columns)], high[list(unknown.columns)] = bought.low, bought.high
-        self.bounds_ = low, high
-        names = self._container.columns
-        warn_of_unseen([names[column] for column in np.array(unknown.columns)[~bought.is_seen]], budget)
-        box = self._container.box((low, high))
-        rows = rows.map(ClipToBounds.within(box)) if rows.source.is_text else rows
-        return rows, replace(facts, box=box, unknown=None)
-
-    def _facts(self, n_samples: int, n_features: int, **more: Any) -> Facts:
-        public = n_samples if self.neighboring == "replace_one" else None
-        epsilon, delta = check_useful_epsilon(self.epsilon), check_delta(self.delta)
-        return Facts(epsilon, delta, self.neighboring, public, n_features, rows_per_unit=self._rows_per_unit, **more)
 
     @property
     def _least_rows(self) -> int:
@@ -355,21 +321,36 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             )
         return shared
 
+    def _privacy_unit(self, labels: Any, shared: PrivacyAccountant | None) -> Unit | None:
+        """Return the unit that a fit protects, None for the row; refuse it where the caller means another one."""
+        n_rows = self._rows_per_unit
+        if labels is None and n_rows > 1:
+            raise ValueError(
+                f"max_rows_per_unit is {n_rows}, but fit got no unit, so each row would be protected by itself; give fit(X, unit=...), or "
+                "leave max_rows_per_unit at 1."
+            )
+        unit = None if labels is None else Unit(name_of_unit(labels), n_rows)
+        if shared is not None and shared.unit not in (None, unit):
+            raise ValueError(
+                f"unit must be that of accountant, {shared.unit}, got {unit or 'None'}; give that unit, or another accountant."
+            )
+        return unit
+
     def _open_account(
-        self, plan: Plan, hand: NestedContext | None, shared: PrivacyAccountant | None, unit: Unit | None, in_rho: str | None
+        self, plan: Plan, outer: OuterFit | None, shared: PrivacyAccountant | None, unit: Unit | None, rho: str | None
     ) -> PrivacyAccountant:
         """Return the accountant of this fit: its own, or a child that charges the shared one at once, in rho if all of the fit is."""
         delta = self.delta if plan.spends_delta else 0
-        if hand is not None:
+        if outer is not None:
             # Members of a group may be of several kinds, of which only those in epsilon cost their largest.
-            rho = None if hand.group is not None else in_rho
-            own = hand.budget.accountant.child(self.epsilon, delta, name=hand.name, group=hand.group, rho=rho)
+            rho = None if outer.group is not None else rho
+            own = outer.budget.accountant.child(self.epsilon, delta, name=outer.name, group=outer.group, rho=rho)
         elif shared is None:
             own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
-            own.remark = _CLONE_REMARK if _is_clone(self) else None
+            own.remark = _CLONE_REMARK if _CLONE in vars(self) else None
         else:
             charge = partial(claim_child, shared) if self._claims else shared.child
-            own = charge(self.epsilon, delta, name=type(self).__name__, rho=in_rho, unit=unit)
+            own = charge(self.epsilon, delta, name=type(self).__name__, rho=rho, unit=unit)
         own._planned = True  # the plan has fixed what each step costs
         return own
 
@@ -386,6 +367,12 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         """Charge a shared budget from now on; for an estimator that was loaded."""
         self.accountant = resolve_accountant(accountant)
 
+    def __sklearn_clone__(self) -> Any:
+        """Mark a clone: whoever makes clones may fit many, none of which knows what the others spend."""
+        made = super().__sklearn_clone__()
+        vars(made)[_CLONE] = True
+        return made
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if "accountant_" in state:
@@ -399,18 +386,116 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return {**state, "accountant": (shared if is_shared else self.accountant_).record()}
 
 
-def _placeholder_facts(facts: Facts, is_private: bool) -> Facts:
-    """Return facts of one row in a made-up box, with the budget that will be left once the true ones are bought."""
-    facts = facts.part(unknown=facts.unknown, unlisted=facts.unlisted, **{"n_samples": 1} if is_private else {})
-    for share in [COUNT_SHARE] * is_private + [BOUNDS_SHARE] * (facts.unknown is not None):
-        facts = replace(facts, epsilon=facts.epsilon * (1 - share))
-    return without_levels_share(facts) if facts.unlisted else facts
+def check_y_is_ignored(y: Any) -> None:
+    """Refuse a column name as `y`: the caller almost certainly meant `unit`, which changes whom epsilon protects."""
+    if isinstance(y, str):
+        raise ValueError(f"y is ignored and must not name a column, got {short_repr(y)}; for whose row each is, say unit={short_repr(y)}.")
 
 
-def _is_clone(estimator: PrivateEstimator) -> bool:
-    return _CLONE in vars(estimator)
+def check_useful_epsilon(epsilon: Any) -> Any:
+    """Return epsilon as an exact number, or refuse one that is invalid or absurdly small."""
+    exact = check_epsilon(epsilon)
+    if exact < _SMALLEST_EPSILON:
+        raise ValueError(
+            f"epsilon must be at least 1e-9, got {short_repr(epsilon)}: less has no use; common choices lie between 0.1 and 10."
+        )
+    return exact
 
 
-def _check_plan(plan: Any, name: str) -> None:
-    if not isinstance(plan, Plan):
-        raise TypeError(f"{name}._plan must return a Plan, got a {type(plan).__name__}; derive yours from skdpsynth.fitting.Plan.")
+def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:
+    """Refuse a number of rows of a unit that is invalid, or for whose noise 64 bits are too few."""
+    if not is_integer(n_rows, 1):
+        raise ValueError(f"max_rows_per_unit must be a positive integer, got {short_repr(n_rows)}; 1 keeps one row of each unit.")
+    if int(n_rows) * _SMALLEST_EPSILON > epsilon:
+        raise ValueError(
+            f"max_rows_per_unit must be at most epsilon * 1e9, got {short_repr(int(n_rows))} with epsilon={float(epsilon):g}: the noise "
+            "on each count grows with it; use a smaller one."
+        )
+
+
+def clone_part(synthesizer: Any, owner: str, words: str = "", takes_tables: bool = False) -> Any:
+    """Return an unfitted copy of a caller's synthesizer, or refuse it.
+
+    Messages name the `owner` and, in `words`, other values of the parameter. With `takes_tables` the synthesizer may have a schema.
+    """
+    wanted = f"synthesizer must be {words}an unfitted synthesizer"
+    if isinstance(synthesizer, type) or not hasattr(synthesizer, "get_params"):
+        raise ValueError(f"{wanted}, got {short_repr(synthesizer)}; give an instance.")
+    lacking = [name for name in _REQUIRED_PARAMETERS if name not in synthesizer.get_params()]
+    lacking += ["sample"] if not hasattr(synthesizer, "sample") else []
+    if lacking:
+        raise ValueError(f"{wanted}, but {type(synthesizer).__name__} lacks {', '.join(lacking)}.")
+    if not takes_tables and getattr(synthesizer, "schema", None) is not None:
+        raise ValueError(
+            f"synthesizer must have schema=None, because {owner} hands it rows of numbers; encode mixed rows with MixedTypeEncoder first."
+        )
+    if synthesizer.accountant is not None:
+        raise ValueError(f"synthesizer must have accountant=None, because it is charged to this fit; give the accountant to {owner}.")
+    if hasattr(synthesizer, "partial_fit"):
+        # The rows of its open block would lie in what is fitted, and be published with it.
+        raise ValueError(f"synthesizer must be no stream, because {owner} publishes it as it is; {type(synthesizer).__name__} keeps rows.")
+    given = {name: short_repr(synthesizer.get_params()[name]) for name in ("epsilon", "delta", "neighboring")}
+    usual = {name: each.default for name, each in signature(type(synthesizer)).parameters.items()}
+    if unused := [name for name, value in given.items() if value != short_repr(usual.get(name))]:
+        values = ", ".join(f"{name}={given[name]}" for name in unused)
+        warn(f"synthesizer spends the budget of {owner}, so its own {values} is not used; give that to {owner}.", BudgetWarning)
+    return clone(synthesizer)
+
+
+def check_part(part: Any, facts: Facts) -> Any:
+    """Return the plan of an inner estimator, which refuses its parameters before any budget is spent.
+
+    A caller's synthesizer that cannot plan is fitted to made-up rows instead.
+    """
+    part.set_params(**_part_parameters(part, facts))
+    if facts.rows_per_unit > 1 and not isinstance(part, PrivateEstimator):
+        raise ValueError(
+            f"max_rows_per_unit must be 1 for a synthesizer that is no PrivateEstimator, got {facts.rows_per_unit}: whether the noise of "
+            f"{type(part).__name__} covers so many rows is not known."
+        )
+    if isinstance(part, PrivateEstimator):
+        part._check_privacy_parameters()
+        return part._plan(facts)
+    steps = np.linspace(0, 1, 100)[:, None]
+    clone(part).set_params(random_state=None).fit(facts.box.low + facts.box.width * steps)
+    return None
+
+
+def _part_parameters(part: Any, facts: Facts) -> dict[str, Any]:
+    box = facts.box
+    settings: dict[str, Any] = {} if box is None else {"bounds": (box.low, box.high)}
+    if "max_rows_per_unit" in part.get_params(deep=False):
+        settings["max_rows_per_unit"] = facts.rows_per_unit
+    return {"epsilon": facts.epsilon, "delta": facts.delta, "neighboring": facts.neighboring, **settings}
+
+
+def check_part_rows(part: Any, rows: Rows) -> None:
+    """Refuse, before any budget is spent, a synthesizer that needs the rows themselves where they can only be summed."""
+    if not rows.source.is_readable and not isinstance(part, PrivateEstimator):
+        rows.source.chunks()
+
+
+def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:
+    """Fit an inner estimator within the budget of the outer one, which issues all warnings; return it.
+
+    Its epsilon, delta, relation and box come from `facts`; a private number of rows bought already, with its error, is not bought again.
+    The `name` (None: that of its class) is for the ledger and the noise. Parts of one `group` hold disjoint rows.
+    """
+    part.set_params(**_part_parameters(part, facts))
+    name = type(part).__name__ if name is None else name
+    rng = budget.rng.child(name)
+    if isinstance(part, PrivateEstimator):
+        outer = OuterFit(budget, rng, name, group, facts)
+        run_with_outer_callbacks(part, f"fit {type(part).__name__}", partial(part._fit, rows, None, outer))
+    else:
+        child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
+        part.set_params(accountant=child, random_state=rng.random_state()).fit(
+            np.clip(rows.collected(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows
+        )
+        child.close()
+    return part.set_params(accountant=None, random_state=None)  # no derived seed stays behind
+
+
+def random_state_from(rng: np.random.Generator) -> np.random.RandomState:
+    """Return a RandomState for an inner `sample`, from a numpy Generator."""
+    return np.random.RandomState(rng.integers(2**32, size=8, dtype=np.uint32))

@@ -1,22 +1,21 @@
-"""Buy bounds and levels that nobody knows with a part of the budget."""
+"""Facts that nobody knows, bought with a share of the budget before the plan is made: the number of rows, levels and bounds."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain import PLACEHOLDER, UnknownBounds, list_names
-from skdpsynth.fitting._budget import Budget
-from skdpsynth.fitting._facts import Facts
-from skdpsynth.privacy import DiscreteGaussian, Mechanism, PrivacyLoss, discovery, epsilon_of_rho, mechanism, rho_of_epsilon, split_exactly
-from skdpsynth.statistics import MAGNITUDES, EvenCells, Magnitudes, Occurrences
+from skdpsynth.domain import PLACEHOLDER, Nominal, Schema, UnknownBounds, list_names
+from skdpsynth.fitting._budget import Budget, Facts, MissingFact
+from skdpsynth.frames import Rows
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, Mechanism, PrivacyLoss, discovery, mechanism
+from skdpsynth.statistics import MAGNITUDES, EvenCells, Magnitudes, Occurrences, RowCount, total
+from skdpsynth.tables import TableFormat, columns_without_bounds, with_placeholder_kinds
 
-BOUNDS_SHARE = Fraction(1, 10)  # of the budget, for the bounds of columns where they are private
-LEVELS_SHARE = Fraction(1, 10)  # of epsilon and of delta, for the levels of columns where they are private
-_MIN_REMAINING_SHARE = Fraction(1, 4)
 _EVEN = 64  # cells of the second count
 _FALSE_ALARMS = 0.01  # chance that noise alone is taken for rows, in any window of any column
 _FARTHEST = 20  # powers of two from where most numbers are, beyond which those that are seen are clipped: nothing else could be told apart
@@ -29,64 +28,117 @@ _MOST_STRETCH = 3.0
 _SURE, _LIKELY = 2.0, 1.5  # deviations of a sum, up to which it is taken for noise
 
 
-def reserve_budget(facts: Facts, part: Fraction, rho: str | None) -> tuple[PrivacyLoss, Facts]:
-    """Return a part of the budget for noise that is charged as pure or, if the plan charges `rho`, as Gaussian; and the facts of the rest.
-
-    In rho the part is a share of rho, which is more than that share of epsilon. Gaussian noise of a rho is zCDP of that rho too, so it adds
-    up in rho with a rest of either kind. The kind of the rest must not follow from what was bought: a choice between two kinds, each of
-    which fits, by the first noise would lose up to twice delta.
-    """
-    first, rest = split_exactly(facts.epsilon, [part, 1 - part])
-    pure = facts.pure(first), replace(facts, epsilon=rest, rho=None)
-    if rho is None or facts.epsilon == math.inf:
-        return pure
-    is_gaussian = rho == "gaussian"
-    whole = rho_of_epsilon(facts.epsilon, facts.delta, gaussian=is_gaussian)
-    rest = epsilon_of_rho((1 - part) * whole, facts.delta, gaussian=is_gaussian)
-    if rest < _MIN_REMAINING_SHARE * facts.epsilon:
-        return pure  # a delta that is large beside epsilon pays for rho alone, so that no epsilon tells what is left
-    # What the rest will take of it, to the last digit, and what that leaves.
-    bought = whole - rho_of_epsilon(rest, facts.delta, gaussian=is_gaussian)
-    return PrivacyLoss(rho=bought, gaussian=True, rows=facts.rows_per_unit), replace(facts, epsilon=rest, rho=rho)
+def placeholder_facts(facts: Facts) -> Facts:
+    """Return facts by which a plan can be made, and refused, before anything is bought: itself where nothing is missing."""
+    if not facts.missing:
+        return facts
+    made_up = facts.part(missing=facts.missing)
+    for fact in facts.missing:
+        made_up = fact.placeholder(made_up)
+    return made_up
 
 
-def loss_kind_of_fit(facts: Facts, parts: Sequence[Fraction], rho: str | None) -> str | None:
-    """Return the kind of rho that all of a fit is charged in, or None; each of `parts` is a share of what the one before leaves."""
-    for part in parts:
-        _, facts = reserve_budget(facts, part, rho)
-        rho = facts.rho
-    return None if facts.unlisted else rho
+def rho_of_fit(facts: Facts, rho: str | None) -> str | None:
+    """Return the kind of rho, if any, that all of a fit is charged in with what is bought for it; `rho` is that of the plan."""
+    takes_delta = facts.takes_delta
+    for fact in facts.missing:
+        _, facts, rho = fact.reserve(facts, rho)
+    return None if takes_delta else rho
 
 
-def without_levels_share(facts: Facts) -> Facts:
-    """Return the facts that are left after buying levels."""
-    return replace(facts, epsilon=facts.epsilon * (1 - LEVELS_SHARE), delta=facts.delta * (1 - LEVELS_SHARE))
+def buy_facts(rows: Rows, facts: Facts, rho: str | None, budget: Budget) -> tuple[Facts, dict[int, Any]]:
+    """Buy what is missing, one after the other; return the facts for the rest of the budget, and by columns what was bought."""
+    bought: dict[int, Any] = {}
+    for fact in facts.missing:
+        share, facts, rho = fact.reserve(facts, rho)
+        facts, found = fact.buy(rows, facts, share, budget)
+        bought |= found
+    return replace(facts, missing=()), bought
 
 
-def buy_levels(total: Any, columns: Sequence[int], facts: Facts, budget: Budget) -> list[list[Any]]:
-    """Release the levels that enough rows have; ``total(rule)`` aggregates all rows, and `facts` are those of the whole budget."""
-    epsilon, _ = split_exactly(facts.epsilon, [LEVELS_SHARE, 1 - LEVELS_SHARE])
-    share = PrivacyLoss(epsilon, 0 if epsilon == math.inf else facts.delta * LEVELS_SHARE, rows=facts.rows_per_unit)
-    return budget.discover(total(Occurrences.over(columns)).tables, discovery(budget.relation, len(columns), share), "levels")
+class NumberOfRows(MissingFact):
+    """The number of rows, where it is private."""
 
+    share = Fraction(1, 20)
 
-def warn_of_few_levels(names: Sequence[Any], found: Sequence[Sequence[Any]], budget: Budget) -> None:
-    """Warn of columns with fewer than two released levels."""
-    if few := [name for name, levels in zip(names, found, strict=True) if len(levels) < 2]:
-        budget.warn(
-            f"Fewer than two levels of {list_names(few)} have enough rows to be shown, so made-up ones stand there; list the levels, use "
-            "more rows, a larger epsilon or delta."
-        )
+    def placeholder(self, facts: Facts) -> Facts:
+        return replace(super().placeholder(facts), n_samples=1)
+
+    def buy(self, rows: Rows, facts: Facts, share: PrivacyLoss, budget: Budget) -> tuple[Facts, dict[int, Any]]:
+        query = RowCount(rows.n_samples or 0).query(budget.relation)
+        chosen = mechanism(query.sensitivity, share)
+        noisy = budget.answer(query, chosen, "number of rows")
+        error = chosen.noise.mean_absolute() if isinstance(chosen.noise, DiscreteLaplace) else chosen.deviation
+        facts = replace(facts, n_samples=max(1, int(noisy[0])), count_error=float(error))
+        facts.warn_if_delta_is_large()
+        return facts, {}
 
 
 @dataclass(frozen=True, eq=False)
-class BoughtBounds:
+class PrivateLevels(MissingFact):
+    """The levels of some columns; a share of delta pays for them too."""
+
+    columns: dict[int, Any]  # names by place
+    takes_delta = True
+
+    def reserve(self, facts: Facts, rho: str | None) -> tuple[PrivacyLoss, Facts, str | None]:
+        delta = 0 if facts.epsilon == math.inf else facts.delta * self.share
+        return PrivacyLoss(facts.epsilon * self.share, delta, rows=facts.rows_per_unit), self.placeholder(facts), rho
+
+    def buy(self, rows: Rows, facts: Facts, share: PrivacyLoss, budget: Budget) -> tuple[Facts, dict[int, Any]]:
+        tables = total(rows, Occurrences.over(tuple(self.columns))).tables
+        found = dict(
+            zip(self.columns, budget.discover(tables, discovery(budget.relation, len(self.columns), share), "levels"), strict=True)
+        )
+        if few := [self.columns[place] for place, levels in found.items() if len(levels) < 2]:
+            budget.warn(
+                f"Fewer than two levels of {list_names(few)} have enough rows to be shown, so made-up ones stand there; list the levels, "
+                "use more rows, a larger epsilon or delta."
+            )
+        return facts, found
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateBounds(MissingFact):
+    """The bounds of some columns of numbers."""
+
+    unknown: UnknownBounds
+    names: Sequence[Any]  # of these columns
+
+    def buy(self, rows: Rows, facts: Facts, share: PrivacyLoss, budget: Budget) -> tuple[Facts, dict[int, Any]]:
+        found = buy_bounds(partial(total, rows), self.unknown, share, budget, facts.n_samples)
+        if unseen := [name for name, is_seen in zip(self.names, found.is_seen, strict=True) if not is_seen]:
+            budget.warn(
+                f"The noisy counts show no rows of {list_names(unseen)}, so the bounds are {PLACEHOLDER} there, and what lies beyond is "
+                "clipped; give bounds, use more rows or a larger epsilon."
+            )
+        return facts, dict(zip(self.unknown.columns, zip(found.low.tolist(), found.high.tolist(), strict=True), strict=True))
+
+
+def private_columns(table: TableFormat, rows: Rows, n_levels: int) -> tuple[Schema, tuple[MissingFact, ...]]:
+    """Return the coded schema of a table with placeholders, at most as many levels each, and what of it is still to be bought."""
+    coded, missing = table.schema.coded, []
+    if levels := {place: name for place, (name, kind) in enumerate(coded.items()) if isinstance(kind, Nominal) and kind.unstated}:
+        if not rows.source.is_readable:
+            raise ValueError(
+                "schema must list all levels where rows lie elsewhere, got 'private', because which levels occur is no sum; list them."
+            )
+        missing.append(PrivateLevels(levels))
+    dtypes = [dtype for name, dtype in zip(table.schema, table.dtypes, strict=True) if table.schema.is_coded(name)]
+    if (unknown := columns_without_bounds(coded, dtypes)) is not None:
+        missing.append(PrivateBounds(unknown, [list(coded)[place] for place in unknown.columns]))
+    return with_placeholder_kinds(coded, n_levels), tuple(missing)
+
+
+class BoughtBounds(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     is_seen: np.ndarray  # where counts showed any rows; elsewhere the bounds are (-1, 1)
 
 
-def buy_bounds(total: Any, unknown: UnknownBounds, share: PrivacyLoss, budget: Budget, n_samples: int | None) -> BoughtBounds:
+def buy_bounds(
+    total: Callable[[Any], Any], unknown: UnknownBounds, share: PrivacyLoss, budget: Budget, n_samples: int | None
+) -> BoughtBounds:
     """Release counts of magnitudes and, where they can show something, of even cells between the bounds that these show.
 
     ``total(rule)`` aggregates all rows; `share` pays for both releases; `n_samples` is public or noisy, None where it is neither yet.
@@ -126,15 +178,6 @@ def noise_threshold(noise: Mechanism, width: int, n_windows: int) -> float:
         return scale * math.sqrt(2 * width * least)
     t = np.linspace(0.001, 0.999999, 1 << 10)
     return scale * float(np.min((least - width * np.log1p(-t * t)) / t))
-
-
-def warn_of_unseen(names: Sequence[Any], budget: Budget) -> None:
-    """Warn of columns in which noisy counts showed no rows."""
-    if len(names):
-        budget.warn(
-            f"The noisy counts show no rows of {list_names(names)}, so the bounds are {PLACEHOLDER} there, and what lies beyond is "
-            "clipped; give bounds, use more rows or a larger epsilon."
-        )
 
 
 def _noise_thresholds(noise: Mechanism, widths: Sequence[int], n_cells: int) -> list[tuple[int, float]]:

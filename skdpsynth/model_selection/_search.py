@@ -27,7 +27,7 @@ from skdpsynth._sklearn import take_rows as take_table_rows
 from skdpsynth._validation import check_choice, is_inside, is_real, short_repr
 from skdpsynth.domain import Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, fit_part, read_with_part
+from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, fit_part
 from skdpsynth.frames import Rows, take_rows
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
@@ -499,13 +499,13 @@ class PrivateSearchCV(PrivateEstimator):
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)
-        rows, more = read_with_part(part, X)
+        rows, more = part._read(X)
         if not rows.source.in_memory or issparse(rows.table):
             kind = "sparse rows" if issparse(rows.table) else f"a {type(X).__name__}"
             raise ValueError(
                 f"X must be a dense table in memory for PrivateSearchCV, which splits it in two, got {kind}; read it, or a part."
             )
-        if more.get("unknown") is not None or more.get("unlisted"):
+        if more.get("missing"):
             raise ValueError(
                 "bounds and levels must be public for PrivateSearchCV, got 'private', because all candidates are compared in one box; "
                 "buy them by a fit of their own first."

@@ -1,7 +1,7 @@
 """The synthesizer of mixed tables."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skdpsynth._validation import check_choice, is_integer, short_repr
 from skdpsynth.domain import Box, Continuous, Nominal, Schema, is_name, keys_of, list_names, spans_of, ties_of, with_spans
-from skdpsynth.fitting import Budget, Facts
+from skdpsynth.fitting import Budget, Facts, MissingFact, PrivateLevels, private_columns
 from skdpsynth.frames import Rows
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
@@ -20,8 +20,7 @@ from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_differences import describe_loose_orders, describe_unordered_times
 from skdpsynth.synthesis._latent_planning import MAX_CODES, StreamBlock
 from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, open_prior
-from skdpsynth.synthesis._private_facts import buy_missing_facts
-from skdpsynth.tables import columns_without_bounds, columns_without_levels, continue_table, encode, start_table, with_placeholder_kinds
+from skdpsynth.tables import close_schema, continue_table, encode, start_table
 
 _STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
 _MAX_STRATA = 10
@@ -234,36 +233,30 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             check_prior_is_another(self.prior, X)
         self._container, rows = start_table(self, X, self._least_rows)
         self._open_prior(self._container.schema)
-        schema, dtypes = self._container.schema, self._container.dtypes
-        coded, seen = schema.coded, [dtype for name, dtype in zip(schema, dtypes, strict=True) if schema.is_coded(name)]
-        unknown, unlisted = columns_without_bounds(coded, seen), columns_without_levels(coded)
-        self._check_purchases(unknown is not None or bool(unlisted), coded, unlisted)
-        if unlisted and not rows.source.is_readable:
-            raise ValueError(
-                "schema must list all levels where rows lie elsewhere, got 'private', because which levels occur is no sum; list them."
-            )
         # A column has no more codes than these, however many levels are found.
-        return rows, {"schema": with_placeholder_kinds(coded, MAX_CODES + 1), "unknown": unknown, "unlisted": unlisted}
+        schema, missing = private_columns(self._container, rows, MAX_CODES + 1)
+        self._check_missing(missing)
+        return rows, {"schema": schema, "missing": missing}
 
     def _open_prior(self, schema: Schema) -> None:
         if self.prior is not None and self.strategy == "marginals":
             self._prior = open_prior(self.prior, schema, buys=True)
 
-    def _check_purchases(self, buys: bool, schema: Schema, unlisted: tuple[int, ...]) -> None:
+    def _check_missing(self, missing: Sequence[MissingFact]) -> None:
         """Refuse to buy facts that the strategy or `stratify` needs to be public, or levels without delta."""
-        if buys and self.strategy == "scores":
+        if missing and self.strategy == "scores":
             raise ValueError("schema and bounds must be public for strategy='scores', got 'private'; use strategy='marginals'.")
-        names = [name for place, name in enumerate(schema) if place in unlisted]
+        names = [name for fact in missing if isinstance(fact, PrivateLevels) for name in fact.columns.values()]
         if names and not self.delta and self.epsilon != math.inf:
             raise ValueError(f"delta must be greater than 0 to buy the levels of {list_names(names)}, got 0; use 1e-6, or list the levels.")
         if is_name(self.stratify) and self.stratify in names:
             raise ValueError(f"stratify must have public levels, but those of {list_names([self.stratify])} are private; list them.")
 
-    def _buy_missing_facts(self, rows: Rows, facts: Facts, plan: Any, budget: Budget) -> tuple[Rows, Facts]:
-        closed = buy_missing_facts(self._container.schema, self._container.dtypes, rows, facts, plan.rho, budget)
-        self._container = self._container.with_schema(closed.schema)
-        self._prior = None if self._prior is None else self._prior.map(closed.closing)
-        return closed.rows, closed.facts
+    def _close(self, bought: Mapping[int, Any], rows: Rows, facts: Facts) -> tuple[Rows, Facts]:
+        schema, closing = close_schema(self._container.schema, self._container.dtypes, bought)
+        self._container = self._container.with_schema(schema)
+        self._prior = None if self._prior is None else self._prior.map(closing)
+        return rows.map(closing).kept(), replace(facts, schema=schema.coded)
 
     def _plan(self, facts: Facts) -> Any:
         schema = facts.schema or _schema_from_box(facts.box)

@@ -204,7 +204,7 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
     """Return the whole budget in each kind of loss that the noise of every step may have: rho if there is a delta, or epsilon."""
     if not facts.delta or facts.share.is_infinite:
         return [facts.share.pure]
-    pure = [] if facts.rho or facts.unlisted else [facts.share.pure]  # the levels that are still to be bought take delta
+    pure = [] if facts.rho or facts.takes_delta else [facts.share.pure]
     try:
         of_kinds = losses_of_kind("gaussian", facts.share)
     except (ArithmeticError, ValueError):

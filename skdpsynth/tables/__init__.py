@@ -27,9 +27,8 @@ from skdpsynth.tables._open import reading_options as reading_options
 from skdpsynth.tables._open import schema_of_box as schema_of_box
 from skdpsynth.tables._open import split_under as split_under
 from skdpsynth.tables._open import start_table as start_table
-from skdpsynth.tables._private_facts import ApplyPrivateFacts as ApplyPrivateFacts
+from skdpsynth.tables._private_facts import close_schema as close_schema
 from skdpsynth.tables._private_facts import columns_without_bounds as columns_without_bounds
-from skdpsynth.tables._private_facts import columns_without_levels as columns_without_levels
 from skdpsynth.tables._private_facts import with_bounds as with_bounds
 from skdpsynth.tables._private_facts import with_levels as with_levels
 from skdpsynth.tables._private_facts import with_placeholder_kinds as with_placeholder_kinds

@@ -26,11 +26,6 @@ def columns_without_bounds(schema: Schema, dtypes: Sequence[str]) -> UnknownBoun
     return UnknownBounds(tuple(columns), least, most, whole)
 
 
-def columns_without_levels(schema: Schema) -> tuple[int, ...]:
-    """Return the places of the columns whose levels are to be bought."""
-    return tuple(place for place, kind in enumerate(schema.values()) if isinstance(kind, Nominal) and kind.unstated)
-
-
 def with_placeholder_kinds(schema: Schema, n_levels: int) -> Schema:
     """Return a schema with (-1, 1) for bounds that are to be bought, and as many levels for levels."""
     kinds = dict(schema)
@@ -42,8 +37,16 @@ def with_placeholder_kinds(schema: Schema, n_levels: int) -> Schema:
     return schema.with_kinds(kinds)
 
 
+def close_schema(schema: Schema, dtypes: Sequence[str], bought: Mapping[int, Any]) -> "tuple[Schema, ApplyPrivateFacts]":
+    """Return a schema with bounds and levels that were bought, by the places of its coded columns, and the map that reads rows so."""
+    names, dtype_of, kinds = list(schema.coded), dict(zip(schema, dtypes, strict=True)), {}
+    for place, fact in bought.items():
+        kind, dtype = schema.coded[names[place]], dtype_of[names[place]]
+        kinds[place] = with_bounds(kind, *fact) if isinstance(kind, Continuous) else with_levels(kind, fact, dtype)
+    return schema.with_kinds({**schema, **{names[place]: kind for place, kind in kinds.items()}}), ApplyPrivateFacts(kinds)
+
+
 def with_bounds(kind: Continuous, low: float, high: float) -> Continuous:
-    """Return a kind with bounds that were bought."""
     low, high = (int(low), int(high)) if kind.integer else (float(low), float(high))
     try:
         return replace(kind, low=low, high=high, bounds=None)
@@ -52,7 +55,7 @@ def with_bounds(kind: Continuous, low: float, high: float) -> Continuous:
 
 
 def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
-    """Return a kind with levels that were bought; what is not among them counts as missing, or as the first.
+    """Return a kind with some levels; what is not among them counts as missing, or as the first.
 
     A column of texts in which none may be missing has "other" for that, as its first level, whether or not there is any. Where fewer than
     two levels are left, made-up ones complete them.

@@ -2,15 +2,16 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from internals import COUNT_SHARE
+from internals import NumberOfRows
 
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.fitting import Budget, Facts, reserve_budget
+from skdpsynth.fitting import Budget, Facts
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, SeededBits, mechanism, rho_of_epsilon
-from skdpsynth.statistics import Histogram, Query, RowCount, Sensitivity
+from skdpsynth.statistics import Histogram, Query, Sensitivity
 
 
 def budget_of(epsilon, neighboring="replace_one", seed=0):
@@ -63,11 +64,17 @@ def test_an_answer_that_its_noise_or_its_budget_does_not_cover_is_refused_before
     assert budget.accountant.ledger == ()
 
 
+def bought(n_samples, facts, budget, rho=None):
+    """Return the number of rows, its error, and the facts of the rest of the budget."""
+    share, facts, _ = NumberOfRows().reserve(facts, rho)
+    facts, _ = NumberOfRows().buy(SimpleNamespace(n_samples=n_samples), facts, share, budget)
+    return facts.n_samples, facts.count_error, facts
+
+
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), math.inf])
 def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilon):
     budget = budget_of(epsilon, "add_or_remove_one")
-    share, rest = reserve_budget(Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), COUNT_SHARE, None)
-    number, error = budget.number_of_rows(RowCount(100), share)
+    number, error, rest = bought(100, Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), budget)
     assert rest.epsilon == budget.accountant.remaining
     if epsilon == math.inf:
         assert (number, error, rest.epsilon) == (100, 0, math.inf)
@@ -79,16 +86,15 @@ def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilo
 
 
 def test_a_released_number_of_rows_is_at_least_one():
-    share = PrivacyLoss(Fraction(1, 20))
-    assert min(budget_of(1, "add_or_remove_one", seed).number_of_rows(RowCount(0), share)[0] for seed in range(10)) == 1
+    facts = Facts(Fraction(1), Fraction(0), "add_or_remove_one", None, 2)
+    assert min(bought(0, facts, budget_of(1, "add_or_remove_one", seed))[0] for seed in range(10)) == 1
 
 
 def test_of_a_budget_in_rho_the_number_of_rows_has_gaussian_noise_and_less_of_it():
     """A twentieth of rho, and not of epsilon: the rest is larger, too."""
     facts = Facts(Fraction(1), Fraction(1, 10**6), "add_or_remove_one", None, 2)
-    share, rest = reserve_budget(facts, COUNT_SHARE, "gaussian")
     accountant = PrivacyAccountant(1, 1e-6, neighboring="add_or_remove_one")
-    _, error = Budget(accountant, SeededBits(0)).number_of_rows(RowCount(100), share)
+    _, error, rest = bought(100, facts, Budget(accountant, SeededBits(0)), "gaussian")
     assert accountant.ledger[0].noise == "DiscreteGaussian"
     assert error == pytest.approx(float(accountant.ledger[0].scale[0]))
     assert error < 20.5  # Laplace noise of a twentieth of epsilon has a deviation of 28

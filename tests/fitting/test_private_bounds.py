@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from internals import buy_bounds, noise_threshold, occupied_cells, reserve_budget
+from internals import buy_bounds, noise_threshold, occupied_cells
 from laws import clopper_pearson
 
 from skdpsynth import (
@@ -19,7 +19,7 @@ from skdpsynth import (
 )
 from skdpsynth.domain import Box, UnknownBounds
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.fitting import Budget, Facts
+from skdpsynth.fitting import Budget, Facts, reserve_budget
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_rng, epsilon_of_rho, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Magnitudes
