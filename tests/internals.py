@@ -104,7 +104,7 @@ privacy._optimal_composition: covers_composition optimal_epsilon
 privacy._permute_and_flip: ExponentialMechanism PermuteAndFlip _uniform_below _random_permutation
 privacy._random: SurvivalTable
 privacy._composition: Sums
-report._promise: round_up
+report._facts: round_up
 duckdb._workload: Cuts
 duckdb._workload: choose_joint_tables
 duckdb._sql: EvenCuts WholeCuts

@@ -2,28 +2,25 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._text import DOCS_URL, percent_at_most
 from skdpsynth._validation import check_choice, check_string, short_repr
 from skdpsynth.auditing import privacy_evidence
+from skdpsynth.measures import BinaryPartition, Lattice
 from skdpsynth.metrics import quality_report
+from skdpsynth.plotting import BudgetDisplay, MeasureDisplay, PrivatePCADisplay, SynthesisDisplay
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.report._checklist import Check, checklist_of
-from skdpsynth.report._facts import CardFacts, facts_of
-from skdpsynth.report._page import Page, pictures_of, render_template
-from skdpsynth.report._promise import (
-    LedgerLine,
-    Promise,
-    describe_composition,
-    describe_guarantee,
-    describe_relation,
-    describe_unit,
-    unprotected,
-)
-from skdpsynth.report._quality import EvidenceSection, quality_tables
-from skdpsynth.report._registry import registry_record
+from skdpsynth.report._facts import CardFacts, LedgerLine
+from skdpsynth.report._page import Page, evidence_values, inline_svg, quality_tables, render_template
+from skdpsynth.report._registry import Check, checklist_of, registry_record
+
+_MOST_PICTURED = 20  # columns: each picture is some 10 kB
+_MOST_ASSOCIATED = 40  # with more columns the cells are too small to see
 
 
 @dataclass(frozen=True)
@@ -137,42 +134,67 @@ def card(
     {'epsilon': 1.0}
     """
     check_choice("audience", audience, ("public", "internal"))
-    _check(model, audience, real, holdout, accountant)
-    if title is not None:
-        check_string("title", title)
-    facts = facts_of(model, accountant, title)
-    quality = None if real is None else quality_report(real, facts.sample, facts.schema)
-    evidence = None if holdout is None else privacy_evidence(getattr(model, "best_estimator_", model), real, holdout)
-    html = render_template(
-        "card.html",
-        internal=audience == "internal",
-        pictures=tuple(pictures_of(model, facts, real, accountant)),
-        quality=None if quality is None else quality_tables(quality),
-        evidence=None if evidence is None else EvidenceSection.of(evidence),
-        **template_values(facts),
-    )
-    return Card(title=facts.title, html=html, facts=facts, audience=audience)
-
-
-def _check(model: Any, audience: str, real: Any, holdout: Any, accountant: Any) -> None:
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
         raise TypeError(
             f"accountant must be None or a PrivacyAccountant, got {short_repr(accountant)}; PrivacyAccountant.at opens a ledger."
         )
-    if accountant is not None and not _charges_of(model) <= _charges_of(accountant):
+    if not isinstance(model, PrivacyAccountant):
+        _check_model(model, accountant)
+    _check_rows(model, audience, real, holdout)
+    if title is not None:
+        check_string("title", title)
+    facts = CardFacts.of(model, accountant, title)
+    quality = None if real is None else quality_report(real, facts.sample, facts.schema)
+    evidence = None if holdout is None else privacy_evidence(getattr(model, "best_estimator_", model), real, holdout)
+    html = render_template(
+        "card.html",
+        facts=facts,
+        promise=facts.promise,
+        internal=audience == "internal",
+        docs=DOCS_URL,
+        amount=_amount,
+        risks=[(percent_at_most(risk.fpr), percent_at_most(risk.tpr), percent_at_most(risk.fpr)) for risk in facts.promise.risks],
+        checks=map(astuple, checklist_of(facts)),
+        fields=[(path, text) for path, text in _leaves(registry_record(facts, {})) if not path.endswith("notes")],
+        pictures=list(_pictures(model, facts, real, accountant)),
+        quality=quality_tables(quality),
+        **evidence_values(evidence),
+        **_ledger_table(facts.promise.lines),
+    )
+    return Card(title=facts.title, html=html, facts=facts, audience=audience)
+
+
+def _check_model(model: Any, accountant: PrivacyAccountant | None) -> None:
+    if not isinstance(model, BaseEstimator):
+        raise TypeError(
+            f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; of a Pipeline give the step."
+        )
+    check_is_fitted(model)
+    own = getattr(model, "accountant_", None)
+    if not isinstance(own, PrivacyAccountant):
+        raise TypeError(
+            f"model must be a private estimator, which has accountant_ once it is fitted, got a {type(model).__name__}; of a Pipeline or a "
+            "search give the private step."
+        )
+    # Charges are the same by the facts that survive when a ledger takes in another.
+    charged, known = ({(entry.name, entry.time, str(entry.loss)) for entry, _ in one.lines()} for one in (own, accountant or own))
+    if not charged <= known:
         raise ValueError(
             "accountant must be the budget that the model was charged to, got one without those charges; leave it out for "
             "the model's own ledger."
         )
-    if accountant in (None, getattr(model, "accountant_", None)) and _is_part(model):
+    # The result of a step of another fit depends on earlier steps, which were charged elsewhere.
+    if accountant in (None, own) and own._account is not None and getattr(model, "accountant", None) is None:
         raise ValueError(
             f"model must be the whole of a fit, got a {type(model).__name__} that is a part of one, charged with its own share alone; give "
             "the estimator that holds it, or that one's accountant_ as accountant."
         )
-    if audience == "public" and real is not None:
-        raise ValueError("real must be None for audience='public', which never reads rows; for a comparison give audience='internal'.")
-    if audience == "public" and holdout is not None:
-        raise ValueError("holdout must be None for audience='public', which never reads rows; for attacks give audience='internal'.")
+
+
+def _check_rows(model: Any, audience: str, real: Any, holdout: Any) -> None:
+    for name, rows, what in (("real", real, "a comparison"), ("holdout", holdout, "attacks")):
+        if audience == "public" and rows is not None:
+            raise ValueError(f"{name} must be None for audience='public', which never reads rows; for {what} give audience='internal'.")
     if audience == "internal" and real is None:
         raise ValueError("real must be the rows to compare with for audience='internal'; without them give audience='public'.")
     if real is not None and not hasattr(model, "sample"):
@@ -181,62 +203,33 @@ def _check(model: Any, audience: str, real: Any, holdout: Any, accountant: Any) 
         )
 
 
-def _is_part(model: Any) -> bool:
-    """Whether a model was fitted as a step of another: its result depends on earlier steps, which were charged elsewhere."""
-    own = getattr(model, "accountant_", None)
-    return getattr(own, "_account", None) is not None and getattr(model, "accountant", None) is None
-
-
-def _charges_of(model: Any) -> set[tuple[str, str, str]]:
-    """Return the charges of a model or an account, by the facts that survive when a ledger takes in another."""
-    accountant = model if isinstance(model, PrivacyAccountant) else getattr(model, "accountant_", None)
-    return set() if accountant is None else {(entry.name, entry.time, str(entry.loss)) for entry, _ in accountant.lines()}
-
-
-_LEDGER = ("Release", "Adds epsilon", "Adds delta", "Loss", "Noise", "Sensitivity", "Values", "Randomness", "Group", "Unit", "When")
-
-
-def template_values(facts: CardFacts) -> dict[str, Any]:
-    promise = facts.promise
-    budget = f"{amount(promise.budget_epsilon)}, {amount(promise.budget_delta)}"
-    sentences = {
-        "meaning": describe_guarantee(promise),
-        "relation": describe_relation(promise),
-        "unit": describe_unit(promise),
-        "composition": describe_composition(promise),
-        "unprotected": unprotected(promise, facts.is_stream, facts.is_multiline),
-    }
-    tables = {
-        "risk_rows": [(percent_at_most(risk.fpr), percent_at_most(risk.tpr), percent_at_most(risk.fpr)) for risk in promise.risks],
-        "bound_rows": [(bound.name, bound.value, bound.words) for bound in facts.bounds],
-        "column_rows": [(each.name, each.kind, each.values, "yes" if each.nullable else "", each.origin) for each in facts.columns],
-        **_ledger(promise),
-        "check_rows": [(check.topic, check.status, check.answer) for check in checklist_of(facts)],
-        "registry_rows": [(path, text) for path, text in _leaves(registry_record(facts, {})) if not path.endswith("notes")],
-    }
-    epsilon, delta = ("void", "void") if promise.is_seeded else (amount(promise.epsilon), amount(promise.delta))
-    amounts = {"epsilon": epsilon, "delta": delta, "budget": budget}
-    return {"facts": facts, "promise": promise, "docs": DOCS_URL, **sentences, **tables, **amounts}
-
-
-def amount(number: float | None) -> str:
+def _amount(number: float | None) -> str:
     return "" if number is None else "infinite" if number == math.inf else f"{number:g}"
 
 
-def _ledger(promise: Promise) -> dict[str, Any]:
-    """Return the ledger as a table, without empty columns."""
-    rows = [_cells_of_line(line) for line in promise.lines]
-    kept = [place for place in range(len(_LEDGER)) if place == 0 or any(row[place] not in ("", "0") for row in rows)]
-    cells = [tuple(row[place] for place in kept) for row in rows]
-    return {"ledger_heads": [_LEDGER[place] for place in kept], "ledger_rows": list(zip(promise.lines, cells, strict=True))}
-
-
-def _cells_of_line(line: LedgerLine) -> tuple[str, ...]:
-    added = amount(line.epsilon), amount(line.delta)
-    values = "" if line.n_values is None else f"{line.n_values:,}"
-    randomness = "SEEDED" if line.randomness == "seeded" else line.randomness or ""
-    facts = line.loss, line.noise or "", line.sensitivity or "", values, randomness, line.group or "", line.unit or ""
-    return (line.name, *added, *facts, line.time[:16].replace("T", " "))
+def _ledger_table(lines: tuple[LedgerLine, ...]) -> dict[str, Any]:
+    """Return the ledger as heads and rows, each with the depth of its line, without empty columns."""
+    rows = []
+    for line in lines:
+        entry = line.entry
+        cells = {
+            "Release": entry.name,
+            "Adds epsilon": _amount(line.epsilon),
+            "Adds delta": _amount(line.delta),
+            "Loss": str(entry.loss),
+            "Noise": entry.describe(),  # noise of parts stands in their own lines
+            "Sensitivity": line.sensitivity,
+            "Values": "" if entry.n_values is None else f"{entry.n_values:,}",
+            "Randomness": "SEEDED" if entry.randomness == "seeded" else entry.randomness,
+            "Group": entry.group,
+            "Unit": entry.unit,
+            "When": entry.time[:16].replace("T", " "),
+        }
+        rows.append((line.depth, cells))
+    heads = ["Release"]
+    if rows:
+        heads += [head for head in list(rows[0][1])[1:] if any(cells[head] not in (None, "", "0") for _, cells in rows)]
+    return {"ledger_heads": heads, "ledger_rows": [(depth, [cells[head] for head in heads]) for depth, cells in rows]}
 
 
 def _leaves(record: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -246,3 +239,43 @@ def _leaves(record: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _leaves(value, f"{path}{name}." if isinstance(value, dict) else f"{path}{name}")
     else:
         yield path.removeprefix("deployment."), ", ".join(record) if isinstance(record, list) else str(record)
+
+
+def _pictures(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAccountant | None) -> Iterator[dict[str, Any]]:
+    """Yield the pictures of a card with their captions; only `real` gives real rows."""
+    drawn = [*_sample_pictures(facts, real), *_model_pictures(getattr(model, "best_estimator_", model))]
+    if accountant is None:
+        accountant = model if isinstance(model, PrivacyAccountant) else model.accountant_
+    if accountant.ledger:
+        drawn.append(("Budget", "What each release was charged.", BudgetDisplay.from_accountant(accountant).to_svg()))
+    for number, (title, words, svg) in enumerate(drawn):
+        yield {"title": title, "words": words, "svg": inline_svg(svg, number, f"{title}. {words}")}
+
+
+def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield two columns a picture, so that a phone shows them large enough to read."""
+    if facts.sample is None:
+        return
+    rows = f"{len(facts.sample):,} synthetic rows" + (" beside real ones: not private." if real is not None else ".")
+    display = SynthesisDisplay.from_samples(facts.sample, schema=facts.schema, X=real)
+    names = [column.name for column in display.columns]
+    for first in range(0, min(len(names), _MOST_PICTURED), 2):
+        two = names[first : first + 2]
+        yield "Columns", f"{' and '.join(map(str, two))}, of {rows}", display.to_svg(columns=two)
+    if len(names) > _MOST_PICTURED:
+        rows += f" Only the first {_MOST_PICTURED} columns are pictured alone."
+    if len(names) > 1:
+        yield "Pairs of columns", f"Those that depend most on each other, of {rows}", display.to_svg(kind="pairs")
+    if 2 < len(names) <= _MOST_ASSOCIATED:
+        words = f"1 or -1: one column follows from the other; 0: they have nothing to do with each other. Of {rows}"
+        yield "Associations", words, display.to_svg(kind="correlations")
+
+
+def _model_pictures(model: Any) -> Iterator[tuple[str, str, str]]:
+    if hasattr(model, "noise_edge_"):
+        words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
+        yield "Directions of largest variance", words, PrivatePCADisplay.from_estimator(model).to_svg()
+    partition = getattr(getattr(model, "measure_", None), "partition", None)
+    if isinstance(partition, BinaryPartition | Lattice) and model.n_features_in_ <= 2:
+        words = "The released probability measure: how much of it lies where."
+        yield "Released measure", words, MeasureDisplay.from_estimator(model).to_svg()

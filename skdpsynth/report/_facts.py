@@ -1,27 +1,32 @@
-"""Facts of a card: public facts, noisy results and synthetic rows of a model, but no row of the fit."""
+"""Facts of a card: the promise of an account, and public facts, noisy results and synthetic rows of a model, but no row of the fit."""
 
 import inspect
+import math
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._sklearn import check_feature_names
 from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
 from skdpsynth.domain import Box, Schema
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.report._promise import Promise
+from skdpsynth.privacy import LONE_ROW, AttackRisk, LedgerEntry, PrivacyAccountant, PrivacyLoss
 
-SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
+_SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
+_SEED = 0  # of the sample, which is post-processing: equal cards have equal pictures
 _MOST_LEVELS = 12
 _MOST_COLUMNS = 200
-_SEED = 0  # of the sample, which is post-processing: equal cards have equal pictures
+_MOST_LINES = 60  # of a ledger that a page shows: a stream has one for each block
+_FALSE_ALARMS = (0.01, 0.05, 0.1)
+_LARGEST = 15.0  # larger epsilons make e^epsilon unimaginable
+_UP = Context(prec=6, rounding=ROUND_CEILING)
 _PRIVACY_PARAMETERS = {"epsilon", "delta", "neighboring", "max_rows_per_unit", "accountant", "bounds", "schema", "random_state"}
 _DISTANCE = (
     "Proved: on average over the noise, the data and as many synthetic rows are at most this far apart in the 1-Wasserstein distance. That "
@@ -33,11 +38,168 @@ _NEAREST = (
     "from the noisy counts, the second how near any could be."
 )
 _EDGE = "By the law of the noise: the largest variance that a direction is likely to show by noise alone. Directions below it mean nothing."
-_PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+
+def round_up(amount: Fraction | float) -> float:
+    """Round a fraction up to six digits: a page must not promise more than was kept."""
+    if isinstance(amount, float):  # it is infinite
+        return amount
+    return float(_UP.divide(Decimal(amount.numerator), Decimal(amount.denominator)))
 
 
 @dataclass(frozen=True)
-class ColumnFact:
+class LedgerLine:
+    """One line of a ledger, as a page shows it."""
+
+    entry: LedgerEntry
+    depth: int  # 0 for a charge; n for a part at depth n, which adds nothing
+    epsilon: float | None  # added to the total; None for a part, as is delta
+    delta: float | None
+
+    @property
+    def sensitivity(self) -> str | None:
+        """The sensitivity of the released values, in their own units and the norm of the noise."""
+        moved, noise = self.entry.sensitivity, self.entry.noise
+        if moved is None:
+            return None
+        if noise == "DiscreteGaussian":
+            return f"{math.sqrt(moved.l2_squared):.6g} (L2)"
+        if noise == "DiscreteMatrixLaplace" and moved.nuclear is not None:
+            return f"{float(moved.nuclear):.6g} (nuclear)"
+        return f"{float(moved.l1):.6g} (L1)" if noise == "DiscreteLaplace" else f"{float(moved.sup):.6g} (largest)"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The promise of an account, by its ledger alone, and what it means in words."""
+
+    epsilon: float  # spent, rounded up to six digits, as is delta
+    delta: float
+    budget_epsilon: float  # the limit of the account
+    budget_delta: float
+    neighboring: str
+    unit: str | None  # whom all lines protect; None: one row
+    is_seeded: bool  # whether a seed can reproduce any noise
+    remark: str | None
+    datasets: tuple[str, ...]  # names that callers gave to the data
+    lines: tuple[LedgerLine, ...]  # the first 60
+    n_more: int  # lines that are not listed
+    has_rho: bool  # whether any noise adds up in rho
+    has_groups: bool  # whether some charges hold disjoint rows, and cost their largest together
+    n_noisy: int
+    n_stated: int  # noisy releases with a stated sensitivity, which the accountant checked against the noise
+    n_untold: int  # charges that name neither noise nor parts
+    risks: tuple[AttackRisk, ...]  # at false alarms of 1, 5 and 10 %
+
+    @classmethod
+    def of(cls, accountant: PrivacyAccountant, *, in_full: bool = False) -> Self:
+        """Read an account; `in_full` promises the whole budget of a stream that continues."""
+        record = spent = accountant.record()  # a snapshot, in case of charges meanwhile
+        if in_full and record.spent < record.epsilon:  # the worst that may still come
+            spent = PrivacyAccountant(record.epsilon, record.delta, neighboring=record.neighboring, unit=record.unit)
+            spent.spend(PrivacyLoss(epsilon=record.epsilon, delta=record.delta), name="all of it")
+        entries, parents = zip(*record.lines(), strict=True) if record.ledger else ((), ())
+        charges, lines = record.charges(), []
+        for entry, part_of in zip(entries[:_MOST_LINES], parents, strict=False):
+            added = (None, None) if part_of is not None else map(round_up, next(charges)[1:])
+            lines.append(LedgerLine(entry, 0 if part_of is None else part_of.count(" / ") + 1, *added))
+        noisy = [entry for entry in entries if entry.noise is not None]
+        return cls(
+            epsilon=round_up(spent.spent),
+            delta=round_up(spent.spent_delta),
+            budget_epsilon=round_up(record.epsilon),
+            budget_delta=round_up(record.delta),
+            neighboring=record.neighboring,
+            unit=record.risk().unit,
+            is_seeded=any(entry.randomness == "seeded" for entry in entries),
+            remark=record.remark,
+            datasets=tuple(dict.fromkeys(entry.dataset for entry in entries if entry.dataset)),
+            lines=tuple(lines),
+            n_more=len(entries) - len(lines),
+            has_rho=any(entry.loss.rho is not None for entry in noisy or entries),
+            has_groups=any(entry.group for entry in entries),
+            n_noisy=len(noisy),
+            n_stated=sum(entry.sensitivity is not None for entry in noisy),
+            n_untold=sum(entry.noise is None and not record.parts_of(entry) for entry in entries),
+            risks=tuple(map(spent.risk, _FALSE_ALARMS)),
+        )
+
+    @property
+    def is_infinite(self) -> bool:
+        return self.epsilon == math.inf
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is a promise at all: secure noise and a finite epsilon."""
+        return not self.is_seeded and not self.is_infinite
+
+    @property
+    def has_public_size(self) -> bool:
+        return self.neighboring == "replace_one"
+
+    @property
+    def protected(self) -> str:
+        if self.unit in (None, LONE_ROW):
+            return "one row" if self.unit is None else f"one {LONE_ROW}"
+        return f"the rows of one unit ({self.unit})"
+
+    @property
+    def unit_in_words(self) -> str:
+        if self.unit is None:
+            return "One row of the table. Somebody with several rows is protected as many times less."
+        if self.unit == LONE_ROW:
+            return f"One {LONE_ROW}, because not all releases protect the same unit. Somebody with several rows is protected less."
+        return f"All rows of one unit together: {self.unit}. Rows beyond that number were not counted."
+
+    @property
+    def relation(self) -> str:
+        if self.has_public_size:
+            return f"Replace-one: {self.protected} may be replaced by any other. The number of rows is public."
+        return f"Add or remove: {self.protected} may be there or not. The number of rows is private too."
+
+    @property
+    def guarantee(self) -> str:
+        """What epsilon and delta mean."""
+        if self.is_seeded:
+            return "Nothing is promised: the noise was seeded, and whoever knows or guesses the seed can subtract it."
+        if self.is_infinite:
+            return "Nothing is promised: no noise was added (epsilon is infinite)."
+        change = f"had {self.protected} been any other" if self.has_public_size else f"had {self.protected} not been there"
+        if self.epsilon > _LARGEST:
+            return f"Next to nothing is promised: epsilon {self.epsilon:g} lets this release be many million times as likely as {change}."
+        times = f"{round_up(Fraction(math.ceil(math.exp(self.epsilon) * 100), 100)):g}"
+        words = f"Anything that could come out of this release is at most {times} times as likely as it would be {change}"
+        return f"{words}, plus a probability of at most {self.delta:g} (delta)." if self.delta else f"{words}."
+
+    @property
+    def composition(self) -> str:
+        if not self.lines:
+            return "Nothing was charged yet."
+        words = ["Sequential: the losses of all releases add up."]
+        if self.has_rho:
+            words.append("Those of Gaussian noise add up in rho, and their sum is converted to epsilon and delta once.")
+        if self.has_groups:
+            words.append("Parallel within a group: its members hold disjoint rows, and cost what the largest of them does.")
+        return " ".join(words)
+
+    @property
+    def mechanisms(self) -> str:
+        if self.n_noisy == 0:
+            return "No noise was added by this account." + self.unknown_charges
+        kinds = sorted({line.entry.noise for line in self.lines if line.entry.noise})
+        source = "from a seed, so they are not private" if self.is_seeded else "from the secure randomness of the operating system"
+        return f"{', '.join(kinds)}: exact whole numbers {source}; charged before they were drawn.{self.unknown_charges}"
+
+    @property
+    def unknown_charges(self) -> str:
+        """A mention of charges whose releases are unknown, if there are any."""
+        if not self.n_untold:
+            return ""
+        charges = "1 charge names" if self.n_untold == 1 else f"{self.n_untold} charges name"
+        return f" {charges} no noise: how that was made, and whether it fits, is not covered."
+
+
+class ColumnFact(NamedTuple):
     """Public facts about a column."""
 
     name: str
@@ -47,8 +209,7 @@ class ColumnFact:
     origin: str = "stated"  # "stated", "bought" (released for a part of the budget, hence noisy), "computed" or "left out"
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """A proved or computed bound that follows from released numbers."""
 
     name: str  # of the attribute, such as "error_bound_"
@@ -96,6 +257,7 @@ class CardFacts:
     what: str | None
     what_words: str
     promise: Promise
+    versions: tuple[tuple[str, str], ...]
     n_samples: int | None = None
     is_stream: bool = False
     is_multiline: bool = False
@@ -103,86 +265,60 @@ class CardFacts:
     n_columns: int = 0
     bounds: tuple[Bound, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
-    versions: tuple[tuple[str, str], ...] = ()
     sample: Any = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
 
-
-def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None) -> CardFacts:
-    if isinstance(model, PrivacyAccountant):
-        promise = Promise.of(model if accountant is None else accountant)
-        words = "All that was charged to one privacy budget: the releases of several models, or parts of models, about the same people."
-        return CardFacts(title or "What was spent of a privacy budget", _today(), None, words, promise, versions=_versions(promise))
-    check_model(model)
-    is_stream = hasattr(model, "n_samples_seen_")
-    # A stream with its own account may spend more later; a shared account was charged all of it at the start.
-    in_full = is_stream and (accountant is None or model.accountant_._account is None)
-    promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
-    winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
-    schema = getattr(winner, "schema_", None)
-    columns = tuple(_columns(winner, schema))
-    return CardFacts(
-        title=title or f"A release made by {type(model).__name__}",
-        made=_today(),
-        what=type(model).__name__,
-        what_words=(inspect.getdoc(type(model)) or "A model of the table.").split("\n\n")[0].replace("\n", " "),
-        promise=promise,
-        n_samples=int(winner.n_samples_) if hasattr(winner, "n_samples_") else None,
-        is_stream=is_stream,
-        is_multiline=bool(getattr(getattr(model, "schema_", None), "read", {})),
-        columns=columns[:_MOST_COLUMNS],
-        n_columns=len(columns),
-        bounds=tuple(_bounds(winner)),
-        parameters=tuple(_parameters(model)),
-        versions=_versions(promise),
-        sample=winner.sample(SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None,
-        schema=schema,
-    )
-
-
-def check_model(model: Any) -> None:
-    if not isinstance(model, BaseEstimator):
-        raise TypeError(
-            f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; of a Pipeline give the step."
-        )
-    check_is_fitted(model)
-    if not isinstance(getattr(model, "accountant_", None), PrivacyAccountant):
-        raise TypeError(
-            f"model must be a private estimator, which has accountant_ once it is fitted, got a {type(model).__name__}; of a Pipeline or a "
-            "search give the private step."
+    @classmethod
+    def of(cls, model: Any, accountant: PrivacyAccountant | None, title: str | None) -> Self:
+        """Collect the facts of a fitted model, or of an account, with the promise of `accountant`, if it is given."""
+        made = datetime.now(UTC).date().isoformat()
+        if isinstance(model, PrivacyAccountant):
+            promise = Promise.of(model if accountant is None else accountant)
+            words = "All that was charged to one privacy budget: the releases of several models, or parts of models, about the same people."
+            return cls(title or "What was spent of a privacy budget", made, None, words, promise, _versions(promise))
+        is_stream = hasattr(model, "n_samples_seen_")
+        # A stream with its own account may spend more later; a shared account was charged all of it at the start.
+        in_full = is_stream and (accountant is None or model.accountant_._account is None)
+        promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
+        winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
+        columns = tuple(_columns(winner))
+        return cls(
+            title=title or f"A release made by {type(model).__name__}",
+            made=made,
+            what=type(model).__name__,
+            what_words=(inspect.getdoc(type(model)) or "A model of the table.").split("\n\n")[0].replace("\n", " "),
+            promise=promise,
+            versions=_versions(promise),
+            n_samples=int(winner.n_samples_) if hasattr(winner, "n_samples_") else None,
+            is_stream=is_stream,
+            is_multiline=bool(getattr(getattr(model, "schema_", None), "read", {})),
+            columns=columns[:_MOST_COLUMNS],
+            n_columns=len(columns),
+            bounds=tuple(_bounds(winner)),
+            parameters=tuple(_parameters(model)),
+            sample=winner.sample(_SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None,
+            schema=getattr(winner, "schema_", None),
         )
 
 
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()
-
-
-# Columns
-
-
-def _columns(model: Any, schema: Schema | None) -> Iterator[ColumnFact]:
-    if schema is not None:
+def _columns(model: Any) -> Iterator[ColumnFact]:
+    if getattr(model, "schema_", None) is not None:
         asked = getattr(model, "schema", None)
-        stated = None if asked is None or isinstance(asked, str) else Schema.of(asked) if isinstance(asked, dict) else asked
-        everything_bought = asked is None and getattr(model, "bounds", None) == "private"
-        for name, kind in schema.items():
-            before = stated.get(name) if isinstance(stated, Schema) else None
-            bought = everything_bought or getattr(before, "unstated", None) == "private"
-            yield _column(_name(name), kind.to_keys(), "bought" if bought else "stated")
+        stated = Schema.of(asked) if isinstance(asked, dict) else asked if isinstance(asked, Schema) else {}
+        all_bought = asked is None and getattr(model, "bounds", None) == "private"
+        for name, kind in model.schema_.items():
+            is_bought = all_bought or getattr(stated.get(name), "unstated", None) == "private"
+            words = " / ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+            yield _column(words, kind.to_keys(), "bought" if is_bought else "stated")
         return
-    box, bought = _box_of(model)
-    for place, name in enumerate(getattr(model, "feature_names_in_", range(model.n_features_in_))):
-        values = "its own partition of the space" if box is None else f"{box.low[place]:g} to {box.high[place]:g}"
-        yield ColumnFact(str(name), "number", values, False, "bought" if bought else "stated")
-
-
-def _box_of(model: Any) -> tuple[Box | None, bool]:
-    """Return the bounds of the fit, and whether they were bought; None if the caller's partition has its own."""
+    names, box = getattr(model, "feature_names_in_", range(model.n_features_in_)), None
     if hasattr(model, "bounds_"):
-        return Box(*model.bounds_), True
-    if getattr(model, "partition", None) is not None:
-        return None, False
-    return Box.from_bounds(model.bounds, model.n_features_in_, check_feature_names(model)), False
+        box = Box(*model.bounds_)
+    elif getattr(model, "partition", None) is None:  # else it has its own
+        box = Box.from_bounds(model.bounds, model.n_features_in_, check_feature_names(model))
+    for place, name in enumerate(names):
+        values = "its own partition of the space" if box is None else f"{box.low[place]:g} to {box.high[place]:g}"
+        yield ColumnFact(str(name), "number", values, False, "bought" if hasattr(model, "bounds_") else "stated")
 
 
 def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
@@ -200,50 +336,36 @@ def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
     return ColumnFact(name, kind, ", ".join(map(str, levels[:_MOST_LEVELS])) + more, nullable, origin)
 
 
-def _name(name: Any) -> str:
-    return " / ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-
-
-# Bounds
-
-
 def _bounds(model: Any) -> Iterator[Bound]:
-    parts = [(getattr(model, name, None), words) for name, words in (("reducer_", "projection"), ("synthesizer_", "projected rows"))]
-    for each, of_what in [(model, "")] + [(part, f" of the {words}") for part, words in parts if isinstance(part, BaseEstimator)]:
-        if hasattr(each, "error_bound_"):
-            yield Bound(f"error_bound_{of_what}", f"{each.error_bound_:.4g}", _DISTANCE)
-        solution = getattr(each, "solution_", None)
-        if solution is not None:
+    parts = {"": model, " of the projection": getattr(model, "reducer_", None)}
+    parts |= {" of the projected rows": getattr(model, "synthesizer_", None)}
+    for of_what, part in parts.items():
+        if not isinstance(part, BaseEstimator):
+            continue
+        if hasattr(part, "error_bound_"):
+            yield Bound(f"error_bound_{of_what}", f"{part.error_bound_:.4g}", _DISTANCE)
+        if (solution := getattr(part, "solution_", None)) is not None:
             value = f"{solution.value:.4g}, at least {solution.lower_bound:.4g} ({solution.status})"
             yield Bound(f"solution_{of_what}", value, _NEAREST)
-        if hasattr(each, "noise_edge_"):
-            yield Bound(f"noise_edge_{of_what}", f"{each.noise_edge_:.4g}", _EDGE)
+        if hasattr(part, "noise_edge_"):
+            yield Bound(f"noise_edge_{of_what}", f"{part.noise_edge_:.4g}", _EDGE)
 
 
-# Parameters and versions
-
-
-def _parameters(model: Any) -> Iterator[tuple[str, str]]:
+def _parameters(model: BaseEstimator) -> Iterator[tuple[str, str]]:
     """Yield the model's parameters except those that the ledger and the schema describe better; no seed, path or array."""
     for name, value in sorted(model.get_params(deep=False).items()):
-        if name not in _PRIVACY_PARAMETERS:
-            yield name, _format_parameter(name, value)
-
-
-def _format_parameter(name: str, value: Any) -> str:
-    if name == "prior" and value is not None:  # neither its rows nor where they lie
-        return "a public table"
-    return f"a {type(value).__name__}" if isinstance(value, BaseEstimator) else short_repr(value)
+        if name == "prior" and value is not None:  # neither its rows nor where they lie
+            yield name, "a public table"
+        elif name not in _PRIVACY_PARAMETERS:
+            yield name, f"a {type(value).__name__}" if isinstance(value, BaseEstimator) else short_repr(value)
 
 
 def _versions(promise: Promise) -> tuple[tuple[str, str], ...]:
-    charged = sorted({line.version for line in promise.lines})
-    ours = ("skdpsynth, at the charge", ", ".join(charged) or "nothing was charged"), ("skdpsynth, for this page", __version__)
-    return (*ours, ("Python", platform.python_version()), *((name, _installed(name)) for name in _PACKAGES))
-
-
-def _installed(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"
+    charged = ", ".join(sorted({line.entry.version for line in promise.lines})) or "nothing was charged"
+    found = [("skdpsynth, at the charge", charged), ("skdpsynth, for this page", __version__), ("Python", platform.python_version())]
+    for name in ("numpy", "scipy", "scikit-learn"):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            found.append((name, "unknown"))
+    return tuple(found)

@@ -1,20 +1,26 @@
 """Pages: single HTML files without scripts or external resources."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+import numpy as np
+
 from skdpsynth._atomic_write import atomic_write, output_path
-from skdpsynth.measures import BinaryPartition, Lattice
-from skdpsynth.plotting import BudgetDisplay, MeasureDisplay, PrivatePCADisplay, SynthesisDisplay
-from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.report._facts import CardFacts
+from skdpsynth._validation import check_string, check_type
+from skdpsynth.auditing import PrivacyEvidence
+from skdpsynth.metrics import QualityReport, numbers_table
+from skdpsynth.plotting import EvidenceDisplay
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _ALLOWED_TAGS = {"svg", "g", "defs", "style", "path", "use", "text", "tspan", "image", "clipPath"}
+_ALLOWED_TAGS |= {"rect", "circle", "line", "polygon", "polyline"}
+_MOST_COLUMNS, _MOST_PAIRS = 100, 20
+_MOST_ATTACKED = 40  # columns
+_EVIDENCE_NUMBER = 1000  # of the picture: those of a card are counted from 0
 
 
 @dataclass(frozen=True)
@@ -72,69 +78,6 @@ def render_template(template: str, **values: Any) -> str:
     return environment.get_template(template).render(**values)
 
 
-_ALLOWED_TAGS |= {"rect", "circle", "line", "polygon", "polyline"}
-_WHOLE = ("Pairs of columns", "Budget")
-_MOST_PICTURED = 20  # columns: each picture is some 10 kB
-_MOST_ASSOCIATED = 40  # with more columns the cells are too small to see
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A drawing and its caption."""
-
-    title: str
-    words: str
-    svg: str = field(repr=False)
-    is_whole: bool = False  # whether it needs the whole width of a page
-
-
-def pictures_of(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAccountant | None) -> Iterator[Picture]:
-    """Yield the pictures of a card; only `real` gives real rows."""
-    drawn = [
-        *_sample_pictures(facts, real),
-        *_model_pictures(getattr(model, "best_estimator_", model)),
-        *_budget_pictures(model, accountant),
-    ]
-    for number, (title, words, svg) in enumerate(drawn):
-        yield Picture(title, words, inline_svg(svg, number, f"{title}. {words}"), title in _WHOLE)
-
-
-def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield two columns a picture, so that a phone shows them large enough to read."""
-    if facts.sample is None:
-        return
-    rows = f"{len(facts.sample):,} synthetic rows" + (" beside real ones: not private." if real is not None else ".")
-    display = SynthesisDisplay.from_samples(facts.sample, schema=facts.schema, X=real)
-    names = [column.name for column in display.columns]
-    for first in range(0, min(len(names), _MOST_PICTURED), 2):
-        two = names[first : first + 2]
-        yield "Columns", f"{' and '.join(map(str, two))}, of {rows}", display.to_svg(columns=two)
-    if len(names) > _MOST_PICTURED:
-        rows += f" Only the first {_MOST_PICTURED} columns are pictured alone."
-    if len(names) > 1:
-        yield "Pairs of columns", f"Those that depend most on each other, of {rows}", display.to_svg(kind="pairs")
-    if 2 < len(names) <= _MOST_ASSOCIATED:
-        words = f"1 or -1: one column follows from the other; 0: they have nothing to do with each other. Of {rows}"
-        yield "Associations", words, display.to_svg(kind="correlations")
-
-
-def _model_pictures(model: Any) -> Iterator[tuple[str, str, str]]:
-    if hasattr(model, "noise_edge_"):
-        words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
-        yield "Directions of largest variance", words, PrivatePCADisplay.from_estimator(model).to_svg()
-    partition = getattr(getattr(model, "measure_", None), "partition", None)
-    if isinstance(partition, BinaryPartition | Lattice) and model.n_features_in_ <= 2:
-        words = "The released probability measure: how much of it lies where."
-        yield "Released measure", words, MeasureDisplay.from_estimator(model).to_svg()
-
-
-def _budget_pictures(model: Any, accountant: PrivacyAccountant | None) -> Iterator[tuple[str, str, str]]:
-    if accountant is None:
-        accountant = model if isinstance(model, PrivacyAccountant) else model.accountant_
-    if accountant.ledger:
-        yield "Budget", "What each release was charged.", BudgetDisplay.from_accountant(accountant).to_svg()
-
-
 def inline_svg(svg: str, number: int, label: str) -> str:
     """Return an SVG document as an element of a page: scalable, with names of its own, and with a label for screen readers."""
     ElementTree.register_namespace("", _SVG)
@@ -145,16 +88,112 @@ def inline_svg(svg: str, number: int, label: str) -> str:
             if child.tag.removeprefix(f"{{{_SVG}}}") not in _ALLOWED_TAGS:  # drop metadata and any script
                 element.remove(child)
         for name, value in element.attrib.items():
-            element.set(name, _prefix_names(name, value, prefix))
+            if name == "id":
+                value = prefix + value
+            elif name == f"{{{_LINK}}}href":
+                value = re.sub("^#", f"#{prefix}", value)
+            element.set(name, value.replace("url(#", f"url(#{prefix}"))
     for size in ("width", "height"):  # the box is left
         root.attrib.pop(size, None)
     root.attrib |= {"role": "img", "aria-label": label}
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _prefix_names(name: str, value: str, prefix: str) -> str:
-    if name == "id":
-        return prefix + value
-    if name == f"{{{_LINK}}}href" and value.startswith("#"):
-        return f"#{prefix}{value[1:]}"
-    return re.sub(r"url\(#", f"url(#{prefix}", value)
+def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows") -> Page:
+    """Lay out a quality report as a page, for internal use: it is **not private**, and says so.
+
+    Parameters
+    ----------
+    quality : QualityReport
+        From `skdpsynth.metrics.quality_report`.
+    evidence : PrivacyEvidence, default=None
+        From `skdpsynth.auditing.privacy_evidence`: a section more.
+    title : str, default="Synthetic against real rows"
+
+    Returns
+    -------
+    page : Page
+
+    Raises
+    ------
+    ImportError
+        If jinja2 is not installed, or with `evidence` matplotlib.
+
+    See Also
+    --------
+    skdpsynth.report.card : A card with ``audience="internal"`` has the same tables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.metrics import quality_report
+    >>> from skdpsynth.report import quality_page
+    >>> rng = np.random.default_rng(0)
+    >>> quality_page(quality_report(rng.random((200, 2)), rng.random((200, 2)))).save("quality.html")  # doctest: +SKIP
+    """
+    check_type("quality", quality, QualityReport, "a QualityReport, from skdpsynth.metrics.quality_report")
+    if evidence is not None:
+        check_type("evidence", evidence, PrivacyEvidence, "None or a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
+    check_string("title", title)
+    values = {"quality": quality, "tables": quality_tables(quality), **evidence_values(evidence)}
+    return Page(title, render_template("quality.html", title=title, **values))
+
+
+class QualityTable(NamedTuple):
+    """A table of a quality report."""
+
+    title: str
+    words: str
+    rows: list[tuple[str, ...]]
+    heads: tuple[str, ...] = ("What", "Synthetic", "Real halves")  # the first of these
+    n_words: int = 1  # columns that are no numbers
+
+
+def quality_tables(quality: QualityReport | None) -> list[QualityTable]:
+    if quality is None:
+        return []
+    halves = quality.halves or {}
+    distances = {
+        "Marginals, mean total variation": ("marginals", float(np.mean(list(quality.marginals.values())))),
+        "Pairs, mean total variation": ("pairs", float(np.mean(list(quality.pairs.values()))) if quality.pairs else None),
+        "Associations, mean difference": ("correlation_error", quality.correlation_error if quality.pairs else None),
+        "Wasserstein distance, in shares of the bounds": ("wasserstein", quality.wasserstein),
+    }
+    short: list[tuple[str, ...]] = [
+        (words, f"{value:.4f}", "" if halves.get(name) is None else f"{halves[name]:.4f}")
+        for words, (name, value) in distances.items()
+        if value is not None
+    ]
+    scores = {f"{quality.scoring}, after training on {rows} rows": value for rows, value in (quality.auc or {}).items()}
+    heads, numbers = numbers_table(quality, _MOST_COLUMNS)
+    number_heads = ("What", *(head[0].upper() + head[1:] for head in heads[1:]))
+    tables = [
+        QualityTable("In short", "0 is best. Beside each number stands that of two halves of the real rows.", short),
+        _table_of_worst("Columns", "Total variation distance of each column", quality.marginals, _MOST_COLUMNS),
+        QualityTable("Numbers", "The columns whose means are farthest off first.", numbers, number_heads, n_words=2),
+        _table_of_worst("Pairs of columns", "Total variation distance of pairs", quality.pairs, _MOST_PAIRS),
+        QualityTable("Use for prediction", "Scores on real rows: more is better.", _number_rows(scores.items())),
+        QualityTable("Broken rules", "Shares of synthetic rows that break the schema.", _number_rows(quality.broken.items())),
+    ]
+    return [table._replace(heads=table.heads[: len(table.rows[0])]) for table in tables if table.rows]
+
+
+def _table_of_worst(title: str, words: str, distances: Mapping[Any, float], most: int) -> QualityTable:
+    worst = ", the worst first." if len(distances) <= most else f": the worst {most} of {len(distances)}."
+    return QualityTable(title, words + worst, _number_rows(sorted(distances.items(), key=lambda each: -each[1]), most))
+
+
+def _number_rows(numbers: Iterable[tuple[Any, float]], most: int = _MOST_COLUMNS) -> list[tuple[str, ...]]:
+    return [(" x ".join(map(str, what)) if isinstance(what, tuple) else str(what), f"{value:.4f}") for what, value in list(numbers)[:most]]
+
+
+def evidence_values(evidence: PrivacyEvidence | None) -> dict[str, Any]:
+    """Return what templates show of attacks, made from real rows."""
+    if evidence is None:
+        return {"evidence": None}
+    gaps = []
+    for gap in (*evidence.gaps.values(), *list(evidence.by_column.values())[:_MOST_ATTACKED]):
+        ends = f"{gap.low:+.4f} to {gap.high:+.4f}"
+        gaps.append((gap.what[:1].upper() + gap.what[1:], f"{gap.train:.4f}", f"{gap.holdout:.4f}", f"{gap.difference:+.4f}", ends))
+    svg = inline_svg(EvidenceDisplay.from_evidence(evidence).to_svg(), _EVIDENCE_NUMBER, " ".join(evidence.sentences()))
+    return {"evidence": evidence, "gaps": gaps, "evidence_svg": svg}

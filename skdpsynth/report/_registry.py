@@ -1,123 +1,168 @@
-"""Cards as records of the DP Deployments Registry.
+"""What others ask of a release: the checklist of NIST SP 800-226, and the record of the DP Deployments Registry.
 
-The fields follow its schema (https://github.com/opendp/deployments-registry-data, version of 2026). Fields that code cannot know say "not
-covered", for the curator to fill in.
+Near, Darais, Lefkovitz, Howarth (2025), "Guidelines for Evaluating Differential Privacy Guarantees",
+https://doi.org/10.6028/NIST.SP.800-226. The names of topics are ours. The fields of a record follow the schema of the registry
+(https://github.com/opendp/deployments-registry-data, version of 2026). Those that code cannot know say "not covered", for people.
 """
 
 import math
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from skdpsynth._validation import short_repr
-from skdpsynth.report._checklist import NOT_COVERED, checklist_of
+from skdpsynth.privacy import LONE_ROW
 from skdpsynth.report._facts import CardFacts
-from skdpsynth.report._promise import (
-    Promise,
-    describe_composition,
-    describe_guarantee,
-    describe_mechanisms,
-    describe_relation,
-    describe_unit,
-)
 
-CURATOR = ("name", "data_curators", "description", "intended_use", "data_product_region", "data_product_sector", "publication_date")
-ADMINISTRATIVE = ("sources", "registry_authors")
-_NOTES = "Checklist by the topics of NIST SP 800-226, filled from code:"  # the registry shows the lines after it as a list
+_COVERED, _PARTLY, _NOT_COVERED = "covered", "partly", "not covered"
+_LARGE = 20.0  # larger epsilons promise little, and a fit warns of them
+_CURATOR = ("name", "data_curators", "description", "intended_use", "data_product_region", "data_product_sector", "publication_date")
+_ADMINISTRATIVE = ("sources", "registry_authors")
 _LISTS = ("data_curators", "registry_authors")
+_NOTES = "Checklist by the topics of NIST SP 800-226, filled from code:"  # the registry shows the lines after it as a list
+
+
+@dataclass(frozen=True)
+class Check:
+    """One topic of the checklist.
+
+    Attributes
+    ----------
+    topic : str
+    status : {"covered", "partly", "not covered"}
+        "covered": the code answers it. "not covered": people must, for nothing in the code knows.
+    answer : str
+
+    See Also
+    --------
+    Card.checklist : The topics of a release.
+    """
+
+    topic: str
+    status: str
+    answer: str
+
+
+def checklist_of(facts: CardFacts) -> tuple[Check, ...]:
+    return tuple(Check(topic, status, answer) for topic, status, answer in (*_guarantee(facts), *_making(facts)))
+
+
+def _guarantee(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
+    promise = facts.promise
+    large = " That is large, and promises little." if promise.epsilon > _LARGE else ""
+    parameters = f"epsilon {promise.epsilon:g}, delta {promise.delta:g}, from the ledger.{large}"
+    if promise.is_seeded:
+        parameters = "The noise was seeded, so whoever knows the seed can remove it: no epsilon holds."
+    elif promise.is_infinite:
+        parameters = "epsilon is infinite: no noise was added, and nothing is promised."
+    others = "Accountants do not know of each other: whatever else was released about the same people adds up with this."
+    invariant = "the exact number of rows, which is public under replace-one" if promise.has_public_size else "no statistic"
+    yield "Privacy parameters", _COVERED, parameters
+    yield "Unit of privacy", _PARTLY if promise.unit in (None, LONE_ROW) else _COVERED, promise.unit_in_words
+    yield "Neighboring tables (bounded or unbounded)", _COVERED, promise.relation
+    yield "Composition within this release", _COVERED, promise.composition
+    yield "Other releases about the same people", _NOT_COVERED, others
+    yield "Releases without noise beside this one", _PARTLY, f"This model releases {invariant}. What others publish is not covered."
+
+
+def _making(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
+    promise = facts.promise
+    known, unknown = _PARTLY if promise.n_untold else _COVERED, promise.unknown_charges
+    stated = f"{promise.n_stated} of {promise.n_noisy} noisy releases say how far one unit moves them; their noise was checked to cover it."
+    random = "Seeded: anybody with the seed removes the noise." if promise.is_seeded else promise.mechanisms
+    exact = "Statistics are whole numbers before noise, the noise is exact, and budgets are fractions."
+    accuracy = "; ".join(f"{bound.name} {bound.value}" for bound in facts.bounds)
+    bias = "Values outside the bounds were clipped, and noise weighs most on small groups. Whether that harms is for people."
+    searched = promise.remark or "If settings, columns or bounds were chosen by looking at the rows, that choice is not in epsilon."
+    yield "Mechanisms, and noise that fits them", known if promise.n_stated == promise.n_noisy else _PARTLY, stated + unknown
+    yield "Randomness", known, random
+    yield "Floating-point arithmetic", known, exact + unknown
+    if facts.sample is not None:
+        yield "Synthetic data", _COVERED, "Samples are drawn from noisy results alone, so any number of them costs nothing more."
+    yield "Accuracy", _PARTLY if accuracy else _NOT_COVERED, accuracy or "No bound is proved for this model; compare it internally."
+    yield "Bias", _NOT_COVERED, bias
+    yield "Preprocessing, exploration and tuning", _NOT_COVERED, searched
+    yield "Trust model", _COVERED, "Central: whoever ran the fit saw the rows, and is trusted with them."
+    yield "Timing and other side channels", _NOT_COVERED, "How long a fit takes, and what memory it uses, is not protected."
+    yield "Security of the rows, and who may see them", _NOT_COVERED, "Nothing here knows how the rows are kept."
+    consent = "Nothing here knows how, and with whose consent, they were collected."
+    yield "Exposure when the data were collected", _NOT_COVERED, consent
 
 
 def registry_record(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
     """Return the record; `known` holds the fields that the curator gives."""
-    _check(known)
-    product = "Synthetic data" if facts.sample is not None else "Summary statistics" if facts.what is None else "Machine learning model"
-    sampled = " and synthetic rows are drawn from the result" if facts.sample is not None else ""
-    post_processing = f"Noisy results are made consistent{sampled}; none of it reads the rows again."
-    notes = [f"- {check.topic}: {check.status}. {check.answer}" for check in checklist_of(facts)]
-    basic: dict[str, Any] = {
-        "name": facts.title,
-        "data_curators": [NOT_COVERED],
-        "description": f"{facts.what_words} {describe_guarantee(facts.promise)}",
-        "intended_use": NOT_COVERED,
-        "data_product_type": product,
-        "data_product_region": NOT_COVERED,
-        "publication_date": facts.made,
-    }
-    basic |= {name: known[name] for name in CURATOR if name in known}
-    administrative = {"registry_authors": [NOT_COVERED]} | {name: known[name] for name in ADMINISTRATIVE if name in known}
-    return {
-        "url_slug": re.sub(r"[^a-z0-9]+", "-", basic["name"].lower()).strip("-") or "release",
-        "status": "Draft",
-        "tier": 3,
-        "deployment": {
-            "basic": basic,
-            "dp_variant": _variant(facts),
-            "privacy_loss": _loss(facts.promise),
-            "deployment_model": _model(facts),
-            "accounting": {"post_processing": post_processing, "composition": describe_composition(facts.promise)},
-            "implementation": _implementation(facts),
-            "administrative": {"notes": "\n".join([_NOTES, "", *notes])} | administrative,
-        },
-    }
-
-
-def _check(known: dict[str, Any]) -> None:
     for name, value in known.items():
-        if name not in CURATOR + ADMINISTRATIVE:
+        if name not in _CURATOR + _ADMINISTRATIVE:
             raise TypeError(
-                f"to_registry takes {', '.join(CURATOR + ADMINISTRATIVE)}, got {short_repr(name)}; the rest follows from the model."
+                f"to_registry takes {', '.join(_CURATOR + _ADMINISTRATIVE)}, got {short_repr(name)}; the rest follows from the model."
             )
         is_list = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
         if not (is_list if name in _LISTS else isinstance(value, str)):
             raise TypeError(f"{name} must be {'a list of texts' if name in _LISTS else 'a text'}, got {short_repr(value)}.")
+    deployment = _describe_release(facts) | _describe_making(facts)
+    deployment["basic"] |= {name: known[name] for name in _CURATOR if name in known}
+    deployment["administrative"] |= {name: known[name] for name in _ADMINISTRATIVE if name in known}
+    slug = re.sub(r"[^a-z0-9]+", "-", deployment["basic"]["name"].lower()).strip("-") or "release"
+    return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}
 
 
-def _variant(facts: CardFacts) -> dict[str, Any]:
+def _describe_release(facts: CardFacts) -> dict[str, dict[str, Any]]:
     promise = facts.promise
+    product = "Synthetic data" if facts.sample is not None else "Summary statistics" if facts.what is None else "Machine learning model"
     columns = f"A table of {facts.n_columns} columns of public names, kinds and bounds. " if facts.n_columns else ""
-    variant: dict[str, Any] = {
-        "data_domain": columns + describe_relation(promise),
-        "unprotected_quantities": "The number of rows." if promise.neighboring == "replace_one" else "None.",
+    basic = {
+        "name": facts.title,
+        "data_curators": [_NOT_COVERED],
+        "description": f"{facts.what_words} {promise.guarantee}",
+        "intended_use": _NOT_COVERED,
+        "data_product_type": product,
+        "data_product_region": _NOT_COVERED,
+        "publication_date": facts.made,
+    }
+    variant = {
+        "data_domain": columns + promise.relation,
+        "unprotected_quantities": "The number of rows." if promise.has_public_size else "None.",
+    }
+    loss: dict[str, Any] = {
+        "privacy_unit": "row" if promise.unit is None else promise.unit,
+        "privacy_unit_details": f"{promise.unit_in_words} {promise.relation}",
+        "privacy_parameters_details": promise.guarantee,
     }
     if promise.holds:  # a record of no promise names no variant
         variant["variant_name"] = "Approximate DP" if promise.delta else "Pure DP"
-    return variant
-
-
-def _loss(promise: Promise) -> dict[str, Any]:
-    loss: dict[str, Any] = {
-        "privacy_unit": "row" if promise.unit is None else promise.unit,
-        "privacy_unit_details": f"{describe_unit(promise)} {describe_relation(promise)}",
-        "privacy_parameters_details": describe_guarantee(promise),
-    }
-    if promise.holds:
         loss["privacy_parameters"] = {"epsilon": promise.epsilon} | ({"delta": promise.delta} if promise.delta else {})
-    return loss
+    return {"basic": basic, "dp_variant": variant, "privacy_loss": loss}
 
 
-def _model(facts: CardFacts) -> dict[str, Any]:
-    once = "The model is released once; samples of it are free."
-    budget = facts.promise.budget_epsilon
-    limit = "that is infinite" if budget == math.inf else f"{budget:g}"
+def _describe_making(facts: CardFacts) -> dict[str, dict[str, Any]]:
+    promise = facts.promise
+    limit = "that is infinite" if promise.budget_epsilon == math.inf else f"{promise.budget_epsilon:g}"
     many = f"Releases come as the stream goes on, and all of them together cost at most epsilon {limit}."
-    return {
+    sampled = " and synthetic rows are drawn from the result" if facts.sample is not None else ""
+    n_bought = sum(column.origin == "bought" for column in facts.columns)
+    bought = f" Facts about {n_bought} columns were bought within the budget." if n_bought else ""
+    tried = promise.remark or f"What was tried before this fit: {_NOT_COVERED}."
+    versions = ", ".join(f"{name} {number}" for name, number in facts.versions)
+    model = {
         "model_name": "Central",
         "model_name_details": "Whoever runs the fit sees the rows; noise is added before anything leaves.",
-        "actors": NOT_COVERED,
+        "actors": _NOT_COVERED,
         "release_type": "Many releases" if facts.is_stream or facts.what is None else "One release",
-        "release_type_details": many if facts.is_stream else once,
+        "release_type_details": many if facts.is_stream else "The model is released once; samples of it are free.",
         "data_source_type": "Dynamic" if facts.is_stream else "Static",
         "access_type": "Non-interactive",
     }
-
-
-def _implementation(facts: CardFacts) -> dict[str, str]:
-    versions = ", ".join(f"{name} {number}" for name, number in facts.versions)
-    bought = [column.name for column in facts.columns if column.origin == "bought"]
-    facts_bought = f" Facts about {len(bought)} columns were bought within the budget." if bought else ""
-    return {
-        "preprocessing_and_hyperparameter_tuning": f"Values are clipped to public bounds.{facts_bought} "
-        f"{facts.promise.remark or 'What was tried before this fit: ' + NOT_COVERED + '.'}",
-        "mechanisms": f"{describe_mechanisms(facts.promise)} Floating point: whole numbers before noise. Timing: not covered. "
-        f"Security of the rows: {NOT_COVERED}. {versions}.",
-        "justification": NOT_COVERED,
+    accounting = {
+        "post_processing": f"Noisy results are made consistent{sampled}; none of it reads the rows again.",
+        "composition": promise.composition,
     }
+    implementation = {
+        "preprocessing_and_hyperparameter_tuning": f"Values are clipped to public bounds.{bought} {tried}",
+        "mechanisms": f"{promise.mechanisms} Floating point: whole numbers before noise. Timing: {_NOT_COVERED}. "
+        f"Security of the rows: {_NOT_COVERED}. {versions}.",
+        "justification": _NOT_COVERED,
+    }
+    notes = [f"- {check.topic}: {check.status}. {check.answer}" for check in checklist_of(facts)]
+    administrative = {"notes": "\n".join([_NOTES, "", *notes]), "registry_authors": [_NOT_COVERED]}
+    return {"deployment_model": model, "accounting": accounting, "implementation": implementation, "administrative": administrative}

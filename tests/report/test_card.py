@@ -139,7 +139,7 @@ def test_what_was_spent_and_every_line_of_the_ledger_stand_on_the_card_which_is_
     assert f"<dd>{float(model.accountant_.spent):g}</dd>" in release.to_html()
     assert len(release.to_html().encode()) < 500_000
     names = [entry.name for entry, _ in model.accountant_.lines()]
-    assert [line.name for line in release.facts.promise.lines] == names
+    assert [line.entry.name for line in release.facts.promise.lines] == names
     assert all(name in release.to_html() for name in names)
 
 
