@@ -14,7 +14,7 @@ modules: models._latent_factors
 modules: models._marginal_model models._training models._wide_factors privacy._partition_selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger privacy._ledger_place privacy._matrix_laplace
 modules: privacy._optimal_composition privacy._linf duckdb._database
-modules: statistics._histogram statistics._interactions statistics._range_counts synthesis._base
+modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
 modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running
 modules: synthesis._private_measure
 modules: synthesis._signed_measure
@@ -105,9 +105,8 @@ privacy._permute_and_flip: ExponentialMechanism PermuteAndFlip _uniform_below _r
 privacy._random: SurvivalTable
 privacy._composition: Sums
 report._facts: round_up
-duckdb._workload: Cuts
-duckdb._workload: choose_joint_tables
-duckdb._sql: EvenCuts WholeCuts
+duckdb._database: choose_joint_tables
+duckdb._sql: Cuts EvenCuts WholeCuts
 frames._partitions: Summing add_parts dask_Part=Part
 statistics._interactions: sensitivity_of_dependences dependences
 statistics._interactions: sensitivity_of_distances distances

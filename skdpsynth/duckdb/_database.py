@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 
 from skdpsynth.duckdb._sql import Query, cast
-from skdpsynth.duckdb._workload import is_small
 
 _AT_ONCE = 64  # tables counted by one statement
+_MOST_CELLS = 1 << 13  # of a table that is counted in place of several: in the cache
+_PERFECT_BITS = 12  # of all codes of a table up to which DuckDB needs no hash
 
 
 class Database:
@@ -22,7 +24,7 @@ class Database:
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
-        self.rows = _new_name()
+        self.rows = f"_skdpsynth_{uuid4().hex}"
         self._made: dict[Any, tuple[Any, str]] = {}
 
     def column_types(self) -> dict[str, Any]:
@@ -32,13 +34,19 @@ class Database:
         return dict(nw.from_native(self._relation).collect_schema())
 
     def table(self, key: Any) -> str | None:
-        """Return the name of the table of codes that was made under a key, if there is one."""
+        """Return the name of the table of codes that was made under a key, or None."""
         return self._made[key][1] if key in self._made else None
 
     def make_table(self, key: Any, keep: Any, query: Query) -> str:
-        """Make a table of codes, to be found by a key; `keep` stays alive as long as the table."""
-        self._made[key] = keep, self.make(query)
-        return self._made[key][1]
+        """Make a temporary table of codes, to be found by a key; return its name. Its columns are k0, k1, ...; `keep` lives as long."""
+        name = f"temp._skdpsynth_{uuid4().hex}"
+        try:
+            self._asked(f"CREATE TEMPORARY TABLE {name} AS {query.named('k')}")
+        except BaseException:
+            self.drop(name)
+            raise
+        self._made[key] = keep, name
+        return name
 
     def drop_all(self) -> None:
         """Drop all tables of codes."""
@@ -49,16 +57,6 @@ class Database:
         """Return the number of rows, or of those of a temporary table."""
         return int(self._fetched(f"SELECT count(*) AS n FROM {name or self.rows}")["n"][0])
 
-    def make(self, query: Query) -> str:
-        """Make a temporary table of codes; return its name. Its columns are k0, k1, ..."""
-        name = f"temp.{_new_name()}"
-        try:
-            self._asked(f"CREATE TEMPORARY TABLE {name} AS {query.named('k')}")
-        except BaseException:
-            self.drop(name)
-            raise
-        return name
-
     def drop(self, name: str) -> None:
         """Drop a temporary table."""
         try:
@@ -68,7 +66,15 @@ class Database:
 
     def counts(self, name: str, tables: Sequence[tuple[int, ...]], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
         """Count the combinations of codes in the columns of each of some tables: of a temporary table, in arrays of these shapes."""
-        queries = [_count(name, columns, shape) for columns, shape in zip(tables, shapes, strict=True)]
+        queries = []
+        for columns, shape in zip(tables, shapes, strict=True):
+            keys = {f"k{column}": size for column, size in zip(columns, shape, strict=True) if size > 1}
+            cell = cast("0", n_cells := math.prod(shape))
+            for key, size in keys.items():
+                cell = cast(f"{cell} * {cast(str(size), n_cells)} + {key}", n_cells)
+            # A few small columns are addressed directly; of more, one number is hashed faster than several.
+            by = ", ".join(keys) if keys and is_small(shape) else "cell"
+            queries.append(f"{cell} AS cell, count(*) AS n FROM {name} GROUP BY {by}")
         counts = self._arrays(queries, list(map(math.prod, shapes)))
         return [table.reshape(shape) for table, shape in zip(counts, shapes, strict=True)]
 
@@ -77,7 +83,7 @@ class Database:
         return self._arrays([f"k0 AS cell, count(*) AS n FROM ({query.named('k')}) GROUP BY cell" for query in queries], sizes)
 
     def _arrays(self, queries: Sequence[str], sizes: Sequence[int]) -> list[np.ndarray]:
-        """Return an array of counts for each query, whose answer tells numbers of cells and how often they occur."""
+        """Return an array of counts for each query, without SELECT, whose answer tells numbers of cells and how often they occur."""
         counts = [np.zeros(size, dtype=np.int64) for size in sizes]
         for start in range(0, len(queries), _AT_ONCE):
             numbered = enumerate(queries[start : start + _AT_ONCE], start)
@@ -105,16 +111,69 @@ class Database:
         )
 
 
-def _count(name: str, columns: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """Write the query for the counts of a table, without SELECT: the number of a cell, and how often that occurs."""
-    n_cells = math.prod(shape)
-    keys, cell = [f"k{column}" for column, size in zip(columns, shape, strict=True) if size > 1], cast("0", n_cells)
-    for key, size in zip(keys, (size for size in shape if size > 1), strict=True):
-        cell = cast(f"{cell} * {cast(str(size), n_cells)} + {key}", n_cells)
-    # A few small columns are addressed directly; of more, one number is hashed faster than several.
-    by = ", ".join(keys) if keys and is_small(shape) else "cell"
-    return f"{cell} AS cell, count(*) AS n FROM {name} GROUP BY {by}"
+@dataclass(frozen=True)
+class Joint:
+    """A table to count, and those that are sums of it."""
+
+    columns: tuple[int, ...]
+    tables: tuple[int, ...]  # which of the wanted tables are over some of these columns
 
 
-def _new_name() -> str:
-    return f"_skdpsynth_{uuid4().hex}"
+def is_small(sizes: Sequence[int]) -> bool:
+    """Whether the codes of all columns of a table fit into so few bits that a database addresses its cells directly."""
+    return sum((size + 1).bit_length() for size in sizes if size > 1) <= _PERFECT_BITS
+
+
+def choose_joint_tables(sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> list[Joint]:
+    """Return few tables that hold all wanted ones, each of which is in exactly one; they have two columns besides those that all share.
+
+    Counting a table costs about the same whether it has two columns or five, as long as its cells are few, and one of five columns holds
+    ten of pairs. Greedy: a table that is not yet held grows by the column that brings the most others for its price.
+    """
+    shared = frozenset.intersection(*map(frozenset, attributes)) if attributes else frozenset()
+    rest = [tuple(set(columns) - shared) for columns in attributes]
+    if any(len(columns) > 2 for columns in rest):
+        return [Joint(columns, (table,)) for table, columns in enumerate(attributes)]
+    wanted: dict[frozenset[int], list[int]] = {}
+    for table, columns in enumerate(rest):
+        wanted.setdefault(frozenset(columns), []).append(table)
+    # Of each column, the columns with which it still shares a wanted table, as bits; itself where it is wanted alone.
+    beside = [0] * len(sizes)
+    for pair in wanted:
+        for one in pair:
+            beside[one] |= sum(1 << other for other in pair - {one}) if len(pair) > 1 else 1 << one
+    joints = []
+    while wanted:
+        group = _grow(next(iter(wanted)), shared, sizes, beside)
+        within = [(), *((one,) for one in group), *((one, other) for i, one in enumerate(group) for other in group[:i])]
+        held = [pair for pair in map(frozenset, within) if pair in wanted]
+        joints.append(Joint((*sorted(shared), *sorted(group)), tuple(table for pair in held for table in wanted.pop(pair))))
+        for pair in held:
+            for one in pair:
+                beside[one] &= ~(sum(1 << other for other in pair - {one}) if len(pair) > 1 else 1 << one)
+    return joints
+
+
+def _grow(seed: frozenset[int], shared: frozenset[int], sizes: Sequence[int], beside: Sequence[int]) -> list[int]:
+    """Return the columns of a table around a seed that holds the most wanted tables for its price."""
+    group, mask, held = sorted(seed), sum(1 << one for one in seed), 1
+    best, best_rate = list(group), held / _price(group, shared, sizes)
+    while True:
+        options = []
+        for column, others in enumerate(beside):
+            if not (mask >> column & 1) and (new := (others & (mask | 1 << column)).bit_count()):
+                grown = [*group, column]
+                if math.prod(sizes[one] for one in {*grown, *shared}) <= _MOST_CELLS:
+                    options.append(((held + new) / _price(grown, shared, sizes), column, new))
+        if not options:
+            return best
+        rate, column, new = max(options)
+        group, mask, held = [*group, column], mask | 1 << column, held + new
+        if rate > best_rate:
+            best, best_rate = list(group), rate
+
+
+def _price(group: Sequence[int], shared: frozenset[int], sizes: Sequence[int]) -> float:
+    """Milliseconds that DuckDB needs to count a table of 10 million rows on two cores, roughly."""
+    of_table = [sizes[column] for column in {*group, *shared}]
+    return 33.0 if is_small(of_table) else 45.0 + math.prod(of_table) / 200

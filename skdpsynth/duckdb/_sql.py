@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.duckdb._workload import Classes, Clock, Cuts
-
 _MORE = 8  # cuts beside those of a rule
 _NEAR = 2.0**-20  # steps within which of a cut a number is compared with it
 _MOST_WHOLE = 2**53  # whole numbers up to it are floats
@@ -16,6 +14,50 @@ _CUTS_IN_LINE = 4  # ... of cuts, where half of them are left out by one compari
 _MOST_CASES = 1 << 12
 _DAY = 86_400_000_000  # microseconds
 _TYPES = (("UTINYINT", 1 << 8), ("USMALLINT", 1 << 16), ("UINTEGER", 1 << 32), ("UBIGINT", 1 << 64))
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How a column of dates or times becomes numbers: whole units since the lower bound."""
+
+    first: int  # the bounds, in units since 1970
+    last: int
+    microseconds: int  # of a unit
+    is_date: bool  # whether the column holds dates, not times to the microsecond
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Classes of a column of numbers: first all that is missing, then the numbers that are at least as large as 0, 1, ... of some cuts."""
+
+    cuts: np.ndarray  # floats in ascending order, shape (n_classes - 2,)
+    low: float  # bounds, between which most cuts may lie evenly
+    high: float
+    clock: Clock | None = None  # of dates and times
+    is_whole: bool = False  # whether the column can hold no other than whole numbers, none of which is NaN
+
+    @property
+    def cells(self) -> np.ndarray:
+        if self.clock is None:
+            return np.concatenate([[np.nan, -np.inf], self.cuts])
+        units = np.concatenate([[-1], np.ceil(self.cuts).astype(np.int64)]) + self.clock.first
+        return np.append(np.datetime64("NaT", "us"), (units * self.clock.microseconds).view("datetime64[us]"))
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Classes of any column: first all that is none of some values, then each of those."""
+
+    values: tuple[Any, ...]  # distinct, of the type of the column
+
+    @property
+    def cells(self) -> np.ndarray:
+        cells = np.empty(len(self.values) + 1, dtype=object)
+        cells[:] = [None, *self.values]
+        return cells
+
+
+Classes = Cuts | Values
 
 
 @dataclass(frozen=True)
@@ -120,20 +162,9 @@ def float_literal(number: float) -> str:
     return f"CAST('{float(number)!r}' AS DOUBLE)"
 
 
-def list_literal(values: np.ndarray, dtype: str) -> str:
-    """Write a list as one text, which is parsed faster than as many numbers."""
-    return f"CAST(string_split('{','.join(map(repr, values.tolist()))}', ',') AS {dtype}[])"
-
-
 @dataclass(frozen=True)
 class Query:
-    """Expressions, and what they are to be selected from.
-
-    Attributes
-    ----------
-    items : tuple of str
-    source : str
-    """
+    """Expressions, and what they are to be selected from."""
 
     items: tuple[str, ...]
     source: str
@@ -159,15 +190,23 @@ def codes_of_cells(table: str, names: Sequence[str | None], classes: Sequence[Cl
             continue
         cell, quoted = f"x{place}", '"' + str(name).replace('"', '""') + '"'
         if isinstance(each, Cuts):
-            raw.append(f"{_number(quoted, each.is_whole) if each.clock is None else _time(quoted, each.clock)} AS {cell}")
+            number = f"CAST({quoted} AS DOUBLE)"
+            if each.clock is not None:
+                number = _time(quoted, each.clock)
+            elif not each.is_whole:
+                number = f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
+            raw.append(f"{number} AS {cell}")
             rule = _rule_of(each, to[1:])
             if isinstance(rule, EvenCuts):
                 # Selected one from the other, so that each is computed once.
                 steps.append(f"{rule.steps(cell)} AS s{place}")
                 floors.append(f"floor(s{place}) AS f{place}")
                 code = _element(rule.n_below(cell, f"s{place}", f"f{place}"), to[1:])
+            elif rule is None:
+                changes = np.flatnonzero(np.diff(to[1:]))
+                code = _steps(cell, list(map(float_literal, each.cuts[changes])), to[1:][[0, *(changes + 1)]])
             else:
-                code = _code_of_cuts(cell, each, to[1:]) if rule is None else _element(rule.n_below(cell), to[1:])
+                code = _element(rule.n_below(cell), to[1:])
             items.append(f"CASE WHEN {cell} IS NULL THEN {to[0]} ELSE {code} END")
         else:
             raw.append(f"{quoted} AS {cell}")
@@ -199,12 +238,6 @@ def cast(code: str, n_values: int) -> str:
     return f"CAST({code} AS {next(name for name, most in _TYPES if n_values <= most)})"
 
 
-def _number(column: str, is_whole: bool) -> str:
-    """Write a cell as a float, NULL if it is NaN."""
-    number = f"CAST({column} AS DOUBLE)"
-    return number if is_whole else f"CASE WHEN isnan({number}) THEN NULL ELSE {number} END"
-
-
 def _time(column: str, clock: Clock) -> str:
     """Write the whole units of a date or time since the lower bound, as a float; outside the bounds the nearest unit but one will do."""
     size, raw = clock.microseconds, f"epoch_us({column})"
@@ -223,12 +256,6 @@ def _rule_of(classes: Cuts, codes: np.ndarray | None = None) -> WholeCuts | Even
     if codes is not None and np.count_nonzero(np.diff(codes)) <= _IN_LINE:
         return None
     return WholeCuts.of(classes) or EvenCuts.of(classes)
-
-
-def _code_of_cuts(cell: str, classes: Cuts, codes: np.ndarray) -> str:
-    """Write the code that stands where as many cuts are at most as large as a number."""
-    changes = np.flatnonzero(np.diff(codes))
-    return _steps(cell, list(map(float_literal, classes.cuts[changes])), codes[[0, *(changes + 1)]])
 
 
 def _steps(cell: str, cuts: Sequence[str], codes: np.ndarray) -> str:
@@ -259,7 +286,8 @@ def _element(index: str, codes: np.ndarray) -> str:
     """Write the code at an index, which may be NULL."""
     if np.array_equal(codes, np.arange(len(codes)) + codes[0]):
         return f"{index} + {codes[0]}"
-    return f"list_extract({list_literal(codes, 'UINTEGER')}, {index} + 1)"
+    # A list as one text is parsed faster than as many numbers.
+    return f"list_extract(CAST(string_split('{','.join(map(repr, codes.tolist()))}', ',') AS UINTEGER[]), {index} + 1)"
 
 
 def _searched(cell: str, cases: Sequence[tuple[str, int]], other: int) -> str:

@@ -71,43 +71,26 @@ class Statistic:
     bits, the sum modulo 2**64 is the sum.
     """
 
-    _summed: ClassVar[tuple[str, ...]] = ("counts",)  # attributes: int64 arrays, ints, or statistics
+    _summed: ClassVar[tuple[str, ...]] = ("counts",)  # attributes: int64 arrays, or ints
 
     @property
     def flat(self) -> np.ndarray:
         """All sums as one int64 vector; the rule that made them reads it back by `Aggregator.from_flat`."""
-        parts = [_vector(getattr(self, name)) for name in self._summed]
+        parts = [np.ravel(np.asarray(getattr(self, name), dtype=np.int64)) for name in self._summed]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def filled(self, values: Any) -> Any:
-        """Return a statistic with these sums in place of its own.
-
-        Parameters
-        ----------
-        values : int64 ndarray of shape (n_values,)
-            As `flat` gives them.
-        """
-        sizes = [len(_vector(getattr(self, name))) for name in self._summed]
-        vector = as_array(values)
-        if vector.shape != (sum(sizes),) or vector.dtype != np.int64:
-            raise ValueError(f"values must be a vector of {sum(sizes)} int64 numbers, got {short_repr(values)}; give what flat gave.")
-        parts = np.split(vector, np.cumsum(sizes)[:-1])
-        changed = {name: _reshape_like(getattr(self, name), part) for name, part in zip(self._summed, parts, strict=True)}
+        """Return a statistic with these sums, as `flat` gives them, in place of its own."""
+        own = {name: getattr(self, name) for name in self._summed}
+        stops, vector = np.cumsum([np.size(sums) for sums in own.values()]), as_array(values)
+        if vector.shape != (stops[-1],) or vector.dtype != np.int64:
+            raise ValueError(f"values must be a vector of {stops[-1]} int64 numbers, got {short_repr(values)}; give what flat gave.")
+        parts = zip(own.items(), np.split(vector, stops[:-1]), strict=True)
+        changed = {name: part.reshape(sums.shape) if isinstance(sums, np.ndarray) else int(part[0]) for (name, sums), part in parts}
         return replace(self, **changed)  # type: ignore[type-var]
 
     def __add__(self, other: Any) -> Any:
         return self.filled(self.flat + other.flat)
-
-
-def _vector(sums: Any) -> np.ndarray:
-    return sums.flat if isinstance(sums, Statistic) else np.ravel(np.asarray(sums, dtype=np.int64))
-
-
-def _reshape_like(sums: Any, values: np.ndarray) -> Any:
-    """Return values in the form of these sums."""
-    if isinstance(sums, Statistic):
-        return sums.filled(values)
-    return values.reshape(sums.shape) if isinstance(sums, np.ndarray) else int(values[0])
 
 
 def total(rows: Rows, aggregator: Aggregator) -> Any:

@@ -93,7 +93,6 @@ class Histogram(Statistic):
         return count_sensitivity(relation)
 
     def query(self, relation: str) -> Query:
-        """Return the counts, and how far one row moves them."""
         return Query(self.counts, self.sensitivity(relation))
 
     @staticmethod

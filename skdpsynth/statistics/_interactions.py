@@ -1,4 +1,4 @@
-"""What tables of two columns hold beyond their margins, as whole numbers."""
+"""Exact interactions of pairs of columns: what their tables hold beyond the margins, as whole numbers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, groupby, product
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,12 +70,15 @@ class Interactions:
 
     @property
     def scales(self) -> tuple[int, ...]:
-        """Return c of each pair: by what its cells are multiplied."""
+        """Multiple of each pair, called c: by what its cells are multiplied."""
         return tuple(k * self.sizes[i] * self.sizes[j] for k, (i, j) in zip(self.multipliers, self.pairs, strict=True))
 
     def query(self, exact: Marginals, relation: str) -> Query:
-        """Return the interactions of exact tables, of `shapes`, with their change."""
-        values = [_centered(table) * k for table, k in zip(exact.tables(), self.multipliers, strict=True)]
+        """Return the interactions of exact tables, of `shapes`, with their sensitivity."""
+        values = []
+        for table, k in zip(exact.tables(), self.multipliers, strict=True):  # (m_i I - J) n (m_j I - J) of each class, modulo 2**64
+            rows = table.shape[1] * table - table.sum(axis=1, keepdims=True)
+            values.append((table.shape[2] * rows - rows.sum(axis=2, keepdims=True)) * k)
         return Query(np.concatenate([part.ravel() for part in values]), self.sensitivity(relation))
 
     def tables(self, values: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
@@ -84,7 +87,7 @@ class Interactions:
         return {pair: part.reshape(shape) for pair, part, shape in zip(self.pairs, parts, self.shapes, strict=True)}
 
     def sensitivity(self, relation: str) -> Sensitivity:
-        """Return by how much one row moves the interactions: a public fact.
+        """Return how far one row moves the interactions: a public fact.
 
         Write u for a unit vector less its mean, so ``|u|**2 = a = 1 - 1 / m`` and the product of two different ones is ``a - 1``. A
         row with the codes x and y adds ``c u_x u_y'`` to the table of its class.
@@ -102,79 +105,56 @@ class Interactions:
         return _compute_sensitivity(self, relation)
 
 
-def _centered(table: np.ndarray) -> np.ndarray:
-    """Return ``(m_i I - J) n (m_j I - J)`` of the table of each class, modulo 2**64."""
-    rows = table.shape[1] * table - table.sum(axis=1, keepdims=True)
-    return table.shape[2] * rows - rows.sum(axis=2, keepdims=True)
-
-
 @lru_cache(maxsize=64)
 def _compute_sensitivity(over: Interactions, relation: str) -> Sensitivity:
-    tables = [_OneTable(k, over.sizes[i], over.sizes[j]) for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)]
-    coming = sum(table.coming for table in tables)
-    if relation == "add_or_remove_one":
-        l1, sup = min(sum(table.l1_coming for table in tables), coming), max(table.sup_coming for table in tables)
-        return Sensitivity(relation, l1, coming, sup, statistic=_describe(over))
-    l2_squared = sum(_most_by_difference(over, part) for part in _connected(over.pairs))
-    l1, sup = sum(table.l1_replaced for table in tables), max(table.sup_replaced for table in tables)
-    if over.n_classes > 1:
-        l2_squared = max(l2_squared, 2 * coming)
-        l1 = sum(max(table.l1_replaced, 2 * table.l1_coming) for table in tables)
-    return Sensitivity(relation, min(l1, l2_squared), l2_squared, sup, statistic=_describe(over))
-
-
-def _describe(over: Interactions) -> Any:
-    """Say which tables these are; multipliers by how many cells a table has, and no pairs where each of the columns meets each."""
+    tables = [_TableChange.of(k, over.sizes[i], over.sizes[j]) for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)]
+    # Which tables these are: multipliers by how many cells a table has, and no pairs where each of the columns meets each.
     columns = sorted({column for pair in over.pairs for column in pair})
     number = {column: place for place, column in enumerate(columns)}
     pairs = sorted(tuple(sorted((number[i], number[j]))) for i, j in over.pairs)
     cells = {over.sizes[i] * over.sizes[j]: k for k, (i, j) in zip(over.multipliers, over.pairs, strict=True)}
-    return statistic_facts(
+    facts = statistic_facts(
         "interactions",
         sizes=tuple(int(over.sizes[column]) for column in columns),
         pairs=() if pairs == list(combinations(range(len(columns)), 2)) else tuple(pairs),
         classes=over.n_classes,
         multipliers=tuple(sorted(cells.items())),
     )
+    coming = sum(table.coming for table in tables)
+    if relation == "add_or_remove_one":
+        l1, sup = min(sum(table.l1_coming for table in tables), coming), max(table.sup_coming for table in tables)
+        return Sensitivity(relation, l1, coming, sup, statistic=facts)
+    l2_squared = sum(_most_by_difference(over, part) for part in _connected(over.pairs))
+    l1, sup = sum(table.l1_replaced for table in tables), max(table.sup_replaced for table in tables)
+    if over.n_classes > 1:
+        l2_squared = max(l2_squared, 2 * coming)
+        l1 = sum(max(table.l1_replaced, 2 * table.l1_coming) for table in tables)
+    return Sensitivity(relation, min(l1, l2_squared), l2_squared, sup, statistic=facts)
 
 
-@dataclass(frozen=True)
-class _OneTable:
-    """By how much a row moves one table: whole numbers, in squared l2 where nothing else is said."""
+class _TableChange(NamedTuple):
+    """How far a row moves one table: whole numbers, in squared l2 where nothing else is said."""
 
-    k: int
-    m: int
-    n: int
+    coming: int
+    differing: tuple[int, int, int]  # if two rows of a class differ in the first column, in the second, in both
+    l1_coming: int
+    sup_coming: int
+    l1_replaced: int
+    sup_replaced: int
 
-    @property
-    def coming(self) -> int:
-        return self.k**2 * self.m * (self.m - 1) * self.n * (self.n - 1)
-
-    @property
-    def differing(self) -> tuple[int, int, int]:
-        """If two rows of a class differ in the first column, in the second, in both."""
-        k, m, n = 2 * self.k**2, self.m, self.n
-        return k * m * m * n * (n - 1), k * n * n * m * (m - 1), k * m * n * (m * n - m - n)
-
-    @property
-    def l1_coming(self) -> int:
-        return 4 * self.k * (self.m - 1) * (self.n - 1)
-
-    @property
-    def sup_coming(self) -> int:
-        return self.k * (self.m - 1) * (self.n - 1)
-
-    @property
-    def l1_replaced(self) -> int:
-        """(m e_x - m e_x') times a column of n I - J; or, where both differ, the four cells in which they cross, and the rows between."""
-        m, n = self.m, self.n
+    @classmethod
+    def of(cls, k: int, m: int, n: int) -> "_TableChange":
+        both, inner = 2 * k**2 * m * n * (m * n - m - n), (m - 1) * (n - 1)
+        # (m e_x - m e_x') times a column of n I - J; or, where both differ, the four cells in which they cross, and the rows between.
         crossing = 2 * (m * n - m - n) + 2 * abs(m - n) + 2 * m * (n - 2) + 2 * n * (m - 2)
-        return self.k * max(4 * m * (n - 1), 4 * n * (m - 1), crossing)
-
-    @property
-    def sup_replaced(self) -> int:
-        """It is where one column differs, or in a cell that one of the rows has."""
-        return self.k * max(self.m * (self.n - 1), self.n * (self.m - 1))
+        return cls(
+            coming=k**2 * m * n * inner,
+            differing=(2 * k**2 * m * m * n * (n - 1), 2 * k**2 * n * n * m * (m - 1), both),
+            l1_coming=4 * k * inner,
+            sup_coming=k * inner,
+            l1_replaced=k * max(4 * m * (n - 1), 4 * n * (m - 1), crossing),
+            sup_replaced=k * max(m * (n - 1), n * (m - 1)),  # where one column differs, or in a cell that one of the rows has
+        )
 
 
 def _connected(pairs: Sequence[tuple[int, int]]) -> list[frozenset[int]]:
@@ -200,7 +180,7 @@ def _most_by_difference(over: Interactions, part: frozenset[int]) -> int | Fract
     if math.prod(len(group) + 1 for group in groups) <= _SUBSETS:
         return _most_of_all(over.sizes, tables, groups)
     sizes = {pair: [over.sizes[i] for i in pair] for pair in tables}
-    alone = sum(max(_OneTable(k, *sizes[pair]).differing) for pair, k in tables.items())
+    alone = sum(max(_TableChange.of(k, *sizes[pair]).differing) for pair, k in tables.items())
     largest = max(k * math.prod(sizes[pair]) for pair, k in tables.items())
     return min(Fraction(alone), largest**2 * _most_of_equal([over.sizes[i] for i in columns]))
 
@@ -228,13 +208,13 @@ def _most_of_all(sizes: Sequence[int], tables: Mapping[frozenset[int], int], gro
     crossing = [[0] * len(groups) for _ in groups]
     for d, e in combinations(range(len(groups)), 2):
         if k := tables.get(frozenset([groups[d][0], groups[e][0]])):
-            first, second, both = _OneTable(k, sizes[groups[d][0]], sizes[groups[e][0]]).differing
+            first, second, both = _TableChange.of(k, sizes[groups[d][0]], sizes[groups[e][0]]).differing
             linear[d] += first * len(groups[e])
             linear[e] += second * len(groups[d])
             crossing[d][e] = both - first - second
     for d, group in enumerate(groups):
         if len(group) > 1:
-            one, _, both = _OneTable(tables[frozenset(group[:2])], sizes[group[0]], sizes[group[0]]).differing
+            one, _, both = _TableChange.of(tables[frozenset(group[:2])], sizes[group[0]], sizes[group[0]]).differing
             # x (N - x) one + x (x - 1) / 2 both; and both is even.
             linear[d] += len(group) * one - both // 2
             crossing[d][d] = both // 2 - one
@@ -273,15 +253,15 @@ def dependences(
 
 
 def sensitivity_of_dependences(relation: str, n_pairs: int, rank: int = 0) -> Sensitivity:
-    """Return by how much one row moves the distances of so many pairs, or the one of a rank: a public fact.
+    """Return how far one row moves the distances of so many pairs, or the one of a rank: a public fact.
 
     A row that comes or goes moves one cell of four by 1, and a row that is replaced at most two: so the sum of absolute differences from
     any table that is fixed moves by 1, or by 2. The least of such sums over a fixed list of tables moves by no more, nor does the largest
     over splits, nor the distance of a rank. All pairs may do so at once.
     """
     most, n_values = 2 if relation == "replace_one" else 1, 1 if rank else n_pairs
-    told = statistic_facts("dependences", pairs=n_pairs, **({"rank": rank} if rank else {}))
-    return Sensitivity(relation, most * n_values, most**2 * n_values, most, statistic=told)
+    facts = statistic_facts("dependences", pairs=n_pairs, **({"rank": rank} if rank else {}))
+    return Sensitivity(relation, most * n_values, most**2 * n_values, most, statistic=facts)
 
 
 def _distance(table: np.ndarray, first: np.ndarray, second: np.ndarray, n_rows: int) -> int:
@@ -290,22 +270,16 @@ def _distance(table: np.ndarray, first: np.ndarray, second: np.ndarray, n_rows: 
     both = first.astype(np.int64) @ table @ second.T.astype(np.int64)
     upper, left = (first @ table.sum(axis=1))[:, None], (second @ table.sum(axis=0))[None]
     cells = np.stack([both, upper - both, left - both, table.sum() - upper - left + both]).reshape(4, -1)
-    independent = _independent(n_rows)
+    sides = np.stack([np.arange(_STEPS + 1), _STEPS - np.arange(_STEPS + 1)])
+    products = sides[:, None, :, None] * sides[None, :, None, :] * n_rows
+    independent = ((2 * products + _STEPS**2) // (2 * _STEPS**2)).reshape(4, -1)  # in whole numbers
     size = max(1, _AT_ONCE // (4 * independent.shape[1]))
     parts = [cells[:, start : start + size, None] for start in range(0, cells.shape[1], size)]
     return max(int(np.abs(part - independent[:, None]).sum(axis=0).min(axis=1).max()) for part in parts)
 
 
-def _independent(n_rows: int) -> np.ndarray:
-    """Return tables of four cells, in whole numbers, shape (4, n_tables)."""
-    up = np.arange(_STEPS + 1)
-    sides = np.stack([up, _STEPS - up])
-    products = sides[:, None, :, None] * sides[None, :, None, :] * n_rows
-    return ((2 * products + _STEPS**2) // (2 * _STEPS**2)).reshape(4, -1)
-
-
 def distances(exact: Marginals, expected: Sequence[np.ndarray], relation: str) -> Query:
-    """Return the sum of absolute differences of each table from what was expected, with their change.
+    """Return the sum of absolute differences of each table from what was expected, with their sensitivity.
 
     What was expected is whole numbers made of what was released before: a neighbor has the same.
     """
@@ -316,12 +290,12 @@ def distances(exact: Marginals, expected: Sequence[np.ndarray], relation: str) -
 
 
 def sensitivity_of_distances(relation: str, n_tables: int) -> Sensitivity:
-    """Return by how much one row moves the distances of so many tables: a public fact.
+    """Return how far one row moves the distances of so many tables: a public fact.
 
     By the triangle inequality a distance moves by no more than its table does, in the sum of absolute changes. Adding or removing a row
     moves one count of each table by 1. Replacing it moves two: a distance moves by 2, as where a row leaves a cell that has too few for
     one that has too many. All tables may do so at once.
     """
     most = 2 if relation == "replace_one" else 1
-    told = statistic_facts("distances", tables=n_tables)
-    return Sensitivity(relation, most * n_tables, most**2 * n_tables, min(most, most * n_tables), statistic=told)
+    facts = statistic_facts("distances", tables=n_tables)
+    return Sensitivity(relation, most * n_tables, most**2 * n_tables, min(most, most * n_tables), statistic=facts)

@@ -74,13 +74,17 @@ class Marginals(Statistic):
         if not isinstance(sizes, list | tuple) or not all(is_integer(size, 0) for size in sizes):
             raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {short_repr(sizes)}.")
         listed = attributes if isinstance(attributes, list | tuple) else [None]
-        if not all(isinstance(table, list | tuple) and table and all(_is_place(j, len(sizes)) for j in table) for table in listed):
+        n = len(sizes)  # a plain int is quick to check, of half a million pairs
+        if not all(
+            isinstance(table, list | tuple) and table and all(0 <= j < n if type(j) is int else is_integer(j, 0, n - 1) for j in table)
+            for table in listed
+        ):
             raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {short_repr(attributes)}.")
         return CountCombinations(tuple(sizes), tuple(map(tuple, listed)))
 
     @staticmethod
     def sensitivity(relation: str, n_tables: int) -> Sensitivity:
-        """Return by how much one row moves the counts of `n_tables` tables: a public fact.
+        """Return how far one row moves the counts of `n_tables` tables: a public fact.
 
         A row has one combination of codes in each table, and is counted there; what `count_sensitivity` says holds. A table over more
         columns, such as one with a column of classes, is still one table. It is attained by a row that differs in all columns.
@@ -88,7 +92,7 @@ class Marginals(Statistic):
         return count_sensitivity(relation, n_tables)
 
     def query(self, relation: str) -> Query:
-        """Return the counts with their change."""
+        """Return the counts with their sensitivity."""
         return Query(self.counts, self.sensitivity(relation, len(self.shapes)))
 
     def tables(self, values: np.ndarray | None = None) -> list[np.ndarray]:
@@ -98,10 +102,6 @@ class Marginals(Statistic):
             raise ValueError(f"values must be {len(self.counts)} numbers, one for each count, got {len(values)}.")
         stops = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
         return [part.reshape(shape) for part, shape in zip(np.split(values, stops), self.shapes, strict=True)]
-
-
-def _is_place(j: Any, n_columns: int) -> bool:
-    return 0 <= j < n_columns if type(j) is int else is_integer(j, 0, n_columns - 1)  # quick, of half a million pairs
 
 
 @savable
@@ -171,17 +171,17 @@ class Trees(Statistic):
 
     @staticmethod
     def sensitivity(relation: str, depths: Sequence[int]) -> Sensitivity:
-        """Return by how much one row moves the counts: a public fact.
+        """Return how far one row moves the counts: a public fact.
 
         The nodes of a level are disjoint, so a level counts a row once, or not at all if the number is missing. So it is a table among
         as many tables as there are levels in all trees, and what `count_sensitivity` says of those holds: one count of each changes by 1 if
         a row comes or goes, and two if it is replaced. It is attained where no number is missing and every level tells the rows apart.
         """
-        told = statistic_facts("trees", depths=tuple(sorted(Counter(map(int, depths)).items())))
-        return count_sensitivity(relation, sum(len(levels_of(depth)) for depth in depths), told)
+        facts = statistic_facts("trees", depths=tuple(sorted(Counter(map(int, depths)).items())))
+        return count_sensitivity(relation, sum(len(levels_of(depth)) for depth in depths), facts)
 
     def query(self, relation: str) -> Query:
-        """Return the counts with their change."""
+        """Return the counts with their sensitivity."""
         return Query(self.counts, self.sensitivity(relation, self.depths))
 
     def levels(self, values: np.ndarray | None = None) -> list[dict[int, np.ndarray]]:
@@ -239,17 +239,12 @@ class CountNodes(Aggregator):
     def add(self, statistic: Trees, chunk: Sequence[np.ndarray]) -> Trees:
         """Count the rows of a chunk, in place."""
         for tree, depth, column in zip(statistic.columns(), self.depths, self.columns, strict=True):
-            counts = _levels_of_tree(chunk[column], depth)
-            tree += counts
+            leaves = np.zeros((1 << depth) + 1, dtype=np.int64)  # the first is for what is missing
+            rows = max(_LEAVES, len(leaves))
+            for start in range(0, len(chunk[column]), rows):
+                leaves += np.bincount(chunk[column][start : start + rows] + 1, minlength=len(leaves))
+            tree += nodes_of(leaves[1:], depth)
         return statistic
-
-
-def _levels_of_tree(cells: np.ndarray, depth: int) -> np.ndarray:
-    leaves = np.zeros((1 << depth) + 1, dtype=np.int64)  # the first is for what is missing
-    rows = max(_LEAVES, len(leaves))
-    for start in range(0, len(cells), rows):
-        leaves += np.bincount(cells[start : start + rows] + 1, minlength=len(leaves))
-    return nodes_of(leaves[1:], depth)
 
 
 def nodes_of(cells: np.ndarray, depth: int) -> np.ndarray:

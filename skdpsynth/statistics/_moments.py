@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -72,8 +71,8 @@ class Moments(Statistic):
         """
         sides = [2 * int(side) for side in ball.most - ball.least] if relation == "replace_one" else [int(side) for side in ball.largest]
         ends = zip((2 * ball.least - ball.origin).tolist(), (2 * ball.most - ball.origin).tolist(), strict=True)
-        told = statistic_facts("sum", ranges=tuple((*each, count) for each, count in sorted(Counter(ends).items())))
-        return Sensitivity(relation, sum(sides), sum(side**2 for side in sides), max(sides), statistic=told)
+        facts = statistic_facts("sum", ranges=tuple((*each, count) for each, count in sorted(Counter(ends).items())))
+        return Sensitivity(relation, sum(sides), sum(side**2 for side in sides), max(sides), statistic=facts)
 
     def query_of_sum(self, relation: str, ball: Ball) -> Query:
         """Return the sum of the rows, none of them shrunk, and how far one row moves it."""
@@ -120,7 +119,7 @@ class SumProducts(_SumMoments):
         """Add the rows of a chunk, in place.
 
         Unless rows are shrunk, products of their coordinates q are made, and then those of ``w = 2 q - origin``, with fewer passes.
-        The coordinates are written to `james_stein_factor`, an array of whole numbers, if there is one.
+        The coordinates are written to `kept`, an array of whole numbers, if there is one.
         """
         fresh, shrinks = self.zero(), self.ball.shrinks
         for rows, numbers in self.ball.chunks(chunk) if shrinks else self.ball.steps(chunk):
@@ -149,22 +148,18 @@ class SumShrinkage(_SumMoments):
 
     def add(self, statistic: Moments, chunk: Any) -> Moments:
         """Add the rows of a chunk, in place."""
-        for q in self._beyond(chunk):
+        if self.n_beyond is None:
+            chunks = (q[self.ball.squared_lengths(q) > self.ball.reach] for _, q in self.ball.steps(chunk))
+        else:
+            numbers, cells = chunk
+            far, at_once = np.flatnonzero(cells < self.n_beyond), self.ball.box.chunk_rows
+            parts = (numbers[far[start : start + at_once]] for start in range(0, len(far), at_once))
+            chunks = (q for part in parts for _, q in self.ball.steps(part))
+        for q in chunks:
             whole = 2 * q - self.ball.origin
             _add_products(statistic, self.ball.nearer(whole, self.ball.squared_lengths(q)))
             _add_products(statistic, whole, -1)
         return statistic
-
-    def _beyond(self, chunk: Any) -> Iterator[np.ndarray]:
-        """Yield the coordinates of the rows beyond the radius, some at a time."""
-        if self.n_beyond is None:
-            for _, q in self.ball.steps(chunk):
-                yield q[self.ball.squared_lengths(q) > self.ball.reach]
-            return
-        numbers, cells = chunk
-        far, at_once = np.flatnonzero(cells < self.n_beyond), self.ball.box.chunk_rows
-        for start in range(0, len(far), at_once):
-            yield from (q for _, q in self.ball.steps(numbers[far[start : start + at_once]]))
 
 
 def _add_products(moments: Moments, rows: np.ndarray, sign: int = 1) -> None:
@@ -214,15 +209,15 @@ class Packing:
         """
         d, K, a = self.n_features, self.largest, self.mean_weight
         n_products = d * (d + 1) // 2
-        told = statistic_facts("packed_moments", features=d, largest=K, mean_weight=a)
+        facts = statistic_facts("packed_moments", features=d, largest=K, mean_weight=a)
         if relation == "add_or_remove_one":
             most, l2_squared = d * a * K + n_products * K**2, d * (a * K) ** 2 + n_products * K**4
-            return Sensitivity(relation, most, l2_squared, self.largest_term, statistic=told)
+            return Sensitivity(relation, most, l2_squared, self.largest_term, statistic=facts)
         c = Fraction(d + 1, 2 * d)
         inside = a <= 2 * K * d * c  # the maximum over Q lies below 2 K d
         l1 = (a + 2 * K * d * c) ** 2 / (4 * c) if inside else Fraction(2 * K * d * a)
         l2_squared = 4 * K * K * d * a * a + (K * K * d) ** 2
-        return Sensitivity(relation, l1, l2_squared, max(2 * K * a, 2 * K * K * (d > 1), K * K), statistic=told)
+        return Sensitivity(relation, l1, l2_squared, max(2 * K * a, 2 * K * K * (d > 1), K * K), statistic=facts)
 
     def packed(self, moments: Moments) -> np.ndarray:
         """Lay moments out as one int64 vector."""
@@ -276,8 +271,8 @@ class Gram:
         is_pair = relation == "replace_one" and self.n_rows > 1
         squared = (2 if is_pair else 1) * total**2
         l1 = total if self.n_rows == 1 else self.n_rows * (math.isqrt(squared) + 1)
-        told = statistic_facts("gram", features=self.n_features, squared_radius=self.squared_radius, coordinate=self.coordinate)
-        return Sensitivity(relation, min(l1, squared), squared, total, (2 if is_pair else 1) * total, told)
+        facts = statistic_facts("gram", features=self.n_features, squared_radius=self.squared_radius, coordinate=self.coordinate)
+        return Sensitivity(relation, min(l1, squared), squared, total, (2 if is_pair else 1) * total, facts)
 
     def packed(self, moments: Moments) -> np.ndarray:
         """Lay moments out as one int64 matrix."""

@@ -7,19 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import MICROSECONDS, Boolean, Continuous, Nominal, Ordinal, Schema, Times
-from skdpsynth.duckdb import (
-    Classes,
-    Clock,
-    Cuts,
-    Database,
-    Joint,
-    Query,
-    Values,
-    can_be_written,
-    choose_joint_tables,
-    codes_of_cells,
-    recode,
-)
+from skdpsynth.duckdb import Classes, Clock, Cuts, Database, Query, Values, can_be_written, choose_joint_tables, codes_of_cells, recode
 from skdpsynth.frames import Rows, TableKind
 from skdpsynth.statistics._encoding import CellsOf, ColumnMap, Origins
 from skdpsynth.tables import ReadValues, read
@@ -34,56 +22,74 @@ def can_be_pushed_down(rows: Rows) -> bool:
     return bool(rows.maps) and isinstance(rows.maps[0], ReadValues)
 
 
+def _schema_of(rows: Rows) -> Schema:
+    reading: Any = rows.maps[0]
+    return reading.schema
+
+
+def counts_by_column(database: Database, rows: Rows, columns: Sequence[int], sizes: Sequence[int]) -> list[np.ndarray] | None:
+    """Count the codes from 0 of some columns, each by itself, for which no table is made; None if the rows must be read for it."""
+    classes = _classes_of(rows, database)
+    if classes is None:
+        return None
+    # Each code is more by 1: numbers without a sign have no -1.
+    queries = [_query_of(database, rows, classes, [column], shift=1) for column in columns]
+    return [counts[1:] for counts in database.counts_of(queries, [size + 1 for size in sizes])]
+
+
+def counts_of_tables(
+    database: Database, rows: Rows, sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]
+) -> list[np.ndarray] | None:
+    """Count the combinations of codes in some tables, each raveled; None if the rows must be read for it."""
+    if can_be_pushed_down(rows) and isinstance(rows.maps[-1], CellsOf):
+        # Cells have no table of codes: -1 stands among them. What is counted beside them are levels, column by column.
+        columns = [table[0] for table in attributes if len(table) == 1]
+        is_plain = len(columns) == len(attributes)
+        return counts_by_column(database, rows, columns, [sizes[i] for i in columns]) if is_plain else None
+    name = _table_of_codes(database, rows)
+    if name is None:
+        return None
+    joints = choose_joint_tables(sizes, attributes)
+    shapes = [tuple(sizes[column] for column in joint.columns) for joint in joints]
+    tables = [np.zeros(0, dtype=np.int64) for _ in range(max(1, len(attributes)))]
+    for joint, counts in zip(joints, database.counts(name, [joint.columns for joint in joints], shapes), strict=True):
+        for table in joint.tables:  # sums over the columns that it lacks
+            axes = [joint.columns.index(column) for column in attributes[table]]
+            summed = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in axes))
+            tables[table] = summed.transpose(np.argsort(np.argsort(axes))).ravel()
+    return tables
+
+
 def _table_of_codes(database: Database, rows: Rows) -> str | None:
     """Return the name of the table of the codes of rows; None if they cannot be found in the database.
 
     Codes after further maps follow from the table of fewer, where there is one.
     """
-    if (name := database.table(_key(rows.maps))) is not None:
+    key = tuple(map(id, rows.maps))
+    if (name := database.table(key)) is not None:
         return name
-    classes = _known_classes(rows, database)
+    classes = _classes_of(rows, database)
     if classes is None:
         return None
-    n_before = next((n for n in range(len(rows.maps), 0, -1) if database.table(_key(rows.maps[:n])) is not None), 0)
-    query = _query_of_table(database, rows, classes, n_before) if n_before else query_of(database, rows, classes)
-    name = database.make_table(_key(rows.maps), rows, query)  # the rows keep their maps alive, and so the keys apart
+    n_before = next((n for n in range(len(key), 0, -1) if database.table(key[:n]) is not None), 0)
+    if not n_before:
+        query = _query_of(database, rows, classes)
+    else:
+        old, _ = _codes_of(rows, classes, rows.maps[:n_before])
+        codes, _ = _codes_of(rows, classes, rows.maps)
+        origins: Origins = tuple(range(len(old)))
+        maps: Any = rows.maps[n_before:]
+        for step in maps:
+            origins = step.origins(origins)
+        tables = [column if place is None else _recode(old[place], column) for column, place in zip(codes, origins, strict=True)]
+        query = recode(str(database.table(key[:n_before])), [None if place is None else f"k{place}" for place in origins], tables)
+    name = database.make_table(key, rows, query)  # the rows keep their maps alive, and so the keys apart
     if rows.n_samples not in (None, database.n_rows(name)):
         raise ValueError(
             "X must give the same rows until fit is done, but gave another number of them than before; fit while nobody writes to its "
             "tables, or on a copy of them."
         )
     return name
-
-
-def _query_of_table(database: Database, rows: Rows, classes: Sequence[Classes], n_before: int) -> Query:
-    old_codes, _ = codes_of(rows, classes, rows.maps[:n_before])
-    codes, _ = codes_of(rows, classes, rows.maps)
-    origins: Origins = tuple(range(len(old_codes)))
-    maps: Any = rows.maps[n_before:]
-    for step in maps:
-        origins = step.origins(origins)
-    tables = [column if place is None else _recode(old_codes[place], column) for column, place in zip(codes, origins, strict=True)]
-    name = str(database.table(_key(rows.maps[:n_before])))
-    return recode(name, [None if place is None else f"k{place}" for place in origins], tables)
-
-
-def query_of(database: Database, rows: Rows, classes: Sequence[Classes], columns: Sequence[int] | None = None, shift: int = 0) -> Query:
-    """Write the query for the codes of some columns of rows (None: all), each more by `shift`: numbers without a sign have no -1."""
-    codes, origins = codes_of(rows, classes, rows.maps)
-    wanted, schema = range(len(codes)) if columns is None else columns, list(schema_of(rows).coded)
-    places = [origins[column] for column in wanted]
-    names = [None if place is None else schema[place] for place in places]
-    raw = [None if place is None else classes[place] for place in places]
-    return codes_of_cells(database.rows, names, raw, [codes[column] + shift for column in wanted])
-
-
-def _known_classes(rows: Rows, database: Database) -> list[Classes] | None:
-    classes = classes_of(rows, database)
-    return None if classes is None or not all(map(can_be_written, classes)) else classes
-
-
-def _key(maps: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(map(id, maps))
 
 
 def _recode(old: np.ndarray, new: np.ndarray) -> np.ndarray:
@@ -95,67 +101,25 @@ def _recode(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return new[order[np.maximum(np.searchsorted(old[order], np.arange(old.max() + 1), side="right") - 1, 0)]]
 
 
-def counts_by_column(database: Database, rows: Rows, columns: Sequence[int], sizes: Sequence[int]) -> list[np.ndarray] | None:
-    """Count the codes from 0 of some columns, each by itself, for which no table is made; None if the rows must be read for it."""
-    if not can_be_pushed_down(rows):
-        return None
-    classes = _known_classes(rows, database)
-    if classes is None:
-        return None
-    queries = [query_of(database, rows, classes, [column], shift=1) for column in columns]
-    return [counts[1:] for counts in database.counts_of(queries, [size + 1 for size in sizes])]
+def _query_of(database: Database, rows: Rows, classes: Sequence[Classes], columns: Sequence[int] | None = None, shift: int = 0) -> Query:
+    """Write the query for the codes of some columns of rows (None: all), each more by `shift`."""
+    codes, origins = _codes_of(rows, classes, rows.maps)
+    wanted, schema = range(len(codes)) if columns is None else columns, list(_schema_of(rows).coded)
+    places = [origins[column] for column in wanted]
+    names = [None if place is None else schema[place] for place in places]
+    raw = [None if place is None else classes[place] for place in places]
+    return codes_of_cells(database.rows, names, raw, [codes[column] + shift for column in wanted])
 
 
-def counts_of_tables(
-    database: Database, rows: Rows, sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]
-) -> list[np.ndarray] | None:
-    """Count the combinations of codes in some tables, each raveled; None if the rows must be read for it."""
-    if not can_be_pushed_down(rows):
-        return None
-    if isinstance(rows.maps[-1], CellsOf):
-        # Cells have no table of codes: -1 stands among them. What is counted beside them are levels, column by column.
-        columns = [table[0] for table in attributes if len(table) == 1]
-        is_plain = len(columns) == len(attributes)
-        return counts_by_column(database, rows, columns, [sizes[i] for i in columns]) if is_plain else None
-    name = _table_of_codes(database, rows)
-    if name is None:
-        return None
-    joints = choose_joint_tables(sizes, attributes)
-    shapes = [tuple(sizes[column] for column in joint.columns) for joint in joints]
-    return _parts(joints, database.counts(name, [joint.columns for joint in joints], shapes), attributes)
-
-
-def _parts(joints: Sequence[Joint], counted: Sequence[np.ndarray], attributes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """Return the wanted tables, as sums of those that were counted over the columns that they lack."""
-    tables = [np.zeros(0, dtype=np.int64) for _ in range(max(1, len(attributes)))]
-    for joint, counts in zip(joints, counted, strict=True):
-        for table in joint.tables:
-            axes = [joint.columns.index(column) for column in attributes[table]]
-            summed = counts.sum(axis=tuple(axis for axis in range(counts.ndim) if axis not in axes))
-            tables[table] = summed.transpose(np.argsort(np.argsort(axes))).ravel()
-    return tables
-
-
-def classes_of(rows: Rows, database: Database) -> list[Classes] | None:
-    """Return by column the classes of raw cells that a schema and the grids of rows tell apart; None if a database may see others."""
-    schema, raw = schema_of(rows), database.column_types()
-    if list(raw) != list(schema) or not all(isinstance(each, ColumnMap) for each in rows.maps[1:]):
-        return None
-    grids = rows.maps[1].grids if len(rows.maps) > 1 and isinstance(rows.maps[1], CellsOf) else {}
-    columns = [(kind, repr(dtype)) for (name, kind), dtype in zip(schema.items(), raw.values(), strict=True) if schema.is_coded(name)]
-    classes = [_classes(kind, dtype, grids.get(place)) for place, (kind, dtype) in enumerate(columns)]
-    return None if any(each is None for each in classes) else classes  # type: ignore[return-value]
-
-
-def codes_of(rows: Rows, classes: Sequence[Classes], maps: Sequence[Any]) -> tuple[list[np.ndarray], Origins]:
+def _codes_of(rows: Rows, classes: Sequence[Classes], maps: Sequence[Any]) -> tuple[list[np.ndarray], Origins]:
     """Return the codes of the classes after some of the maps of rows, by column, and the column read from which each comes.
 
     A cell of each class goes through the maps themselves, as a chunk would: what is counted in a database and in memory cannot differ.
     """
-    schema, dtypes = schema_of(rows), TableKind.of(rows.source.head).dtypes
+    schema, dtypes = _schema_of(rows), TableKind.of(rows.source.head).dtypes
     length = max(len(each.cells) for each in classes)
-    cells = iter(classes)
-    chunk: Any = read([_padded(next(cells).cells, length) if schema.is_coded(name) else None for name in schema], schema, dtypes)
+    padded = (np.concatenate([each.cells, np.repeat(each.cells[:1], length - len(each.cells))]) for each in classes)
+    chunk: Any = read([next(padded) if schema.is_coded(name) else None for name in schema], schema, dtypes)
     origins: Origins = tuple(range(len(classes)))
     for change in maps[1:]:
         chunk, origins = change(chunk), change.origins(origins)
@@ -163,10 +127,20 @@ def codes_of(rows: Rows, classes: Sequence[Classes], maps: Sequence[Any]) -> tup
     return [np.asarray(codes[:n], dtype=np.int64) for codes, n in zip(chunk, n_classes, strict=True)], origins
 
 
-def schema_of(rows: Rows) -> Schema:
-    """Return the schema by which rows are read, which is the first that happens to them."""
-    reading: Any = rows.maps[0]
-    return reading.schema
+def _classes_of(rows: Rows, database: Database) -> list[Classes] | None:
+    """Return by column the classes of raw cells that a schema and the grids of rows tell apart.
+
+    None if a database may see others, or their SQL would be too long.
+    """
+    if not can_be_pushed_down(rows):
+        return None
+    schema, raw = _schema_of(rows), database.column_types()
+    if list(raw) != list(schema) or not all(isinstance(each, ColumnMap) for each in rows.maps[1:]):
+        return None
+    grids = rows.maps[1].grids if len(rows.maps) > 1 and isinstance(rows.maps[1], CellsOf) else {}
+    columns = [(kind, repr(dtype)) for (name, kind), dtype in zip(schema.items(), raw.values(), strict=True) if schema.is_coded(name)]
+    classes = [_classes(kind, dtype, grids.get(place)) for place, (kind, dtype) in enumerate(columns)]
+    return None if any(each is None or not can_be_written(each) for each in classes) else classes  # type: ignore[return-value]
 
 
 def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
@@ -175,8 +149,10 @@ def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
     if kind.unstated is not None or (isinstance(kind.coded, Continuous) and grid is None):
         return None
     if isinstance(kind, Times):
-        clock = _clock(kind, dtype)
-        return None if clock is None else Cuts(grid.cuts, 0.0, float(kind.coded.high), clock)
+        if dtype not in ("Date", "Datetime(time_unit='us', time_zone=None)"):
+            return None
+        clock = Clock(kind.first, kind.first + kind.coded.high, MICROSECONDS[kind.resolution], dtype == "Date")
+        return Cuts(grid.cuts, 0.0, float(kind.coded.high), clock)
     dtype = dtype.split("(")[0]
     if type(kind) is Continuous:
         is_whole = dtype in _WHOLE or dtype == "Boolean"
@@ -196,16 +172,10 @@ def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
     return None if any(isinstance(value, str) and "\0" in value for value in values) else Values(values)
 
 
-def _clock(kind: Times, dtype: str) -> Clock | None:
-    if dtype not in ("Date", "Datetime(time_unit='us', time_zone=None)"):
-        return None
-    return Clock(kind.first, kind.first + kind.coded.high, MICROSECONDS[kind.resolution], dtype == "Date")
-
-
 def _values_of(level: Any, dtype: str) -> list[Any]:
     """Return the value of a column to which a level is equal, if it can have one."""
-    if dtype in _TEXT:
-        return [level] if isinstance(level, str) and _is_text(level) else []
+    if dtype in _TEXT:  # no text has half a surrogate pair
+        return [level] if isinstance(level, str) and level.encode(errors="ignore").decode() == level else []
     if isinstance(level, str):
         return []
     if dtype == "Boolean":
@@ -215,17 +185,3 @@ def _values_of(level: Any, dtype: str) -> list[Any]:
     is_signed, bits = _WHOLE[dtype]
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if is_signed else (0, 2**bits - 1)
     return [int(level)] if math.isfinite(level) and level == int(level) and low <= level <= high else []
-
-
-def _is_text(level: str) -> bool:
-    try:
-        level.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _padded(cells: np.ndarray, length: int) -> np.ndarray:
-    padded = np.full(length, cells[0], dtype=cells.dtype)
-    padded[: len(cells)] = cells
-    return padded

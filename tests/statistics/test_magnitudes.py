@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import _range_counts
+from internals import _column_counts
 from scipy.sparse import csr_matrix
 
 from skdpsynth.statistics import MAGNITUDES, EvenCells, Magnitudes
@@ -79,7 +79,7 @@ def test_counts_of_parts_add_up_to_those_of_the_whole(rule, cuts):
 def test_long_columns_are_counted_a_part_at_a_time(monkeypatch):
     X = np.random.default_rng(0).normal(size=(1000, 2))
     whole = [rule.of(X).counts for rule in RULES]
-    monkeypatch.setattr(_range_counts, "_ROWS", 64)
+    monkeypatch.setattr(_column_counts, "_ROWS", 64)
     for rule, counts in zip(RULES, whole, strict=True):
         np.testing.assert_array_equal(rule.of(X).counts, counts)
 

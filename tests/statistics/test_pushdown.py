@@ -262,8 +262,8 @@ MORE = "insert into people select * from people limit 1"
     ],
 )
 def test_a_connection_that_is_closed_or_written_to_meanwhile_is_said_in_one_sentence(before, after, error, words, monkeypatch):
-    connection, make = database(), _database.Database.make
-    monkeypatch.setattr(_database.Database, "make", lambda *args: (before(connection), make(*args), after(connection))[1])
+    connection, make = database(), _database.Database.make_table
+    monkeypatch.setattr(_database.Database, "make_table", lambda *args: (before(connection), make(*args), after(connection))[1])
     with pytest.raises(error, match=words):
         model().fit(relation(connection))
 
