@@ -25,7 +25,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from estimators import all_estimators
-from internals import _ledger
+from internals import _ledger_entry
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
@@ -301,8 +301,8 @@ def test_a_loaded_counter_goes_on_as_the_saved_one(name, path):
 def test_a_file_does_not_tell_the_order_of_open_rows(stream, tmp_path, monkeypatch):
     """Rows 100 to 109 are of one open block, and of one level of time. The ledger tells when it was charged: here, at one time."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    monkeypatch.setattr(_ledger, "datetime", SimpleNamespace(now=lambda zone: now))
-    monkeypatch.setattr(_ledger, "new_ledger_id", lambda: "one id")
+    monkeypatch.setattr(_ledger_entry, "datetime", SimpleNamespace(now=lambda zone: now))
+    monkeypatch.setattr(_ledger_entry, "new_ledger_id", lambda: "one id")
     X = np.random.default_rng(0).random((110, 2))
     Y = X.copy()
     Y[100:] = X[100:][::-1]

@@ -2,21 +2,33 @@
 
 import math
 import os
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Self
 
 import numpy as np
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, count_sensitivity, statistic_facts
-from skdpsynth._validation import check_string, check_type, short_repr
+from skdpsynth._serialization import require
+from skdpsynth._validation import check_bool, check_string, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._accountant_base import BaseAccountant, check_note
-from skdpsynth.privacy._continual_release import ContinualRelease, pop_charge
-from skdpsynth.privacy._format import LARGER_BUDGET_ADVICE, budget_exceeded_error
-from skdpsynth.privacy._ledger import Ledger, LedgerEntry, OverBudget, Overtaken
-from skdpsynth.privacy._ledger_place import existing_path
-from skdpsynth.privacy._ledger_sqlite import LedgerFile
+from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken
+from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore
+from skdpsynth.privacy._ledger_file import FileStore, existing_path
+from skdpsynth.privacy._ledger_views import (
+    accountant_html,
+    describe_accountant,
+    dp_events,
+    evidence_of,
+    ledger_frame,
+    ledger_lines,
+    losses_of,
+    noise_of,
+    unit_in_words,
+)
 from skdpsynth.privacy._losses import (
     Amount,
     PrivacyLoss,
@@ -28,16 +40,19 @@ from skdpsynth.privacy._losses import (
     check_unit,
     split_exactly,
 )
-from skdpsynth.privacy._mechanism import check_covered
+from skdpsynth.privacy._mechanism import ContinualRelease, check_covered
+from skdpsynth.privacy._merge_ledgers import merge_entries, merge_options
 from skdpsynth.privacy._noise import Noise, check_int64
-from skdpsynth.privacy._optimal_composition import losses_of_child, optimal_loss
+from skdpsynth.privacy._optimal_composition import AttackRisk, losses_of_child, optimal_loss, risk_of
 from skdpsynth.privacy._partition_selection import Discovery, check_tables
 from skdpsynth.privacy._permute_and_flip import check_utilities, selection_mechanism
 from skdpsynth.privacy._random import RandomBits
 
+_LONGEST = 1000  # characters of a note
+
 
 @savable
-class PrivacyAccountant(BaseAccountant):
+class PrivacyAccountant:
     """Keep a privacy budget: charge a release first, then draw its noise.
 
     Parameters
@@ -125,9 +140,17 @@ class PrivacyAccountant(BaseAccountant):
     Fraction(3, 4)
     """
 
+    epsilon: Amount
+    delta: Fraction
+    neighboring: str
+    dataset: str | None
+    note: str | None
     remark: str | None = None
+    unit: Unit | None = None
+    _account: Account
+    _closed: bool
+    _process: int
     _planned: bool = False  # whether the shares of all kinds of losses were fixed before the first
-    unit: Unit | None = None  # also of records from before there were units
 
     def __init__(
         self,
@@ -143,23 +166,19 @@ class PrivacyAccountant(BaseAccountant):
         self.epsilon = check_epsilon(epsilon)
         self.delta = check_delta(delta)
         self.neighboring = check_neighboring(neighboring)
-        self.dataset, self.note = check_note("dataset", dataset), check_note("note", note)
+        self.dataset, self.note = _check_note("dataset", dataset), _check_note("note", note)
         self.unit = check_unit(unit)
-        self._entries = Ledger()
-        self._account = None  # in the ledger: the entry that charged for this, of a child
         self._closed = False
         self._process = os.getpid()
-        self._resumable = []  # of a reopened record: charges that a mechanism may go on under
-        self._newest = None  # the newest entry, where nobody else may charge this account unseen
-        self._first = None  # of a stream that went on: its first account
-        self._place = None  # of a checkpoint: where to go on
-        if ledger is not None and unit is not None:
+        if ledger is None:
+            self._account = Account(Ledger(MemoryStore()))
+            return
+        if unit is not None:
             raise ValueError(
                 f"unit must be None for a ledger in a file, which holds fits of several units, got {unit}; give a child the unit."
             )
-        if ledger is not None:
-            file = LedgerFile.opened(ledger, (self.epsilon, self.delta, self.neighboring), self.dataset)
-            self._entries, self.dataset = file, file.dataset if self.dataset is None else self.dataset
+        store = FileStore.opened(ledger, (self.epsilon, self.delta, self.neighboring), self.dataset)
+        self._account, self.dataset = Account(Ledger(store)), store.dataset if self.dataset is None else self.dataset
 
     @classmethod
     def at(cls, path: Any, *, dataset: str | None = None, note: str | None = None) -> "PrivacyAccountant":
@@ -181,13 +200,10 @@ class PrivacyAccountant(BaseAccountant):
             If there is no file, or it cannot be used.
         """
         path = existing_path(path, "path")
-        epsilon, delta, neighboring = LedgerFile(path).promise
+        epsilon, delta, neighboring = FileStore(path).promise
         return cls(epsilon, delta, neighboring=neighboring, ledger=path, dataset=dataset, note=note)
 
-    @property
-    def rows_per_unit(self) -> int:
-        """The most rows of one unit, which every noise must cover."""
-        return 1 if self.unit is None else self.unit.rows
+    # Spending
 
     def split(self, weights: Any) -> list[Any]:
         """Return epsilons in the proportion of `weights` that sum exactly to what remains.
@@ -246,7 +262,7 @@ class PrivacyAccountant(BaseAccountant):
         loss = self._rest() if loss is None else as_loss(loss)
         check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
         noise.check_shape(values.shape)
-        self._charge(self._entry(name, loss, noise, rng, sensitivity=sensitivity, n_values=values.size))
+        self._charge(self._entry(name, loss, noise, rng, sensitivity, n_values=values.size))
         return values + noise.sample(values.shape, rng)
 
     def release_discovered(self, tables: Any, chosen: Discovery, rng: RandomBits, *, name: str) -> list[list[Any]]:
@@ -272,7 +288,7 @@ class PrivacyAccountant(BaseAccountant):
         check_type("chosen", chosen, Discovery, "a Discovery, from skdpsynth.privacy.discovery")
         chosen.check(self.neighboring, len(tables), rng, name, self.rows_per_unit)
         facts = statistic_facts("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
-        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, sensitivity=count_sensitivity(self.neighboring, len(tables), facts)))
+        self._charge(self._entry(name, chosen.loss, chosen.noise, rng, count_sensitivity(self.neighboring, len(tables), facts)))
         return [chosen.shown_levels(table, rng) for table in tables]
 
     def release_choice(self, utilities: Any, sensitivity: Sensitivity, rng: RandomBits, *, name: str, loss: Any = None) -> int:
@@ -301,7 +317,7 @@ class PrivacyAccountant(BaseAccountant):
         loss = self._rest() if loss is None else as_loss(loss)
         check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
         choice = selection_mechanism(sensitivity.times(self.rows_per_unit), loss, self.neighboring, rng)
-        self._charge(self._entry(name, loss, choice, rng, sensitivity=sensitivity, n_values=1))
+        self._charge(self._entry(name, loss, choice, rng, sensitivity, n_values=1))
         return choice.choose(utilities, rng)
 
     def standing(
@@ -325,7 +341,7 @@ class PrivacyAccountant(BaseAccountant):
         """
         loss = self._rest() if loss is None else as_loss(loss)
         check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
-        self._charge(self._entry(name, loss, noise, rng, sensitivity=sensitivity))
+        self._charge(self._entry(name, loss, noise, rng, sensitivity))
         return ContinualRelease(self, noise, loss, rng)
 
     def standing_again(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any, sensitivity: Sensitivity) -> ContinualRelease:
@@ -340,7 +356,7 @@ class PrivacyAccountant(BaseAccountant):
         check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
         with lock_of(self):
             self.check_open(name)
-            pop_charge(self._resumable, name, loss)
+            self._account.take_up(name, loss)
         return ContinualRelease(self, noise, loss, rng)
 
     def child(
@@ -371,17 +387,6 @@ class PrivacyAccountant(BaseAccountant):
         child : PrivacyAccountant
         """
         return self._child(epsilon, delta, name, group, rho, unit)
-
-    def _child(
-        self, epsilon: Any, delta: Any, name: str, group: str | None, rho: str | None, unit: Unit | None, write: Any = None
-    ) -> "PrivacyAccountant":
-        child = self._below(epsilon, delta, check_unit(unit, self.unit))
-        charged = self._charge_first(name, losses_of_child(child.epsilon, child.delta, rho, self.delta), group, write, unit=child.unit)
-        child._account, child._entries, child._process = charged.id, self._entries, self._process
-        return child
-
-    def _below(self, epsilon: Any, delta: Any, unit: Unit | None) -> "PrivacyAccountant":
-        return PrivacyAccountant(epsilon, delta, neighboring=self.neighboring, dataset=self.dataset, note=self.note, unit=unit)
 
     def children(self, losses: Any, delta: Any = 0.0, *, name: str) -> "list[PrivacyAccountant]":
         """Hand parts of the budget that are fixed in advance to new accountants, at the least joint epsilon that is possible.
@@ -421,10 +426,26 @@ class PrivacyAccountant(BaseAccountant):
         parts, name = [as_loss(loss) for loss in losses], check_string("name", name)
         whole = optimal_loss(parts, check_delta(delta))
         # All that the children get is written below their one line, where nobody else can charge.
-        whole_budget = sum(part.epsilon for part in parts), sum(part.delta for part in parts)
-        both = self._below(*whole_budget, self.unit)
-        both._account, both._entries, both._process = self._charge(self._entry(name, whole)).id, self._entries, self._process
+        both = self._below(sum(part.epsilon for part in parts), sum(part.delta for part in parts), self.unit)
+        both._account, both._process = Account(self._account.ledger, self._charge(self._entry(name, whole)).id), self._process
         return [both.child(part.epsilon, part.delta, name=f"{name} {number}") for number, part in enumerate(parts, 1)]
+
+    def _child(
+        self, epsilon: Any, delta: Any, name: str, group: str | None, rho: str | None, unit: Unit | None, claims: bool = False
+    ) -> "PrivacyAccountant":
+        """Return a child; `claims`: its charge is pending, and that of a process that died before it showed anything serves again."""
+        child = self._below(epsilon, delta, check_unit(unit, self.unit))
+        entry = self._entry(name, PrivacyLoss(child.epsilon, child.delta), group=group, unit=child.unit)
+        write = self._account.ledger.claim if claims else None
+        child._account, child._process = Account(self._account.ledger, self._charge_first(entry, rho, write).id), self._process
+        return child
+
+    def _below(self, epsilon: Any, delta: Any, unit: Unit | None) -> "PrivacyAccountant":
+        return PrivacyAccountant(epsilon, delta, neighboring=self.neighboring, dataset=self.dataset, note=self.note, unit=unit)
+
+    def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str, rho: str | None = None) -> None:
+        """Raise the error that `child` would raise now; nothing is charged."""
+        self._charge_first(self._entry(name, PrivacyLoss(epsilon, delta)), rho, self._account.ledger.check_room)
 
     def fold(self, group: str, names: Any, *, into: str) -> None:
         """Replace entries of a group by one that costs the largest of them, so that the ledger of an endless stream stays short.
@@ -435,23 +456,67 @@ class PrivacyAccountant(BaseAccountant):
         if not isinstance(names, list | tuple | set) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"names must be a list of strings, names of members of the group, got {short_repr(names)}.")
         with lock_of(self):
-            if self._unshown is not None:
-                self._later = (*self._later, (group, [*names], into))
-                return
-            line = self._entries.fold(self._account, self._alias(group), names, into, self._newest)
-            self._newest = self._newest if line is None or self._newest is None else line
+            self._account.fold(group, [*names], into)
 
     def was_charged(self, name: str, group: str) -> bool:
         """Return whether a group has a member of this name."""
         check_string("name", name), check_string("group", group)
-        return self._entries.has_member(self._account, self._alias(group), name)
+        return self._account.ledger.has_member(self._account.number, self._account.local_name(group), name)
 
     def _last_entry(self) -> int:
         """Return the number of the latest entry of this account, or 0."""
-        return self._entries.last(self._account)
+        return self._account.ledger.last(self._account.number)
 
-    def _alias(self, group: str) -> str:
-        return (self._aliases or {}).get(group, group)
+    def _entry(
+        self,
+        name: str,
+        loss: PrivacyLoss,
+        noise: Any = None,
+        rng: RandomBits | None = None,
+        sensitivity: Sensitivity | None = None,
+        *,
+        n_values: int | None = None,
+        group: str | None = None,
+        unit: Unit | None = None,
+    ) -> LedgerEntry:
+        unit = self.unit if unit is None else unit
+        return LedgerEntry(
+            check_string("name", name),
+            loss.alone,
+            self.neighboring,
+            noise=None if noise is None else type(noise).__name__,
+            scale=() if noise is None else noise.scales,
+            sensitivity=None if sensitivity is None else sensitivity.times(self.rows_per_unit),
+            n_values=n_values,
+            randomness=None if rng is None else "seeded" if rng.seeded else "secure",
+            group=None if group is None else self._account.local_name(check_string("group", group)),
+            part_of=self._account.number,
+            unit=None if unit is None else str(unit),
+            dataset=_check_note("dataset", self.dataset),
+            note=_check_note("note", self.note),
+        )
+
+    def _charge_first(self, entry: LedgerEntry, rho: str | None, write: Any = None) -> Any:
+        """Charge for a child in rho if that fits, and else its (epsilon, delta); or raise the error of the first."""
+        refused = []
+        for loss in losses_of_child(entry.loss, rho, self.delta):
+            try:
+                return self._charge(replace(entry, loss=loss), write)
+            except BudgetExceededError as error:
+                refused.append(error)
+        raise refused[0]
+
+    def _charge(self, entry: LedgerEntry, write: Any = None) -> Any:
+        """Write the entry, or refuse it and change nothing."""
+        budget = self.epsilon, self.delta
+        try:
+            with lock_of(self):
+                self.check_open(entry.name)
+                return self._account.append(entry, budget, self._planned) if write is None else write(entry, budget, self._planned)
+        except Overtaken:
+            raise RuntimeError(
+                f"{short_repr(entry.name)} was not charged, because a copy of this stream went on meanwhile; try again."
+            ) from None
 
     def _positive_remaining(self) -> Amount:
         remaining = self.remaining
@@ -465,62 +530,363 @@ class PrivacyAccountant(BaseAccountant):
 
     def _rest(self) -> PrivacyLoss:
         """Return all that remains as a loss; in rho for a child that was charged for in rho."""
-        sums, epsilon = self._entries.sums(self._account), self._positive_remaining()
+        sums, epsilon = self._account.sums(), self._positive_remaining()
         if sums.most == math.inf:
             return PrivacyLoss(epsilon=epsilon)
         return PrivacyLoss(rho=sums.remaining_rho, gaussian=sums.only_gaussian)
 
-    def _entry(self, name: str, loss: PrivacyLoss, noise: Any = None, rng: RandomBits | None = None, **more: Any) -> LedgerEntry:
-        check_string("name", name)
-        if more.get("group") is not None:
-            more["group"] = self._alias(check_string("group", more["group"]))
-        if noise is not None and rng is not None:
-            more |= {"noise": type(noise).__name__, "scale": noise.scales, "randomness": "seeded" if rng.seeded else "secure"}
-        facts = {"dataset": check_note("dataset", self.dataset), "note": check_note("note", self.note)}
-        unit, sensitivity = more.pop("unit", self.unit), more.pop("sensitivity", None)
-        facts["unit"] = None if unit is None else str(unit)
-        more["sensitivity"] = sensitivity if sensitivity is None else sensitivity.times(self.rows_per_unit)
-        return LedgerEntry(name, loss.alone, self.neighboring, part_of=self._account, **(facts | more))
+    # Views
 
-    def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str, rho: str | None = None) -> None:
-        """Raise the error that `child` would raise now; nothing is charged."""
-        losses = losses_of_child(check_epsilon(epsilon), check_delta(delta), rho, self.delta)
-        self._charge_first(name, losses, write=self._entries.check_room)
+    @property
+    def rows_per_unit(self) -> int:
+        """The most rows of one unit, which every noise must cover."""
+        return 1 if self.unit is None else self.unit.rows
 
-    def _charge_first(self, name: str, losses: list[PrivacyLoss], group: str | None = None, write: Any = None, **more: Any) -> Any:
-        """Charge the first loss that fits, or raise the error of the first."""
-        refused = []
-        for loss in losses:
-            try:
-                return self._charge(self._entry(name, loss, group=group, **more), write)
-            except BudgetExceededError as error:
-                refused.append(error)
+    @property
+    def spent(self) -> Amount:
+        """Epsilon spent so far: exact for pure losses, and for losses in rho an upper bound, the conversion of their sum."""
+        return self._account.sums().total(self.delta)[0]
+
+    @property
+    def spent_delta(self) -> Fraction:
+        """Delta spent so far: all of it, once there is a loss in rho."""
+        return self._account.sums().total(self.delta)[1]
+
+    @property
+    def remaining(self) -> Amount:
+        """Epsilon left: the budget less `spent`, an exact fraction; print ``float(accountant.remaining)``."""
+        return math.inf if self.epsilon == math.inf else self.epsilon - self.spent
+
+    @property
+    def ledger(self) -> tuple[LedgerEntry, ...]:
+        """Entries in the order of their charge; an entry for a child has the randomness of the child's noise."""
+        return self._entries_of(self._account.number)
+
+    def parts_of(self, entry: LedgerEntry) -> tuple[LedgerEntry, ...]:
+        """Return the releases of the child that an entry charged for; none for any other entry."""
+        check_type("entry", entry, LedgerEntry, "an entry of the ledger")
+        return self._entries_of(entry.id)
+
+    def _entries_of(self, account: int | None) -> tuple[LedgerEntry, ...]:
+        ledger = self._account.ledger.snapshot(account)
+        return tuple(map(ledger.with_randomness, ledger.entries(account)))
+
+    @property
+    def closed(self) -> bool:
+        """Whether this is a record that can no longer be spent from."""
+        return self._closed
+
+    def epsilon_at(self, delta: Any) -> Amount:
+        """Return the spent epsilon at another delta, rounded up; infinite where there is none.
+
+        So ledgers of different deltas can be compared. For losses that were fixed in advance, such as those of a fit, it is a bound at
+        every delta at once. For losses that were chosen adaptively it is a bound if they are pure; where some are in rho the accountant is
+        a filter, which keeps its promise at its own epsilon and delta only.
+
+        Parameters
+        ----------
+        delta : number
+            In [0, 1). At 0 epsilon is the pure part, infinite if there is another.
+
+        Returns
+        -------
+        epsilon : Fraction or inf
+        """
+        return self._account.sums().at(check_delta(delta))
+
+    def risk(self, fpr: Any = 0.01) -> AttackRisk:
+        """Return the gain of the best attack on the releases so far, on a target whose every other row the attacker knows.
+
+        Parameters
+        ----------
+        fpr : number, default=0.01
+            The false alarms that the attacker allows, in [0, 1].
+
+        Returns
+        -------
+        risk : AttackRisk
+            Its text says it in words, for the unit that all entries protect, or else for a row that is the only one of its unit.
+
+        Notes
+        -----
+        It holds for losses that were fixed in advance: if their number or size followed from earlier outputs, ask an accountant that is
+        charged the whole budget at once. It is exact (no mechanism with these losses shows more and some show as much) for pure losses and
+        losses with a delta, alone or together (up to 4,096 that differ, or 65,536 that are equal; beyond, it is that of their sum, an
+        upper bound), and for Gaussian noise alone. It is an upper bound where rho is mixed with epsilon, for zCDP, and for groups of
+        children with several lines each.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> accountant = PrivacyAccountant(1)
+        >>> accountant.spend(1, name="a histogram")
+        >>> accountant.risk(fpr=0.01).tpr.__round__(4)
+        0.0272
+        """
+        ledger, number = self._account.snapshot()
+        unit = unit_in_words(ledger.entries(number), self.unit)
+        return risk_of(ledger.sums(number), losses_of(ledger, number), fpr, self.neighboring, unit)
+
+    def to_dp_events(self) -> Any:
+        """Return the charges as a ``ComposedDpEvent`` of the package dp-accounting, down to the releases.
+
+        It needs the extra ``accounting``. Each event is stated for the relation of this accountant, so leave that of an accountant of that
+        package as it is: ``PLDAccountant().compose(events).get_epsilon(1e-6)``. A pure epsilon is a ``DiscreteLaplaceDpEvent`` of
+        sensitivity 1, whose two losses are those of the worst mechanism of that epsilon; Gaussian noise is a
+        ``GaussianDpEvent``, zCDP a ``ZCDpEvent`` (which needs the ``RdpAccountant``), no noise a ``NonPrivateDpEvent``. There is none for
+        (epsilon, delta), which is an ``UnsupportedDpEvent``. The releases of a child stand in its place; of a group, its costliest member.
+        """
+        return dp_events(*self._account.snapshot())
+
+    def evidence(self) -> dict[str, Any]:
+        """Return the charges as data that others can check: each release, and all facts that its loss follows from.
+
+        The facts are: the statistic and its public sizes, the neighboring relation, the unit of privacy, the norm that the noise covers
+        and the sensitivity in it, the noise with its scales, and the loss; exact numbers as texts such as "1/10". It holds no value,
+        neither of rows nor with noise, and no name of a data set. It holds the names of releases, which may quote names of columns.
+
+        Returns
+        -------
+        evidence : dict
+            As ``json.dumps`` takes it; `skdpsynth_evidence.check_evidence` checks it.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivateMeasureMechanism
+        >>> model = PrivateMeasureMechanism("optimal", depth=1, bounds=(0, 1)).fit([[0.2], [0.7], [0.4]])
+        >>> model.accountant_.evidence()["releases"][0]["statistic"]
+        {'kind': 'tables', 'tables': 1}
+        """
+        return evidence_of(self, *self._account.snapshot())
+
+    def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
+        """Return the ledger as a data frame, a row for each charge.
+
+        The columns "epsilon" and "delta" are the increments of `spent` and `spent_delta`, so they sum to them: the members of a group add
+        only their excess over the largest before, and losses in rho the conversion of their sum.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
+            The library of the frame; it must be installed.
+        parts : bool, default=False
+            Whether to list below each charge the releases of the child that it paid for. Those rows have the name of the charge in a
+            column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
+        """
+        check_bool("parts", parts)
+        return ledger_frame(*self._account.snapshot(), self.delta, backend, parts)
+
+    def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
+        """Yield (entry, name of the entry it is part of or None): the ledger, with the releases of children below their entry."""
+        return ((entry, part_of) for entry, part_of, *_ in ledger_lines(*self._account.snapshot(), self.delta))
+
+    def charges(self) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
+        """Return (entry, epsilon, delta) of each charge: its increments of `spent` and `spent_delta`, as in `to_frame`.
+
+        Returns
+        -------
+        charges : iterator of (LedgerEntry, Fraction, Fraction)
+            The epsilon is infinite where nothing was protected.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> accountant = PrivacyAccountant(1)
+        >>> accountant.spend(0.25, name="a histogram")
+        >>> [(entry.name, float(epsilon)) for entry, epsilon, _ in accountant.charges()]
+        [('a histogram', 0.25)]
+        """
+        ledger, number = self._account.snapshot()
+        return ledger.additions(number, self.delta)
+
+    def noise_of(self, entry: LedgerEntry) -> str | None:
+        """Return the noise of an entry in words; that of its parts, if it charged for a child."""
+        check_type("entry", entry, LedgerEntry, "an entry of the ledger")
+        return noise_of(self._account.ledger.snapshot(entry.id), entry)
+
+    def __repr__(self) -> str:
+        return f"<{describe_accountant(self, *self._account.snapshot())}>"
+
+    def _repr_html_(self) -> str:
+        return accountant_html(self, *self._account.snapshot())
+
+    # Records
+
+    def close(self) -> None:
+        """Make this a record: it can be read and pickled, but no longer spent from; a ledger in a file stays as it is."""
+        with lock_of(self):  # not between the check and the charge of another thread: the record is complete
+            self._closed = True
+            if self._account.ledger.store.is_file:
+                self._account = Account(self._account.ledger.copy(self._account.number), self._account.number)
+
+    def record(self) -> Self:
+        """Return a closed copy, in memory."""
+        account = self._account
+        return self._copy_with(Account(account.ledger.copy(account.number), account.number), closed=True)
+
+    def reopened(self) -> Self:
+        """Return an open accountant that has spent as much as this record, for a mechanism that was saved and loaded.
+
+        It is in memory. Going on twice from one record makes two releases, which together cost the sum. An open accountant is refused with
+        a ValueError: two of them would spend one budget twice.
+        """
+        if not self._closed:
+            raise ValueError("Only a closed record can be reopened, and this accountant is open; go on with it as it is.")
+        ledger, number = self._account.snapshot()
+        entries = list(ledger.below(number))
+        # Two that go on from one record give the same numbers to different entries, so each is a ledger of its own.
+        known = (replace(entry, source=entry.source or f"{ledger.store.id}:{entry.id}") for entry in entries)
+        copy = Ledger.of(known, root=number, charge=ledger.charge_of(number))
+        return self._copy_with(Account(copy, number, resumable=entries), closed=False)
+
+    def _copy_with(self, account: Account, *, closed: bool) -> Self:
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self), _account=account, _closed=closed, _process=os.getpid(), _planned=False)
+        return copy
+
+    def import_record(self, record: Any) -> int:
+        """Charge the expenses of another ledger on the same data, once: importing it again adds only new entries.
+
+        Entries are known by the ledger that they were first charged in and their number there, whatever way they came. All of them are
+        charged, or none. A group of the other ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of
+        many fits with a delta, is one line: the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here
+        one by one.
+
+        Nobody can check the order of entries of two ledgers. The sum is right where the charges here did not follow from outputs there, or
+        all charges of both are pure. If they did, do not import: charge the whole budget of the other by `spend`, before any loss in rho.
+
+        Parameters
+        ----------
+        record : PrivacyAccountant, str or path-like
+            Another accountant, a record, `accountant_` of a fitted model, or the path of another ledger.
+
+        Returns
+        -------
+        n_new : int
+            How many entries were new, parts included.
+
+        Raises
+        ------
+        ValueError
+            If it has another relation, or went on as a copy of this ledger, or that cannot be told.
+        BudgetExceededError
+            If it does not fit; then nothing of it is charged.
+
+        Examples
+        --------
+        >>> from skdpsynth import PrivacyAccountant
+        >>> first, second = PrivacyAccountant(1.0), PrivacyAccountant(2.0)
+        >>> first.spend(0.5, name="counts")
+        >>> second.import_record(first.record()), second.import_record(first.record()), second.spent
+        (1, 0, Fraction(1, 2))
+        """
+        other = self._other(record)
+        self.check_open("A record")
+        of, mine, budget = other._account.number, self._account.number, (self.epsilon, self.delta)
+        ledger = other._account.ledger.copy(of)
+        units = {entry.unit for entry in ledger.entries(of)}
+        loss = PrivacyLoss(other.epsilon, other.delta)
+        one = LedgerEntry("record of another ledger", loss, self.neighboring, unit=units.pop() if len(units) == 1 else None)
+        refused: list[Exception] = []
+        with lock_of(self):
+            self.check_open("A record")
+            for way in self._account.ledger.whole(lambda into: merge_options(into, ledger, of, one)):
+                try:
+                    return self._account.ledger.whole(lambda into, way=way: merge_entries(into, mine, ledger, of, budget, way))
+                except (BudgetExceededError, OutOfTurn) as error:
+                    refused.append(error)
         raise refused[0]
 
-    def _charge(self, entry: LedgerEntry, write: Any = None) -> Any:
-        """Write the entry, or refuse it and change nothing."""
-        self.check_open(entry.name)
-        if entry.loss.rho is not None and not self.delta and not entry.loss.is_infinite:
-            raise ValueError(f"{short_repr(entry.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
-        try:
-            with lock_of(self):
-                self.check_open(entry.name)
-                if write is not None:
-                    return write(entry, self.epsilon, self.delta, planned=self._planned)
-                pending = self._unshown is not None
-                entry = self._entries.append(entry, self.epsilon, self.delta, self._newest, self._planned, pending)
-                if self._unshown is not None:
-                    self._unshown.append(entry.id)
-                elif self._newest is not None:
-                    self._newest = entry.id
-                return entry
-        except Overtaken:
+    def _other(self, record: Any) -> "PrivacyAccountant":
+        other = PrivacyAccountant.at(record) if isinstance(record, str | os.PathLike) else record
+        if not isinstance(other, PrivacyAccountant):
+            raise ValueError(
+                f"record must be a PrivacyAccountant or the path of a ledger, got {short_repr(record)}; give accountant.record()."
+            )
+        if other.neighboring != self.neighboring:
+            raise ValueError(
+                f"record counts under {other.neighboring!r}, but this accountant under {self.neighboring!r}; charge what it spent with "
+                "spend, stated under this relation."
+            )
+        if self.unit is not None and any(entry.unit != str(self.unit) for entry in other.ledger):
+            raise ValueError(
+                f"record must protect {self.unit}, as this accountant does, got one that protects others; charge what it cost such a unit "
+                "with spend."
+            )
+        return other
+
+    # Processes, pickles and copies
+
+    def check_open(self, name: str) -> None:
+        """Raise unless this is open and, with a ledger in memory, in the process that opened it."""
+        if self._closed:
+            raise BudgetExceededError(
+                f"{short_repr(name)} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.",
+                None,
+                Fraction(0),
+            )
+        if os.getpid() != self._process and not self._account.ledger.store.is_file:
             raise RuntimeError(
-                f"{short_repr(entry.name)} was not charged, because a copy of this stream went on meanwhile; try again."
-            ) from None
-        except OverBudget as refused:
-            spent, needed, in_rho = refused.spent, refused.needed, refused.in_rho
-        raise budget_exceeded_error(entry, spent, needed, (self.epsilon, self.delta), in_rho)
+                f"{short_repr(name)} cannot be charged in another process than the accountant's, where the charge would be lost; "
+                "use n_jobs=1, threads, or PrivacyAccountant(..., ledger='budget.db')."
+            )
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    __copy__ = __sklearn_clone__
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A pickle goes to another process, which goes on with the file. `save` writes the state below, which may be
+        # published and holds no path.
+        if self._account.ledger.store.is_file:
+            return _reconnect, (type(self), {**vars(self)})
+        return super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._account.ledger.store.is_file:
+            raise TypeError(
+                "An open PrivacyAccountant cannot be saved, because a file shall not tell where its ledger lies; save its record()."
+            )
+        if not self._closed:
+            raise TypeError(
+                "An open PrivacyAccountant cannot be pickled, because a copy could spend the budget again; "
+                "use n_jobs=1 or threads, or pickle its record(), or keep its ledger in a file."
+            )
+        ledger, number = self._account.snapshot()
+        kept = {
+            "_entries": [*ledger.below(number)],
+            "_ledger_id": ledger.store.id,
+            "_root": number,
+            "_root_charge": ledger.charge_of(number),
+        }
+        own = {name: value for name, value in vars(self).items() if name not in ("_account", "_process", "_planned")}
+        return own | kept | {"_place": self._account.place}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own = {**state}
+        entries, id_, root, charge, place = map(own.pop, ("_entries", "_ledger_id", "_root", "_root_charge", "_place"))
+        vars(self).update(own, _account=Account(Ledger.of(entries, id_, root, charge), root, place=place), _process=os.getpid())
+
+    def _check_loaded(self) -> None:
+        """Refuse a file of an open accountant, or of parts that cost more than their charge."""
+        require(self._closed and self._account.ledger.are_parts_paid())
+
+
+def _reconnect(cls: type, state: dict[str, Any]) -> Any:
+    accountant: Any = object.__new__(cls)
+    vars(accountant).update(state)
+    return accountant
+
+
+def _check_note(name: str, words: Any) -> str | None:
+    if words is not None and not (isinstance(words, str) and 0 < len(words) <= _LONGEST):
+        given = f"a text of {len(words)}" if isinstance(words, str) else short_repr(words)
+        raise ValueError(f"{name} must be None or a text of 1 to {_LONGEST} characters, got {given}; say it in a few words.")
+    return words
 
 
 def resolve_accountant(accountant: Any) -> PrivacyAccountant | None:

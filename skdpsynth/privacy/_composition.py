@@ -7,7 +7,7 @@ Every figure is rounded towards more privacy lost: totals up, calibrated rho dow
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache, reduce
@@ -239,11 +239,6 @@ class Sums:
     def of(cls, *losses: PrivacyLoss) -> "Sums":
         return reduce(cls.plus, losses, cls())
 
-    @classmethod
-    def below(cls, charge: PrivacyLoss) -> "Sums":
-        """Return the empty sums of an account that was charged for, such as that of a child."""
-        return cls() if charge.rho is None else cls(most=charge.rho, only_gaussian=charge.gaussian)
-
     def plus(self, loss: PrivacyLoss) -> "Sums":
         if loss.rho is not None:
             return replace(self, rho=self.rho + loss.rho, gaussian=self.gaussian and loss.gaussian)
@@ -295,6 +290,11 @@ class Sums:
         grown = {name: getattr(self, name) + added_amount(getattr(before, name), getattr(after, name)) for name in _SUMMED_FIELDS}
         return replace(self, **grown, gaussian=self.gaussian and after.gaussian)
 
+    def is_at_least(self, other: "Sums") -> bool:
+        """Whether each amount, and each flag, is that of other sums or covers it."""
+        pairs = [(getattr(other, field.name), getattr(self, field.name)) for field in fields(self)]
+        return all(a == b if isinstance(a, bool) else a <= b for a, b in pairs)
+
     def losses(self) -> list[PrivacyLoss]:
         in_epsilon = [PrivacyLoss(self.epsilon, self.delta)] if self.epsilon else []
         return in_epsilon + ([PrivacyLoss(rho=self.rho, gaussian=self.gaussian)] if self.rho else [])
@@ -303,24 +303,12 @@ class Sums:
 _SUMMED_FIELDS = ("epsilon", "rho", "delta", "pure", "pure_gaussian")
 
 
-@dataclass
-class Group:
-    """Children that hold disjoint rows; children of one name hold the same rows, and add.
-
-    A row is in one of them, so the group loses what one of its members does: at most the largest epsilon, delta and rho of any. Where
-    some are charged in epsilon and others in rho, the sum of the two is more than the group loses.
-    """
-
-    largest: Sums = field(default_factory=Sums)
-    members: dict[str, Sums] = field(default_factory=dict)
-
-    def with_member(self, name: str, loss: PrivacyLoss) -> tuple[Sums, Sums]:
-        """Return the sums of a member after another charge, and the largest of the group then."""
-        mine = self.members.get(name, Sums()).plus(loss)
-        return mine, largest([self.largest, mine])
-
-
 def largest(sums: Iterable[Sums]) -> Sums:
+    """Return the largest sums of the members of a group: a row is in one of them, so the group loses what one of its members does.
+
+    That is at most the largest epsilon, delta and rho of any. Where some are charged in epsilon and others in rho, the sum of the two is
+    more than the group loses.
+    """
     listed = list(sums)
     return Sums(
         **{name: max(getattr(each, name) for each in listed) for name in _SUMMED_FIELDS}, gaussian=all(each.gaussian for each in listed)

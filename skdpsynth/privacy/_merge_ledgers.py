@@ -3,20 +3,18 @@
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
-from skdpsynth._validation import short_repr
-from skdpsynth.privacy._ledger import BaseLedger, Ledger, LedgerEntry
-from skdpsynth.privacy._losses import Amount
+from skdpsynth.privacy._ledger import Budget, Ledger
+from skdpsynth.privacy._ledger_entry import LedgerEntry
 
 _SHORT = Fraction(1, 10**6)  # of a budget: what a fit in rho may leave of it
 _MOVE = re.compile(r"goes on in (ledger-[0-9a-f]{32}), from (ledger-[0-9a-f]{32})")
 _ELSEWHERE = re.compile(r" of ledger-[0-9a-f]{32}:\d*")
 
 
-def merge_options(mine: BaseLedger, other: Ledger, of: int | None, whole: LedgerEntry) -> list[LedgerEntry | None]:
+def merge_options(mine: Ledger, other: Ledger, of: int | None, whole: LedgerEntry) -> list[LedgerEntry | None]:
     """Return how an account of another ledger may be charged, the best way first: as one line, or (None) line by line.
 
     `whole` has the (epsilon, delta) of its budget as its loss. Everything that an accountant admits keeps that promise, in whatever order
@@ -28,16 +26,14 @@ def merge_options(mine: BaseLedger, other: Ledger, of: int | None, whole: Ledger
     sums = other.sums(of)
     if not (sums.epsilon and sums.rho) or math.inf in (sums.epsilon, sums.rho):
         return [None]
-    epsilon, _ = other.total(of, whole.loss.delta)
+    epsilon, _ = sums.total(whole.loss.delta)
     is_spent = epsilon >= whole.loss.epsilon * (1 - _SHORT)
     is_new = all(_find_known(mine, entry.source or _source_key(other, entry.id)) is None for entry in other.entries(of))
     return [whole, None] if is_spent and is_new else [None, whole]
 
 
-def merge_entries(
-    mine: BaseLedger, account: int | None, other: Ledger, of: int | None, budget: tuple[Amount, Fraction], whole: LedgerEntry | None = None
-) -> int:
-    """Charge an account for the new entries of an account of another ledger, within `BaseLedger.whole`; return how many were new.
+def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | None, budget: Budget, whole: LedgerEntry | None) -> int:
+    """Charge an account for the new entries of an account of another ledger, within `Ledger.whole`; return how many were new.
 
     An entry is known by the id of the ledger that it was first charged in and its number there, so it counts once, whatever way it
     came. Its parts are taken in with it, and cost nothing. A group of the other ledger remains one, apart from all groups here: how
@@ -50,67 +46,67 @@ def merge_entries(
     into: their entries were taken in already.
 
     `whole` is one line for all that the account was or will be charged, of which its entries are parts (see `merge_options`): a ledger that
-    took it in before has paid for all of them. An error for an entry that does not fit has that entry as its attribute `entry`.
+    took it in before has paid for all of them.
     """
+    into = mine.store
     as_one = f"{_source_key(other, of or 0)}:whole"
-    root = mine._entry_from(as_one) or (None if of is None else _find_known(mine, _source_key(other, of)))
+    root = into.source(as_one) or (None if of is None else _find_known(mine, _source_key(other, of)))
     new = 0
+
+    def add(line: LedgerEntry, is_charged: bool) -> int:
+        line = replace(line, id=into.latest + 1)
+        return mine._add(line, mine._sums_with(line, budget) if is_charged else None)
+
     if whole is not None and not root:
-        line = replace(whole, part_of=account, source=as_one)
-        _check_room(mine, line, budget)
-        root, new = mine._add(line), 1
+        root, new = add(replace(whole, part_of=account, source=as_one), True), 1
     numbers: dict[int | None, int] = {of: root or 0}
     charged = not root  # else all of it was paid for by what this account belongs to
     for entry in other.below(of):
         key, parent = entry.source or _source_key(other, entry.id), numbers[entry.part_of]
+        is_pending = entry.id in other.store.pending
         known = _find_known(mine, key, entry)
-        if known and entry.id not in other._pending():
-            mine._set_pending([known], False)
+        if known and not is_pending:
+            into.set_pending([known], False)
         top = entry.part_of == of
         while known and charged and (branch := _find_branch(mine, known, other, entry.id)):
             key, top, parent = f"{branch} of {key}", True, 0  # whatever it is part of has paid for one of the two
-            known, entry = mine._entry_from(key), replace(entry, group=None)
+            known, entry = into.source(key), replace(entry, group=None)
         numbers[entry.id] = known or 0
         if known is not None or not (parent or (top and charged)):
             continue
-        line = replace(entry, part_of=parent or account, group=_foreign_group_name(entry.group, other, of), source=key)
-        if line.group and _is_paid(mine._group_of(line.part_of, line.group, line.name).members, other, entry):
-            mine._leave_out(key)
+        group = entry.group
+        if group is not None and not _ELSEWHERE.search(group):
+            group = f"{group} of {other.store.id}:{of or ''}"
+        line = replace(entry, part_of=parent or account, group=group, source=key)
+        here = into.sums((line.part_of, line.group, line.name)) if line.group else None
+        there = other.store.sums((entry.part_of, entry.group, entry.name)) if line.group else None
+        if here is not None and there is not None and here.is_at_least(there):
+            into.set_source(key, 0)
             continue
-        if top and charged:
-            _check_room(mine, line, budget)
-        numbers[entry.id] = mine._add(line)
-        if entry.id in other._pending():
-            mine._set_pending([numbers[entry.id]], True)
+        numbers[entry.id] = add(line, top and charged)
+        if is_pending:
+            into.set_pending([numbers[entry.id]], True)
         new += 1
     return new
 
 
-def _check_room(mine: BaseLedger, line: LedgerEntry, budget: tuple[Amount, Fraction]) -> None:
-    if line.loss.rho is not None and not budget[1] and not line.loss.is_infinite:
-        raise ValueError(f"{short_repr(line.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
-    try:
-        mine._check_room(line, *budget)
-    except Exception as error:
-        error.entry = line  # type: ignore[attr-defined]
-        raise
+def _source_key(other: Ledger, number: int) -> str:
+    return f"{other.store.id}:{number}"
 
 
-def _source_key(other: Ledger, other_id: int) -> str:
-    return f"{other.id}:{other_id}"
-
-
-def _find_known(mine: BaseLedger, key: str, entry: LedgerEntry | None = None) -> int | None:
+def _find_known(mine: Ledger, key: str, entry: LedgerEntry | None = None) -> int | None:
     """Return the number here of an entry with this key, and compare it with the new one; None if it is new."""
     origin, _, number = key.rpartition(":")
-    here = (int(number) if int(number) <= mine._latest() else -1) if origin == mine.id else mine._entry_from(key)
-    known = mine._entry(here) if here and here > 0 and entry is not None else None
-    if known is None and origin == mine.id and here != -1 and entry is not None:
+    store, is_own = mine.store, origin == mine.store.id
+    here = (int(number) if int(number) <= store.latest else -1) if is_own else store.source(key)
+    known = store.entry(here) if here and here > 0 and entry is not None else None
+    if known is None and is_own and here != -1 and entry is not None:
         raise ValueError(
             f"The record has entry {number} of {origin}, which was folded into a sum here, so nobody can tell if it is the same; charge "
             "what it spent with spend, unless it was charged here."
         )
-    if here == -1 or (known is not None and entry is not None and _identifying_facts(known) != _identifying_facts(entry)):
+    same = ("name", "loss", "time", "process")
+    if here == -1 or (known is not None and any(getattr(known, name) != getattr(entry, name) for name in same)):
         raise ValueError(
             f"The record has another entry {number} of {origin} than this ledger, because one of them is a copy that went on by itself; "
             "charge what it spent with spend."
@@ -128,26 +124,8 @@ def parse_moves(names: Iterable[str]) -> set[tuple[str, str]]:
     return {(match[2], match[1]) for match in found if match is not None}
 
 
-def _find_branch(mine: BaseLedger, here: int, other: Ledger, there: int) -> str | None:
+def _find_branch(mine: Ledger, here: int, other: Ledger, there: int) -> str | None:
     """Return the ledger in which an account of the other ledger goes on, if mine goes on from the same ledger in another."""
-    theirs = parse_moves(entry.name for entry in other.entries(there))
-    ours = parse_moves(entry.name for n in mine._numbers(here) if (entry := mine._entry(n)) is not None) if theirs else set()
+    theirs = parse_moves(entry.name for entry in other.store.entries(there))
+    ours = parse_moves(entry.name for entry in mine.store.entries(here)) if theirs else set()
     return next((to for start, to in sorted(theirs - ours) if any(start == from_ for from_, _ in ours)), None)
-
-
-def _identifying_facts(entry: LedgerEntry) -> tuple[Any, ...]:
-    return entry.name, entry.loss, entry.time, entry.process
-
-
-def _foreign_group_name(group: str | None, other: Ledger, of: int | None) -> str | None:
-    if group is None or _ELSEWHERE.search(group):
-        return group
-    return f"{group} of {other.id}:{of or ''}"
-
-
-def _is_paid(members: dict[str, Any], other: Ledger, entry: LedgerEntry) -> bool:
-    here, there = members.get(entry.name), other.member(entry.part_of, str(entry.group), entry.name)
-    if here is None or there is None:
-        return False
-    pairs = [(getattr(there, field.name), getattr(here, field.name)) for field in fields(there)]
-    return all(a == b if isinstance(a, bool) else a <= b for a, b in pairs)

@@ -51,37 +51,35 @@ from os.path import exists
 from typing import Any
 
 from skdpsynth._parallel import lock_of
-from skdpsynth.exceptions import LedgerError
+from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.privacy._accountant import PrivacyAccountant
-from skdpsynth.privacy._format import budget_exceeded_error
-from skdpsynth.privacy._ledger import BaseLedger, LedgerEntry, OverBudget, Overtaken
-from skdpsynth.privacy._ledger_sqlite import LedgerFile, process_label
-from skdpsynth.privacy._losses import Amount, PrivacyLoss, Unit
+from skdpsynth.privacy._ledger import Account, Budget, Ledger, Overtaken
+from skdpsynth.privacy._ledger_entry import LedgerEntry
+from skdpsynth.privacy._ledger_file import FileStore
+from skdpsynth.privacy._losses import PrivacyLoss, Unit
 from skdpsynth.privacy._merge_ledgers import move_line_name, parse_moves
 
 
 def is_durable(accountant: PrivacyAccountant) -> bool:
     """Whether an accountant, or the one that a checkpoint was made of, keeps its ledger in a file."""
-    return isinstance(accountant._entries, LedgerFile) or accountant._place is not None
+    return accountant._account.ledger.store.is_file or accountant._account.place is not None
 
 
 def guard_account(accountant: PrivacyAccountant) -> PrivacyAccountant:
     """Refuse charges of the account of a stream that this accountant has not seen, as they may be the second."""
-    if isinstance(accountant._entries, LedgerFile) and accountant._newest is None and accountant._account is not None:
-        accountant._newest = accountant._entries.newest(accountant._account)
-        accountant._first = accountant._account
+    account = accountant._account
+    if account.ledger.store.is_file and account.newest is None and account.number is not None:
+        account.newest, account.first = account.ledger.newest(account.number), account.number
     return accountant
 
 
 def checkpoint(accountant: PrivacyAccountant) -> PrivacyAccountant:
     """Return a record that knows where its ledger lies, for the file of a stream: such a file is as private as the data."""
     with lock_of(accountant):
-        record, ledger = accountant.record(), accountant._entries
-        if isinstance(ledger, LedgerFile) and accountant._account is not None and accountant._newest is not None:
-            first = accountant._first or accountant._account
-            record._place = ledger.path, ledger.id, accountant._account, _newest_after_settling(accountant), first
-        elif accountant._place is not None:
-            record._place = accountant._place
+        record, account = accountant.record(), accountant._account
+        record._account.place, store = account.place, account.ledger.store
+        if isinstance(store, FileStore) and account.number is not None and account.newest is not None:
+            record._account.place = store.path, store.id, account.number, _newest_after_settling(account), account.first or account.number
     return record
 
 
@@ -92,68 +90,72 @@ def claim_child(
     shared: PrivacyAccountant, epsilon: Any, delta: Any, *, name: str, rho: str | None = None, unit: Unit | None = None
 ) -> PrivacyAccountant:
     """Return a child whose charge is pending; that of a process that died before it showed anything serves again."""
-    return shared._child(epsilon, delta, name, None, rho, unit, write=shared._entries.claim)
+    return shared._child(epsilon, delta, name, None, rho, unit, claims=True)
 
 
 @contextmanager
 def pending_charges(accountant: PrivacyAccountant) -> Iterator[None]:
     """Make all charges within the block pending, until they are settled; fold lines when it is over."""
-    accountant._unshown = []
+    account = accountant._account
+    account.unshown = []
     try:
         yield
-        later, accountant._later, accountant._unshown = accountant._later, (), None
+        later, account.later, account.unshown = account.later, [], None
         for group, names, into in later:
             accountant.fold(group, names, into=into)
     finally:
-        accountant._unshown, accountant._later = None, ()
+        account.unshown, account.later = None, []
 
 
-def _newest_after_settling(accountant: PrivacyAccountant) -> int:
+def _newest_after_settling(account: Account) -> int:
     """Return the newest entry once all that is pending here is settled."""
-    return max([accountant._newest or 0, *(accountant._unshown or ())])
+    return max([account.newest or 0, *(account.unshown or ())])
 
 
 def settle(accountant: PrivacyAccountant, is_first: bool) -> None:
     """Note in the ledger that what was charged may be shown; `is_first`: the account itself may be pending."""
-    if accountant._unshown or is_first:
+    account = accountant._account
+    if account.unshown or is_first:
         try:
-            accountant._entries.settle(accountant._account, accountant._unshown or (), accountant._newest)
+            account.ledger.settle(account.number, account.unshown or (), account.newest)
         except Overtaken:
             raise _overtaken_error() from None
 
 
 def is_settled(accountant: PrivacyAccountant) -> bool:
     """Whether the ledger has what was charged as settled."""
-    is_file = isinstance(accountant._entries, LedgerFile)
-    return is_file and bool(accountant._unshown) and accountant._entries.newest(accountant._account) == _newest_after_settling(accountant)
+    account = accountant._account
+    is_pending = account.ledger.store.is_file and bool(account.unshown)
+    return is_pending and account.ledger.newest(account.number) == _newest_after_settling(account)
 
 
 def acknowledge_settled(accountant: PrivacyAccountant) -> None:
     """Note in the accountant that its charges are settled; last, so that an interrupt before it looks at the ledger again."""
-    if accountant._newest is not None:
-        accountant._newest = _newest_after_settling(accountant)
+    if accountant._account.newest is not None:
+        accountant._account.newest = _newest_after_settling(accountant._account)
 
 
 def unsettle(accountant: PrivacyAccountant) -> None:
     """Take back what `settle` noted in memory, as nothing was shown after all."""
-    if not isinstance(accountant._entries, LedgerFile):
-        with lock_of(accountant._entries):
-            accountant._entries._set_pending(accountant._unshown or (), True)
+    store = accountant._account.ledger.store
+    if not store.is_file:
+        store.run(lambda: store.set_pending(accountant._account.unshown or (), True))
 
 
 def finish(accountant: PrivacyAccountant, move: Callable[[], None]) -> None:
     """Move a state to its place, unless another process went on from where this one stood."""
-    newest, ledger = _newest_after_settling(accountant), accountant._entries
-    if not isinstance(ledger, LedgerFile):
-        try:
-            move()
-        except FileNotFoundError:
-            raise _overtaken_error() from None
-        return
+    account = accountant._account
     try:
-        ledger.held(accountant._account, newest, move)
+        if account.ledger.store.is_file:
+            account.ledger.hold(account.number, _newest_after_settling(account), move)
+        else:
+            move()
+    except FileNotFoundError:
+        if account.ledger.store.is_file:
+            raise
+        raise _overtaken_error() from None
     except Overtaken:
-        if not accountant._unshown:
+        if not account.unshown:
             raise _overtaken_error() from None
         # It is settled, and the process that went on moved it to its place.
 
@@ -167,29 +169,30 @@ def _overtaken_error() -> RuntimeError:
 
 def is_latest_checkpoint(accountant: PrivacyAccountant, at: PrivacyAccountant | None = None) -> bool:
     """Whether nothing was shown in the account of a checkpoint since it was made; `at`: where its ledger lies now."""
-    ledger, account, newest, _ = _locate_stream(accountant, at)
-    return ledger.newest(account) == newest
+    account = _locate(accountant, at)
+    return account.ledger.newest(account.number) == account.newest
 
 
 def recover(accountant: PrivacyAccountant, at: PrivacyAccountant | None, move: Callable[[], None]) -> bool:
     """Move a state to its place if it is the last one that was settled; return whether it is."""
-    ledger, account, newest, _ = _locate_stream(accountant, at)
+    account = _locate(accountant, at)
     try:
-        ledger.held(account, newest, move)
+        account.ledger.hold(account.number, account.newest or 0, move)
     except Overtaken:
         return False
     return True
 
 
 def is_overtaken(accountant: PrivacyAccountant) -> bool:
-    known, ledger = accountant._newest, accountant._entries
-    return known is not None and isinstance(ledger, LedgerFile) and ledger.newest(accountant._account) != known
+    account = accountant._account
+    return account.newest is not None and account.ledger.store.is_file and account.ledger.newest(account.number) != account.newest
 
 
 def mark_resumed(accountant: PrivacyAccountant, words: str, loss: tuple[Any, Any], group: str) -> None:
     """Write a line that tells every copy of a stream that this one goes on; it is a member of a group that costs as much already."""
-    words = words if accountant._newest is None else f"{words}, after entry {accountant._newest}"  # so no two have one name, and add
-    if accountant._newest is not None or not accountant.was_charged(words, group):
+    newest = accountant._account.newest
+    words = words if newest is None else f"{words}, after entry {newest}"  # so no two have one name, and add
+    if newest is not None or not accountant.was_charged(words, group):
         accountant.child(*loss, name=words, group=group).close()
 
 
@@ -212,41 +215,48 @@ def resume(
     """
     if not is_durable(accountant):
         return accountant.reopened()
-    ledger, account, newest, first = _locate_stream(accountant, at)
+    was = _locate(accountant, at)
+    ledger, first = was.ledger, was.first or 0
     entry, again = _own_entry(ledger, first), f"{name}: rows released once more, see entry {first}"
-    chosen = None
-    for each in [first, *(e.id for e in ledger.named(entry.part_of, again) if e.loss == entry.loss and e.noise is None)]:
-        known = ledger.newest(each)  # before the rows are looked at: what comes in between is seen when it is charged
-        names = ledger.members(each, ledger.group_of_stream(each, group))
+    for number in [first, *(e.id for e in ledger.entries(entry.part_of, again) if e.loss == entry.loss and e.noise is None)]:
+        known = ledger.newest(number)  # before the rows are looked at: what comes in between is seen when it is charged
+        here, names = _group_of_stream(ledger, number, group), _shown_members(ledger, number, group)
         shown = [name for name in names if not parse_moves([name])]
-        if (each == account and known == newest) if stop_of is None else all(stop_of(name) <= row for name in shown):
-            moved = _record_move(accountant, ledger, each, known, group, loss)
-            if moved is not None:
-                chosen = each, moved
-                break
-    if chosen is None:
-        chosen = _charge_again(ledger, replace(entry, name=again)), 0
-    opened = _open_account(accountant, ledger, *chosen, first)
-    opened._aliases = {group: ledger.group_of_stream(chosen[0], group)}
-    return opened
+        is_unreleased = (number == was.number and known == was.newest) if stop_of is None else all(stop_of(name) <= row for name in shown)
+        newest = _record_move(accountant, ledger, number, known, here, names, loss) if is_unreleased else None
+        if newest is not None:
+            break
+    else:
+        number, newest = _charge_again(ledger, replace(entry, name=again)), 0
+    charged, account = accountant._account.snapshot()
+    aliases = {group: _group_of_stream(ledger, number, group)}
+    opened = Account(ledger, number, newest=newest, first=first, aliases=aliases, resumable=[*charged.below(account)])
+    return accountant._copy_with(opened, closed=False)
 
 
-def _locate_stream(accountant: PrivacyAccountant, at: PrivacyAccountant | None) -> tuple[LedgerFile, int, int, int]:
-    """Return the ledger of a stream, its account there, the newest entry that it has seen, and its first account."""
-    if isinstance(accountant._entries, LedgerFile):
-        return accountant._entries, accountant._account or 0, accountant._newest or 0, accountant._first or accountant._account or 0
-    path, id_, account, newest, first = accountant._place or ("", "", 0, 0, 0)
-    if at is None or not isinstance(at._entries, LedgerFile):
-        return LedgerFile(path, id_), account, newest, first
-    if at._entries.id == id_:
-        return LedgerFile(at._entries.path, id_), account, newest, first
-    return _locate_imported_stream(at._entries, path, id_, account, newest, first)
+def _group_of_stream(ledger: Ledger, account: int, group: str) -> str:
+    """Return the name of a group of an account here, which differs where the account came from another ledger."""
+    names = (entry.group or "" for entry in ledger.entries(account))
+    return next((name for name in names if name.startswith(f"{group} of ledger-")), group)
 
 
-def _locate_imported_stream(
-    ledger: LedgerFile, path: str, id_: str, account: int, newest: int, first: int
-) -> tuple[LedgerFile, int, int, int]:
-    """Return the same in a ledger that has imported the one of the stream, with all of its charges there."""
+def _shown_members(ledger: Ledger, account: int, group: str) -> list[str]:
+    """Return the names of the members of a group of a stream, except those of pending entries."""
+    group, pending = _group_of_stream(ledger, account, group), ledger.pending()
+    return [entry.name for entry in ledger.entries(account) if entry.group == group and entry.id not in pending]
+
+
+def _locate(accountant: PrivacyAccountant, at: PrivacyAccountant | None) -> Account:
+    """Return the account of a stream where it lies now, as the stream has seen it; `at` may have imported its ledger."""
+    account = accountant._account
+    if account.ledger.store.is_file:
+        return Account(account.ledger, account.number or 0, newest=account.newest or 0, first=account.first or account.number or 0)
+    path, id_, number, newest, first = account.place or ("", "", 0, 0, 0)
+    store = None if at is None else at._account.ledger.store
+    if not isinstance(store, FileStore) or store.id == id_:
+        there = path if not isinstance(store, FileStore) else store.path
+        return Account(Ledger(FileStore(there, id_)), number, newest=newest, first=first)
+    ledger = Ledger(FileStore(store.path, store.id))
     old = _previous_ledger(ledger, path, id_)
 
     def here(number: int) -> int | None:
@@ -254,41 +264,39 @@ def _locate_imported_stream(
         entry = old.entry(number) if known is None and old is not None else None  # which came from a third ledger itself
         return ledger.entry_from(entry.source) if entry is not None and entry.source is not None else known
 
-    numbers = here(account), here(first)
-    lines = [] if old is None else old.snapshot(account).entries(account)
-    unshown, pending = set() if old is None else old.pending(), {None, *ledger.pending()}
+    lines = [] if old is None else old.entries(number)
+    unshown, pending = frozenset() if old is None else old.pending(), {None, *ledger.pending()}
     shown = [line.id for line in lines if line.id not in unshown and not parse_moves([line.name])]
-    if None in numbers or any(here(number) in pending for number in shown):
+    if None in (here(number), here(first)) or any(here(number) in pending for number in shown):
         record = repr(path) if old is not None else "the ledger of the stream"
         raise LedgerError(
-            f"{ledger.path!r} does not hold all that this stream was charged; charge it there first, by "
-            f"PrivacyAccountant.at({ledger.path!r}).import_record({record})."
+            f"{store.path!r} does not hold all that this stream was charged; charge it there first, by "
+            f"PrivacyAccountant.at({store.path!r}).import_record({record})."
         )
-    return LedgerFile(ledger.path, ledger.id), numbers[0] or 0, here(newest) or 0, numbers[1] or 0
+    return Account(ledger, here(number) or 0, newest=here(newest) or 0, first=here(first) or 0)
 
 
-def _previous_ledger(ledger: LedgerFile, path: str, id_: str) -> LedgerFile | None:
-    return LedgerFile(path, id_) if exists(path) and path != ledger.path else None
+def _previous_ledger(ledger: Ledger, path: str, id_: str) -> Ledger | None:
+    return Ledger(FileStore(path, id_)) if exists(path) and path != ledger.store.path else None
 
 
 def _record_move(
-    accountant: PrivacyAccountant, ledger: LedgerFile, account: int, known: int, group: str, loss: tuple[Any, Any]
+    accountant: PrivacyAccountant, ledger: Ledger, account: int, known: int, group: str, names: list[str], loss: tuple[Any, Any]
 ) -> int | None:
     """Write in both ledgers that an account goes on in this one, if it came from another.
 
     Return its newest entry then, or None if it goes on elsewhere, or the stream was not in it last.
     """
-    path, start, *_ = accountant._place or ("", ledger.id)
-    start = ledger.id if isinstance(accountant._entries, LedgerFile) else start
-    entry, group = _own_entry(ledger, account), ledger.group_of_stream(account, group)
-    names = ledger.members(account, group)
-    if any(from_ in (start, ledger.id) and to != ledger.id for from_, to in parse_moves(names)):
+    path, start, *_ = accountant._account.place or ("", ledger.store.id)
+    start, entry = ledger.store.id if accountant._account.ledger.store.is_file else start, _own_entry(ledger, account)
+    moves = parse_moves(names)
+    if any(from_ in (start, ledger.store.id) and to != ledger.store.id for from_, to in moves):
         return None
-    if start == ledger.id or entry.source is None:
+    if start == ledger.store.id or entry.source is None:
         return known
-    if not entry.source.startswith(f"{start}:") and all(to != start for _, to in parse_moves(names)):
+    if not entry.source.startswith(f"{start}:") and all(to != start for _, to in moves):
         return None
-    name = move_line_name(ledger.id, start)
+    name = move_line_name(ledger.store.id, start)
     group = group if " of ledger-" in group else f"{group} of {start}:"  # as an import calls it, of an account that has no blocks yet
     # As large as a member of the group is, so it costs nothing.
     line = LedgerEntry(name, PrivacyLoss(*loss), entry.neighboring, group=group, part_of=account, unit=entry.unit)
@@ -298,70 +306,59 @@ def _record_move(
     if name in names:
         return known
     try:
-        return ledger.append(line, *_budget_of(ledger, account), newest=known).id
+        return ledger.append(line, _budget_of(ledger, account), newest=known).id
     except Overtaken:
         raise _overtaken_error() from None
 
 
-def _record_departure(old: LedgerFile, source: str, line: LedgerEntry) -> bool:
+def _record_departure(old: Ledger, source: str, line: LedgerEntry) -> bool:
     """Write in the ledger that an account leaves where it goes on, unless it left for another; return whether it did not."""
     origin, _, number = source.rpartition(":")
-    account = int(number) if origin == old.id else old.entry_from(source)
+    account = int(number) if origin == old.store.id else old.entry_from(source)
     if account is None:
         return False
-    group = old.group_of_stream(account, (line.group or "").partition(" of ledger-")[0])
-    budget, line = _budget_of(old, account), replace(line, part_of=account, group=group, process=process_label())
+    group = _group_of_stream(old, account, (line.group or "").partition(" of ledger-")[0])
+    budget, line = _budget_of(old, account), replace(line, part_of=account, group=group)
 
-    def work(ledger: BaseLedger) -> bool:
-        names = {entry.name for n in ledger._numbers(account) if (entry := ledger._entry(n)) is not None}
-        if any(from_ == old.id for from_, _ in parse_moves(names - {line.name})):
+    def work(ledger: Ledger) -> bool:
+        names = {entry.name for entry in ledger.store.entries(account)}
+        if any(from_ == ledger.store.id for from_, _ in parse_moves(names - {line.name})):
             return False
         if line.name not in names:
-            ledger._append_checked(line, *budget, None, False, False)
+            ledger._append(line, budget)
         return True
 
-    return bool(old.whole(work))
+    return old.whole(work)
 
 
-def _own_entry(ledger: LedgerFile, account: int) -> LedgerEntry:
+def _own_entry(ledger: Ledger, account: int) -> LedgerEntry:
     entry = ledger.entry(account)
     if entry is None:
-        raise ValueError(f"{ledger.path} does not hold what this stream was charged; it was folded away: fit a new stream.")
+        raise ValueError(f"{ledger.store.path} does not hold what this stream was charged; it was folded away: fit a new stream.")
     return entry
 
 
-def _charge_again(ledger: LedgerFile, line: LedgerEntry) -> int:
+def _charge_again(ledger: Ledger, line: LedgerEntry) -> int:
     line = LedgerEntry(line.name, line.loss, line.neighboring, part_of=line.part_of, dataset=line.dataset, unit=line.unit, note=line.note)
     budget = _budget_of(ledger, line.part_of)
     try:
-        return ledger.append(line, *budget).id
-    except OverBudget as over:
-        refused = over
-    error = budget_exceeded_error(line, refused.spent, refused.needed, budget, refused.in_rho)
-    if line.part_of is None:
-        delta = f", {float(refused.needed[1]):.12g}" if refused.needed[1] else ""
-        relation = "" if line.neighboring == "replace_one" else f", neighboring={line.neighboring!r}"
-        advice = (
-            "load the newest file of this stream, which goes on at no charge, or make "
-            f"big = PrivacyAccountant({float(refused.needed[0]):.12g}{delta}{relation}, ledger='larger.db'), charge what was spent here by "
-            f"big.import_record({ledger.path!r}), and go on with load(the file, accountant=big)."
-        )
-        error.args = (f"{str(error).rpartition(';')[0]}; {advice}",)
-    raise error
+        return ledger.append(line, budget).id
+    except BudgetExceededError as error:
+        if line.part_of is None:
+            epsilon, delta = ledger.sums(None).plus(line.loss).total(budget[1])
+            relation = "" if line.neighboring == "replace_one" else f", neighboring={line.neighboring!r}"
+            error.args = (
+                f"{str(error).rpartition(';')[0]}; load the newest file of this stream, which goes on at no charge, or make "
+                f"big = PrivacyAccountant({float(epsilon):.12g}{f', {float(delta):.12g}' if delta else ''}{relation}, ledger='larger.db'), "
+                f"charge what was spent here by big.import_record({ledger.store.path!r}), and go on with load(the file, accountant=big).",
+            )
+        raise
 
 
-def _budget_of(ledger: LedgerFile, account: int | None) -> tuple[Amount, Fraction]:
+def _budget_of(ledger: Ledger, account: int | None) -> Budget:
     if account is None:
-        return ledger.promise[0], ledger.promise[1]
+        return ledger.store.promise[:2]
     loss = _own_entry(ledger, account).loss
     if loss.rho is not None:
         return math.inf, Fraction(1, 2)  # it is held to the rho that it was charged for, whatever that converts to
     return (math.inf if loss.is_infinite else loss.epsilon), loss.delta
-
-
-def _open_account(accountant: PrivacyAccountant, ledger: LedgerFile, account: int, newest: int, first: int) -> PrivacyAccountant:
-    charged: Any = accountant._entries.snapshot(accountant._account)
-    opened = accountant._copy_with(ledger, closed=False)
-    opened._account, opened._newest, opened._first = account, newest, first
-    opened._resumable = list(charged.below(accountant._account))
-    return opened

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from internals import _ledger_place
+from internals import _ledger_file
 
 DIGITS = decimal.Context(prec=100)
 
@@ -108,8 +108,8 @@ def check_every_word():
 @pytest.fixture
 def unflushed(monkeypatch):
     """Ledgers in files do not wait for the disk."""
-    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
-    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
+    monkeypatch.setattr(_ledger_file, "SYNCHRONOUS", "off")
+    monkeypatch.setattr(_ledger_file, "_flush_folder", lambda path: None)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import Sums, _ledger_place, parse_text, to_text
+from internals import Sums, _ledger_file, parse_text, to_text
 from sklearn.base import clone
 from test_ledger import CountedNoise, release
 
@@ -279,8 +279,8 @@ def test_processes_killed_at_random_moments_lose_no_charge(tmp_path):
 def test_a_charge_is_flushed_to_the_disk(path, monkeypatch):
     monkeypatch.undo()
     accountant = PrivacyAccountant(1, ledger=path)
-    assert accountant._entries._one("pragma synchronous") == 2
-    assert accountant._entries._one("pragma journal_mode") == "wal"
+    assert accountant._account.ledger.store._first("pragma synchronous") == 2
+    assert accountant._account.ledger.store._first("pragma journal_mode") == "wal"
 
 
 # What is wrong with a file
@@ -298,13 +298,13 @@ def test_a_file_that_is_no_ledger_is_refused_and_stays(path):
 def test_what_is_no_place_or_no_ledger_of_this_format_is_refused(path):
     PrivacyAccountant(1, ledger=path)
     others, pipe = path.with_name("others.db"), path.with_name("pipe")
-    for file, sensitivity in ((path, "pragma user_version = 3"), (others, "create table about (name, value)")):
+    for file, sensitivity in ((path, "pragma user_version = 4"), (others, "create table about (name, value)")):
         with sqlite3.connect(file) as db:
             db.execute(sensitivity)
         db.close()
     os.mkfifo(pipe)
     for file, words in (
-        (path, "is a ledger of format 3, and this version of skdpsynth reads 2; open it with the one that wrote it"),
+        (path, "is a ledger of format 4, and this version of skdpsynth reads 3; open it with the one that wrote it"),
         (others, "is not a ledger of skdpsynth"),
         (pipe, "is not a ledger"),
         (path.parent, "is a folder; name a file in it"),
@@ -350,7 +350,7 @@ def test_the_file_alone_holds_all_that_was_drawn(path, begun):
         release(accountant, name=f"counts {i}")
     accountant.import_record(source())
     if begun:  # whoever reads while the copy is made sees no less
-        accountant._entries._db.execute("begin")
+        accountant._account.ledger.store._db.execute("begin")
     subprocess.run(["cp", path, copy], check=True)  # this process may not open the file: closing it would drop SQLite's locks
     assert PrivacyAccountant(3, ledger=copy).spent == Fraction(5, 2)
 
@@ -361,10 +361,10 @@ def test_a_charge_that_a_reader_keeps_out_of_the_file_is_not_drawn(path, monkeyp
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("begin")
     reader.execute("select * from sums").fetchall()
-    monkeypatch.setattr(_ledger_place, "PATIENCE", 0.2)
+    monkeypatch.setattr(_ledger_file, "PATIENCE", 0.2)
     refused(accountant, "was read by others for 0.2 seconds, so a charge that was made could not be moved into it, and nothing is drawn")
     assert accountant.spent == Fraction(1, 2)
-    monkeypatch.setattr(_ledger_place, "PATIENCE", 20)
+    monkeypatch.setattr(_ledger_file, "PATIENCE", 20)
     later = threading.Thread(target=release, args=(accountant,))
     later.start()
     time.sleep(0.4)
@@ -391,7 +391,7 @@ def test_charges_are_not_written_where_nobody_else_will_look(path, ends, replace
     refused(accountant, words)
     with pytest.raises(LedgerError, match=words):
         PrivacyAccountant(1, ledger=path)  # SQLite would share the memory of the other connection with it
-    accountant._entries._disconnect()
+    accountant._account.ledger.store._disconnect()
     assert PrivacyAccountant(1, ledger=path).spent == Fraction(1, 4)
 
 
@@ -403,20 +403,20 @@ def test_a_ledger_that_is_overwritten_while_it_is_open_may_have_been_replaced(pa
     with open(path, "r+b") as file:
         file.truncate(0)
         file.write(old)
-    accountant._entries._db.execute("pragma shrink_memory")  # what it remembers of the file
+    accountant._account.ledger.store._db.execute("pragma shrink_memory")  # what it remembers of the file
     with pytest.raises(LedgerError, match="or was overwritten by another while it was open, and nothing is drawn; put"):
         release(accountant)
-    assert all("overwritten by another" in _ledger_place.SQLITE_MESSAGES[code] for code in (10, 11))  # by its size, it may be either
+    assert all("overwritten by another" in _ledger_file.SQLITE_MESSAGES[code] for code in (10, 11))  # by its size, it may be either
 
 
 def test_an_old_copy_in_its_place_is_refused(path):
     accountant = PrivacyAccountant(1, ledger=path)
     release(accountant)
     data = pickle.dumps(accountant)
-    accountant._entries._disconnect()
+    accountant._account.ledger.store._disconnect()
     old = path.read_bytes()
     release(accountant)
-    accountant._entries._disconnect()
+    accountant._account.ledger.store._disconnect()
     path.write_bytes(old)
     refused(accountant, "another ledger, or an old copy, is in its place")
     path.unlink()
@@ -430,7 +430,7 @@ def test_a_ledger_of_two_names_is_refused(path, when):
     accountant = PrivacyAccountant(1, ledger=path)
     release(accountant)
     if when == "before":
-        accountant._entries._disconnect()
+        accountant._account.ledger.store._disconnect()
     other = path.with_name("other.db")
     other.hardlink_to(path)
     refused(accountant, "has another name, a hard link, by which charges would be lost, and nothing is drawn")
@@ -473,30 +473,30 @@ def test_a_ledger_that_is_mounted_by_itself_is_refused(tmp_path, monkeypatch):
     accountant = PrivacyAccountant(1, ledger=path)
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"36 35 98:0 /x / rw - ext4 /dev/a rw\n37 36 98:0 /f {str(path).replace(' ', chr(92) + '040')} rw - ext4 /dev/a rw\n")
-    monkeypatch.setattr(_ledger_place, "_MOUNTS", str(mounts))
+    monkeypatch.setattr(_ledger_file, "_MOUNTS", str(mounts))
     with pytest.raises(LedgerError, match=r"is mounted by itself, .* and nothing is drawn; mount its folder"):
         PrivacyAccountant.at(path)
-    monkeypatch.setattr(_ledger_place, "_MOUNTS", str(tmp_path / "none"))
+    monkeypatch.setattr(_ledger_file, "_MOUNTS", str(tmp_path / "none"))
     assert PrivacyAccountant.at(path).spent == accountant.spent == 0
 
 
 def test_where_nothing_may_be_written_no_ledger_is_made(path, monkeypatch):
     accountant = PrivacyAccountant(1, ledger=path.with_name("read only.db"))
-    accountant._entries._db.execute("pragma query_only = on")
+    accountant._account.ledger.store._db.execute("pragma query_only = on")
     refused(accountant, "may not be written, and nothing is drawn; make it writable")
 
     def read_only(*arguments, **more):
         raise OSError(30, "Read-only file system")
 
     for name in ("open", "unlink"):
-        monkeypatch.setattr(_ledger_place.os, name, read_only)
+        monkeypatch.setattr(_ledger_file.os, name, read_only)
     with pytest.raises(LedgerError, match=r"budget.db' cannot be made \(Read-only file system\); choose a folder that may be written"):
         PrivacyAccountant(1, ledger=path)
 
 
 def test_a_full_disk_is_refused_and_the_ledger_goes_on(path):
     accountant = PrivacyAccountant(1, ledger=path)
-    db = accountant._entries._db
+    db = accountant._account.ledger.store._db
     pages = db.execute("pragma page_count").fetchone()[0]
     db.execute(f"pragma max_page_count = {pages}")
     accountant.note = "long " * 190
@@ -514,7 +514,7 @@ def test_a_full_disk_is_refused_and_the_ledger_goes_on(path):
 
 
 def test_a_ledger_that_is_locked_for_long_is_refused(path, monkeypatch):
-    monkeypatch.setattr(_ledger_place, "PATIENCE", 0.5)
+    monkeypatch.setattr(_ledger_file, "PATIENCE", 0.5)
     accountant = PrivacyAccountant(1, ledger=path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("begin immediate")
@@ -546,7 +546,7 @@ def test_a_damaged_ledger_is_refused_in_our_words_or_right(path):
     accountant = PrivacyAccountant(100, ledger=path)
     for i in range(40):
         release(accountant.child(1, name=f"model {i}"), name="inner")
-    accountant._entries._disconnect()
+    accountant._account.ledger.store._disconnect()
     n_refused = 0
     for i, data in enumerate(damaged_copies(path.read_bytes(), 100, seed=0)):
         copy = path.with_name(f"copy{i}.db")
@@ -600,7 +600,7 @@ def test_a_record_that_comes_by_another_way_counts_once(receiver, tmp_path):
     assert receiver.spent == accountant.spent
 
 
-def test_groups_of_two_ledgers_are_not_one(receiver):
+def test_groups_of_two_ledgers_are_not_first(receiver):
     """Their rows may be the same."""
     for _ in range(2):
         receiver.import_record(source())
@@ -660,7 +660,7 @@ def test_a_copy_that_went_on_is_refused_though_entries_were_folded_since(path):
     copied = shutil.copy(path, path.with_name("copy.db"))
     PrivacyAccountant.at(copied).spend(1.5, name="counts")
     stream.partial_fit(np.zeros((400, 1)))
-    assert ledger._entries.entry(2) is None  # it was folded
+    assert ledger._account.ledger.entry(2) is None  # it was folded
     with pytest.raises(ValueError, match=r"has entry 2 of ledger-.*, which was folded into a sum here"):
         ledger.import_record(copied)
     assert ledger.spent == 1
@@ -730,6 +730,6 @@ def test_records_in_any_order_are_never_charged_less_than_each_of_them(receiver)
             with contextlib.suppress(ValueError):
                 mine.import_record(other)
                 taken.append(other)
-        pure = sum(each._entries.sums(None).epsilon for each in taken)
+        pure = sum(each._account.sums().epsilon for each in taken)
         assert mine.spent >= pure, trial
         assert all(mine.spent >= each.epsilon_at(mine.delta) for each in taken)

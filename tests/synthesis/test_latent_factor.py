@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import NoiseLoss, pair_loss
-from internals import _ledger as ledger
+from internals import _ledger_entry as ledger
 from internals import _marginal_model as marginal_model
 from internals import _wide_factors as wide_factors
 from laws import ALARM, kept_beside_answers

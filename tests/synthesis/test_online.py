@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from estimators import Recorder, clock
-from internals import _ledger, _private_measure, depth_shares, pair_loss
+from internals import _ledger_entry, _private_measure, depth_shares, pair_loss
 from laws import calls_of
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
@@ -57,8 +57,8 @@ def edges_by_the_rule(n, d, epsilon, growth, window=None):
 def still(monkeypatch):
     """A clock that stands still: the ledger tells when it was charged."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    monkeypatch.setattr(_ledger, "datetime", SimpleNamespace(now=lambda zone: now))
-    monkeypatch.setattr(_ledger, "new_ledger_id", lambda: "one id")
+    monkeypatch.setattr(_ledger_entry, "datetime", SimpleNamespace(now=lambda zone: now))
+    monkeypatch.setattr(_ledger_entry, "new_ledger_id", lambda: "one id")
 
 
 def public(model):

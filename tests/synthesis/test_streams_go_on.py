@@ -14,7 +14,7 @@ import threading
 import numpy as np
 import pytest
 from estimators import Recorder
-from internals import PendingFile, _ledger_place
+from internals import PendingFile, _ledger_file
 from internals import _online_running as running
 
 import skdpsynth
@@ -31,8 +31,8 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(_ledger_place, "SYNCHRONOUS", "off")
-    monkeypatch.setattr(_ledger_place, "_flush_folder", lambda path: None)
+    monkeypatch.setattr(_ledger_file, "SYNCHRONOUS", "off")
+    monkeypatch.setattr(_ledger_file, "_flush_folder", lambda path: None)
 
 
 @pytest.fixture
@@ -660,11 +660,11 @@ def test_the_ledger_of_a_stream_tells_nothing_of_its_rows(tmp_path):
 def test_only_a_charge_that_is_pending_is_drawn_anew(in_file, path):
     """Members of one name hold the same rows, and add, once one of them was shown."""
     budget = PrivacyAccountant(3, ledger=path) if in_file else PrivacyAccountant(3)
-    entry, ledger = budget._entry("a", skdpsynth.privacy.PrivacyLoss(1), group="g"), budget._entries
-    numbers = [ledger.append(entry, 3, budget.delta, pending=True).id for _ in range(3)]
+    entry, ledger = budget._entry("a", skdpsynth.privacy.PrivacyLoss(1), group="g"), budget._account.ledger
+    numbers = [ledger.append(entry, (3, budget.delta), pending=True).id for _ in range(3)]
     assert (budget.spent, len({line.name for line in budget.ledger})) == (1, 3)
     ledger.settle(None, numbers[-1:])
-    ledger.append(entry, 3, budget.delta)
+    ledger.append(entry, (3, budget.delta))
     assert budget.spent == 2
 
 

@@ -1,29 +1,21 @@
-"""A ledger as lines, a data frame, exact texts, evidence and events of dp-accounting; and a refusal in words."""
+"""Views of a ledger: lines, data frame, text, evidence, events of dp-accounting, and losses."""
 
-import json
 import math
 import re
-import zlib
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from skdpsynth._sensitivity import Sensitivity
-from skdpsynth._validation import check_choice, short_repr
+from skdpsynth._text import html_table
+from skdpsynth._validation import check_choice
 from skdpsynth._version import __version__
-from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy._composition import Sums, largest
-from skdpsynth.privacy._ledger import Ledger, LedgerEntry
-from skdpsynth.privacy._losses import Amount, PrivacyLoss
+from skdpsynth.privacy._ledger import Ledger
+from skdpsynth.privacy._ledger_entry import LedgerEntry, exact_text
+from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, common_unit
 
-FORMAT, VERSION = "skdpsynth evidence", 1
-_NUMBER = re.compile(r"-?(?:\d+|0x[0-9a-f]+)(?:/(?:\d+|0x[0-9a-f]+))?")
-_LONG = 10**4000  # Python refuses to write or read more digits of a decimal number
-_CLASSES = {cls.__name__: cls for cls in (PrivacyLoss, Sums, Sensitivity)}
-# Not "raise the budget": who makes a new one and forgets what was spent here spends it twice.
-_EXACT_FIELDS = ("loss", "scale", "sensitivity")  # of an entry; all else is words and whole numbers
+_MOST_SHOWN = 20  # charges in a notebook
 _FIELDS = ("n_values", "randomness", "group", "time", "dataset", "unit", "process", "note")  # of an entry
 _COLUMNS = ("name", "part_of", "epsilon", "delta", "loss", "rho", "noise", "sensitivity", *_FIELDS)
 _FLOAT_COLUMNS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
@@ -36,8 +28,6 @@ _NORMS = {
     "PermuteAndFlip": "sup",
     "ExponentialMechanism": "sup",
 }
-LARGER_BUDGET_ADVICE = "charge what was spent here to a larger budget by its `import_record`, and go on there"
-
 
 LedgerLine = tuple[LedgerEntry, str | None, Amount | None, Fraction | None]
 """An entry, the entry it is part of, and the (epsilon, delta) that it added; a part adds nothing."""
@@ -92,113 +82,39 @@ def _to_float(amount: Any) -> float | None:
     return None if amount is None else float(amount)
 
 
-def budget_exceeded_error(
-    entry: LedgerEntry,
-    spent: tuple[Amount, Fraction],
-    needed: tuple[Amount, Fraction],
-    budget: tuple[Amount, Fraction],
-    in_rho: bool = False,
-) -> BudgetExceededError:
-    """Return the error for an entry that does not fit; pairs are (epsilon, delta), `needed` includes the entry."""
-    (epsilon, delta), remaining = budget, _subtract(budget[0], spent[0])
-    requested = _subtract(needed[0], spent[0])
-    less = "smaller epsilon (or share of `split`)"
-    if needed[1] > delta:
-        less, cost = "smaller delta", f"delta={float(entry.loss.delta):g}"
-        rest = f"only {float(delta - spent[1]):g} of {float(delta):g} remains"
-    elif requested == math.inf and not entry.loss.is_infinite:
-        cost, rest = str(entry.loss), f"that leaves none of delta={float(delta):g} for the losses in rho"
-    else:
-        cost, rest = f"epsilon={float(requested):g}", f"only {float(remaining):g} of {float(epsilon):g} remains"
-    if in_rho and entry.loss.rho is None:  # a kind of its own, whatever remains
-        rest, less = "what was charged here is rho, and holds no more of such losses", "loss in rho"
-    elif in_rho and needed[0] <= epsilon and needed[1] <= delta:
-        rest = f"the rho that was charged for epsilon={float(epsilon):g} at delta={float(delta):g} holds no more"
-    out = f"give it a {less}, or {LARGER_BUDGET_ADVICE}"
-    if remaining <= 0 and less.startswith("smaller"):
-        out = LARGER_BUDGET_ADVICE
-    message = f"{short_repr(entry.name)} costs {cost}, but {rest}; {out}."
-    return BudgetExceededError(message, requested, remaining)
+def unit_in_words(entries: Iterable[LedgerEntry], unit: Unit | None) -> str | None:
+    """Return the unit that entries protect, or an account where there are none; imported ones may protect another than the account."""
+    return common_unit([entry.unit for entry in entries] or [None if unit is None else str(unit)])
 
 
-def _subtract(amount: Amount, taken: Amount) -> Amount:
-    return math.inf if amount == math.inf else amount - taken
+def describe_accountant(accountant: Any, ledger: Ledger, account: int | None) -> str:
+    entries = ledger.entries(account)
+    spent, spent_delta = ledger.sums(account).total(accountant.delta)
+    unit = unit_in_words(entries, accountant.unit)
+    protects = f"; protects one {unit}{', because not all entries protect the same unit' if unit == LONE_ROW else ''}"
+    return (
+        f"PrivacyAccountant ({'record' if accountant.closed else 'open'}): spent epsilon={float(spent):g} of "
+        f"{float(accountant.epsilon):g}, delta={float(spent_delta):g} of {float(accountant.delta):g}, {accountant.neighboring}, "
+        f"{len(entries)} entries"
+        f"{'' if unit is None else protects}"
+        f"{'' if accountant.remark is None else f'; {accountant.remark}'}"
+    )
 
 
-def to_text(thing: Any) -> str:
-    return _add_checksum(_to_json(thing))
-
-
-def parse_text(text: str) -> Any:
-    """Return the argument of `to_text`; raise ValueError, TypeError or KeyError if this is no such text."""
-    return _from_json(_strip_checksum(text))
-
-
-def entry_to_text(entry: LedgerEntry) -> str:
-    facts = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name != "id"}
-    exact = {name: _to_json(facts[name]) for name in _EXACT_FIELDS}
-    return _add_checksum({name: value for name, value in (facts | exact).items() if value is not None})
-
-
-def parse_entry(number: int, text: str) -> LedgerEntry:
-    facts = _strip_checksum(text)
-    return LedgerEntry(id=number, **(facts | {name: _from_json(facts[name]) for name in _EXACT_FIELDS if name in facts}))
-
-
-def exact_text(number: Any) -> str:
-    return str(_to_json(number))
-
-
-def _add_checksum(data: Any) -> str:
-    """Return JSON behind its check sum, since a digit that flips on a disk would be another amount."""
-    text = json.dumps(data, separators=(",", ":"))
-    return f"{zlib.crc32(text.encode()):08x} {text}"
-
-
-def _strip_checksum(text: str) -> Any:
-    if int(text[:8], 16) != zlib.crc32(text[9:].encode()):
-        raise ValueError("a text of the ledger is not what was written.")
-    return json.loads(text[9:])
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        return _digits(value.numerator) + ("" if value.denominator == 1 else f"/{_digits(value.denominator)}")
-    if isinstance(value, float):
-        if not value == math.inf:
-            raise TypeError("a ledger holds exact numbers, and infinity.")
-        return "inf"
-    if isinstance(value, tuple):
-        return [_to_json(item) for item in value]
-    if type(value).__name__ in _CLASSES:
-        return {"is": type(value).__name__} | {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
-    return value
-
-
-def _from_json(data: Any) -> Any:
-    if isinstance(data, str):
-        return math.inf if data == "inf" else _fraction(data) if _NUMBER.fullmatch(data) else data
-    if isinstance(data, list):
-        return tuple(_from_json(item) for item in data)
-    if isinstance(data, dict):
-        return _CLASSES[data["is"]](**{name: _from_json(value) for name, value in data.items() if name != "is"})
-    return data
-
-
-def _digits(number: int) -> str:
-    return str(number) if abs(number) < _LONG else hex(number)
-
-
-def _fraction(text: str) -> Fraction:
-    return Fraction(*(int(part, 16 if "x" in part else 10) for part in text.split("/")))
+def accountant_html(accountant: Any, ledger: Ledger, account: int | None) -> str:
+    entries = [ledger.with_randomness(entry) for entry in ledger.entries(account)]
+    rows = [(entry.name, entry.loss, noise_of(ledger, entry), entry.randomness, entry.time) for entry in entries[-_MOST_SHOWN:]]
+    more = f"The last {len(rows)} of {len(entries)} charges; to_frame() has all." if len(entries) > len(rows) else ""
+    heads = ("charge", "loss", "noise", "randomness", "time")
+    return html_table(repr(accountant)[1:-1], rows, "ledger.html", heads=heads, more=more)
 
 
 def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[str, Any]:
     entries = list(ledger.below(account))
     charge = ledger.charge_of(account)
     return {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": "skdpsynth evidence",
+        "version": 1,
         "made_by": f"skdpsynth {__version__}",
         "promise": {
             "epsilon": exact_text(accountant.epsilon),
@@ -207,7 +123,7 @@ def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[st
             "unit": None if accountant.unit is None else str(accountant.unit),
             "rows_per_unit": accountant.rows_per_unit,
         },
-        "charged": None if charge is None else _loss(charge),
+        "charged": None if charge is None else _loss_facts(charge),
         "spent": {"epsilon": exact_text(accountant.spent), "delta": exact_text(accountant.spent_delta)},
         "numbers": list(_consecutive_ranges(sorted(entry.id for entry in entries))),
         "releases": [_release_facts(entry, account) for entry in entries],
@@ -223,7 +139,7 @@ def _release_facts(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
         "relation": entry.neighboring,
         "unit": entry.unit,
         "rows_per_unit": _rows_per_unit(entry.unit),
-        "loss": _loss(entry.loss),
+        "loss": _loss_facts(entry.loss),
     }
     if entry.noise is None:
         return facts
@@ -245,7 +161,7 @@ def _release_facts(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
     }
 
 
-def _loss(loss: PrivacyLoss) -> dict[str, Any]:
+def _loss_facts(loss: PrivacyLoss) -> dict[str, Any]:
     if loss.rho is not None:
         return {"rho": exact_text(loss.rho), "gaussian": loss.gaussian}
     return {"epsilon": exact_text(loss.epsilon), "delta": exact_text(loss.delta)}
@@ -268,6 +184,16 @@ def _consecutive_ranges(numbers: list[int]) -> Iterator[list[int]]:
     ends = [i for i, (a, b) in enumerate(pairwise(numbers)) if b > a + 1]
     starts = [0, *(i + 1 for i in ends)]
     yield from ([numbers[a], numbers[b]] for a, b in zip(starts, [*ends, len(numbers) - 1], strict=True) if numbers)
+
+
+def losses_of(ledger: Ledger, account: int | None) -> list[PrivacyLoss]:
+    """Return the losses of the lines of an account; of a group, those of its largest member, as a row is in one of them alone."""
+    entries = ledger.entries(account)
+    losses = [entry.loss for entry in entries if entry.group is None]
+    for group in dict.fromkeys(entry.group for entry in entries if entry.group is not None):
+        sums = ledger.store.sums((account, group))
+        losses += [] if sums is None else sums.losses()
+    return losses
 
 
 def dp_events(ledger: Ledger, account: int | None) -> Any:

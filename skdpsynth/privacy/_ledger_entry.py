@@ -1,0 +1,242 @@
+"""Lines of a ledger: an entry, its exact text, and a store of entries in memory."""
+
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from skdpsynth._parallel import lock_of
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._version import __version__
+from skdpsynth.persistence import savable
+from skdpsynth.privacy._composition import Sums
+from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._noise import describe_noise
+
+_NUMBER = re.compile(r"-?(?:\d+|0x[0-9a-f]+)(?:/(?:\d+|0x[0-9a-f]+))?")
+_LONG = 10**4000  # Python refuses to write or read more digits of a decimal number
+_CLASSES = {cls.__name__: cls for cls in (PrivacyLoss, Sums, Sensitivity)}
+_EXACT_FIELDS = ("loss", "scale", "sensitivity")  # of an entry; all else is words and whole numbers
+_Result = TypeVar("_Result")
+Key = tuple[Any, ...]
+"""Whose sums: (account,), (account, group), or (account, group, name of a member)."""
+
+
+@savable
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One line of a ledger: data about a charge, none about the rows.
+
+    Attributes
+    ----------
+    name : str
+        The name of the release.
+    loss : PrivacyLoss
+        Its cost.
+    neighboring : {"replace_one", "add_or_remove_one"}
+        The neighboring relation of the loss.
+    noise : str or None
+        Kind of the noise that was added; None for a plain charge, and for the budget of a child.
+    scale : tuple of Fraction
+        The different scales of the noise, the least first.
+    sensitivity : Sensitivity or None
+        How far one row, or the rows of one unit, move the released values. None where the caller stated the loss alone.
+    n_values : int or None
+        Number of released values.
+    randomness : {"secure", "seeded"} or None
+        The source of the bits; seeded noise protects nobody.
+    group : str or None
+        Children of one group hold disjoint rows: together they cost their largest.
+    unit : str or None
+        The unit of privacy, if not a row: the labels, and how many rows of each count, such as "patient_id, at most 5 rows".
+    part_of : int or None
+        The entry that charged for this one already: it is a part, and adds nothing.
+    id : int
+        Its number in the ledger.
+    time : str
+        Time of the charge: UTC, in the form of ISO 8601.
+    version : str
+        Version of the package that charged it.
+    dataset : str or None
+        The caller's name of the data set.
+    process : str or None
+        The process that charged it, in a ledger that many share: its number, and some random letters, which identify no machine and no
+        user.
+    note : str or None
+        The caller's note.
+    source : str or None
+        For an entry that was first charged in another ledger: the id of that ledger, and its number there.
+
+    See Also
+    --------
+    PrivacyAccountant : Keeps the ledger.
+    PrivacyLoss : The cost of an entry.
+    Sensitivity : How far one row moves the released values.
+    """
+
+    name: str
+    loss: PrivacyLoss
+    neighboring: str = "replace_one"
+    noise: str | None = None
+    scale: tuple[Fraction, ...] = ()
+    sensitivity: Sensitivity | None = None
+    n_values: int | None = None
+    randomness: str | None = None
+    group: str | None = None
+    part_of: int | None = None
+    id: int = 0
+    unit: str | None = None
+    time: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"), compare=False, repr=False)
+    version: str = field(default=__version__, compare=False, repr=False)
+    dataset: str | None = None
+    process: str | None = field(default=None, compare=False, repr=False)
+    note: str | None = None
+    source: str | None = field(default=None, compare=False, repr=False)
+
+    def describe(self) -> str | None:
+        """Return kind and scale of the noise in words."""
+        return None if self.noise is None else describe_noise(self.noise, self.scale)
+
+
+def new_ledger_id() -> str:
+    return f"ledger-{os.urandom(16).hex()}"
+
+
+class MemoryStore:
+    """Entries and sums in memory. `FileStore` keeps the same in a file.
+
+    `root` is the account where the entries begin, if its entry is elsewhere; `charge` is then its loss.
+    """
+
+    is_file = False
+    process: str | None = None
+
+    def __init__(self, id: str | None = None, root: int | None = None, charge: PrivacyLoss | None = None) -> None:
+        self.id, self.root, self.charge = new_ledger_id() if id is None else id, root, charge
+        self.latest = root or 0  # the largest number that any entry has had
+        self.pending: frozenset[int] = frozenset()
+        self._entries: dict[int, LedgerEntry] = {}
+        self._numbers: dict[int | None, list[int]] = {}  # by account, in order
+        self._sums: dict[Key, Sums] = {}
+        self._sources: dict[str, int] = {}
+
+    def run(self, work: Callable[[], _Result], mode: str = "write") -> _Result:
+        with lock_of(self):
+            return work()
+
+    def whole(self, work: Callable[["MemoryStore"], _Result]) -> _Result:
+        with lock_of(self):
+            twin = object.__new__(MemoryStore)
+            vars(twin).update({name: {**value} if isinstance(value, dict) else value for name, value in vars(self).items()})
+            twin._numbers = {account: [*numbers] for account, numbers in self._numbers.items()}
+            done = work(twin)
+            vars(self).update(vars(twin))  # all at once and last, so that an interrupt leaves this as it was, or as it is then
+            return done
+
+    def entry(self, number: int) -> LedgerEntry | None:
+        return self._entries.get(number)
+
+    def numbers(self, account: int | None) -> list[int]:
+        return self._numbers.get(account, [])
+
+    def entries(self, account: int | None, name: str | None = None) -> list[LedgerEntry]:
+        return [entry for number in self.numbers(account) if name in (None, (entry := self._entries[number]).name)]
+
+    def sums(self, key: Key) -> Sums | None:
+        return self._sums.get(key)
+
+    def source(self, source: str) -> int | None:
+        return self._sources.get(source)
+
+    def add(self, entry: LedgerEntry, before: int | None = None) -> None:
+        self.latest = max(self.latest, entry.id)
+        self._entries[entry.id] = entry
+        numbers = self._numbers.setdefault(entry.part_of, [])
+        numbers.insert(len(numbers) if before is None else numbers.index(before), entry.id)
+
+    def remove(self, entry: LedgerEntry) -> None:
+        del self._entries[entry.id]
+        self._numbers.pop(entry.id, None)
+        self._numbers[entry.part_of].remove(entry.id)
+        self._sums = {key: sums for key, sums in self._sums.items() if key[0] != entry.id}
+        self.pending -= {entry.id}
+
+    def set_sums(self, key: Key, sums: Sums | None) -> None:
+        if sums is None:
+            self._sums.pop(key, None)
+        else:
+            self._sums[key] = sums
+
+    def set_source(self, source: str, number: int) -> None:
+        self._sources[source] = number
+
+    def set_pending(self, numbers: Iterable[int], are_pending: bool) -> None:
+        self.pending = self.pending.union(numbers) if are_pending else self.pending.difference(numbers)
+
+
+# Exact texts, each behind its check sum, since a digit that flips on a disk would be another amount.
+
+
+def to_text(thing: Any) -> str:
+    return _add_checksum(_to_json(thing))
+
+
+def parse_text(text: str) -> Any:
+    """Return the argument of `to_text`; raise ValueError, TypeError or KeyError if this is no such text."""
+    return _from_json(_strip_checksum(text))
+
+
+def entry_to_text(entry: LedgerEntry) -> str:
+    facts = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name != "id"}
+    exact = {name: _to_json(facts[name]) for name in _EXACT_FIELDS}
+    return _add_checksum({name: value for name, value in (facts | exact).items() if value is not None})
+
+
+def parse_entry(number: int, text: str) -> LedgerEntry:
+    facts = _strip_checksum(text)
+    return LedgerEntry(id=number, **(facts | {name: _from_json(facts[name]) for name in _EXACT_FIELDS if name in facts}))
+
+
+def exact_text(number: Any) -> str:
+    return str(_to_json(number))
+
+
+def _add_checksum(data: Any) -> str:
+    text = json.dumps(data, separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x} {text}"
+
+
+def _strip_checksum(text: str) -> Any:
+    if int(text[:8], 16) != zlib.crc32(text[9:].encode()):
+        raise ValueError("a text of the ledger is not what was written.")
+    return json.loads(text[9:])
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return "/".join(str(n) if abs(n) < _LONG else hex(n) for n in value.as_integer_ratio()).removesuffix("/1")
+    if isinstance(value, float):
+        if not value == math.inf:
+            raise TypeError("a ledger holds exact numbers, and infinity.")
+        return "inf"
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    if type(value).__name__ in _CLASSES:
+        return {"is": type(value).__name__} | {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def _from_json(data: Any) -> Any:
+    if isinstance(data, str) and _NUMBER.fullmatch(data):
+        return Fraction(*(int(part, 16 if "x" in part else 10) for part in data.split("/")))
+    if isinstance(data, list):
+        return tuple(_from_json(item) for item in data)
+    if isinstance(data, dict):
+        return _CLASSES[data["is"]](**{name: _from_json(value) for name, value in data.items() if name != "is"})
+    return math.inf if data == "inf" else data
