@@ -43,11 +43,11 @@ ASKING = tuple(
     for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_consistency")
 )
 # Files that hold no noise: how ledgers are kept, shown and written, how sums are read from elsewhere, what a plan expects of errors.
-SKIPPED = re.compile(r"privacy/_(ledger\w*|format|merge_ledgers|resume|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
+SKIPPED = re.compile(r"privacy/_(ledger\w*|merge_ledgers|resume|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
 # All numbers of these count. How words of random bits become tables of exact laws is compared with those laws elsewhere.
 NOISES = re.compile(
-    r"privacy/_(laplace|gaussian|linf|composition|gaussian_dp|mechanism|losses|permute_and_flip|partition_selection|continual_release|"
-    r"accountant_base|noise)\.py"
+    r"privacy/_(laplace|gaussian|linf|composition|gaussian_dp|mechanism|losses|permute_and_flip|partition_selection|"
+    r"noise)\.py"
 )
 
 NAMED = re.compile(

@@ -791,8 +791,12 @@ class PrivacyAccountant:
         with lock_of(self):
             self.check_open("A record")
             for way in self._account.ledger.whole(lambda into: merge_options(into, ledger, of, one)):
+
+                def work(into: Ledger, way: LedgerEntry | None = way) -> int:
+                    return merge_entries(into, mine, ledger, of, budget, way)
+
                 try:
-                    return self._account.ledger.whole(lambda into, way=way: merge_entries(into, mine, ledger, of, budget, way))
+                    return self._account.ledger.whole(work)
                 except (BudgetExceededError, OutOfTurn) as error:
                     refused.append(error)
         raise refused[0]

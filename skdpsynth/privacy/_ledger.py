@@ -199,7 +199,7 @@ class Ledger:
         account, group, store = entry.part_of, entry.group, self.store
         before = self._sums_of(account)
         if group is None:
-            after = {(account,): before.plus(entry.loss)}
+            after: dict[Key, Sums] = {(account,): before.plus(entry.loss)}
         else:
             mine = (store.sums((account, group, entry.name)) or Sums()).plus(entry.loss)
             least = store.sums((account, group)) or Sums()

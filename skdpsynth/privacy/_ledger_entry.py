@@ -114,7 +114,7 @@ class MemoryStore:
     `root` is the account where the entries begin, if its entry is elsewhere; `charge` is then its loss.
     """
 
-    is_file = False
+    is_file, path = False, ""
     process: str | None = None
 
     def __init__(self, id: str | None = None, root: int | None = None, charge: PrivacyLoss | None = None) -> None:

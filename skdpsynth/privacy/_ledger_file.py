@@ -68,6 +68,7 @@ class FileStore:
     is_file = True
     root: int | None = None
     charge: PrivacyLoss | None = None
+    _process = 0  # the one that is connected
 
     def __init__(self, path: Any, id: str | None = None) -> None:
         self.path, self.id = check_path(path), id or ""

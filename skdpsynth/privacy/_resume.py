@@ -356,9 +356,9 @@ def _charge_again(ledger: Ledger, line: LedgerEntry) -> int:
 
 
 def _budget_of(ledger: Ledger, account: int | None) -> Budget:
-    if account is None:
+    if account is None and isinstance(ledger.store, FileStore):
         return ledger.store.promise[:2]
-    loss = _own_entry(ledger, account).loss
+    loss = _own_entry(ledger, account or 0).loss
     if loss.rho is not None:
         return math.inf, Fraction(1, 2)  # it is held to the rho that it was charged for, whatever that converts to
     return (math.inf if loss.is_infinite else loss.epsilon), loss.delta
