@@ -3,6 +3,7 @@
 Each job brings its own random bits, so that the result is the same in any number of threads.
 """
 
+import contextvars
 import functools
 import math
 import os
@@ -19,11 +20,11 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
 
-from skdpsynth._progress import bind_context
 from skdpsynth._validation import is_integer, short_repr
 
 _locks: "WeakKeyDictionary[Any, threading.RLock]" = WeakKeyDictionary()
 _creation_lock = threading.Lock()
+_blas: tuple[int, threadpool_limits] | None = None  # the thread that holds the limit on BLAS
 _MOST_THREADS = 256  # more would only wait, and systems refuse them at some number
 
 
@@ -55,7 +56,7 @@ def run_all(jobs: Iterable[Callable[[], Any]], n_jobs: int | None = None) -> Non
     with ThreadPoolExecutor(n_threads) as pool:
         try:
             for job in chain(begun, jobs):
-                waiting.append(pool.submit(_run_quietly, bind_context(job)))
+                waiting.append(pool.submit(contextvars.copy_context().run, _run_quietly, job))
                 if len(waiting) > 2 * n_threads:
                     waiting.popleft().result()
             while waiting:
@@ -83,15 +84,6 @@ def lock_of(owner: Any) -> Any:
     return lock
 
 
-def _reset_after_fork() -> None:
-    global _locks, _creation_lock
-    _locks, _creation_lock = WeakKeyDictionary(), threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_after_fork)
-
-
 class cached_property(functools.cached_property):
     """A property that is computed once. Python 3.11 holds a lock of the class meanwhile, which a forked child would wait for in vain."""
 
@@ -101,54 +93,40 @@ class cached_property(functools.cached_property):
         return vars(instance).setdefault(self.attrname, self.func(instance))
 
 
-class _Limit:
-    """The limit, which is one of the whole process: one thread at a time holds it, and that thread ends it.
-
-    If each of two overlapping uses set a limit of its own, the later would find the earlier one's and restore it for good. The last one
-    cannot restore for all either: threadpoolctl lets only the thread that set a limit end it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._holder: int | None = None
-        self._limits: threadpool_limits | None = None
-
-    def take(self) -> bool:
-        """Set the limit, unless another thread holds it; return whether it was set."""
-        with self._lock:
-            if self._holder is None:
-                self._holder = threading.get_ident()
-                self._limits = threadpool_limits(1, user_api="blas").__enter__()
-                return True
-            return False
-
-    def end(self) -> None:
-        with self._lock:
-            limits, self._limits, self._holder = self._limits, None, None
-            if limits is not None:
-                limits.__exit__(None, None, None)
-
-    def reset_after_fork(self) -> None:
-        """Free the limit of other threads, which are gone after a fork."""
-        self._lock = threading.Lock()
-        if self._holder != threading.get_ident():
-            self.end()
-
-
-_limit = _Limit()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_limit.reset_after_fork)
-
-
 @contextmanager
 def one_blas_thread(wanted: bool = True) -> Iterator[None]:
     """Let BLAS use one thread within the block, if `wanted`.
 
-    The first of overlapping uses holds the limit for all, until its own block ends; so keep them short.
+    The limit is one of the whole process, so the first of overlapping uses holds it for all, until its own block ends: if each set a limit
+    of its own, the later would find the earlier one's and restore it for good. So keep blocks short.
     """
-    is_ours = wanted and _limit.take()
+    global _blas
+    is_ours = False
+    if wanted:
+        with _creation_lock:
+            if is_ours := _blas is None:
+                _blas = threading.get_ident(), threadpool_limits(1, user_api="blas")
     try:
         yield
     finally:
         if is_ours:
-            _limit.end()
+            _end_blas_limit()
+
+
+def _end_blas_limit() -> None:
+    global _blas
+    if _blas is not None:
+        limits, _blas = _blas[1], None
+        limits.restore_original_limits()
+
+
+def _reset_after_fork() -> None:
+    """Free the locks, and the limit, of other threads, which are gone after a fork."""
+    global _locks, _creation_lock
+    _locks, _creation_lock = WeakKeyDictionary(), threading.Lock()
+    if _blas is not None and _blas[0] != threading.get_ident():
+        _end_blas_limit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -9,9 +9,8 @@ heard: the budget that was charged would buy less than was planned.
 
 import contextvars
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -27,7 +26,8 @@ _Item = TypeVar("_Item")
 _bars: Any = None  # the display of this process
 _n_users = 0  # blocks of show_progress that are open
 _bars_lock = threading.Lock()
-# Of the fit in this context: a watcher beside the bars, which opens tasks of its own, and whether the number of rows may be shown.
+# Of the fit in this context: a watcher beside the bars, whose method ``task(name, total)`` returns a context manager with a method `step`,
+# and whether the number of rows may be shown.
 _watching: contextvars.ContextVar[Any] = contextvars.ContextVar("watching", default=None)
 _are_public: contextvars.ContextVar[bool] = contextvars.ContextVar("are_public", default=False)
 
@@ -73,7 +73,19 @@ def show_progress(console: Any = None) -> Iterator[None]:
     """
     global _bars, _n_users
     with _bars_lock:
-        _open(console)
+        if not _n_users:
+            try:
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+            except ImportError:
+                raise ImportError("show_progress needs rich; install it: pip install rich.") from None
+            if console is not None:
+                check_type("console", console, Console, "None or a rich.console.Console")
+            columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
+            bars = Progress(*columns, console=Console(stderr=True) if console is None else console, transient=True)
+            bars.start()
+            _bars = bars
+        _n_users += 1
     try:
         yield
     finally:
@@ -82,23 +94,6 @@ def show_progress(console: Any = None) -> Iterator[None]:
             if not _n_users:
                 bars, _bars = _bars, None
                 bars.stop()
-
-
-def _open(console: Any) -> None:
-    global _bars, _n_users
-    if not _n_users:
-        try:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-        except ImportError:
-            raise ImportError("show_progress needs rich; install it: pip install rich.") from None
-        if console is not None:
-            check_type("console", console, Console, "None or a rich.console.Console")
-        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"), TimeElapsedColumn()
-        bars = Progress(*columns, console=Console(stderr=True) if console is None else console, transient=True)
-        bars.start()
-        _bars = bars
-    _n_users += 1
 
 
 class _Task:
@@ -113,7 +108,7 @@ class _Task:
         if self._watcher is not None:
             self._watcher = self._stack.enter_context(self._watcher.task(self._name, self._total))
             if self._nests:
-                self._stack.enter_context(use_watcher(self._watcher))
+                self._stack.enter_context(_assign(_watching, self._watcher))
         if self._bars is not None:
             self._number = self._bars.add_task(self._name, total=self._total or None, done=self._done())
         return self
@@ -152,55 +147,33 @@ def task(name: str, total: int | None = None, *, nests: bool = False) -> _Task:
 
 
 def bar(name: str) -> _Task:
-    """Return a context manager of a piece of work that has a bar, and is no task for callbacks."""
-    return _NO_TASK if _bars is None else _Task(name, None)
+    """Return a context manager of a piece of work that has a bar, and is no task for callbacks; of unknown, maybe private, length.
 
-
-def reading_task(name: str) -> _Task:
-    """Return a context manager of reading a table, whose chunks are counted only where the number of rows is public."""
+    Its parts, the chunks of a table, are counted only where the number of rows is public.
+    """
     return _NO_TASK if _bars is None else _Task(name, None, counts=_are_public.get())
 
 
-def track_steps(name: str, parts: Collection[_Item]) -> Iterable[_Item]:
-    """Return an iterable of `parts`, whose number and `name` are public, that shows each finished part."""
-    watcher = _watching.get()
-    return parts if _bars is None and watcher is None else _track(parts, _Task(name, len(parts), watcher))
-
-
-def _track(parts: Iterable[_Item], progress: _Task) -> Iterator[_Item]:
-    with progress:
+def track_steps(name: str, parts: Collection[_Item]) -> Iterator[_Item]:
+    """Iterate over `parts`, whose number and `name` are public, and show each finished part."""
+    with task(name, len(parts)) as progress:
         for part in parts:
             yield part
             progress.step()
 
 
 @contextmanager
-def set_rows_public(are_public: bool) -> Iterator[None]:
+def _assign(variable: contextvars.ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def set_rows_public(are_public: bool) -> AbstractContextManager[None]:
     """Set whether the number of rows may be shown while the block runs."""
-    token = _are_public.set(are_public)
-    try:
-        yield
-    finally:
-        _are_public.reset(token)
-
-
-def current_watcher() -> Any:
-    return _watching.get()
-
-
-@contextmanager
-def use_watcher(watcher: Any) -> Iterator[None]:
-    """Let a watcher see the tasks of this context: ``task(name, total)`` returns a context manager with a method `step`."""
-    token = _watching.set(watcher)
-    try:
-        yield
-    finally:
-        _watching.reset(token)
-
-
-def bind_context(job: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a job for another thread that is watched as this one is."""
-    return job if _watching.get() is None else partial(contextvars.copy_context().run, job)
+    return _assign(_are_public, are_public)
 
 
 class CallbackMixin:
@@ -232,7 +205,7 @@ def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
     def watched(estimator: Any) -> Any:
         context = CallbackSupportMixin._init_callback_context(estimator, max_subtasks=None)
         context.call_on_fit_task_begin(estimator=estimator)
-        with use_watcher(_TaskNotifier(estimator, context, threading.Lock())):
+        with _assign(_watching, _TaskNotifier(estimator, context, threading.Lock())):
             result = run()
         context.call_on_fit_task_end(estimator=estimator)
         return result
@@ -243,7 +216,7 @@ def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
 def run_with_outer_callbacks(part: Any, name: str, run: Callable[[], Any]) -> Any:
     """Run the fit of an inner estimator, which has no callbacks of its own, under those of the outer one."""
     vars(part).pop(_CALLBACKS, None)
-    watcher = current_watcher()
+    watcher = _watching.get()
     if watcher is None:
         return run()
     with watcher.task(name, 0) as leaf, leaf.context.propagate_callback_context(part):

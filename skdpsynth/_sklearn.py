@@ -1,6 +1,5 @@
 """Checks of tables by scikit-learn, beyond its public estimators, in one place."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,11 +8,9 @@ from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, check_random_state, validate_data
 
-from skdpsynth._parallel import effective_n_threads, lock_of, run_all
+from skdpsynth._parallel import lock_of
 from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames import NamedArray, column_names, is_arrow, is_pandas, table_of_numbers, to_native
-
-_LARGE = 1 << 25  # bytes, from which on threads pay
 
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
@@ -39,7 +36,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
         else:
             rows = validate_data(estimator, table, reset=reset, **kinds)
     if not allow_nan:
-        check_finite(rows.data if issparse(rows) else rows, getattr(estimator, "n_jobs", None))
+        check_finite(rows.data if issparse(rows) else rows)
     return rows
 
 
@@ -53,9 +50,9 @@ def check_points(X: Any, dtype: Any = float) -> np.ndarray:
 
 
 @np.errstate(all="ignore")
-def check_finite(rows: np.ndarray, n_jobs: int | None = None) -> None:
+def check_finite(rows: np.ndarray) -> None:
     """Refuse NaN and infinity in one static sentence, in memory that does not grow with the rows."""
-    if rows.dtype.kind != "f" or not rows.size or np.isfinite(_parallel_sum(rows, n_jobs)):
+    if rows.dtype.kind != "f" or not rows.size or np.isfinite(rows.sum()):
         return
     low, high = rows.min(), rows.max()
     if np.isfinite(low) and np.isfinite(high):  # the sum was too large
@@ -65,17 +62,6 @@ def check_finite(rows: np.ndarray, n_jobs: int | None = None) -> None:
         f"Input X contains {'NaN' if np.isnan(low) else 'infinity'}. Drop or fill those rows, or give LatentFactorSynthesizer a schema "
         "whose column is nullable."
     )
-
-
-def _parallel_sum(rows: np.ndarray, n_jobs: int | None) -> float:
-    n_parts = effective_n_threads(n_jobs) if rows.nbytes > _LARGE else 1
-    sums = np.empty(n_parts)
-
-    def sum_up(place: int, part: np.ndarray) -> None:
-        sums[place] = part.sum()
-
-    run_all([partial(sum_up, *each) for each in enumerate(np.array_split(rows, n_parts))], n_jobs)
-    return float(sums.sum())
 
 
 def remember_columns(estimator: Any, X: Any, *, reset: bool) -> None:

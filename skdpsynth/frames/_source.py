@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from skdpsynth._progress import reading_task
+from skdpsynth._progress import bar
 from skdpsynth._validation import short_repr
 from skdpsynth.frames._table_kind import TableKind
 
@@ -84,7 +84,7 @@ class ChunkedSource(Source):
         """
         self.check_unchanged()
         n_rows, tables = 0, cast(Any, self._read())
-        with closing(tables), reading_task(f"reading {self.name}") as progress:
+        with closing(tables), bar(f"reading {self.name}") as progress:
             for number, table in enumerate(tables, start=1):
                 self.kind.check(table, f"chunk {number}", self.name)
                 for chunk in self.kind.parts(table, self._at_once):
