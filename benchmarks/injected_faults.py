@@ -173,7 +173,7 @@ FAULTS = (
     ),
     Fault(
         "told_cell",
-        "federated/_site.py",
+        "federated/_sites.py",
         "if type(error) in (TypeError, ValueError):",
         "if isinstance(error, TypeError | ValueError):",
         "what a library says of a cell leaves its site",

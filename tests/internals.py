@@ -5,7 +5,7 @@ from importlib import import_module
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
 modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
-modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._pairwise_masks
+modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._sites
 modules: _parallel measures._cells measures._measure model_selection._search
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
 modules: measures._transport metrics._read_tables metrics._marginals metrics._quality
@@ -54,7 +54,7 @@ frames._source: MOST_ROWS rows_at_once
 frames._open_source: open_source
 frames._files: read_ahead
 frames._contribution_bounding: _Choice
-federated._site: Round
+federated._sites: Round
 fitting._private_facts: noise_threshold buy_bounds occupied_cells NumberOfRows
 measures._min_cost_flow: min_cost_flow
 measures._isotonic: _isotonic transport_on_a_line

@@ -5,6 +5,7 @@ import secrets
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -350,34 +351,15 @@ class PartialSums(RemoteTable):
 
 
 class _UnansweredQuestion(Exception):
-    """Raised for a question that a rehearsal does not answer."""
-
-    def __init__(self, question: Question) -> None:
-        self.question = question
-
-
-class _Rehearsal(RemoteTable):
-    """An empty table that claims `n_samples` rows, answers a few questions, and raises the next."""
-
-    def __init__(self, head: Any, n_samples: int, n_answers: int) -> None:
-        super().__init__(head)
-        self._n_rows, self._left = n_samples, n_answers
-
-    def ask(self, question: Question) -> Any:
-        if isinstance(question.rule, CountRows):
-            return RowCount(self._n_rows)
-        if not self._left:
-            raise _UnansweredQuestion(question)
-        self._left -= 1
-        return question.rule.zero()
+    """Ends a fit that only rehearses."""
 
 
 def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
     """Return the one question of a model beside the number of rows; refuse one that depends on unknown facts, or several."""
-    question = _next_question(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 0))
+    question = _rehearse(model, head, n_samples or _NUMBERS_OF_ROWS[1], 0)
     assert question is not None
     try:
-        further = _next_question(model, _Rehearsal(head, n_samples or _NUMBERS_OF_ROWS[1], 1))
+        further = _rehearse(model, head, n_samples or _NUMBERS_OF_ROWS[1], 1)
     except ArithmeticError:  # of sums that are no rows' sums
         further = None
     if further is not None:
@@ -385,7 +367,7 @@ def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
             f"{type(model).__name__} asks for sums more than once, for {further.rule} after {question.rule}, and chunks pass by once; "
             "give fit what can be read again, or choose parameters with which it asks once."
         )
-    others = [_next_question(model, _Rehearsal(head, n, 0)) for n in _NUMBERS_OF_ROWS if n_samples is None]
+    others = [_rehearse(model, head, n, 0) for n in _NUMBERS_OF_ROWS if n_samples is None]
     if any(to_bytes(each) != to_bytes(question) for each in others):
         way_out = (
             "give n_samples" if model.neighboring == "replace_one" else "state its sizes, or use neighboring='replace_one' with n_samples"
@@ -394,13 +376,21 @@ def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
     return question
 
 
-def _next_question(model: Any, rows: _Rehearsal) -> Question | None:
-    """Return the first unanswered question of a fit, or None."""
+def _rehearse(model: Any, head: Any, n_rows: int, n_answers: int) -> Question | None:
+    """Return the first question, after `n_answers` others, of a fit to an empty table that claims so many rows; None if there is none."""
+    asked: list[Question] = []
+
+    def ask(question: Question) -> Any:
+        if isinstance(question.rule, CountRows):
+            return RowCount(n_rows)
+        asked.append(question)
+        if len(asked) > n_answers:
+            raise _UnansweredQuestion
+        return question.rule.zero()
+
     again = type(model)(**{**model.get_params(deep=False), "accountant": None, "random_state": None})
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), suppress(_UnansweredQuestion):
         warnings.simplefilter("ignore")
-        try:
-            again.fit(rows)
-        except _UnansweredQuestion as asked:
-            return asked.question
-    return None
+        again.fit(RemoteRows(ask, head=head))
+        return None
+    return asked[-1]

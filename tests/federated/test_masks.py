@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from internals import _pairwise_masks
+from internals import _sites
 from laws import ALARM, chi_squared
 
 from skdpsynth import PrivateMeasureMechanism
@@ -27,7 +27,7 @@ def test_masks_cancel_in_the_sum_of_all_sites(n_sites):
 def test_what_sites_send_is_uniform_among_all_with_their_sum(monkeypatch):
     """Exactly, of numbers modulo 4 and three sites: every list of masks of sum 0 comes from equally many pads."""
     pads: dict = {}
-    monkeypatch.setattr(_pairwise_masks, "_pad", lambda key, pair, question, size: np.array([pads[tuple(pair)]], dtype=np.uint64))
+    monkeypatch.setattr(_sites, "_pad", lambda key, pair, question, size: np.array([pads[tuple(pair)]], dtype=np.uint64))
     masks = Masks.for_all(list("abc"))
     zero, seen = np.zeros(1, dtype=np.uint64), Counter()
     for drawn in product(range(4), repeat=3):
@@ -68,7 +68,7 @@ def test_each_pair_has_one_key_and_no_two_pairs_or_questions_the_same_pad():
     masks, zero = Masks.for_all(NAMES), np.zeros(1000, dtype=np.uint64)
     assert all(masks[a]._keys[b] == masks[b]._keys[a] for a in NAMES for b in NAMES if a != b)
     assert len({key for site in masks.values() for key in site._keys.values()}) == 6
-    pads = [_pairwise_masks._pad(b"k" * 32, pair, b"q", 1000) for pair in (["a", "b"], ["b", "c"], ["a", "c"])]
+    pads = [_sites._pad(b"k" * 32, pair, b"q", 1000) for pair in (["a", "b"], ["b", "c"], ["a", "c"])]
     pads += [masks["north"].hide(zero, question) for question in (b"1", b"2")]
     assert not any((first == second).any() for first, second in combinations(pads, 2))
 

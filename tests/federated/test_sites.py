@@ -43,7 +43,7 @@ def messages_of(model, X):
 
 
 def message_of(question, number=1, session="0" * 32):
-    return Round(session, number, question).to_bytes()
+    return to_bytes(Round(session, number, question))
 
 
 COUNT = messages_of(PMM, numbers())[0]
