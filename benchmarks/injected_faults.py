@@ -73,8 +73,8 @@ FAULTS = (
     Fault(
         "half_scale",
         "privacy/_laplace.py",
-        "return sample_by_scale(self.scale, size,",
-        "return sample_by_scale(self.scale / 2, size,",
+        "return self._sample_by_scale(size,",
+        "return DiscreteLaplace(self.scale / 2)._sample_by_scale(size,",
         "Laplace noise costs twice what is charged",
     ),
     Fault(

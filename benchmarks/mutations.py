@@ -46,7 +46,7 @@ ASKING = tuple(
 SKIPPED = re.compile(r"privacy/_(ledger\w*|merge_ledgers|resume|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
 # All numbers of these count. How words of random bits become tables of exact laws is compared with those laws elsewhere.
 NOISES = re.compile(
-    r"privacy/_(laplace|gaussian|linf|composition|gaussian_dp|mechanism|losses|permute_and_flip|partition_selection|"
+    r"privacy/_(laplace|gaussian|composition|gaussian_dp|mechanism|losses|permute_and_flip|partition_selection|"
     r"noise)\.py"
 )
 

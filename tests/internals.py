@@ -13,7 +13,7 @@ modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
 modules: models._marginal_model models._training models._wide_factors privacy._partition_selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
-modules: privacy._optimal_composition privacy._linf duckdb._database
+modules: privacy._optimal_composition duckdb._database
 modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
 modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running
 modules: synthesis._private_measure
@@ -96,7 +96,7 @@ privacy._gaussian: _survival_table
 privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above
 privacy._gaussian_dp: epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
 privacy._random: bernoulli_exp_minus exp_minus multiply_bounds
-privacy._laplace: _digit_table _one_sided_table _two_sided_table
+privacy._laplace: _digit_table _power_table
 privacy._ledger_entry: parse_entry to_text entry_to_text parse_text
 privacy._noise: Noise
 privacy._matrix_laplace: FIRST_LIMB_BITS LIMB_BITS Normals fraction_bits

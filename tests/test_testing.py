@@ -217,8 +217,8 @@ class QuietLaplace(Noise):
     def variance(self, n_values=1):
         return 2 * float(self.scale) ** 2
 
-    def _finite_loss(self, sensitivity, scale):
-        return PrivacyLoss(epsilon=sensitivity.l1 / scale)
+    def _finite_losses(self, sensitivity, scale):
+        return (PrivacyLoss(epsilon=sensitivity.l1 / scale),)
 
 
 class FrankQuietLaplace(QuietLaplace):

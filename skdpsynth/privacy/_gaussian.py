@@ -12,7 +12,7 @@ from skdpsynth._sensitivity import Sensitivity
 from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDING_VARIANCE
 from skdpsynth.privacy._laplace import draw_parts, join_parts
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon, to_fraction
-from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise, check_scale, sample_by_scale
+from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise
 from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, accept_exactly, exp_minus, multiply_bounds, sample_by_rejection
 
 _MAX_TABLE_SCALE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
@@ -56,22 +56,14 @@ class DiscreteGaussian(Noise):
     (3, 2)
     """
 
-    scale: Any
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_scale(self.scale))
-
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        return sample_by_scale(self.scale, size, rng, _sample, _sample_by_rejection)
-
-    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
-        # Canonne, Kamath, Steinke (2020), Theorem 4.
-        return PrivacyLoss(rho=sensitivity.l2_squared / (2 * scale * scale))
+        return self._sample_by_scale(size, rng, _sample, _sample_by_rejection)
 
     def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
         rho = sensitivity.l2_squared / (2 * (scale * scale - ROUNDING_VARIANCE)) if scale >= LEAST_SCALE else math.inf
-        return self._finite_loss(sensitivity, scale), PrivacyLoss(rho=rho, gaussian=True)
+        # zCDP by Canonne, Kamath, Steinke (2020), Theorem 4.
+        return PrivacyLoss(rho=sensitivity.l2_squared / (2 * scale * scale)), PrivacyLoss(rho=rho, gaussian=True)
 
     def variance(self, n_values: int = 1) -> Any:
         """Return an upper bound on the variance, ``scale**2``, as a float (an array if `scale` is one)."""
@@ -83,25 +75,22 @@ def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
 
 
 def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
-    return sample_by_rejection(size, lambda n: _propose(scale, n, rng))
-
-
-def _propose(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndarray, np.ndarray]:
-    """Propose from the discrete Laplace law (Canonne, Kamath, Steinke, Algorithm 3).
+    """Draw by rejection from the discrete Laplace law (Canonne, Kamath, Steinke, Algorithm 3).
 
     Accept z with probability exp(-g), g = (|z| - v/t)**2 / (2 v), v = scale**2, t = floor(scale) + 1.
     """
     t = int(scale) + 1
     variance = scale * scale
-    negative, low, high, shift = draw_parts(Fraction(t), size, rng)
-    center, sigma = float(variance / t), float(scale)
-    # With |z| <= 61 scales the exponent has an absolute error below 61**2 * 6 * 2**-53 < 2**-38.
-    distance = (low + high * 2.0**shift - center) / sigma
 
-    def exact(i: int) -> Fraction:
-        return (int(low[i]) + (int(high[i]) << shift) - variance / t) ** 2 / (2 * variance)
+    def propose(n: int) -> tuple[np.ndarray, np.ndarray]:
+        negative, low, high, shift = draw_parts(Fraction(t), n, rng)
+        # With |z| <= 61 scales the exponent has an absolute error below 61**2 * 6 * 2**-53 < 2**-38.
+        distance = (low + high * 2.0**shift - float(variance / t)) / float(scale)
+        return join_parts(negative, low, high, shift), accept_exactly(
+            0.5 * distance * distance, lambda i: (int(low[i]) + (int(high[i]) << shift) - variance / t) ** 2 / (2 * variance), rng
+        )
 
-    return join_parts(negative, low, high, shift), accept_exactly(0.5 * distance * distance, exact, rng)
+    return sample_by_rejection(size, propose)
 
 
 @lru_cache(maxsize=MAX_CACHED_TABLES)

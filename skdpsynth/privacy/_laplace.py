@@ -1,4 +1,4 @@
-"""Exact discrete Laplace noise: P(z) proportional to exp(-|z| / scale) on the integers."""
+"""Exact discrete Laplace noise: P(z) proportional to exp(-|z| / scale) on the integers, or in the sup norm of many."""
 
 import math
 from dataclasses import dataclass
@@ -9,9 +9,19 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._validation import check_integer, short_repr
 from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon, to_fraction
-from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise, check_scale, sample_by_scale
-from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, accept_exactly, exp_minus, multiply_bounds, sample_by_rejection
+from skdpsynth.privacy._noise import MAX_CACHED_TABLES, MOST_VALUES, SMALLEST, Noise, shape_of
+from skdpsynth.privacy._random import (
+    Bounds,
+    RandomBits,
+    SurvivalTable,
+    accept_exactly,
+    check_stream,
+    exp_minus,
+    multiply_bounds,
+    sample_by_rejection,
+)
 
 _DIGIT = 8  # bits of a magnitude that one table draws: small tables are quick to build
 _MAX_TABLE_SCALE = 1 << _DIGIT  # largest scale that a single table serves
@@ -49,18 +59,13 @@ class DiscreteLaplace(Noise):
     (1000,)
     """
 
-    scale: Any
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_scale(self.scale))
-
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
-        return sample_by_scale(self.scale, size, rng, _sample, _sample_by_rejection)
+        return self._sample_by_scale(size, rng, _sample, _sample_by_rejection)
 
-    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
+    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
         # The log ratio of two densities at z is at most |change_i| / scale, summed over the values.
-        return PrivacyLoss(epsilon=sensitivity.l1 / scale)
+        return (PrivacyLoss(epsilon=sensitivity.l1 / scale),)
 
     def variance(self, n_values: int = 1) -> Any:
         """Return the exact variance, ``2 q / (1 - q)**2``, as a float (an array if `scale` is one)."""
@@ -73,7 +78,7 @@ class DiscreteLaplace(Noise):
 
 def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
     if scale <= _MAX_TABLE_SCALE:
-        return _two_sided_table(scale).sample(size, rng)
+        return _power_table(scale, True).sample(size, rng)
     return join_parts(*draw_parts(scale, size, rng))
 
 
@@ -128,43 +133,24 @@ def draw_geometric(scale: Fraction, size: int, rng: RandomBits) -> tuple[np.ndar
         low += _digit_table(scale).sample(size, rng) << shift  # at most 7 digits of 8 bits for scales up to 2**58
         scale /= _MAX_TABLE_SCALE
         shift += _DIGIT
-    return low, _one_sided_table(scale).sample(size, rng), shift
+    return low, _power_table(scale, False).sample(size, rng), shift
 
 
-@lru_cache(maxsize=MAX_CACHED_TABLES)
-def _two_sided_table(scale: Fraction) -> SurvivalTable:
-    """Table of |Z|: S(k) = 2 q**k / (1 + q)."""
-
-    def survival(bits: int) -> list[Bounds]:
-        work = bits + 64
-        q = exp_minus(1 / scale, work)
-        one = 1 << work
-        factor = (one << work + 1) // (one + q[1]), -((-one << work + 1) // (one + q[0]))  # 2 / (1 + q)
-        return _power_bounds(q, factor, work, bits)
-
-    return SurvivalTable(survival, signed=True)
-
-
-@lru_cache(maxsize=MAX_CACHED_TABLES)
-def _one_sided_table(scale: Fraction) -> SurvivalTable:
-    """Table of a geometric: S(k) = q**k."""
+@lru_cache(maxsize=2 * MAX_CACHED_TABLES)
+def _power_table(scale: Fraction, signed: bool) -> SurvivalTable:
+    """Table of a geometric, S(k) = q**k, or signed, of |Z|: S(k) = 2 q**k / (1 + q)."""
 
     def survival(bits: int) -> list[Bounds]:
         work = bits + 64
-        return _power_bounds(exp_minus(1 / scale, work), (1 << work, 1 << work), work, bits)
+        one, (q_low, q_high) = 1 << work, exp_minus(1 / scale, work)
+        low, high = ((one << work + 1) // (one + q_high), -((-one << work + 1) // (one + q_low))) if signed else (one, one)
+        out = []
+        while not out or out[-1][1] > 1:
+            low, high = low * q_low >> work, -(-high * q_high >> work)  # `multiply_bounds`, thousands of times
+            out.append((low >> 64, -(-high >> 64)))
+        return out
 
-    return SurvivalTable(survival, signed=False)
-
-
-def _power_bounds(q: Bounds, factor: Bounds, work: int, bits: int) -> list[Bounds]:
-    """Return bounds on factor * q**k, k = 1, 2, ..., until below 2**-bits."""
-    shift, out = work - bits, []
-    (q_low, q_high), (low, high) = q, factor
-    while True:
-        low, high = low * q_low >> work, -(-high * q_high >> work)  # `multiply_bounds`, thousands of times
-        out.append((low >> shift, -(-high >> shift)))
-        if out[-1][1] <= 1:
-            return out
+    return SurvivalTable(survival, signed)
 
 
 @lru_cache(maxsize=256)
@@ -189,3 +175,109 @@ def laplace_scale(sensitivity: Any, epsilon: Any) -> Fraction:
     """Return sensitivity / epsilon exactly, but at least 1/100 (more noise than needed); 0 for an infinite epsilon."""
     epsilon = check_epsilon(epsilon)
     return Fraction(0) if epsilon == math.inf else max(SMALLEST, to_fraction(sensitivity) / epsilon)
+
+
+@dataclass(frozen=True)
+class DiscreteSupNorm(Noise):
+    """Noise on Z^D with ``P(z)`` proportional to ``exp(-max(abs(z)) / scale)``: the K-norm mechanism of the sup norm.
+
+    Added to integers that all move by at most D_inf together it is (D_inf / scale)-differentially private: the exponent
+    changes by at most that. Where every entry moves at once, as in a second moment, it is less noise than Laplace's. Draws are exact.
+
+    Parameters
+    ----------
+    scale : number
+        Non-negative and rational: an int, a Fraction, or a float, which stands for the decimal it prints. 0 means no noise.
+        One number for all values.
+
+    Raises
+    ------
+    ValueError
+        If the scale is negative, not finite, or outside [1/100, 2**58] and not 0; or if it is an array.
+
+    See Also
+    --------
+    DiscreteLaplace : For values of which one row moves few.
+    skdpsynth.privacy.mechanism : Noise and cost from a sensitivity.
+
+    Notes
+    -----
+    A radius R with ``P(R)`` proportional to ``exp(-R / scale) (2 R + 1)**D``, then a uniform point of ``[-R, R]^D``: summed over
+    R the law is the one above. R is a sum of D + 1 geometrics, accepted with probability ``prod_{i <= D} (2 R + 1) / (2 R + 2 i)``,
+    in whole numbers.
+
+    References
+    ----------
+    Hardt, Talwar (2010), "On the geometry of differential privacy": the K-norm mechanism.
+
+    Examples
+    --------
+    >>> from skdpsynth.privacy import DiscreteSupNorm, check_rng
+    >>> DiscreteSupNorm(10).sample((3, 2), check_rng(None)).shape
+    (3, 2)
+    """
+
+    _serves_scales = False
+
+    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
+        """Draw an int64 array of shape `size`, one point of Z^D with D its number of entries, with the bits of `rng`."""
+        check_stream(rng)
+        shape = shape_of(size)
+        count = math.prod(shape)
+        self.check_size(count)
+        if not self.scale or not count:
+            return np.zeros(shape, dtype=np.int64)
+        return _draw_cube(_draw_radius(self.scale, count, rng), count, rng).reshape(shape)
+
+    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
+        # The exponent max|z_i| / scale changes by at most the largest change.
+        return (PrivacyLoss(epsilon=sensitivity.sup / scale),)
+
+    def check_size(self, n_values: int) -> None:
+        """Raise ValueError if so many values are too many for this scale: the sampler would wait too long."""
+        super().check_size(n_values)
+        # A radius is about n_values * scale, and accepted with probability about exp(-n_values / (2 scale)).
+        if self.scale and n_values > 8 * self.scale + 8:
+            given = f"{float(self.scale):g} for {short_repr(n_values)}"
+            raise ValueError(f"scale must be at least an eighth of the number of values, got {given}; use Laplace noise.")
+
+    def variance(self, n_values: int = 1) -> float:
+        """Return, to a relative error of about 1 / scale, the variance of one of `n_values` entries as a float."""
+        n_values = check_integer("n_values", n_values, 0, MOST_VALUES)
+        # E R (R + 1) / 3, and R is about a gamma variable of shape D + 1.
+        return float(self.scale) ** 2 * (n_values + 1) * (n_values + 2) / 3
+
+
+def _draw_radius(scale: Fraction, count: int, rng: RandomBits) -> int:
+    """Draw R, a Python integer: a negative binomial, thinned to its law."""
+    while True:
+        low, high, shift = draw_geometric(scale, count + 1, rng)
+        radius = sum(low.tolist()) + (sum(high.tolist()) << shift)
+        # Each factor (2 R + 1) / (2 R + 2 i) is a coin of its own.
+        if all(_uniform_below(2 * radius + 2 * i, rng) < 2 * radius + 1 for i in range(1, count + 1)):
+            return radius
+
+
+def _uniform_below(bound: int, rng: RandomBits) -> int:
+    """Draw a uniform Python integer in [0, bound)."""
+    bits = (bound - 1).bit_length()
+    while True:
+        draw = int.from_bytes(rng.bytes(-(-bits // 8))) & ((1 << bits) - 1)
+        if draw < bound:
+            return draw
+
+
+def _draw_cube(radius: int, count: int, rng: RandomBits) -> np.ndarray:
+    """Draw `count` uniform integers in [-radius, radius] as int64 (modulo 2**64, should the radius ever exceed it)."""
+    width = 2 * radius + 1
+    if width >= 2**63:
+        wrapped = [(_uniform_below(width, rng) - radius) % 2**64 for _ in range(count)]
+        return np.array(wrapped, dtype=np.uint64).astype(np.int64)
+    shift = np.uint64(64 - max(1, (width - 1).bit_length()))
+    out, missing = np.empty(count, dtype=np.int64), np.arange(count)
+    while len(missing):
+        draws = np.frombuffer(rng.bytes(8 * len(missing)), dtype=np.uint64) >> shift
+        accepted = draws < width
+        out[missing[accepted]] = draws[accepted].astype(np.int64) - radius
+        missing = missing[~accepted]
+    return out

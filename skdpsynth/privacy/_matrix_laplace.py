@@ -11,7 +11,7 @@ import numpy as np
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import check_integer, short_repr
 from skdpsynth.privacy._losses import PrivacyLoss
-from skdpsynth.privacy._noise import Noise, check_scale, shape_of
+from skdpsynth.privacy._noise import Noise, shape_of
 from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, check_stream, exp_minus
 
 LIMB_BITS = 22  # bits of a limb
@@ -205,13 +205,7 @@ class DiscreteMatrixLaplace(Noise):
     ((3, 3), True)
     """
 
-    scale: Any
-
-    def __post_init__(self) -> None:
-        scale = check_scale(self.scale)
-        if isinstance(scale, np.ndarray):
-            raise ValueError("scale must be one number for the whole matrix, got an array; weight the columns instead.")
-        object.__setattr__(self, "scale", scale)
+    _serves_scales = False
 
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
         """Draw a symmetric int64 matrix with the bits of `rng`, or a stack of independent ones: `size` is (m, m) or (count, m, m)."""
@@ -227,8 +221,8 @@ class DiscreteMatrixLaplace(Noise):
                 some[:] = _sample(self.scale, m, rng, count=len(some))
         return out
 
-    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
-        return PrivacyLoss(epsilon=nuclear(sensitivity) / scale)
+    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
+        return (PrivacyLoss(epsilon=nuclear(sensitivity) / scale),)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless the values are a square matrix that is not too large."""

@@ -15,8 +15,7 @@ from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import check_choice, check_integer, check_type, short_repr
 from skdpsynth.privacy._composition import covers, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
-from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
-from skdpsynth.privacy._linf import DiscreteSupNorm
+from skdpsynth.privacy._laplace import DiscreteLaplace, DiscreteSupNorm, laplace_scale
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace, nuclear
 from skdpsynth.privacy._noise import MOST_VALUES, Noise, check_int64

@@ -4,8 +4,10 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +25,7 @@ _FEW = 2000  # values of each scale: more take longer by rejection than by a tab
 Sampler = Callable[[Fraction, int, RandomBits], np.ndarray]
 
 
+@dataclass(frozen=True)
 class Noise(ABC):
     """Noise that is independent of the data and exact, with one scale or one for each value.
 
@@ -30,6 +33,13 @@ class Noise(ABC):
     """
 
     scale: Any
+    _serves_scales: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        scale = check_scale(self.scale)
+        if isinstance(scale, np.ndarray) and not self._serves_scales:
+            raise ValueError("scale must be one number for all values, got an array; weight the values instead.")
+        object.__setattr__(self, "scale", scale)
 
     @abstractmethod
     def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
@@ -40,17 +50,13 @@ class Noise(ABC):
         """Return the variance of a draw, where `n_values` are drawn together."""
 
     @abstractmethod
-    def _finite_loss(self, sensitivity: Sensitivity, scale: Fraction) -> PrivacyLoss:
-        """Return the cost of covering a sensitivity with a positive scale."""
-
     def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
-        """Return every loss that a noise can be charged as: each is true by itself."""
-        return (self._finite_loss(sensitivity, scale),)
+        """Return every loss that covering a sensitivity with a positive scale can be charged as: each is true by itself."""
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
         """The different scales, the least first."""
-        return distinct_scales(self.scale)
+        return (self.scale,) if isinstance(self.scale, Fraction) else tuple(sorted(set(np.ravel(self.scale).tolist())))
 
     def loss(self, sensitivity: Sensitivity) -> PrivacyLoss | None:
         """Return the cost of covering a sensitivity with this noise; None where nothing moves.
@@ -62,10 +68,10 @@ class Noise(ABC):
     def losses(self, sensitivity: Sensitivity) -> tuple[PrivacyLoss, ...]:
         """Return `loss`, and the same in other terms: Gaussian noise has its own loss beside zCDP."""
         check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
-        if not sensitivity.sup or not self.scales:  # no scales: an array of none, for no values
+        least = self.scales[:1]
+        if not sensitivity.sup or not least:  # no scales: an array of none, for no values
             return ()
-        least = self.scales[0]
-        return self._finite_losses(sensitivity, least) if least else (PrivacyLoss(epsilon=float("inf")),)
+        return self._finite_losses(sensitivity, least[0]) if least[0] else (PrivacyLoss(epsilon=float("inf")),)
 
     def check_size(self, n_values: int) -> None:
         """Raise ValueError if so many values are too many; most noises serve any number."""
@@ -85,6 +91,32 @@ class Noise(ABC):
         """Return kind and scale in words."""
         return describe_noise(type(self).__name__, self.scales)
 
+    def _sample_by_scale(self, size: Any, rng: RandomBits, sample_one: Sampler, by_rejection: Sampler) -> np.ndarray:
+        """Draw an array of shape `size`, by an exact sampler for each distinct scale.
+
+        Where there are more scales than cached tables and each has few values, rejection is quicker: its proposals have whole scales, which
+        return.
+        """
+        check_stream(rng)
+        shape, scale = shape_of(size), self.scale
+        count = math.prod(shape)
+        if isinstance(scale, Fraction):
+            draws = sample_one(scale, count, rng) if scale else np.zeros(count, dtype=np.int64)
+            return draws.reshape(shape)
+        if not is_broadcastable(scale, shape):
+            raise ValueError(f"size must be a shape that scales of shape {np.shape(scale)} broadcast to, got {shape}.")
+        values = self.scales
+        number_of = {value: number for number, value in enumerate(values)}
+        numbered = np.array([number_of[value] for value in np.ravel(scale).tolist()], dtype=np.int64).reshape(np.shape(scale))
+        of_each = np.broadcast_to(numbered, shape).ravel()
+        order, ends = np.argsort(of_each, kind="stable"), np.cumsum(np.bincount(of_each, minlength=len(values))).tolist()
+        sample = by_rejection if len(values) > MAX_CACHED_TABLES and count < _FEW * len(values) else sample_one
+        out = np.zeros(count, dtype=np.int64)
+        for value, start, end in zip(values, [0, *ends], ends, strict=False):
+            if value:
+                out[order[start:end]] = sample(value, end - start, rng)
+        return out.reshape(shape)
+
 
 def check_int64(values: Any) -> np.ndarray:
     values = as_array(values)
@@ -95,36 +127,30 @@ def check_int64(values: Any) -> np.ndarray:
 
 def check_scale(scale: Any) -> Any:
     """Return `scale` as a Fraction, or as a read-only object array of Fractions."""
+
+    def check_one(value: Any) -> Fraction:
+        with suppress(ValueError, OverflowError):  # nan, infinities, more than floats hold
+            fraction = to_fraction(value) if is_real(value) else None
+            if fraction is not None and (fraction == 0 or SMALLEST <= fraction <= LARGEST):
+                return fraction
+        raise ValueError(
+            f"scale must be 0 or between 1/100 and 2**58, got {short_repr(value)}; "
+            "rescale the integers that are released, or give this release another share of the budget."
+        )
+
     if isinstance(scale, numbers.Real):
-        return _check_one_scale(scale)
+        return check_one(scale)
     array = as_array(scale, object)
     if array.ndim == 0:
-        return _check_one_scale(array[()] if isinstance(scale, np.ndarray) else scale)
+        return check_one(array[()] if isinstance(scale, np.ndarray) else scale)
     listed = array.ravel().tolist()
     if not all(map(is_real, listed)):
-        raise _scale_error(scale)
-    unique = {value: _check_one_scale(value) for value in set(listed)}
+        check_one(scale)
+    unique = {value: check_one(value) for value in set(listed)}
     out = np.empty(array.shape, dtype=object)
     out.ravel()[:] = [unique[value] for value in listed]
     out.setflags(write=False)
     return out
-
-
-def _check_one_scale(value: Any) -> Fraction:
-    try:
-        fraction = to_fraction(value) if is_real(value) else None
-    except (ValueError, OverflowError):  # nan, infinities, more than floats hold
-        fraction = None
-    if fraction is None or not (fraction == 0 or SMALLEST <= fraction <= LARGEST):
-        raise _scale_error(value)
-    return fraction
-
-
-def _scale_error(value: Any) -> ValueError:
-    return ValueError(
-        f"scale must be 0 or between 1/100 and 2**58, got {short_repr(value)}; "
-        "rescale the integers that are released, or give this release another share of the budget."
-    )
 
 
 def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
@@ -135,37 +161,6 @@ def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
     shape = tuple(map(int, shape))
     check_memory(name, size, 8 * math.prod(shape))
     return shape
-
-
-def sample_by_scale(scale: Any, size: Any, rng: RandomBits, sample_one: Sampler, by_rejection: Sampler) -> np.ndarray:
-    """Draw an array of shape `size`, by an exact sampler for each distinct scale.
-
-    Where there are more scales than cached tables and each has few values, rejection is quicker: its proposals have whole scales, which
-    return.
-    """
-    check_stream(rng)
-    shape = shape_of(size)
-    count = math.prod(shape)
-    if isinstance(scale, Fraction):
-        draws = sample_one(scale, count, rng) if scale else np.zeros(count, dtype=np.int64)
-        return draws.reshape(shape)
-    if not is_broadcastable(scale, shape):
-        raise ValueError(f"size must be a shape that scales of shape {np.shape(scale)} broadcast to, got {shape}.")
-    values = distinct_scales(scale)
-    number_of = {value: number for number, value in enumerate(values)}
-    numbered = np.array([number_of[value] for value in np.ravel(scale).tolist()], dtype=np.int64).reshape(np.shape(scale))
-    of_each = np.broadcast_to(numbered, shape).ravel()
-    order, ends = np.argsort(of_each, kind="stable"), np.cumsum(np.bincount(of_each, minlength=len(values))).tolist()
-    sample = by_rejection if len(values) > MAX_CACHED_TABLES and count < _FEW * len(values) else sample_one
-    out = np.zeros(count, dtype=np.int64)
-    for value, start, end in zip(values, [0, *ends], ends, strict=False):
-        if value:
-            out[order[start:end]] = sample(value, end - start, rng)
-    return out.reshape(shape)
-
-
-def distinct_scales(scale: Any) -> tuple[Fraction, ...]:
-    return (scale,) if isinstance(scale, Fraction) else tuple(sorted(set(np.ravel(scale).tolist())))
 
 
 def describe_noise(kind: str, scales: tuple[Fraction, ...]) -> str:

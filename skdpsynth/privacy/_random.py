@@ -35,7 +35,7 @@ class RandomBits:
     seeded: bool
 
     def bytes(self, size: int) -> bytes:
-        raise AssertionError("a stream says where its bits come from")
+        raise NotImplementedError
 
     def child(self, name: str) -> "RandomBits":
         """Return the stream of the mechanism called `name`; secure streams are independent as they are."""
@@ -67,8 +67,7 @@ class SeededBits(RandomBits):
     seeded = True
 
     def __init__(self, entropy: int, path: tuple[str, ...] = ()) -> None:
-        self._entropy = entropy
-        self._path = path
+        self._entropy, self._path = entropy, path
         # A hash of the path, not a counter: the stream of one mechanism does not depend on its neighbors.
         digest = hashlib.sha256(repr((entropy, path)).encode()).digest()
         self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(int.from_bytes(digest))))
@@ -212,33 +211,23 @@ class SurvivalTable:
     """
 
     def __init__(self, survival: Callable[[int], list[Bounds]], signed: bool) -> None:
-        self._survival = survival
-        self._signed = signed
-        self._floors = self._certified_floors(64)
-        self._lookup = self._build_lookup()
-
-    def _certified_floors(self, bits: int) -> np.ndarray:
-        """Return ``floor(S(k) * 2**bits)`` for k = 1, 2, ... as ascending uint64 (last k first)."""
-        guard = 32  # bits: they leave a floor open in fewer than one table of 100,000
-        while True:
-            bounds = self._survival(bits + guard)
-            lower = [lo >> guard for lo, _ in bounds]
-            if all(low == hi >> guard for low, (_, hi) in zip(lower, bounds, strict=True)):
-                return np.array([low for low in reversed(lower) if low], dtype=np.uint64)
+        self._survival, self._signed = survival, signed
+        guard, bounds = 32, survival(64 + 32)  # bits: they leave a floor open in fewer than one table of 100,000
+        while any(lo >> guard != hi >> guard for lo, hi in bounds):
             guard *= 2
-
-    def _build_lookup(self) -> np.ndarray:
-        """Map a 16-bit word (prefix, sign) to the draw it decides, or to `_UNDECIDED`."""
-        # V is inside the bucket, so k counts for all of it if floor(S 2^64) is in a later one, for none if it is in an earlier one.
+            bounds = survival(64 + guard)
+        # floor(S(k) * 2**64) for k = 1, 2, ..., ascending: the last k first.
+        self._floors = np.array([lo >> guard for lo, _ in reversed(bounds) if lo >> guard], dtype=np.uint64)
+        # From a 16-bit word (prefix, sign) to the draw that it decides. V is inside the bucket, so k counts for all of it if
+        # floor(S 2^64) is in a later one, for none if it is in an earlier one.
         inside = np.bincount((self._floors >> np.uint64(64 - _PREFIX)).astype(np.int64), minlength=1 << _PREFIX)
         at_least = len(self._floors) - np.cumsum(inside)
         decided = (inside == 0) & (at_least < -_UNDECIDED)
         decided[0] = False  # thresholds beyond the table crowd near 0
         magnitude = np.where(decided, at_least, _UNDECIDED).astype(np.int16)
-        table = np.repeat(magnitude, 2)
-        if self._signed:
-            table[1::2] = np.where(decided, -magnitude, _UNDECIDED)
-        return table
+        self._lookup = np.repeat(magnitude, 2)
+        if signed:
+            self._lookup[1::2] = np.where(decided, -magnitude, _UNDECIDED)
 
     def sample(self, size: int, rng: RandomBits) -> np.ndarray:
         out = np.empty(size, dtype=np.int64)
@@ -247,8 +236,7 @@ class SurvivalTable:
             words = np.frombuffer(rng.bytes(2 * len(block)), dtype=np.uint16)
             draws = self._lookup[words]
             block[:] = draws
-            undecided = np.flatnonzero(draws == _UNDECIDED)
-            if len(undecided):
+            if len(undecided := np.flatnonzero(draws == _UNDECIDED)):
                 block[undecided] = self._refine(words[undecided], rng)
         return out
 

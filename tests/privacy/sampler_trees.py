@@ -110,7 +110,7 @@ def error_of_table(table, weights):
 def error_of_laplace(scale):
     """Return the largest error of the tables behind a scale, and of its probabilities relative to themselves."""
     if scale <= TABLE:
-        return error_of_table(_laplace._two_sided_table(scale), geometric_weights(scale, True)), Decimal(0)
+        return error_of_table(_laplace._power_table(scale, True), geometric_weights(scale, True)), Decimal(0)
     error, parts = parts_of(scale)
     return error, max(abs(tree_of_laplace(parts, z) / law_of_laplace(scale, z) - 1) for z in places(scale))
 
@@ -121,7 +121,7 @@ def parts_of(scale):
     while rest > TABLE:
         tables.append((_laplace._digit_table(rest), geometric_weights(rest, False, 256)))
         rest /= 256
-    tables.append((_laplace._one_sided_table(rest), geometric_weights(rest, False)))
+    tables.append((_laplace._power_table(rest, False), geometric_weights(rest, False)))
     return max(error_of_table(*each) for each in tables), [chances_of(table) for table, _ in tables]
 
 
@@ -194,7 +194,7 @@ def proposals_of(t):
     if t > TABLE:
         error, parts = parts_of(Fraction(t))
         return error, lambda z: tree_of_laplace(parts, z)
-    table = _laplace._two_sided_table(Fraction(t))
+    table = _laplace._power_table(Fraction(t), True)
     chances = chances_of(table)
     return error_of_table(table, geometric_weights(Fraction(t), True)), lambda z: chances[z] / (2 if z else 1)
 

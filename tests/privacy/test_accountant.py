@@ -46,8 +46,8 @@ class WatchedNoise(Noise):
     def variance(self, n_values=1):
         return 0.0
 
-    def _finite_loss(self, sensitivity, scale):
-        return PrivacyLoss(epsilon=sensitivity.l1 / scale)
+    def _finite_losses(self, sensitivity, scale):
+        return (PrivacyLoss(epsilon=sensitivity.l1 / scale),)
 
 
 class Holder(BaseEstimator):

@@ -42,7 +42,8 @@ def propose(monkeypatch, scripted, scale, magnitude, uniform, then=0):
     asked = []
     monkeypatch.setattr(gaussian, "draw_parts", lambda t, size, rng: asked.append(t) or parts)
     rng = scripted(np.uint64(uniform).tobytes(), then=then)
-    proposals, accepted = gaussian._propose(scale, 1, rng)
+    monkeypatch.setattr(gaussian, "sample_by_rejection", lambda size, propose: propose(size))
+    proposals, accepted = gaussian._sample_by_rejection(scale, 1, rng)
     assert asked == [math.floor(scale) + 1]
     assert (int(proposals[0]) - magnitude) % 2**64 == 0
     return bool(accepted[0])

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,11 +23,11 @@ def survival(scale):
 @pytest.mark.parametrize(
     ("make", "law", "scale"),
     [
-        (laplace._two_sided_table, "laplace", Fraction(1, 3)),
-        (laplace._two_sided_table, "laplace", Fraction(10)),
+        (partial(laplace._power_table, signed=True), "laplace", Fraction(1, 3)),
+        (partial(laplace._power_table, signed=True), "laplace", Fraction(10)),
         (laplace._digit_table, "digit", Fraction(257)),
         (laplace._digit_table, "digit", Fraction(2**58)),
-        (laplace._one_sided_table, "geometric", Fraction(4)),
+        (partial(laplace._power_table, signed=False), "geometric", Fraction(4)),
     ],
 )
 def test_every_16_bit_word_gives_the_exact_draw(make, law, scale, exact_law, check_every_word):
@@ -46,7 +47,7 @@ class Constant:
 def test_digits_are_put_together_in_base_256(monkeypatch, scripted):
     asked = []
     monkeypatch.setattr(laplace, "_digit_table", lambda scale: asked.append(scale) or Constant(len(asked)))
-    monkeypatch.setattr(laplace, "_one_sided_table", lambda scale: asked.append(scale) or Constant(200))
+    monkeypatch.setattr(laplace, "_power_table", lambda scale, signed: asked.append(scale) or Constant(200))
     draws = DiscreteLaplace(2**30).sample(2, scripted(bytes([0b01000000])))
     assert asked == [2**30, 2**22, 2**14, 2**6]
     expected = 1 + 2 * 256 + 3 * 256**2 + 200 * 256**3
@@ -65,7 +66,7 @@ def test_minus_zero_is_drawn_again(monkeypatch):
 def test_a_magnitude_that_wraps_to_0_is_not_taken_for_minus_zero(monkeypatch, scripted):
     drawn = []
     monkeypatch.setattr(laplace, "_digit_table", lambda scale: Constant(0))
-    monkeypatch.setattr(laplace, "_one_sided_table", lambda scale: drawn.append(scale) or Constant(256))  # 256 * 2**56 = 2**64
+    monkeypatch.setattr(laplace, "_power_table", lambda scale, signed: drawn.append(scale) or Constant(256))  # 256 * 2**56 = 2**64
     assert DiscreteLaplace(2**58).sample(1, scripted(then=255)) == 0
     assert len(drawn) == 1
 

@@ -50,7 +50,7 @@ def test_rejection_is_exact_too(error_of, scale):
 
 
 def table():
-    return _laplace._two_sided_table.__wrapped__(Fraction(5))
+    return _laplace._power_table.__wrapped__(Fraction(5), True)
 
 
 LAW = geometric_weights(Fraction(5), True)

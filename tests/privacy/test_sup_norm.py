@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _linf
+from internals import _laplace
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov
 
 from skdpsynth.privacy import DiscreteSupNorm, SeededBits
@@ -72,15 +72,15 @@ def test_a_radius_is_taken_where_coins_of_the_stated_chances_all_say_yes(monkeyp
         bounds.append(bound)
         return 2 * radius + (len(bounds) == count)  # the last coin for the first radius says no, all others just say yes
 
-    monkeypatch.setattr(_linf, "draw_geometric", lambda scale, size, rng: (parts[0], parts[1], 8) if size == count + 1 else None)
-    monkeypatch.setattr(_linf, "_uniform_below", drawn)
-    assert _linf._draw_radius(Fraction(3), count, None) == radius
+    monkeypatch.setattr(_laplace, "draw_geometric", lambda scale, size, rng: (parts[0], parts[1], 8) if size == count + 1 else None)
+    monkeypatch.setattr(_laplace, "_uniform_below", drawn)
+    assert _laplace._draw_radius(Fraction(3), count, None) == radius
     assert bounds == [2 * radius + 2 * i for i in range(1, count + 1)] * 2
 
 
 def test_a_radius_of_0_takes_one_bit_of_one_word_to_draw(scripted):
     rng = scripted((2**63 - 1).to_bytes(8, "little"))
-    assert _linf._draw_cube(0, 1, rng) == [0]
+    assert _laplace._draw_cube(0, 1, rng) == [0]
     assert rng.requests == 1
 
 

@@ -1,20 +1,21 @@
 """Lazily refined draws: which bits decide, and that ties are decided exactly."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
-from internals import SurvivalTable, _digit_table, _one_sided_table, _survival_table, _two_sided_table
+from internals import SurvivalTable, _digit_table, _power_table, _survival_table
 
 from skdpsynth.privacy import SeededBits
 
 MASK = (1 << 64) - 1
 TABLES = [
-    ("laplace", _two_sided_table, Fraction(1, 100)),  # its thresholds are all below 2**-64
-    ("laplace", _two_sided_table, Fraction(1, 3)),
-    ("laplace", _two_sided_table, Fraction(5, 2)),
-    ("laplace", _two_sided_table, Fraction(20)),
-    ("geometric", _one_sided_table, Fraction(4)),
+    ("laplace", partial(_power_table, signed=True), Fraction(1, 100)),  # its thresholds are all below 2**-64
+    ("laplace", partial(_power_table, signed=True), Fraction(1, 3)),
+    ("laplace", partial(_power_table, signed=True), Fraction(5, 2)),
+    ("laplace", partial(_power_table, signed=True), Fraction(20)),
+    ("geometric", partial(_power_table, signed=False), Fraction(4)),
     ("digit", _digit_table, Fraction(1000)),
     ("digit", _digit_table, Fraction(2**58)),
     ("gaussian", _survival_table, Fraction(1)),
@@ -75,7 +76,7 @@ def test_a_threshold_inside_the_outermost_unit_of_a_bucket_is_not_overlooked(off
 
 
 def test_draws_beyond_one_block_are_all_filled():
-    table = _two_sided_table(Fraction(3))
+    table = _power_table(Fraction(3), True)
     draws = table.sample((1 << 17) + 1000, SeededBits(5))
     # An unfilled int64 buffer would show: 1000 draws, each 0 with probability 0.16; P(at most 50) < 1e-20.
     assert np.count_nonzero(draws[1 << 17 :] == 0) > 50
