@@ -14,7 +14,7 @@ import argparse
 import numpy as np
 from scipy.stats import beta
 
-from skdpsynth.auditing._likelihood import minus_log_density
+from skdpsynth.auditing._outputs import minus_log_density
 
 CONFIDENCE = 0.99
 RUNS = (12_000, 100_000, 1_000_000, 2_000_000, 8_000_000)

@@ -29,12 +29,9 @@ _version: __version__
 _atomic_write: PendingFile output_path atomic_write
 auditing._attacks: HOLDOUT SYNTHETIC Space TRAIN Tables attributes closest_record find_copies membership gap_of_means gap_of_shares
 auditing._result: lower_epsilon lower_mu lower_share is_refuted lower_epsilon_of_one_run lower_mu_of_one_run
-auditing._audit_noise: CountingMechanism
-auditing._likelihood: RATIO independent_draws minus_log_density
-auditing._neighbors: check_neighbors
-auditing._outputs: Layout visible_numbers run
-auditing._audit_noise: NoiseAudit
-auditing._outputs: rules_learned=learn_rule
+auditing._outputs: independent_draws minus_log_density visible_numbers run
+auditing._neighbors: check_neighbors CountingMechanism
+auditing._audit: Layout NoiseAudit RATIO rules_learned=learn_rule
 cli._choose_estimator: choose_method methods_learned=modeled_schema
 cli._wording: in_words_of_commands
 cli._program: program

@@ -5,18 +5,35 @@ distribution, and the synthetic table was made without either, both kinds of sco
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from skdpsynth._validation import short_repr
+from skdpsynth._text import Result, join_words
+from skdpsynth._validation import check_integer, is_integer, short_repr
+from skdpsynth.auditing._audit import check_confidence
 from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, is_name
 from skdpsynth.frames import open_source, take_rows
 from skdpsynth.metrics import columns_in, schema_of_ranges, with_facts_of_rows
 from skdpsynth.tables import encode
+
+TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
+_NAMES = ("train", "holdout", "model")
+_MOST_DRAWN = 100_000  # synthetic rows of a model
+_LEAST = 20  # rows of each table
+_MIDDLE = (0.05, 0.5, 0.95)
+_FALSE_ALARM_RATE = 0.1  # of the membership attack
+_NEAR = 0.05  # largest error of a right guess of a number, in units of `Space`
+_TINY = 1e-9  # so that, among rows with a copy, those far from all others score highest
+_NUMBERS = ("train", "holdout", "difference", "low", "high", "n_train", "n_holdout", "is_found")
+_WARNING = "Not private: made from real rows, so keep it as secret as them."
+_NO_PROOF = (
+    "This proves nothing about privacy: other attacks may find more. What protects people from all attacks is epsilon, as a ledger "
+    "states it."
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +78,274 @@ class Gap:
         return self.low > 0 if self.is_share else self.high < 0
 
 
+@dataclass(frozen=True, repr=False)
+class PrivacyEvidence(Result):
+    """Results of attacks on training rows beside held-out rows, from `privacy_evidence`; as secret as the real rows.
+
+    Attributes
+    ----------
+    exact_copies : Gap
+        Share of rows that are among the synthetic ones.
+    closest_record : Gap
+        Mean distance to the closest synthetic row.
+    membership : Gap
+        Share of rows that the membership attack calls members.
+    attributes : Gap or None
+        Share of cells that are guessed right from the others of their row. None: there is only one column.
+    by_column : dict of column to Gap
+        The same for each column. Some of many columns differ by chance, so judge by `attributes`.
+    confidence : float
+        Confidence level of each interval.
+    n_train, n_holdout, n_synthetic : int
+        Rows of the tables.
+    n_attacking : int
+        Synthetic rows that the attacks used, but for exact copies.
+    n_copies : int
+        Training rows that are among the synthetic ones.
+    n_overlapping : int
+        Held-out rows that equal a training row.
+    is_overlap : bool
+        Whether they are more than chance explains: then held-out rows may be rows of the fit, and all differences are too small.
+
+    See Also
+    --------
+    privacy_evidence : Makes it, and says what the numbers are.
+    Gap : One of these numbers with its interval.
+    """
+
+    exact_copies: Gap
+    closest_record: Gap
+    membership: Gap
+    attributes: Gap | None
+    by_column: dict[Any, Gap]
+    confidence: float
+    n_train: int
+    n_holdout: int
+    n_synthetic: int
+    n_attacking: int
+    n_copies: int
+    n_overlapping: int
+    is_overlap: bool
+
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """The measures that there are, by name."""
+        names = ("exact_copies", "closest_record", "membership", "attributes")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """Names of the measures that tell training rows from held-out ones."""
+        return tuple(name for name, gap in self.gaps.items() if gap.is_found)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether any of the four measures tells training rows from held-out ones."""
+        return bool(self.found)
+
+    @property
+    def copies_expected(self) -> float:
+        """Training rows that would be among the synthetic ones by chance: as large a share as of held-out rows."""
+        return self.exact_copies.holdout * self.n_train
+
+    @property
+    def verdict(self) -> str:
+        """Say whether training rows stand out."""
+        if not self.is_found:
+            return "Nothing tells training rows from held-out ones here."
+        found = join_words([name.replace("_", " ") for name in self.found], "and")
+        return f"Training rows stand out, by {found}: the synthetic rows give them away."
+
+    def sentences(self) -> list[str]:
+        """Say what was found, and last what it does not prove."""
+        closest, members = self.closest_record, self.membership
+        words = [
+            f"{self.n_synthetic:,} synthetic rows beside {self.n_train:,} training and {self.n_holdout:,} held-out ones; intervals hold "
+            f"with {100 * self.confidence:g} % confidence.",
+            f"{self.n_copies:,} training rows are among the synthetic ones; chance alone would give about {self.copies_expected:,.4g}.",
+            f"The closest synthetic row is {closest.train:.4g} away from a training row and {closest.holdout:.4g} from a held-out row, "
+            f"{_describe_difference(closest)}.",
+            f"A membership attack calls {100 * members.train:.1f} % of training rows members, and {100 * members.holdout:.1f} % of "
+            f"held-out ones, {_describe_difference(members)}.",
+        ]
+        if self.attributes is not None:
+            words.append(
+                f"Of the cells of a training row {100 * self.attributes.train:.1f} % are guessed right from its other cells, and "
+                f"{100 * self.attributes.holdout:.1f} % of a held-out row, {_describe_difference(self.attributes)}."
+            )
+        return [*words, *self._conclusions()]
+
+    def _conclusions(self) -> list[str]:
+        overlap = (
+            f"But {self.n_overlapping:,} held-out rows equal a training row, more than chance explains: if they are the same people, all "
+            "differences come out too small."
+        )
+        return [*[overlap] * self.is_overlap, self.verdict, _NO_PROOF]
+
+    def __str__(self) -> str:
+        return " ".join([_WARNING, *self.sentences()])
+
+    def __repr__(self) -> str:
+        return f"<PrivacyEvidence, not private: {', '.join(self.found) or 'nothing'} found; proves nothing about privacy>"
+
+    def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
+        yield _WARNING
+        rows = [
+            (gap.what, f"{gap.train:.4f}", f"{gap.holdout:.4f}", f"{gap.difference:+.4f}", f"{gap.low:+.4f} to {gap.high:+.4f}")
+            for gap in self.gaps.values()
+        ]
+        yield [("", "training rows", "held-out rows", "difference", f"{100 * self.confidence:g} % interval"), *rows]
+        yield "\n".join(self._conclusions())
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return a dict for each measure, and for each column that was guessed ("column"; None: all), with the numbers of its gap."""
+        lines = [(name, None, gap) for name, gap in self.gaps.items()]
+        lines += [("attributes", column, gap) for column, gap in self.by_column.items()]
+        return [{"measure": name, "column": column, **{key: getattr(gap, key) for key in _NUMBERS}} for name, column, gap in lines]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the differences with their intervals, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
+        from skdpsynth.plotting import EvidenceDisplay
+
+        return EvidenceDisplay.from_evidence(self).plot(ax).figure_
+
+
+def _describe_difference(gap: Gap) -> str:
+    if not gap.is_share:
+        return f"a difference of {gap.difference:+.2g} ({gap.low:+.2g} to {gap.high:+.2g})"
+    return f"a difference of {100 * gap.difference:+.2g} points ({100 * gap.low:+.2g} to {100 * gap.high:+.2g})"
+
+
+def privacy_evidence(
+    model: Any,
+    train: Any,
+    holdout: Any,
+    schema: Any = None,
+    *,
+    secret: Any = None,
+    confidence: float = 0.99,
+    max_samples: int = 5000,
+    random_state: int | None = 0,
+) -> PrivacyEvidence:
+    """Attack a model's synthetic rows, and compare how the attacks do on training rows and on held-out rows; **not private**.
+
+    Exact copies, the closest record, a membership attack and an attribute attack: findings about rows that the model never saw are no
+    leak, so each number stands beside that of held-out rows. Attacks that find nothing prove nothing, because others might. Epsilon
+    protects people from every attack; this report shows gross mistakes, to readers who prefer a number to a proof.
+
+    Parameters
+    ----------
+    model : fitted synthesizer, or table of synthetic rows
+        Anything with ``sample(n_samples, random_state=...)``, of this package or of another: as many rows are drawn as `train` has, 100,000
+        at most. Better give the very table that you will publish: an array, a frame, or whatever else `fit` takes.
+    train : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
+        The rows that the model was fitted to, or a random part of them. Read unprotected.
+    holdout : array-like, data frame or other table that `fit` takes, of shape (m_samples, n_features)
+        Rows of other people, set aside at random before the fit. Read unprotected. If somebody has several rows, all of them belong on one
+        side.
+    schema : dict, Schema or path of a file, default=None
+        ``{column: (low, high), [levels] or a kind}``, see `skdpsynth.domain.Schema`. None: the model's own ``schema_``; without one, all
+        columns are numbers.
+    secret : column or list of columns, default=None
+        Columns that the attribute attack guesses. None: each column in turn.
+    confidence : float, default=0.99
+        Confidence level of each interval. If nothing leaks, each measure still raises an alarm with probability (1 - confidence) / 2: about
+        20 of 1000 honest models are suspected by one of the four.
+    max_samples : int, default=5000
+        At most so many rows of each table are attacked, drawn at random; exact copies are looked for among all. More show smaller leaks:
+        the time grows with the square.
+    random_state : int or None, default=0
+        Seed of the synthetic rows, of the rows that are drawn and of the halves. None: other ones at each call.
+
+    Returns
+    -------
+    evidence : PrivacyEvidence
+        ``print(evidence)`` is a paragraph; it has `to_frame` and `plot`.
+
+    Raises
+    ------
+    TypeError
+        If `model` has no `sample` and is no table, or without a schema a column has no numbers.
+    ValueError
+        If a table has fewer than 20 rows, `holdout` is `train`, the columns are not those of the schema, or a parameter is out of its
+        domain.
+
+    See Also
+    --------
+    audit_epsilon : A lower bound on epsilon, from made-up rows.
+    skdpsynth.report.card : Shows it on the internal card, with ``holdout=``.
+    skdpsynth.PrivacyAccountant.risk : The gain of the best possible attack.
+
+    Notes
+    -----
+    *Why held-out rows.* The synthetic table is fixed. Every real row gets a score that depends on it and on the synthetic table alone; the
+    membership attack also uses a half of the held-out rows, which it then leaves out. If training rows and held-out rows come from one
+    law, and the synthetic rows were made without either, the scores of both have one law too. So the interval of the difference holds 0
+    with probability `confidence`, up to the normal approximation of means: Newcombe's interval for shares, t intervals for means.
+
+    *Closest record.* Mean Euclidean distance of real rows to the closest synthetic one, over the root of the number of columns. Two rows
+    are apart by 1 in a column of levels that differ, and by 1 in one of numbers that are as far from each other as the ends of the middle
+    nine tenths of its synthetic values; a missing number is 1 apart from any other.
+
+    *Exact copies.* All cells are equal. In small domains many rows are found by chance: as large a share as of held-out rows.
+
+    *Membership.* As DOMIAS [1]_: rows where synthetic rows are denser than the population are called members. Both densities are those of
+    the nearest neighbor, that of the population in one half of the held-out rows. A tenth of that half sets the threshold, so about a
+    tenth of the rows of strangers raise a false alarm.
+
+    *Attributes.* The attacker knows all cells of a row but one, and takes that of the closest synthetic row [2]_. A guess of a number is
+    right within a twentieth of the range of the middle nine tenths of the synthetic values, one of levels if it is equal.
+
+    Rows are sorted first, so the order in which they come changes nothing (in tables of at most 2^25 cells; of larger ones rows are drawn
+    by their place).
+
+    References
+    ----------
+    .. [1] van Breugel, Sun, Qian, van der Schaar (2023), "Membership Inference Attacks against Synthetic Data through Overfitting
+       Detection".
+    .. [2] Giomi, Boenisch, Wehmeyer, Tasnádi (2023), "A Unified Framework for Quantifying Privacy Risk in Synthetic Data".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.auditing import privacy_evidence
+    >>> train, holdout = np.random.default_rng(0).beta(2, 5, size=(2, 500, 2))
+    >>> evidence = privacy_evidence(PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1)).fit(train), train, holdout)
+    >>> evidence.exact_copies.train
+    0.0
+    >>> privacy_evidence(train, train, holdout).exact_copies.is_found  # of rows that are no synthetic ones at all
+    True
+    """
+    check_confidence(confidence)
+    max_samples = check_integer("max_samples", max_samples, 20, more="5000 is the default")
+    if random_state is not None and not is_integer(random_state, 0):
+        raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
+    every = Tables.read(model, train, holdout, schema, random_state)
+    names, wanted = list(every.schema), secret if isinstance(secret, list) else [secret]
+    for name in [] if secret is None or len(names) < 2 else wanted:
+        if not is_name(name) or name not in every.schema:
+            raise ValueError(f"secret must be columns of schema that are synthesized, got {short_repr(name)}; leave it out for all.")
+    places = [] if len(names) < 2 else list(range(len(names))) if secret is None else [names.index(name) for name in wanted]
+    rng = np.random.default_rng(random_state)
+    few = every.subsample_rows(max_samples, rng)
+    space = Space.of(few)
+    together, alone = attributes(few, space, places, confidence)
+    n_train, n_holdout, n_synthetic = every.sizes()
+    return PrivacyEvidence(
+        **find_copies(every, confidence),
+        closest_record=closest_record(space, confidence),
+        membership=membership(space, confidence, rng),
+        attributes=together,
+        by_column=alone,
+        confidence=float(confidence),
+        n_train=n_train,
+        n_holdout=n_holdout,
+        n_synthetic=n_synthetic,
+        n_attacking=few.sizes()[SYNTHETIC],
+    )
+
+
 def gap_of_shares(what: str, train: np.ndarray, holdout: np.ndarray, confidence: float) -> Gap:
     """Compare two samples of booleans by Newcombe's interval [1]_ from Wilson's, which holds for few rows and for shares of 0.
 
@@ -68,7 +353,12 @@ def gap_of_shares(what: str, train: np.ndarray, holdout: np.ndarray, confidence:
     ----------
     .. [1] Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10.
     """
-    (p, below_p, above_p), (q, below_q, above_q) = (_wilson(hits, confidence) for hits in (train, holdout))
+    z, wilson = float(ndtri(0.5 + confidence / 2)), []
+    for hits in (train, holdout):
+        n, share = len(hits), float(np.mean(hits))
+        middle, reach = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+        wilson.append((share, (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)))
+    (p, below_p, above_p), (q, below_q, above_q) = wilson
     low, high = p - q - math.hypot(p - below_p, above_q - q), p - q + math.hypot(above_p - p, q - below_q)
     return Gap(what, p, q, low, high, len(train), len(holdout))
 
@@ -84,27 +374,12 @@ def gap_of_means(what: str, train: np.ndarray, holdout: np.ndarray, confidence: 
     return Gap(what, x, y, x - y - reach, x - y + reach, n, m, is_share)
 
 
-def _wilson(hits: np.ndarray, confidence: float) -> tuple[float, float, float]:
-    n, share, z = len(hits), float(np.mean(hits)), float(ndtri(0.5 + confidence / 2))
-    middle, reach = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-    return share, (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)
-
-
-TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
-_NAMES = ("train", "holdout", "model")
-_MOST_DRAWN = 100_000  # synthetic rows of a model
-_LEAST = 20  # rows of each table
-_MIDDLE = (0.05, 0.5, 0.95)
-
-Columns = list[np.ndarray]
-
-
 @dataclass(frozen=True, eq=False)
 class Tables:
     """Training, held-out and synthetic rows, sorted, so that the order in which they were given has no influence."""
 
     schema: Schema  # nullable throughout, so that a missing cell is neither a midpoint nor a first level
-    columns: tuple[Columns, ...]  # one list of columns for each of the three tables
+    columns: tuple[list[np.ndarray], ...]  # one list of columns for each of the three tables
 
     @classmethod
     def read(cls, model: Any, train: Any, holdout: Any, schema: Any, seed: int | None) -> "Tables":
@@ -113,16 +388,30 @@ class Tables:
             raise ValueError("holdout must be rows that the model was not fitted to, got the very table of train; set some rows aside.")
         schema = getattr(model, "schema_", None) if schema is None else schema
         stated = None if schema is None else Schema.of(schema)
-        synthetic = model if is_table(model) else _draw_synthetic_rows(model, train, stated, seed)
+        if _is_table(model):
+            synthetic = model
+        elif isinstance(model, type) or not callable(getattr(model, "sample", None)):
+            raise TypeError(
+                f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {short_repr(model)}; give what "
+                "fit returned, or the rows."
+            )
+        else:
+            own = {"train": train}
+            read = schema_of_ranges(own) if stated is None else with_facts_of_rows(stated, own)
+            n_train = columns_in(train, read, "train").n_samples or 0
+            synthetic = model.sample(min(n_train, _MOST_DRAWN), random_state=seed)
         given = dict(zip(_NAMES, (train, holdout, synthetic), strict=True))
         stated = schema_of_ranges(given) if stated is None else with_facts_of_rows(stated, given)
-        kinds = Schema({name: _unrounded_nullable(kind) for name, kind in stated.items()}, read=stated.read)
-        read = [columns_in(table, kinds, name) for name, table in given.items()]
-        for name, rows in zip(_NAMES, read, strict=True):
+        kinds = {name: as_nullable(kind) for name, kind in stated.items()}
+        # Numbers are not rounded, because that would turn different rows into copies.
+        kinds = {name: replace(kind, integer=False) if getattr(kind, "integer", False) else kind for name, kind in kinds.items()}
+        coded = Schema(kinds, read=stated.read)
+        tables = [columns_in(table, coded, name) for name, table in given.items()]
+        for name, rows in zip(_NAMES, tables, strict=True):
             if (rows.n_samples or 0) < _LEAST:
                 raise ValueError(f"{name} must have at least {_LEAST} rows, got {rows.n_samples}; so few say nothing.")
-        tables = [rows.collected() for rows in read]
-        return cls(kinds.coded, tuple(take_rows(columns, np.lexsort(columns[::-1])) for columns in tables))
+        columns = [rows.collected() for rows in tables]
+        return cls(coded.coded, tuple(take_rows(each, np.lexsort(each[::-1])) for each in columns))
 
     def sizes(self) -> tuple[int, ...]:
         return tuple(len(columns[0]) for columns in self.columns)
@@ -158,8 +447,14 @@ class Space:
         blocks: tuple[list[np.ndarray], ...] = ([], [], [])
         for (name, kind), parts in zip(tables.schema.items(), zip(*tables.columns, strict=True), strict=True):
             encoded = [encode([part], Schema({name: kind})) for part in parts]
-            change = _scale_levels if isinstance(kind, Nominal) else _scale_numbers
-            for place, block in enumerate(change(encoded)):
+            if isinstance(kind, Nominal):  # one-hot codes, so that different levels are at distance 1
+                scaled = [block * np.sqrt(0.5) if block.shape[1] > 1 else block for block in encoded]
+            else:  # centered and scaled by synthetic quantiles; a missing number lies at the center
+                unit, missing = encoded[SYNTHETIC].T
+                low, middle, high = np.quantile(unit[missing == 0], _MIDDLE) if (missing == 0).any() else (0.0, 0.5, 1.0)
+                width = high - low if high > low else 1.0
+                scaled = [np.column_stack([np.where(x[:, 1] > 0, 0.0, (x[:, 0] - middle) / width), x[:, 1]]) for x in encoded]
+            for place, block in enumerate(scaled):
                 blocks[place].append(block)
         return cls(blocks)
 
@@ -168,60 +463,10 @@ class Space:
         return np.hstack([block for place, block in enumerate(self.blocks[table]) if place != without])
 
 
-def _scale_levels(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Scale one-hot codes so that different levels are at distance 1."""
-    return [block * np.sqrt(0.5) if block.shape[1] > 1 else block for block in encoded]
-
-
-def _scale_numbers(encoded: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Center and scale numbers by their synthetic quantiles; a missing one lies at the center."""
-    unit, missing = encoded[SYNTHETIC].T
-    known = unit[missing == 0]
-    low, middle, high = np.quantile(known, _MIDDLE) if len(known) else (0.0, 0.5, 1.0)
-    width = high - low if high > low else 1.0
-    return [np.column_stack([np.where(block[:, 1] > 0, 0.0, (block[:, 0] - middle) / width), block[:, 1]]) for block in encoded]
-
-
-def is_table(thing: Any) -> bool:
+def _is_table(thing: Any) -> bool:
     """Tell rows from a model; data frames have a method `sample`, too."""
     is_held = isinstance(thing, list) or any(hasattr(thing, name) for name in ("shape", "columns", "__array__"))
     return is_held or not open_source(thing).in_memory
-
-
-def secret_places(secret: Any, schema: Schema) -> list[int]:
-    """Return the places of the columns to attack, or none in a table of one column."""
-    if len(schema) < 2:
-        return []
-    names = list(schema)
-    if secret is None:
-        return list(range(len(names)))
-    wanted = secret if isinstance(secret, list) else [secret]
-    for name in wanted:
-        if not is_name(name) or name not in schema:
-            raise ValueError(f"secret must be columns of schema that are synthesized, got {short_repr(name)}; leave it out for all.")
-    return [names.index(name) for name in wanted]
-
-
-def _unrounded_nullable(kind: Any) -> Any:
-    """Allow missing cells and do not round numbers, because rounding would turn different rows into copies."""
-    kind = as_nullable(kind)
-    return replace(kind, integer=False) if isinstance(kind, Continuous) and kind.integer else kind
-
-
-def _draw_synthetic_rows(model: Any, train: Any, stated: Schema | None, seed: int | None) -> Any:
-    if isinstance(model, type) or not callable(getattr(model, "sample", None)):
-        raise TypeError(
-            f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {short_repr(model)}; give what fit "
-            "returned, or the rows."
-        )
-    own = {"train": train}
-    n_train = columns_in(train, schema_of_ranges(own) if stated is None else with_facts_of_rows(stated, own), "train").n_samples or 0
-    return model.sample(min(n_train, _MOST_DRAWN), random_state=seed)
-
-
-FALSE_ALARM_RATE = 0.1  # of the membership attack
-_NEAR = 0.05  # largest error of a right guess of a number, in units of `Space`
-_TINY = 1e-9  # so that, among rows with a copy, those far from all others score highest
 
 
 def find_copies(tables: Tables, confidence: float) -> dict[str, Any]:
@@ -262,7 +507,7 @@ def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap
     def ratios(rows: np.ndarray, among: int = 1) -> np.ndarray:
         return (_nearest(known, rows, among)[1] + _TINY) / (_nearest(synthetic, rows)[1] + _TINY)
 
-    threshold = np.quantile(ratios(known, among=2), 1 - FALSE_ALARM_RATE)
+    threshold = np.quantile(ratios(known, among=2), 1 - _FALSE_ALARM_RATE)
     train, unseen = ratios(space.points(TRAIN)) > threshold, ratios(others) > threshold
     return gap_of_shares("membership: rows that the attack calls members", train, unseen, confidence)
 

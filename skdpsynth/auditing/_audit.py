@@ -1,28 +1,50 @@
 """Lower bounds on epsilon from many runs on two neighboring tables."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.special import expit
 from sklearn.base import clone
 
 from skdpsynth._parallel import check_n_jobs, effective_n_processes
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
-from skdpsynth._validation import is_integer, is_real, short_repr
-from skdpsynth.auditing._audit_noise import CountingMechanism, NoiseAudit, is_counter
-from skdpsynth.auditing._neighbors import check_neighbors
-from skdpsynth.auditing._outputs import Layout, learn_rule, run
+from skdpsynth._validation import check_integer, is_real, short_repr
+from skdpsynth.auditing._neighbors import CountingMechanism, check_neighbors, is_counter
+from skdpsynth.auditing._outputs import (
+    MOST_NUMBERS,
+    ExactValues,
+    exact_values,
+    likelihood_ratio,
+    minus_log_likelihoods,
+    noise_scales,
+    probe_runs,
+    run,
+    visible_draws,
+    visible_numbers,
+)
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult, lower_epsilon, lower_mu
 from skdpsynth.privacy import SecureBits
-from skdpsynth.testing import watch_releases
+from skdpsynth.testing import Draw, kind_of, watch_releases
 
+RATIO = "the log-likelihood ratio of all that was released"
 _MOST_TRIALS = 10**7
-_AT_ONCE = 50  # runs between two steps of the progress bar
+_AT_ONCE = 50  # whole runs between two steps of the progress bar
 _ENOUGH = 5000  # most runs to choose the thresholds of a single score
+_NOISE_VALUES = 1 << 14  # values to which noise is added at once
+_MORE = 15  # further runs that only compare values
+_CUTS = 24  # thresholds to try: with more of them, rare events win by chance
+_RARE = 200  # runs beyond the outermost threshold
+_STRICTER = 0.01  # factor on alpha when thresholds are compared, for the same reason
+_SINGLE = 8  # numbers of a run to try as scores by themselves
+_CLEAR = 4.0  # standard errors by which the mean of a number must differ
+_ODD = 4.0  # standard errors, and guesses, by which likelihood ratios may be off
+_MARGIN = 1.1  # factor by which a later score must promise more
+_FAR = 1e30
 
 
 def audit_epsilon(
@@ -119,13 +141,14 @@ def audit_epsilon(
     >>> result.is_broken
     False
     """
-    n_trials = _check_numbers(n_trials, confidence)
+    n_trials = check_integer("n_trials", n_trials, 20, _MOST_TRIALS, "1000 is the default")
+    check_confidence(confidence)
     check_n_jobs(n_jobs)
     estimator = CountingMechanism.of(estimator) if is_counter(estimator) else estimator
     epsilon, delta = claimed_privacy(estimator, epsilon, delta)
     mechanism = clone_for_audit(estimator)
     check_neighbors(mechanism, X, X_neighbor)
-    runs = _Runs(mechanism, X, X_neighbor, _make_observer(event, mechanism, X, X_neighbor))
+    observer = _make_observer(event, mechanism, X, X_neighbor)
     if isinstance(mechanism, CountingMechanism):
         mu = mechanism.mu
     else:
@@ -135,84 +158,17 @@ def audit_epsilon(
     coins = SecureBits().generator() if random_state is None else check_seed(random_state)
 
     # A single score needs only thresholds.
-    n_choosing = n_trials // 2 if len(runs.names) > 1 else min(n_trials // 5, _ENOUGH * max(1, runs.at_once // _AT_ONCE))
+    n_choosing = n_trials // 2 if len(observer.names) > 1 else min(n_trials // 5, _ENOUGH * max(1, observer.at_once // _AT_ONCE))
     choosing = np.arange(n_choosing) % 2 == 1
     bits = np.asarray(coins.choice(2, size=n_trials - n_choosing), dtype=bool)
-    with task("audit", total=-(-n_choosing // runs.at_once) - (-len(bits) // runs.at_once)) as progress:
-        rule = learn_rule(runs.vectors(choosing, n_jobs, progress), choosing, runs.names, len(bits), delta, for_epsilon)
-        n_guesses, n_right, n_right_of_all = rule.counts(runs.vectors(bits, n_jobs, progress), bits)
-    epsilon_lower = float(lower_epsilon(np.array([n_right]), np.array([n_guesses]), len(bits), delta, for_epsilon)[0])
+    with task("audit", total=-(-n_choosing // observer.at_once) - (-len(bits) // observer.at_once)) as progress:
+        vectors = _observe(observer, choosing, n_jobs, progress)
+        rule = learn_rule(vectors, choosing, observer.names, len(bits), delta, for_epsilon)
+        n_guesses, n_right, n_right_of_all = rule.counts(_observe(observer, bits, n_jobs, progress), bits)
+    epsilon_lower = float(lower_epsilon(n_right, n_guesses, len(bits), delta, for_epsilon))
     mu_lower = lower_mu(n_right_of_all, len(bits), alpha - for_epsilon)
     counts = (n_trials, len(bits), n_guesses, n_right, n_right_of_all)
     return AuditResult(epsilon_lower, mu_lower, epsilon, delta, mu, float(confidence), str(rule), *counts, n_asked=len(bits))
-
-
-@dataclass(frozen=True, eq=False)
-class _Runs:
-    """Runs of a mechanism on one of two tables each, observed as vectors."""
-
-    mechanism: Any
-    X: Any
-    X_neighbor: Any
-    seen: Any
-
-    @property
-    def names(self) -> list[str]:
-        return self.seen.names if isinstance(self.seen, Layout | NoiseAudit) else ["event"]
-
-    @property
-    def at_once(self) -> int:
-        return self.seen.at_once if isinstance(self.seen, NoiseAudit) else _AT_ONCE
-
-    def vectors(self, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
-        """Return a row for each run; the number of processes does not change the result."""
-        parts = [bits[start : start + self.at_once] for start in range(0, len(bits), self.at_once)]
-        width = effective_n_processes(n_jobs)
-        found: list[np.ndarray] = []
-        with Parallel(n_jobs=min(width, len(parts))) as pool:
-            for start in range(0, len(parts), width):
-                for rows in pool(delayed(self.rows)(part) for part in parts[start : start + width]):
-                    found.append(rows)
-                    progress.step()
-        return np.concatenate(found)
-
-    def rows(self, bits: np.ndarray) -> np.ndarray:
-        if isinstance(self.seen, NoiseAudit):
-            return self.seen.rows(bits)
-        with watch_releases():  # watch once for all runs, because the outermost watch does the patching
-            return np.array([self._row(self.X_neighbor if bit else self.X) for bit in bits])
-
-    def _row(self, X: Any) -> np.ndarray:
-        until = self.seen.until if isinstance(self.seen, Layout) else None
-        outcome, draws = run(self.mechanism, X, until=until)
-        if isinstance(self.seen, Layout):
-            return self.seen.vector(outcome, draws)
-        value = self.seen(outcome)
-        if not isinstance(value, bool | int | float | np.number | np.bool_):
-            raise TypeError(f"event must return a number or a boolean, got {short_repr(value)}; threshold or sum what it returns.")
-        return np.array([float(np.nan_to_num(float(value), nan=-np.inf))])
-
-
-def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Any:
-    """Return the object that turns a run into numbers."""
-    if isinstance(event, str):
-        if event not in ("released", "noise"):
-            raise ValueError(
-                f"event must be None, 'released', 'noise' or a function, got {short_repr(event)}; 'released' looks at no fitted attribute."
-            )
-        return (Layout.of_released if event == "released" else NoiseAudit.of)(mechanism, X, X_neighbor)
-    if event is not None and not callable(event):
-        raise TypeError(
-            f"event must be None, 'released', 'noise' or a function of what a run returns, got {short_repr(event)}; leave it out."
-        )
-    return Layout.of(mechanism, X, X_neighbor) if event is None else event
-
-
-def _check_numbers(n_trials: Any, confidence: Any) -> int:
-    if not is_integer(n_trials, 20, _MOST_TRIALS):
-        raise ValueError(f"n_trials must be an integer from 20 to {_MOST_TRIALS}, got {short_repr(n_trials)}; 1000 is the default.")
-    check_confidence(confidence)
-    return int(n_trials)  # a numpy integer may overflow
 
 
 def check_confidence(confidence: Any) -> None:
@@ -263,3 +219,313 @@ def ledger_mu(outcome: Any, delta: float) -> float | None:
     if not losses or not all(loss.rho is not None and loss.gaussian for loss in losses):
         return None
     return math.sqrt(2 * float(sum(loss.rho for loss in losses)))
+
+
+# Observers
+
+
+class Observer(Protocol):
+    """Turns runs of a mechanism on one of two tables each into vectors of numbers."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def at_once(self) -> int:
+        """Runs between two steps of the progress bar."""
+
+    def rows(self, bits: np.ndarray) -> np.ndarray:
+        """Return a row for each run; a bit that is set stands for the neighbor."""
+
+
+def _observe(observer: Observer, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
+    """Return a row for each run; the number of processes does not change the result."""
+    parts = [bits[start : start + observer.at_once] for start in range(0, len(bits), observer.at_once)]
+    width, found = effective_n_processes(n_jobs), []
+    with Parallel(n_jobs=min(width, len(parts))) as pool:
+        for start in range(0, len(parts), width):
+            for rows in pool(delayed(observer.rows)(part) for part in parts[start : start + width]):
+                found.append(rows)
+                progress.step()
+    return np.concatenate(found)
+
+
+def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Observer:
+    if event is None:
+        return Layout.of(mechanism, X, X_neighbor)
+    if not isinstance(event, str) and not callable(event):
+        raise TypeError(
+            f"event must be None, 'released', 'noise' or a function of what a run returns, got {short_repr(event)}; leave it out."
+        )
+    if not isinstance(event, str):
+        return EventObserver(mechanism, (X, X_neighbor), event)
+    if event not in ("released", "noise"):
+        raise ValueError(
+            f"event must be None, 'released', 'noise' or a function, got {short_repr(event)}; 'released' looks at no fitted attribute."
+        )
+    return (Layout.of_released if event == "released" else NoiseAudit.of)(mechanism, X, X_neighbor)
+
+
+@dataclass(frozen=True, eq=False)
+class EventObserver:
+    """A number that the caller's function makes of a run."""
+
+    mechanism: Any
+    tables: tuple[Any, Any]
+    event: Callable[[Any], Any]
+    names: ClassVar[list[str]] = ["event"]
+    at_once: ClassVar[int] = _AT_ONCE
+
+    def rows(self, bits: np.ndarray) -> np.ndarray:
+        with watch_releases():  # watch once for all runs, because the outermost watch does the patching
+            values = [self.event(run(self.mechanism, self.tables[bit])[0]) for bit in bits.astype(int)]
+        for value in values:
+            if not isinstance(value, bool | int | float | np.number | np.bool_):
+                raise TypeError(f"event must return a number or a boolean, got {short_repr(value)}; threshold or sum what it returns.")
+        return np.nan_to_num(np.array(values, dtype=float)[:, None], nan=-np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The layout of a run as a vector: numbers by place, their counts, and the likelihood ratio of the releases."""
+
+    mechanism: Any
+    tables: tuple[Any, Any]
+    sizes: dict[str, int]  # numbers taken from each place
+    values: tuple[ExactValues, ExactValues]  # of the releases, for the score that tells the tables apart best
+    until: int | None = None  # if given, a run ends after so many releases, and only its likelihood ratio counts
+    at_once: ClassVar[int] = _AT_ONCE
+
+    @classmethod
+    def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
+        (first, runs), (second, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
+        sizes: dict[str, int] = {}
+        for seen in (visible_numbers(first, runs[0]), visible_numbers(second, other_runs[0])):
+            for name, numbers in seen.items():
+                sizes[name] = max(sizes.get(name, 0), len(numbers))
+        if not sizes:
+            raise TypeError(
+                "estimator must fit or return numbers that an audit can look at, but there are none; return them, or give event."
+            )
+        shares, room = dict.fromkeys(sizes, 0), MOST_NUMBERS
+        for place, name in enumerate(sorted(sizes, key=sizes.__getitem__)):  # small places whole, so that a large one does not hide them
+            shares[name] = min(sizes[name], room // (len(sizes) - place))
+            room -= shares[name]
+        return cls(mechanism, (X, X_neighbor), shares, (exact_values(runs), exact_values(other_runs)))
+
+    @classmethod
+    def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
+        """Return the layout that looks at releases only."""
+        (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
+        if not any(runs):
+            raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
+        until = max(len(draws) for draws in runs + other_runs)
+        return cls(mechanism, (X, X_neighbor), {}, (exact_values(runs), exact_values(other_runs)), until)
+
+    @property
+    def names(self) -> list[str]:
+        numbers = [f"{name}[{i}]" if size > 1 else name for name, size in self.sizes.items() for i in range(size)]
+        return [*numbers, *(f"the length of {name}" for name in self.sizes), RATIO]
+
+    def rows(self, bits: np.ndarray) -> np.ndarray:
+        with watch_releases():
+            return np.array([self._vector(*run(self.mechanism, self.tables[bit], until=self.until)) for bit in bits.astype(int)])
+
+    def _vector(self, outcome: Any, draws: list[Draw]) -> np.ndarray:
+        """Return a run as a vector; missing numbers become -inf."""
+        seen, vector = visible_numbers(outcome, draws) if self.sizes else {}, []
+        for name, size in self.sizes.items():
+            numbers = np.nan_to_num(seen.get(name, np.zeros(0))[:size], nan=-np.inf)
+            vector.append(np.concatenate([numbers, np.full(size - len(numbers), -np.inf)]))
+        lengths = [float(len(seen.get(name, ()))) for name in self.sizes]
+        return np.concatenate([*vector, lengths, [self.ratio(draws)]])
+
+    def ratio(self, draws: list[Draw]) -> float:
+        return likelihood_ratio(draws, *self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseAudit:
+    """Pairs of releases on two tables, where neither values nor noise depend on earlier answers."""
+
+    pairs: list[tuple[Draw, Draw]]
+    names: ClassVar[list[str]] = [RATIO]
+
+    @classmethod
+    def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "NoiseAudit":
+        """Run the mechanism on both tables, or raise ValueError if releases differ between runs, or given the other table's answers."""
+        with watch_releases() as door:
+            (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
+            first, other = runs[0], other_runs[0]
+            for table, found in ((X, runs), (X_neighbor, other_runs)):
+                found += [run(mechanism, table, until=len(found[0]))[1] for _ in range(_MORE)]
+            fixed = _is_same_release(first, other, of_other_rows=True) and all(
+                _is_same_release(expected, draws) and _is_same_release(unlike, _replay(mechanism, table, draws))
+                for expected, unlike, found, table in ((first, other, runs, X_neighbor), (other, first, other_runs, X))
+                for draws in found
+            )
+        is_seen = len(visible_draws(first)) == len(first)  # secret values may decide later releases
+        if not first or not fixed or not is_seen or door.n_choices or any(draw.shared for draw in first):
+            raise ValueError(
+                "event must be None, 'released' or a function where what is released hangs on what was released before, shares noise or "
+                "does not pass the door of this package, got 'noise'; 'released' looks at whole runs."
+            )
+        return cls(list(zip(first, other, strict=True)))
+
+    @property
+    def at_once(self) -> int:
+        return max(1, _NOISE_VALUES // max(1, sum(first.values.size for first, _ in self.pairs)))
+
+    def rows(self, bits: np.ndarray) -> np.ndarray:
+        """Return the likelihood ratio of each run, as rows of one number."""
+        ratios, rng = np.zeros(len(bits)), SecureBits()
+        for first, other in self.pairs:
+            answers = np.where(bits.reshape(-1, *[1] * first.values.ndim), other.values, first.values)
+            if "SupNorm" in kind_of(first.noise):  # values drawn together share one radius
+                answers = answers + np.array([first.noise.sample(first.values.shape, rng) for _ in bits])
+            else:
+                answers = answers + first.noise.sample(answers.shape, rng)
+            ratios += minus_log_likelihoods(answers, first.values, first)
+            ratios -= minus_log_likelihoods(answers, other.values, first)
+        return np.round(ratios, 6)[:, None]
+
+
+def _replay(mechanism: Any, table: Any, answers: list[Draw]) -> list[Draw]:
+    """Return the releases on a table given these answers, or nothing if other releases are made."""
+    try:
+        return run(mechanism, table, answers, len(answers))[1]
+    except AssertionError:
+        return []
+
+
+def _is_same_release(draws: list[Draw], others: list[Draw], of_other_rows: bool = False) -> bool:
+    """Whether all releases agree in name, noise, shape and, unless the rows differ, values."""
+    return len(draws) == len(others) and all(
+        draw.name == other.name
+        and kind_of(draw.noise) == kind_of(other.noise)
+        and np.array_equal(noise_scales(draw), noise_scales(other))
+        and draw.values.shape == other.values.shape
+        and (of_other_rows or np.array_equal(draw.values, other.values))
+        for draw, other in zip(draws, others, strict=True)
+    )
+
+
+# Rules
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A number of a run that is larger where the neighbor is likelier."""
+
+    words: str
+    places: np.ndarray  # in the vector of a run
+    centers: np.ndarray | None  # medians on both tables, (2, n_places): score how much nearer the neighbor's one is; None: sum the numbers
+    weights: np.ndarray  # (n_places,)
+
+    def of(self, vectors: np.ndarray) -> np.ndarray:
+        X = np.clip(vectors[:, self.places], -_FAR, _FAR)  # -inf stands for a missing number
+        if self.centers is not None:
+            X = np.abs(X - self.centers[0]) - np.abs(X - self.centers[1])
+        return X @ self.weights
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Thresholds on a score that decide whether and how a run is guessed."""
+
+    score: Score
+    low: float  # guess the first table up to `low`, the neighbor from `high` on, and pass in between
+    high: float
+    score_of_all: Score
+    middle: float  # threshold where every run must be guessed
+
+    def __str__(self) -> str:
+        parts = [f"X_neighbor where it is at least {self.high:.4g}"] * bool(np.isfinite(self.high))
+        parts += [f"X where it is at most {self.low:.4g}"] * bool(np.isfinite(self.low))
+        return f"by {self.score.words}: guess {', and '.join(parts) or 'nothing'}"
+
+    def counts(self, vectors: np.ndarray, bits: np.ndarray) -> tuple[int, int, int]:
+        """Return the number of guessed runs, of right guesses, and of right guesses if all runs are guessed."""
+        scores = self.score.of(vectors)
+        high, low = scores >= self.high, scores <= self.low
+        right = (high & bits).sum() + (low & ~bits).sum()
+        right_of_all = (self.score_of_all.of(vectors) >= self.middle) == bits
+        return int((high | low).sum()), int(right), int(right_of_all.sum())
+
+
+def learn_rule(vectors: np.ndarray, bits: np.ndarray, names: list[str], n_runs: int, delta: float, alpha: float) -> Rule:
+    """Return the most promising rule: sums are learned on half of the runs and cut on the others, for bounds from `n_runs` further runs."""
+    learning = np.arange(len(bits)) % 4 < 2  # the tables alternate
+    by_epsilon: tuple[float, Any] = (-math.inf, None)
+    by_share: tuple[float, Any] = (-math.inf, None)
+    for score in _scores(vectors[learning], bits[learning], names):
+        chosen = np.ones(len(bits), dtype=bool) if len(score.places) == 1 else ~learning  # a single number has nothing to learn
+        epsilon, thresholds, share, middle = _best_thresholds(score, vectors[chosen], bits[chosen], n_runs, delta, alpha)
+        # The first score is optimal if the noise is as in the ledger; by chance others often seem slightly better.
+        if by_epsilon[1] is None or epsilon > _MARGIN * by_epsilon[0]:
+            by_epsilon = epsilon, (score, *thresholds)
+        if by_share[1] is None or share - 0.5 > _MARGIN * (by_share[0] - 0.5):
+            by_share = share, (score, middle)
+    return Rule(*by_epsilon[1], *by_share[1])
+
+
+def _scores(vectors: np.ndarray, bits: np.ndarray, names: list[str]) -> Iterator[Score]:
+    """Yield candidates: single numbers, and sums over all numbers that clearly differ."""
+    X = np.clip(vectors, -_FAR, _FAR)
+    first, other = X[~bits], X[bits]
+    shift, spread = other.mean(axis=0) - first.mean(axis=0), (first.std(axis=0) + other.std(axis=0)) / 2
+    clear = np.abs(shift) / np.maximum(spread / np.sqrt(len(bits) / 4), 1e-200)  # at most 1e231
+    clear[shift == 0] = 0
+    order = np.argsort(-clear, kind="stable")
+    for place in dict.fromkeys([len(names) - 1, *order[:_SINGLE]]):
+        sign = -1.0 if shift[place] < 0 and names[place] != RATIO else 1.0
+        words = names[place] if sign > 0 else f"minus {names[place]}"
+        yield Score(words, np.array([place]), None, np.array([sign]))
+    places = order[clear[order] > _CLEAR]
+    places = places[places != len(names) - 1]
+    if len(places) < 2:
+        return
+    centers = np.array([np.median(first[:, places], axis=0), np.median(other[:, places], axis=0)])
+    off = (np.abs(first[:, places] - centers[0]).mean(axis=0) + np.abs(other[:, places] - centers[1]).mean(axis=0)) / 2
+    yield Score(f"how near {len(places)} numbers are to their medians", places, centers, 1 / np.maximum(off, 1e-9))
+    weights = shift[places] / np.maximum(spread[places], 1e-9) ** 2
+    yield Score(f"a weighted sum of {len(places)} numbers", places, None, weights)
+
+
+def _best_thresholds(
+    score: Score, vectors: np.ndarray, bits: np.ndarray, n_runs: int, delta: float, alpha: float
+) -> tuple[float, tuple[float, float], float, float]:
+    """Return the bound that a score promises with its thresholds, and the share of right guesses at all runs with its threshold."""
+    scores = score.of(vectors)
+    cuts = np.unique(np.quantile(scores, _threshold_quantiles(len(scores)), method="nearest"))
+    at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
+    right = expit(scores)  # probability that a guess is right: if the score is the ratio, more precise than counts, for any number of runs
+    if score.words != RATIO or not _is_calibrated(right, bits, at_least, at_most):
+        right, n_runs, alpha = bits.astype(float), len(bits), _STRICTER * alpha
+    weight = n_runs / len(bits)
+    n_high, right_high = np.append(at_least.sum(axis=0), 0), np.append(right @ at_least, 0)
+    n_low, right_low = np.append(0, at_most.sum(axis=0)), np.append(0, (1 - right) @ at_most)
+    n_right, n_guesses = weight * (right_low[:, None] + right_high), weight * (n_low[:, None] + n_high)
+    bounds = lower_epsilon(n_right, n_guesses, n_runs, delta, alpha)
+    lows, highs = np.append(-np.inf, cuts), np.append(cuts, np.inf)
+    bounds[lows[:, None] >= highs] = -1.0
+    low, high = np.unravel_index(int(bounds.argmax()), bounds.shape)
+    shares = (right @ at_least + (1 - right) @ ~at_least) / len(bits)
+    middle = int(shares.argmax())
+    return float(bounds[low, high]), (float(lows[low]), float(highs[high])), float(shares[middle]), float(cuts[middle])
+
+
+def _threshold_quantiles(n_runs: int) -> np.ndarray:
+    """Return the quantiles to try as thresholds; many runs allow rarer ones."""
+    even = np.linspace(0, 1, _CUTS)
+    rare = even[1] / 2.0 ** np.arange(1, 1 + max(0, int(np.log2(even[1] * n_runs / _RARE))))
+    return np.concatenate([even, rare, 1 - rare])
+
+
+def _is_calibrated(right: np.ndarray, bits: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> bool:
+    """Whether guesses beyond every threshold are right about as often as the likelihood ratios say.
+
+    They are not if the exact values differ between runs, as after another private radius.
+    """
+    variance = right * (1 - right)
+    return all((np.abs((right - bits) @ beyond) <= _ODD * np.sqrt(variance @ beyond) + _ODD).all() for beyond in (at_least, at_most))

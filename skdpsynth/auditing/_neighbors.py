@@ -1,25 +1,32 @@
 """Neighboring tables: checks, the pairs that lose most, and extreme rows."""
 
+import copy
 import datetime
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import as_array, check_memory, is_integer, short_repr
-from skdpsynth.auditing._audit_noise import CountingMechanism, is_counter
-from skdpsynth.auditing._likelihood import independent_draws
-from skdpsynth.auditing._outputs import probe_runs, run
+from skdpsynth._validation import as_array, check_integer, check_memory, short_repr
+from skdpsynth.auditing._outputs import independent_draws, probe_runs, run
+from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.domain import Box, Schema, has_private
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import column_names, eager_frame, make_frame
+from skdpsynth.privacy import epsilon_of_rho
 from skdpsynth.testing import NoiseLoss, pair_loss
 
-FRAMES_NEED = "columns with names need pandas, polars or pyarrow, because neighboring tables are made"
-CELL = 100  # bytes of a cell in a list of rows, at most
+_FRAMES_NEED = "columns with names need pandas, polars or pyarrow, because neighboring tables are made"
+_CELL = 100  # bytes of a cell in a list of rows, at most
 _REPEATS = 3  # fits of a pair if later releases depend on earlier noise
+_GAUSSIAN = (SquareRootCounter, UnboundedCounter)
+_COUNTERS = (BinaryCounter, KaryCounter, SparseCounter, *_GAUSSIAN)
+_TIMES = 4  # first times at which an event is moved, to find the largest loss
+_DELTA = Fraction(1, 10**6)  # for converting a cost in rho to epsilon, as counters do
 
 
 def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
@@ -64,34 +71,28 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     >>> X.ravel(), X_neighbor.ravel()
     (array([1., 0., 1., 0.]), array([0., 0., 1., 0.]))
     """
-    if not is_integer(n, 2):
-        raise ValueError(f"n must be an integer of at least 2, got {short_repr(n)}; 20 is enough for most.")
+    n = check_integer("n", n, 2, more="20 is enough for most")
     if is_counter(estimator):
-        counting = CountingMechanism.of(estimator)
-        return _worst(counting, counting.candidates(min(n, getattr(estimator, "horizon", n))))
-    if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
-        raise TypeError(
-            f"estimator must be a private estimator or counter of this package, got {short_repr(estimator)}; make a pair by hand."
-        )
-    domain = Corners(estimator, n_features)
-    check_memory("n", n, CELL * n * domain.n_features)  # lists of cells
-    rest = [domain.row(np.full(domain.n_features, float(place % 2))) for place in range(n - 1)]
-    opposite = domain.candidates(estimator.neighboring == "add_or_remove_one")
-    tables = ((domain.table([row, *rest]), domain.table(rest if other is None else [other, *rest])) for row, other in opposite)
-    return _worst(estimator, tables)
-
-
-def _worst(mechanism: Any, pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the pair with the largest loss."""
-    best: tuple[float, Any, Any] | None = None
-    n_releases = None
+        mechanism: Any = CountingMechanism.of(estimator)
+        pairs: Iterable[tuple[Any, Any]] = mechanism.candidates(min(n, getattr(estimator, "horizon", n)))
+    else:
+        if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
+            raise TypeError(
+                f"estimator must be a private estimator or counter of this package, got {short_repr(estimator)}; make a pair by hand."
+            )
+        mechanism, domain = estimator, Corners(estimator, n_features)
+        check_memory("n", n, _CELL * n * domain.n_features)  # lists of cells
+        rest = [domain.row(np.full(domain.n_features, float(place % 2))) for place in range(n - 1)]
+        opposite = domain.candidates(estimator.neighboring == "add_or_remove_one")
+        pairs = ((domain.table([row, *rest]), domain.table(rest if other is None else [other, *rest])) for row, other in opposite)
+    most, best, until = -math.inf, None, None
     for pair in pairs:
-        n_releases = n_releases or max(map(len, probe_runs(mechanism, pair[0])[1]))
-        loss = _loss(mechanism, *pair, n_releases)
-        if best is None or loss > best[0] * (1 + 1e-9):
-            best = loss, *pair
+        until = until or max(map(len, probe_runs(mechanism, pair[0])[1]))
+        loss = _loss(mechanism, *pair, until)
+        if best is None or loss > most * (1 + 1e-9):
+            most, best = loss, pair
     assert best is not None
-    return best[1], best[2]
+    return best
 
 
 def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
@@ -127,18 +128,21 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
     if relation not in ("replace_one", "add_or_remove_one"):
         return
     most = int(getattr(mechanism, "max_rows_per_unit", 1))
-    first, other = _rows_of(X, "X"), _rows_of(X_neighbor, "X_neighbor")
+    first, other = (
+        [tuple(None if _is_missing(cell) else cell for cell in row) for row in rows_of(table, name)]
+        for table, name in ((X, "X"), (X_neighbor, "X_neighbor"))
+    )
     if first == other:
         raise ValueError("X_neighbor must differ from X in a row, but both have the same rows; copy X before you change a row.")
-    if relation == "replace_one":
-        if len(first) == len(other) and hasattr(mechanism, "partial_fit"):
-            n_moved = sum(a != b for a, b in zip(first, other, strict=True))
-        else:
-            n_moved = sum((Counter(first) - Counter(other)).values()) if len(first) == len(other) else len(first) + len(other)
-        words = "as many rows, of which all but one are equal"
+    gone, come = (Counter(a) - Counter(b) for a, b in ((first, other), (other, first)))
+    if relation == "add_or_remove_one":
+        n_moved, words = gone.total() + come.total(), "the same rows but for one more or less"
     else:
-        n_moved = sum((Counter(first) - Counter(other)).values()) + sum((Counter(other) - Counter(first)).values())
-        words = "the same rows but for one more or less"
+        n_moved, words = gone.total(), "as many rows, of which all but one are equal"
+        if len(first) != len(other):
+            n_moved = len(first) + len(other)
+        elif hasattr(mechanism, "partial_fit"):  # the order is time
+            n_moved = sum(a != b for a, b in zip(first, other, strict=True))
     if n_moved > most:
         allowed = words if most == 1 else words.replace("one", f"{most} (max_rows_per_unit)")
         raise ValueError(f"X_neighbor must have {allowed}, as {relation!r} says, but {n_moved} rows differ; see worst_case_neighbors.")
@@ -152,14 +156,26 @@ def _columns(X: Any, name: str) -> list | None:
     return None if frame is None else [frame.implementation, *frame.schema.items()]
 
 
-def _rows_of(X: Any, name: str) -> list[tuple]:
+def rows_of(table: Any, name: str) -> list[tuple]:
     """Return the rows of a table in memory as hashable tuples."""
-    table = as_array(X, object) if column_names(X) is None else np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=object)
-    if table.ndim != 2:
+    names = column_names(table)
+    if names is not None:
+        columns = [table[each] for each in names]
+        return list(zip(*(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list() for column in columns), strict=True))
+    rows = as_array(table, object)
+    if rows.ndim != 2:
         raise ValueError(
-            f"{name} must be a table in memory, got {short_repr(X)}; give an array of shape (n_samples, n_features) or a data frame."
+            f"{name} must be a table in memory, got {short_repr(table)}; give an array of shape (n_samples, n_features) or a data frame."
         )
-    return [tuple(None if _is_missing(cell) else cell for cell in row) for row in table.tolist()]
+    return [tuple(row) for row in rows.tolist()]
+
+
+def table_of(rows: list[Any], names: list[Any] | None, n_features: int, dtype: Any) -> Any:
+    """Return rows as a data frame, if columns have names, or else as an array."""
+    if names is None:
+        return np.array(rows, dtype=dtype).reshape(len(rows), n_features)
+    columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
+    return make_frame(dict(zip(names, columns, strict=True)), _FRAMES_NEED)
 
 
 def _is_missing(cell: Any) -> bool:
@@ -175,12 +191,12 @@ class Corners:
 
     def __init__(self, estimator: Any, n_features: int | None) -> None:
         schema = getattr(estimator, "schema", None)
-        if n_features is not None and not is_integer(n_features, 1):
-            raise ValueError(f"n_features must be None or an integer of at least 1, got {short_repr(n_features)}; leave it out.")
+        if n_features is not None:
+            n_features = check_integer("n_features", n_features, 1, more="leave it out")
+        self.kinds: list[Any] = []
         if schema is not None:
-            self.kinds = list(Schema.of(schema).values())
+            self.names, self.kinds = list(Schema.of(schema)), list(Schema.of(schema).values())
             self.ends = [_column_ends(kind, name) for name, kind in Schema.of(schema).items()]
-            self.names = list(Schema.of(schema))
         else:
             if has_private(estimator.bounds):
                 raise ValueError("bounds must be public for a worst pair, got 'private'; give (low, high).")
@@ -190,7 +206,6 @@ class Corners:
             raise ValueError(f"n_features must be {len(self.ends)}, as bounds or schema say, got {short_repr(n_features)}; leave it out.")
         self.n_features = len(self.ends)
         self.is_mixed = schema is not None
-        self.has_names = not all(isinstance(name, int) for name in self.names)
 
     def row(self, places: np.ndarray) -> list[Any]:
         """Return the row at these places between the ends of each column; a column of levels takes the nearer end."""
@@ -200,11 +215,8 @@ class Corners:
         ]
 
     def table(self, rows: list[list[Any]]) -> Any:
-        if self.has_names:
-            columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in self.names]
-            return make_frame(dict(zip(self.names, columns, strict=True)), FRAMES_NEED)
-        dtype = object if self.is_mixed else float
-        return np.array(rows, dtype=dtype).reshape(len(rows), self.n_features)
+        names = None if all(isinstance(name, int) for name in self.names) else self.names
+        return table_of(rows, names, self.n_features, object if self.is_mixed else float)
 
     def sizes(self, n_places: int) -> list[int]:
         """Return the number of levels of each column, counting `n_places` for a column of numbers."""
@@ -245,7 +257,7 @@ def _bounds_of(estimator: Any, n_features: int | None) -> tuple[list[Any], list[
     widths = [np.size(side) for side in bounds if np.ndim(side)] if isinstance(bounds, tuple | list) else []
     usual = 2 if hasattr(estimator, "schema") or hasattr(estimator, "n_factors") else 1
     width: int = widths[0] if widths else n_features or getattr(estimator, "n_features_in_", None) or usual
-    check_memory("n_features", width, CELL * width)
+    check_memory("n_features", width, _CELL * width)
     box = Box.from_bounds(bounds, width)
     return list(range(width)), box.low.tolist(), box.high.tolist()
 
@@ -264,3 +276,63 @@ def _column_ends(kind: Any, name: Any) -> tuple[Any, Any]:
 
 def _is_real(kind: Any) -> bool:
     return isinstance(getattr(kind, "low", None), int | float)
+
+
+@dataclass(frozen=True, eq=False)
+class CountingMechanism:
+    """A counter as a function of events of shape (n_steps, n_counters)."""
+
+    counter: Any  # has counted nothing; each run uses a copy with fresh noise and no accountant
+
+    @classmethod
+    def of(cls, counter: Any) -> "CountingMechanism":
+        if counter.n_steps:
+            raise ValueError(
+                f"estimator must be a counter that has counted nothing for an audit, got {short_repr(counter)}; make a new one."
+            )
+        return cls(copy.copy(counter))
+
+    def __call__(self, events: Any) -> np.ndarray:
+        counter = copy.copy(self.counter)
+        counter.resume()
+        released = []
+        for event in np.asarray(events):
+            counter.update(event)
+            released.append(counter.value)
+        return np.concatenate(released) if released else np.zeros(0)
+
+    @property
+    def mu(self) -> float | None:
+        return math.sqrt(2 * float(self.counter.rho)) if isinstance(self.counter, _GAUSSIAN) else None
+
+    @property
+    def promise(self) -> tuple[Any, Any]:
+        if not isinstance(self.counter, _GAUSSIAN):
+            return self.counter.epsilon, 0.0
+        return epsilon_of_rho(self.counter.rho, _DELTA, gaussian=True), _DELTA
+
+    def check_neighbors(self, X: Any, X_neighbor: Any) -> None:
+        """Refuse streams that differ at more than one time, or by more than the sensitivity."""
+        first, other = np.asarray(X), np.asarray(X_neighbor)
+        if first.ndim != 2 or first.shape != other.shape:
+            raise ValueError(f"X and X_neighbor must be events of shape (n_steps, n_counters), got {first.shape} and {other.shape}.")
+        moved = np.abs(other.astype(np.int64) - first.astype(np.int64))
+        n_moved, size = int(moved.any(axis=1).sum()), int((moved if self.mu is None else moved**2).sum())
+        if n_moved > 1 or size > self.counter.sensitivity:
+            raise ValueError(
+                f"X_neighbor must differ from X at one time, by at most sensitivity={self.counter.sensitivity}, but {n_moved} times "
+                f"differ, by {size}; see worst_case_neighbors."
+            )
+
+    def candidates(self, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return pairs of streams of `n` steps that differ as much as allowed at one of the first times."""
+        s, n_counters = self.counter.sensitivity, self.counter.n_counters
+        moves = [np.eye(1, n_counters, dtype=np.int64)[0] * (s if self.mu is None else math.isqrt(s))]
+        if 1 < s <= n_counters:
+            moves.append((np.arange(n_counters) < s).astype(np.int64))
+        at = np.arange(n)[:, None]
+        return [(np.zeros((n, n_counters), dtype=np.int64), (at == time) * move) for time in range(min(n, _TIMES)) for move in moves]
+
+
+def is_counter(thing: Any) -> bool:
+    return isinstance(thing, _COUNTERS)

@@ -1,6 +1,7 @@
 """Lower bounds on epsilon from one fit of a table with random canaries."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,14 +9,13 @@ import numpy as np
 
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
-from skdpsynth._validation import as_array, is_integer, short_repr
+from skdpsynth._validation import as_array, check_integer, short_repr
 from skdpsynth.auditing._audit import check_confidence, claimed_privacy, clone_for_audit, ledger_mu
-from skdpsynth.auditing._likelihood import minus_log_likelihood_by_value, visible_draws
-from skdpsynth.auditing._neighbors import FRAMES_NEED, Corners
-from skdpsynth.auditing._outputs import run
+from skdpsynth.auditing._neighbors import Corners, rows_of, table_of
+from skdpsynth.auditing._outputs import minus_log_likelihood_by_value, run, visible_draws
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult, lower_epsilon_of_one_run, lower_mu_of_one_run
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.frames import column_names, make_frame
+from skdpsynth.frames import column_names
 from skdpsynth.privacy import SecureBits
 from skdpsynth.testing import Draw
 
@@ -46,7 +46,7 @@ class CanarySlots:
         if relation == "add_or_remove_one" and others is not None:
             raise ValueError("others must be None under neighboring='add_or_remove_one': a canary that is out has no row in its place.")
         names = column_names(canaries)
-        tables = [_rows_of(table, name) for table, name in ((X, "X"), (canaries, "canaries"), (others, "others")) if table is not None]
+        tables = [rows_of(table, name) for table, name in ((X, "X"), (canaries, "canaries"), (others, "others")) if table is not None]
         if len({len(row) for rows in tables for row in rows}) > 1 or (others is not None and len(tables[-1]) != len(tables[-2])):
             raise ValueError(
                 "X, canaries and others must have the same columns, and others as many rows as canaries; see isolated_canaries."
@@ -54,7 +54,9 @@ class CanarySlots:
         rest = [] if X is None else tables.pop(0)
         if len(tables[0]) < 2:
             raise ValueError(f"canaries must be at least 2 rows, got {len(tables[0])}; some hundreds show something.")
-        dtype = None if names is not None else _dtype_of(*(table for table in (X, canaries, others) if table is not None))
+        dtype: Any = object
+        with suppress(TypeError):  # such as dates among numbers
+            dtype = None if names is not None else np.result_type(*(as_array(each) for each in (X, canaries, others) if each is not None))
         return cls(rest, tables[0], tables[1] if others is not None else None, names, dtype)
 
     @property
@@ -67,11 +69,7 @@ class CanarySlots:
             rows = [row for row, bit in zip(self.canaries, bits.tolist(), strict=True) if bit]
         else:
             rows = [row if bit else other for row, other, bit in zip(self.canaries, self.others, bits.tolist(), strict=True)]
-        rows = [*self.rest, *rows]
-        if self.names is None:
-            return np.array(rows, dtype=self.dtype).reshape(len(rows), len(self.canaries[0]))
-        columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in self.names]
-        return make_frame(dict(zip(self.names, columns, strict=True)), FRAMES_NEED)
+        return table_of([*self.rest, *rows], self.names, len(self.canaries[0]), self.dtype)
 
 
 def audit_one_run(
@@ -170,7 +168,10 @@ def audit_one_run(
     >>> result.is_broken
     False
     """
-    n_fits = _check_numbers(n_fits, confidence, score)
+    n_fits = check_integer("n_fits", n_fits, 1, _MOST_FITS, "1 is the default")
+    check_confidence(confidence)
+    if score is not None and not callable(score):
+        raise TypeError(f"score must be None or a function of what came out, got {short_repr(score)}; leave it out.")
     epsilon, delta = claimed_privacy(estimator, epsilon, delta)
     mechanism = clone_for_audit(estimator)
     slots = CanarySlots.of(X, canaries, others, getattr(mechanism, "neighboring", None))
@@ -253,15 +254,6 @@ def _ratios(draws: list[Draw], mechanism: Any, slots: CanarySlots) -> np.ndarray
     return ratios
 
 
-def _check_numbers(n_fits: Any, confidence: Any, score: Any) -> int:
-    if not is_integer(n_fits, 1, _MOST_FITS):
-        raise ValueError(f"n_fits must be an integer from 1 to {_MOST_FITS}, got {short_repr(n_fits)}; 1 is the default.")
-    check_confidence(confidence)
-    if score is not None and not callable(score):
-        raise TypeError(f"score must be None or a function of what came out, got {short_repr(score)}; leave it out.")
-    return int(n_fits)
-
-
 def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
     """Return rows for `audit_one_run` that share no cell, so that each moves counts that no other one moves.
 
@@ -303,10 +295,9 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
     """
     if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
         raise TypeError(f"estimator must be a private estimator of this package, got {short_repr(estimator)}; make such rows by hand.")
-    if not is_integer(n, 2, _MOST):
-        raise ValueError(f"n must be an integer of at least 2 and at most {_MOST}, got {short_repr(n)}; some hundreds show something.")
+    n = check_integer("n", n, 2, _MOST, "some hundreds show something")
     domain, drops = Corners(estimator, n_features), estimator.neighboring == "add_or_remove_one"
-    n_rows = int(n) if drops else 2 * int(n)  # numpy's small integers overflow
+    n_rows = n if drops else 2 * n
     if domain.is_mixed:
         rows = domain.spread(_separated_rows(domain.sizes(_GRID), n_rows), _GRID)
     else:
@@ -339,21 +330,3 @@ def _separated_rows(sizes: list[int], n: int) -> np.ndarray:
         if len(rows) == n:
             return np.array(rows)
     raise ValueError(f"n must be at most {len(rows) // 2} for this schema, got more; take fewer canaries, or give columns more levels.")
-
-
-def _dtype_of(*tables: Any) -> np.dtype:
-    try:
-        return np.result_type(*map(as_array, tables))
-    except TypeError:  # such as dates among numbers
-        return np.dtype(object)
-
-
-def _rows_of(table: Any, name: str) -> list[tuple]:
-    names = column_names(table)
-    if names is not None:
-        columns = [table[each] for each in names]
-        return list(zip(*(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list() for column in columns), strict=True))
-    rows = as_array(table, object)
-    if rows.ndim != 2:
-        raise ValueError(f"{name} must be a table in memory, got {short_repr(table)}; give an array or a data frame.")
-    return [tuple(row) for row in rows.tolist()]

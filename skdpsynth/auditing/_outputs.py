@@ -1,35 +1,33 @@
-"""Outputs of one run that an attacker sees, as numbers."""
+"""Runs of a mechanism: all numbers that an attacker sees of a run, and the likelihood ratio of its releases.
+
+The auditor knows the exact values of both tables and the distribution of the noise. If they were wrong, the score would be worse and the
+bound still valid.
+"""
 
 import inspect
-import math
 import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import BaseEstimator, clone
 
-from skdpsynth.auditing._likelihood import RATIO, Likelihood, visible_draws
-from skdpsynth.auditing._result import lower_epsilon
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import Draw, StopRun, watch_releases
+from skdpsynth.testing import Draw, StopRun, kind_of, watch_releases
 
-_CUTS = 24  # thresholds to try: with more of them, rare events win by chance
-_RARE = 200  # runs beyond the outermost threshold
-_STRICTER = 0.01  # factor on alpha when thresholds are compared, for the same reason
-_SINGLE = 8  # numbers of a run to try as scores by themselves
-_CLEAR = 4.0  # standard errors by which the mean of a number must differ
-_ODD = 4.0  # standard errors, and guesses, by which likelihood ratios may be off
-_MARGIN = 1.1  # factor by which a later score must promise more
-_MOST = 1024  # numbers of a run that a rule may look at
+MOST_NUMBERS = 1024  # of a run that a rule may look at
 _DEEPEST = 4
 _SOME_ROWS = 20  # from a sampler that needs a number of rows
 _TRIED = 5  # runs, because releases may depend on earlier ones
 _IGNORED_ATTRIBUTES = {"accountant_", "accountant", "random_state"}  # expenses are public, and large
+_NODES, _WEIGHTS = np.polynomial.laguerre.laggauss(40)
+_AT_ONCE = 1 << 12  # matrices: the scratch stays in cache
+
+ExactValues = dict[tuple, np.ndarray]  # of releases by name, shape and occurrence
 
 
 def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | None = None) -> tuple[Any, list[Draw]]:
@@ -65,17 +63,13 @@ def visible_numbers(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
     if not isinstance(outcome, PrivateEstimator) and hasattr(outcome, "sample"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            seen.update(_numbers("sample()", _sample(outcome), 0))
+            try:
+                inspect.signature(outcome.sample).bind()
+                rows = outcome.sample()
+            except TypeError:  # the number of rows must be given
+                rows = outcome.sample(_SOME_ROWS)
+            seen.update(_numbers("sample()", rows, 0))
     return seen
-
-
-def _sample(outcome: Any) -> Any:
-    """Sample some rows, also if the number of rows must be given."""
-    try:
-        inspect.signature(outcome.sample).bind()
-    except TypeError:
-        return outcome.sample(_SOME_ROWS)
-    return outcome.sample()
 
 
 def _visible_attributes(estimator: Any) -> dict[str, Any]:
@@ -109,202 +103,143 @@ def _estimators(outcome: Any) -> Iterator[tuple[str, Any]]:
 
 def _numbers(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the numbers within a value; words become checksums."""
-    if isinstance(value, bool | int | float | np.number | np.bool_):
-        yield name, np.array([float(value)])
-    elif isinstance(value, str):
-        yield name, np.array([float(zlib.crc32(value.encode()))])
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufMm":
-        yield name, value.ravel().astype(float)
-    elif depth < _DEEPEST:
-        yield from _numbers_within(name, value, depth + 1)
-
-
-def _numbers_within(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
     if hasattr(value, "to_numpy") and hasattr(value, "columns"):
         value = value.to_numpy()
+    if isinstance(value, bool | int | float | np.number | np.bool_):
+        yield name, np.array([float(value)])
+        return
+    if isinstance(value, str):
+        yield name, np.array([float(zlib.crc32(value.encode()))])
+        return
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufMm":
+        yield name, value.ravel().astype(float)
+        return
+    inner: Any = ()
     if isinstance(value, np.ndarray):
         value = value.ravel().tolist()
     if isinstance(value, dict):
-        inner: Any = ((f"{name}[{key!r}]", each) for key, each in value.items())
+        inner = ((f"{name}[{key!r}]", each) for key, each in value.items())
     elif isinstance(value, list | tuple):
-        inner = ((f"{name}[{place}]", each) for place, each in enumerate(value[:_MOST]))
+        inner = ((f"{name}[{place}]", each) for place, each in enumerate(value[:MOST_NUMBERS]))
     elif is_dataclass(value) and not isinstance(value, type):
         inner = ((f"{name}.{field.name}", getattr(value, field.name)) for field in fields(value))
-    else:
-        return
-    for path, each in inner:
-        yield from _numbers(path, each, depth)
+    if depth < _DEEPEST:
+        for path, each in inner:
+            yield from _numbers(path, each, depth + 1)
 
 
-def _numbers_per_place(sizes: dict[str, int]) -> dict[str, int]:
-    """Return how many numbers of each place to use: small places whole, so that a large one does not hide them."""
-    shares, room = dict.fromkeys(sizes, 0), _MOST
-    for place, name in enumerate(sorted(sizes, key=sizes.__getitem__)):
-        shares[name] = min(sizes[name], room // (len(sizes) - place))
-        room -= shares[name]
-    return shares
+# Likelihoods
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """The layout of a run as a vector: numbers by place, their counts, and the likelihood ratio of the releases."""
-
-    sizes: dict[str, int]  # numbers taken from each place
-    likelihood: Likelihood  # the score that tells the tables apart best
-    until: int | None = None  # if given, a run ends after so many releases, and only its likelihood ratio counts
-
-    @classmethod
-    def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
-        (first, runs), (second, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
-        sizes: dict[str, int] = {}
-        for seen in (visible_numbers(first, runs[0]), visible_numbers(second, other_runs[0])):
-            for name, numbers in seen.items():
-                sizes[name] = max(sizes.get(name, 0), len(numbers))
-        if not sizes:
-            raise TypeError(
-                "estimator must fit or return numbers that an audit can look at, but there are none; return them, or give event."
-            )
-        return cls(_numbers_per_place(sizes), Likelihood.of(runs, other_runs))
-
-    @classmethod
-    def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
-        """Return the layout that looks at releases only."""
-        (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
-        if not any(runs):
-            raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
-        return cls({}, Likelihood.of(runs, other_runs), max(len(draws) for draws in runs + other_runs))
-
-    @property
-    def names(self) -> list[str]:
-        numbers = [f"{name}[{i}]" if size > 1 else name for name, size in self.sizes.items() for i in range(size)]
-        return [*numbers, *(f"the length of {name}" for name in self.sizes), RATIO]
-
-    def vector(self, outcome: Any, draws: list[Draw]) -> np.ndarray:
-        """Return a run as a vector; missing numbers become -inf."""
-        seen, vector = visible_numbers(outcome, draws) if self.sizes else {}, []
-        for name, size in self.sizes.items():
-            numbers = np.nan_to_num(seen.get(name, np.zeros(0))[:size], nan=-np.inf)
-            vector.append(np.concatenate([numbers, np.full(size - len(numbers), -np.inf)]))
-        lengths = [float(len(seen.get(name, ()))) for name in self.sizes]
-        return np.concatenate([*vector, lengths, [self.likelihood.ratio(draws)]])
+def exact_values(runs: list[list[Draw]]) -> ExactValues:
+    """Return the exact values in the first run that released each array, because not every run has all of them."""
+    values: ExactValues = {}
+    for draws in runs:
+        for key, draw in _by_key(draws).items():
+            values.setdefault(key, draw.values)
+    return values
 
 
-@dataclass(frozen=True, eq=False)
-class Score:
-    """A number of a run that is larger where the neighbor is likelier."""
-
-    words: str
-    places: np.ndarray  # in the vector of a run
-    centers: np.ndarray | None  # medians on both tables, (2, n_places): score how much nearer the neighbor's one is; None: sum the numbers
-    weights: np.ndarray  # (n_places,)
-
-    def of(self, vectors: np.ndarray) -> np.ndarray:
-        X = np.clip(vectors[:, self.places], -_FAR, _FAR)  # -inf stands for a missing number
-        if self.centers is not None:
-            X = np.abs(X - self.centers[0]) - np.abs(X - self.centers[1])
-        return X @ self.weights
+def likelihood_ratio(draws: list[Draw], values: ExactValues, other_values: ExactValues) -> float:
+    """Return the log-likelihood of the neighbor over that of the first table (approximate from three columns on)."""
+    ratio = 0.0
+    for key, draw in _by_key(draws).items():
+        if key in values and key in other_values:
+            first, other = (minus_log_likelihoods(draw.answer[None], each[key], draw) for each in (values, other_values))
+            ratio += float(first[0]) - float(other[0])
+    return round(ratio, 6)  # rounding errors must not tell runs with the largest ratio apart
 
 
-_FAR = 1e30
+def _by_key(draws: list[Draw]) -> dict[tuple, Draw]:
+    """Key the visible draws by name, shape and occurrence."""
+    alike: dict[tuple, list[Draw]] = {}
+    for draw in independent_draws(visible_draws(draws)):
+        alike.setdefault((str(draw.name), draw.values.shape), []).append(draw)
+    return {(*key, place): draw for key, found in alike.items() for place, draw in enumerate(found)}
 
 
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """Thresholds on a score that decide whether and how a run is guessed."""
-
-    score: Score
-    low: float  # guess the first table up to `low`, the neighbor from `high` on, and pass in between
-    high: float
-    score_of_all: Score
-    middle: float  # threshold where every run must be guessed
-
-    def __str__(self) -> str:
-        parts = [f"X_neighbor where it is at least {self.high:.4g}"] * bool(np.isfinite(self.high))
-        parts += [f"X where it is at most {self.low:.4g}"] * bool(np.isfinite(self.low))
-        return f"by {self.score.words}: guess {', and '.join(parts) or 'nothing'}"
-
-    def counts(self, vectors: np.ndarray, bits: np.ndarray) -> tuple[int, int, int]:
-        """Return the number of guessed runs, of right guesses, and of right guesses if all runs are guessed."""
-        scores = self.score.of(vectors)
-        high, low = scores >= self.high, scores <= self.low
-        right = (high & bits).sum() + (low & ~bits).sum()
-        right_of_all = (self.score_of_all.of(vectors) >= self.middle) == bits
-        return int((high | low).sum()), int(right), int(right_of_all.sum())
+def visible_draws(draws: list[Draw]) -> list[Draw]:
+    """Leave out the comparisons of `SparseCounter`, whose noise stays secret."""
+    return [draw for draw in draws if not str(draw.name).endswith(", queries")]
 
 
-def learn_rule(vectors: np.ndarray, bits: np.ndarray, names: list[str], n_runs: int, delta: float, alpha: float) -> Rule:
-    """Return the most promising rule: sums are learned on half of the runs and cut on the others, for bounds from `n_runs` further runs."""
-    learning = np.arange(len(bits)) % 4 < 2  # the tables alternate
-    by_epsilon: tuple[float, Any] = (-math.inf, None)
-    by_share: tuple[float, Any] = (-math.inf, None)
-    for score in _scores(vectors[learning], bits[learning], names):
-        chosen = np.ones(len(bits), dtype=bool) if len(score.places) == 1 else ~learning  # a single number has nothing to learn
-        epsilon, thresholds, share, middle = _best_thresholds(score, vectors[chosen], bits[chosen], n_runs, delta, alpha)
-        # The first score is optimal if the noise is as in the ledger; by chance others often seem slightly better.
-        if by_epsilon[1] is None or epsilon > _MARGIN * by_epsilon[0]:
-            by_epsilon = epsilon, (score, *thresholds)
-        if by_share[1] is None or share - 0.5 > _MARGIN * (by_share[0] - 0.5):
-            by_share = share, (score, middle)
-    return Rule(*by_epsilon[1], *by_share[1])
+def minus_log_likelihoods(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
+    """Return minus the log-likelihoods of several answers with the noise of one draw."""
+    if "MatrixLaplace" in kind_of(draw.noise):
+        return minus_log_density((answers - values) / noise_scales(draw))
+    each = minus_log_likelihood_by_value(answers, values, draw).reshape(len(answers), -1)
+    return (np.max if "SupNorm" in kind_of(draw.noise) else np.sum)(each, axis=1, initial=0.0)
 
 
-def _scores(vectors: np.ndarray, bits: np.ndarray, names: list[str]) -> Iterator[Score]:
-    """Yield candidates: single numbers, and sums over all numbers that clearly differ."""
-    X = np.clip(vectors, -_FAR, _FAR)
-    first, other = X[~bits], X[bits]
-    shift, spread = other.mean(axis=0) - first.mean(axis=0), (first.std(axis=0) + other.std(axis=0)) / 2
-    clear = np.abs(shift) / np.maximum(spread / np.sqrt(len(bits) / 4), 1e-200)  # at most 1e231
-    clear[shift == 0] = 0
-    order = np.argsort(-clear, kind="stable")
-    for place in dict.fromkeys([len(names) - 1, *order[:_SINGLE]]):
-        sign = -1.0 if shift[place] < 0 and names[place] != RATIO else 1.0
-        words = names[place] if sign > 0 else f"minus {names[place]}"
-        yield Score(words, np.array([place]), None, np.array([sign]))
-    places = order[clear[order] > _CLEAR]
-    places = places[places != len(names) - 1]
-    if len(places) < 2:
-        return
-    centers = np.array([np.median(first[:, places], axis=0), np.median(other[:, places], axis=0)])
-    off = (np.abs(first[:, places] - centers[0]).mean(axis=0) + np.abs(other[:, places] - centers[1]).mean(axis=0)) / 2
-    yield Score(f"how near {len(places)} numbers are to their medians", places, centers, 1 / np.maximum(off, 1e-9))
-    weights = shift[places] / np.maximum(spread[places], 1e-9) ** 2
-    yield Score(f"a weighted sum of {len(places)} numbers", places, None, weights)
+def minus_log_likelihood_by_value(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
+    off = np.abs(answers - values).astype(float) / noise_scales(draw)
+    return off**2 / 2 if "Gaussian" in kind_of(draw.noise) else off
 
 
-def _best_thresholds(
-    score: Score, vectors: np.ndarray, bits: np.ndarray, n_runs: int, delta: float, alpha: float
-) -> tuple[float, tuple[float, float], float, float]:
-    """Return the bound that a score promises with its thresholds, and the share of right guesses at all runs with its threshold."""
-    scores = score.of(vectors)
-    cuts = np.unique(np.quantile(scores, _threshold_quantiles(len(scores)), method="nearest"))
-    at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
-    right = expit(scores)  # probability that a guess is right: if the score is the ratio, more precise than counts, for any number of runs
-    if score.words != RATIO or not _is_calibrated(right, bits, at_least, at_most):
-        right, n_runs, alpha = bits.astype(float), len(bits), _STRICTER * alpha
-    weight = n_runs / len(bits)
-    n_high, right_high = np.append(at_least.sum(axis=0), 0), np.append(right @ at_least, 0)
-    n_low, right_low = np.append(0, at_most.sum(axis=0)), np.append(0, (1 - right) @ at_most)
-    n_right, n_guesses = weight * (right_low[:, None] + right_high), weight * (n_low[:, None] + n_high)
-    bounds = lower_epsilon(n_right, n_guesses, n_runs, delta, alpha)
-    lows, highs = np.append(-np.inf, cuts), np.append(cuts, np.inf)
-    bounds[lows[:, None] >= highs] = -1.0
-    low, high = np.unravel_index(int(bounds.argmax()), bounds.shape)
-    shares = (right @ at_least + (1 - right) @ ~at_least) / len(bits)
-    middle = int(shares.argmax())
-    return float(bounds[low, high]), (float(lows[low]), float(highs[high])), float(shares[middle]), float(cuts[middle])
+def noise_scales(draw: Draw) -> np.ndarray:
+    return np.maximum(np.asarray(draw.noise.scale, dtype=float), 1e-9)
 
 
-def _threshold_quantiles(n_runs: int) -> np.ndarray:
-    """Return the quantiles to try as thresholds; many runs allow rarer ones."""
-    even = np.linspace(0, 1, _CUTS)
-    rare = even[1] / 2.0 ** np.arange(1, 1 + max(0, int(np.log2(even[1] * n_runs / _RARE))))
-    return np.concatenate([even, rare, 1 - rare])
+def independent_draws(draws: list[Draw]) -> list[Draw]:
+    """Return draws with independent noise, solving sums that share noise for their nodes.
 
-
-def _is_calibrated(right: np.ndarray, bits: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> bool:
-    """Whether guesses beyond every threshold are right about as often as the likelihood ratios say.
-
-    They are not if the exact values differ between runs, as after another private radius.
+    A counter releases at each time a signed sum of nodes, whose noise is drawn once. If there are as many sums as nodes, each determines
+    the other, so the likelihoods of the nodes are those of everything released. Otherwise the draws are returned unchanged.
     """
-    variance = right * (1 - right)
-    return all((np.abs((right - bits) @ beyond) <= _ODD * np.sqrt(variance @ beyond) + _ODD).all() for beyond in (at_least, at_most))
+    shared = [draw for draw in draws if draw.nodes]
+    if not shared or any(draw.answer.shape != shared[0].answer.shape or draw.noise != shared[0].noise for draw in shared):
+        return draws
+    solution = _solution(tuple(draw.nodes for draw in shared))
+    if solution is None:
+        return draws
+    sums = [draw.answer for draw in shared], [draw.values for draw in shared]
+    answers, values = (np.rint(np.tensordot(solution, np.array(each, dtype=float), 1)) for each in sums)
+    nodes = [replace(shared[0], answer=answer, values=value, nodes=()) for answer, value in zip(answers, values, strict=True)]
+    return [*(draw for draw in draws if not draw.nodes), *nodes]
+
+
+@lru_cache(maxsize=64)
+def _solution(sums: tuple[tuple[tuple[str, int], ...], ...]) -> np.ndarray | None:
+    """Return the matrix that recovers nodes from their signed sums, or None."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(name for nodes in sums for name, _ in nodes))}
+    signs = np.zeros((len(sums), len(places)))
+    for row, nodes in enumerate(sums):
+        for name, sign in nodes:
+            signs[row, places[name]] = sign
+    return np.linalg.pinv(signs) if np.linalg.matrix_rank(signs) == len(places) else None
+
+
+def minus_log_density(Z: np.ndarray) -> np.ndarray:
+    """Return minus the log-density, up to a constant, of noise of scale 1 at each matrix of a stack (k, m, m).
+
+    For m of 3 and more the nuclear norm approximates it, with a small error where it is large. For m of 2, write (x, y, t) for the matrix
+    [[t + x, y], [y, t - x]]: positive semidefinite matrices are a cone of slope 1 over the plane of x and y. The difference of two Wishart
+    matrices of density exp(-tr W) on it has at Z the integral of exp(-tr V - tr(V - Z)) over the V in both the cone and the cone shifted to
+    Z: at height h a lens, of discs of radius h and h - t whose centers are sqrt(x^2 + y^2) apart.
+    """
+    if Z.shape[-1] != 2:
+        return np.abs(np.linalg.eigvalsh(Z)).sum(axis=-1)
+    across, t = np.hypot((Z[:, 0, 0] - Z[:, 1, 1]) / 2, Z[:, 0, 1]), np.abs(Z[:, 0, 0] + Z[:, 1, 1]) / 2
+    out = 2 * t - np.log(np.pi / 32)  # inside the cone the integral is over the shifted cone
+    beside = np.flatnonzero(across > t)
+    for start in range(0, len(beside), _AT_ONCE):
+        some = beside[start : start + _AT_ONCE]
+        areas = _lenses(across[some], t[some], _NODES[:, None] / 4)
+        out[some] = 2 * across[some] - np.log(np.maximum(_WEIGHTS @ areas / 4, 1e-300))
+    return out
+
+
+def _lenses(across: np.ndarray, t: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Return the area that two discs share at a height above the one at which they touch.
+
+    Each side of their chord is a segment of area ``r**2 (angle - sin(angle) cos(angle))``, with the angle from the center to an end.
+    """
+    half_chord = np.sqrt(above * (across + above) * (across - t) * (across + t)) / across
+    first, second = (across + t) / 2 + above, (across - t) / 2 + above  # radii; the discs cross, as abs(first - second) = t < across
+    from_first = (across**2 + first**2 - second**2) / (2 * across)
+    return _segment(half_chord, from_first) + _segment(half_chord, across - from_first)
+
+
+def _segment(half_chord: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    angle = np.arctan2(half_chord, distance)
+    return (half_chord**2 + distance**2) * angle - half_chord * distance

@@ -1,6 +1,7 @@
-"""Results of audits."""
+"""Results of audits, and the lower bounds in them."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +9,17 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
 
+from skdpsynth._text import Result
+
 _FOR_LEAKS = 0.1  # of alpha, for how often delta strikes
+_STEPS = 40  # of bisection
+_LARGEST = 40.0  # mu: beyond, nothing is hidden
+EPSILON_SHARE = {False: 0.9, True: 0.1}
+"""Share of the error probability for the bound on epsilon; most of it goes to the bound on mu if the ledger promises a mu."""
 
 
-@dataclass(frozen=True)
-class AuditResult:
+@dataclass(frozen=True, repr=False)
+class AuditResult(Result):
     """Result of an audit: lower bounds on epsilon and mu beside the promise.
 
     Attributes
@@ -64,10 +71,8 @@ class AuditResult:
     @property
     def epsilon_most(self) -> float:
         """The bound on epsilon if every guess had been right: the most that so many runs can show."""
-        alpha = EPSILON_SHARE[self.mu is not None] * (1 - self.confidence)
-        if self.is_one_run:
-            return lower_epsilon_of_one_run(self.n_runs, self.n_runs, self.n_runs, self.delta, alpha)
-        return float(lower_epsilon(np.array([self.n_runs]), np.array([self.n_runs]), self.n_runs, self.delta, alpha)[0])
+        bound = lower_epsilon_of_one_run if self.is_one_run else lower_epsilon
+        return float(bound(self.n_runs, self.n_runs, self.n_runs, self.delta, EPSILON_SHARE[self.mu is not None] * (1 - self.confidence)))
 
     @property
     def is_broken(self) -> bool:
@@ -84,33 +89,24 @@ class AuditResult:
         verdict = "broken" if self.is_broken else "not refuted"
         return f"<AuditResult: epsilon >= {self.epsilon_lower:.3g}, promised {self.epsilon:g}, {verdict}>"
 
-    def __str__(self) -> str:
-        found = f"epsilon is at least {self.epsilon_lower:.3g}"
-        promised = f"promised: {self.epsilon:g}"
-        if self.delta:
-            found, promised = f"{found} at delta={self.delta:g}", f"{promised} at delta={self.delta:g}"
+    def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
+        at_delta = f" at delta={self.delta:g}" if self.delta else ""
+        found, promised = f"epsilon is at least {self.epsilon_lower:.3g}{at_delta}", f"promised: {self.epsilon:g}{at_delta}"
         if self.mu is not None:
             found, promised = f"{found} and mu at least {self.mu_lower:.3g}", f"{promised}, which is mu={self.mu:.3g}"
-        verdict = "The promise is broken" if self.is_broken else "The promise was not refuted, which proves nothing about other tables"
         where, what = f"in {self.n_runs} runs", "runs"
         if self.is_one_run:
             where, what = f"of {self.n_runs} canaries in {self.n_trials} fit{'s' * (self.n_trials > 1)}", "canaries"
-        sentence = (
-            f"With {100 * self.confidence:g} % confidence {found} ({promised}): {self.n_right} of {self.n_guesses} guesses {where} were "
-            f"right. {verdict}."
-        )
+        verdict = "The promise is broken." if self.is_broken else "The promise was not refuted, which proves nothing about other tables."
         if self.is_one_run and not self.n_guesses:
-            return f"{sentence} No released number was moved by one canary alone: take fewer of them, or give score."
-        if not self.is_broken and self.epsilon_most < self.epsilon:
-            sentence += f" So few {what} could not show more than {self.epsilon_most:.3g}."
-        return sentence
+            verdict += " No released number was moved by one canary alone: take fewer of them, or give score."
+        elif not self.is_broken and self.epsilon_most < self.epsilon:
+            verdict += f" So few {what} could not show more than {self.epsilon_most:.3g}."
+        right = f"{self.n_right} of {self.n_guesses} guesses {where} were right"
+        yield f"With {100 * self.confidence:g} % confidence {found} ({promised}): {right}. {verdict}"
 
 
-EPSILON_SHARE = {False: 0.9, True: 0.1}
-"""Share of the error probability for the bound on epsilon; most of it goes to the bound on mu if the ledger promises a mu."""
-
-
-def lower_share(n_right: np.ndarray, n_guesses: np.ndarray, alpha: float) -> np.ndarray:
+def lower_share(n_right: Any, n_guesses: Any, alpha: float) -> np.ndarray:
     """Return lower Clopper-Pearson limits of probabilities, each at level ``1 - alpha``."""
     right, guesses = np.broadcast_arrays(np.asarray(n_right, dtype=float), np.asarray(n_guesses, dtype=float))
     limits = np.zeros(right.shape)
@@ -119,33 +115,31 @@ def lower_share(n_right: np.ndarray, n_guesses: np.ndarray, alpha: float) -> np.
     return limits
 
 
-def lower_epsilon(n_right: np.ndarray, n_guesses: np.ndarray, n_runs: int, delta: float, alpha: float) -> np.ndarray:
+def _lower_log_odds(n_right: Any, n_guesses: Any, alpha: float) -> Any:
+    share = np.minimum(lower_share(n_right, n_guesses, alpha), 1 - 1e-12)
+    return np.maximum(np.log(np.maximum(share, 1e-300) / (1 - share)), 0.0)
+
+
+def lower_epsilon(n_right: Any, n_guesses: Any, n_runs: int, delta: float, alpha: float) -> Any:
     """Return lower bounds on epsilon, at least 0 and each at level ``1 - alpha``, for rules that may pass on some of `n_runs` runs."""
     if delta > 0:
         struck = int(binom.ppf(1 - _FOR_LEAKS * alpha, n_runs, delta))
         alpha *= 1 - _FOR_LEAKS
         n_right, n_guesses = np.maximum(np.asarray(n_right) - struck, 0), np.maximum(np.asarray(n_guesses) - struck, 0)
-    share = np.minimum(lower_share(n_right, n_guesses, alpha), 1 - 1e-12)
-    return np.maximum(np.log(np.maximum(share, 1e-300) / (1 - share)), 0.0)
+    return _lower_log_odds(n_right, n_guesses, alpha)
 
 
 def lower_mu(n_right: int, n_runs: int, alpha: float) -> float:
     """Return a lower bound on mu at level ``1 - alpha`` from guesses at all runs."""
-    share = float(lower_share(np.array([n_right]), np.array([n_runs]), alpha)[0])
+    share = float(lower_share(n_right, n_runs, alpha))
     return max(0.0, 2 * float(ndtri(share))) if share < 1 else math.inf
-
-
-_STEPS = 40  # of bisection
-_LARGEST = 40.0  # mu: beyond, nothing is hidden
 
 
 def lower_epsilon_of_one_run(n_right: int, n_guesses: int, n_coins: int, delta: float, alpha: float) -> float:
     """Return a lower bound on epsilon, at least 0 and at level ``1 - alpha``, from guesses of some of `n_coins` coins."""
     leaks = n_coins * delta / 2
     struck = max(0, math.ceil(2 * leaks / alpha) - 1)
-    level = alpha - leaks / (struck + 1)
-    share = min(float(lower_share(np.array([max(0, n_right - struck)]), np.array([n_guesses]), level)[0]), 1 - 1e-12)
-    return max(0.0, math.log(max(share, 1e-300) / (1 - share)))
+    return float(_lower_log_odds(max(0, n_right - struck), n_guesses, alpha - leaks / (struck + 1)))
 
 
 def lower_mu_of_one_run(n_right: int, n_guesses: int, n_coins: int, alpha: float) -> float:
