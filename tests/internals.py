@@ -6,8 +6,8 @@ from importlib import import_module
 _NAMES = """
 modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
 modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._sites
-modules: _parallel measures._cells measures._measure model_selection._search
-modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_flow measures._ortools measures._placement
+modules: _parallel measures._partition measures._measure model_selection._search
+modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_transport measures._ortools measures._placement
 modules: measures._transport metrics._read_tables metrics._marginals metrics._quality
 modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
@@ -54,9 +54,9 @@ frames._contribution_bounding: _Choice
 federated._sites: Round
 fitting._private_facts: noise_threshold buy_bounds occupied_cells NumberOfRows
 measures._min_cost_flow: min_cost_flow
-measures._isotonic: _isotonic transport_on_a_line
+measures._grid_transport: _isotonic transport_on_a_line
 measures._placement: _kronecker_steps placement_Numbers=PointNumbers
-measures._grid_flow: PrimalDual
+measures._grid_transport: PrimalDual
 measures._transport: NearestMeasure
 model_selection._plan: Measure Point make_setting RowSource
 model_selection._search: CapturedVariance MarginalDistance N_POINTS SlicedDistance

@@ -13,11 +13,10 @@ from skdpsynth.measures._adaptive import (
     prior_of,
     total_diameters,
 )
-from skdpsynth.measures._cells import NORMS, Lattice, NearestCells
 from skdpsynth.measures._consistency import least_squares, mass_from_root, optimal_shares, pair_sums, paper_shares, uniform_consistency
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver
-from skdpsynth.measures._partition import MAX_DEPTH, BinaryPartition
+from skdpsynth.measures._partition import MAX_DEPTH, NORMS, BinaryPartition, Lattice, NearestCells
 from skdpsynth.measures._transport import NearestMeasure, nearest_probability_measure
 
 # Public names; the other rooms import more.

@@ -67,16 +67,10 @@ def min_cost_flow(
     Costs are non-negative. `start`, a flow that meets the demands at the least cost over some of these arcs, only saves time. The flow is a
     vertex: whole if supplies and demands are.
     """
+    whole = all(np.array_equal(mass, np.rint(mass)) for mass in (supply, demand))
     if solver == "ortools":
-        return _solve_with_ortools(source, sink, cost, supply, demand)
-    return _solve_with_highs(source, sink, cost, supply, demand, start)
-
-
-def _solve_with_highs(
-    source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray, start: np.ndarray | None
-) -> np.ndarray:
-    """Solve by HiGHS, to whose absolute tolerances masses are scaled."""
-    whole = _are_whole(supply, demand)
+        return _solve_with_ortools(source, sink, cost, supply, demand, whole)
+    # Masses are scaled to the absolute tolerances of HiGHS.
     unit = 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
     found = None if start is None else problem.resume_from(start * unit)
@@ -101,8 +95,16 @@ class _Problem(NamedTuple):
         The simplex method ends at a vertex, where whole numbers stay whole. Where mass has to go far it takes very many steps, and an
         interior point method is faster, from which HiGHS then goes to a vertex. If one method gives up, the next is tried.
         """
+        import cvxpy as cp
+
         _silence_highs_banner()
-        problem, flow = self._program()
+        arcs, ones = np.arange(len(self.cost)), np.ones(len(self.cost))
+        leaving = csr_array((ones, (self.source, arcs)), shape=(len(self.supply), len(arcs)))
+        entering = csr_array((ones, (self.sink, arcs)), shape=(len(self.demand), len(arcs)))
+        # One vector over the arcs and two incidence matrices, so that cvxpy has little to compile; no capacities on arcs, which would make
+        # saturated ones look worth adding. Demands are met as inequalities, which the simplex method solves in half the time.
+        flow = cp.Variable(len(self.cost), nonneg=True)
+        problem = cp.Problem(cp.Minimize(self.cost @ flow), [leaving @ flow <= self.supply, entering @ flow >= self.demand])
         few: dict[str, Any] = {"solver": "simplex", "simplex_iteration_limit": _STEPS_A_NODE * (len(self.supply) + len(self.demand))}
         methods: list[dict[str, Any]] = [few, {"solver": "ipm"}, {"solver": "simplex"}]
         if len(self.cost) > _MANY_ARCS and is_mass_far(self.supply, self.demand):
@@ -114,28 +116,27 @@ class _Problem(NamedTuple):
                 return np.asarray(flow.value)
         raise RuntimeError(trouble)
 
-    def _program(self) -> tuple[Any, Any]:
-        import cvxpy as cp
-
-        arcs, ones = np.arange(len(self.cost)), np.ones(len(self.cost))
-        leaving = csr_array((ones, (self.source, arcs)), shape=(len(self.supply), len(arcs)))
-        entering = csr_array((ones, (self.sink, arcs)), shape=(len(self.demand), len(arcs)))
-        # One vector over the arcs and two incidence matrices, so that cvxpy has little to compile; no capacities on arcs, which would make
-        # saturated ones look worth adding. Demands are met as inequalities, which the simplex method solves in half the time.
-        flow = cp.Variable(len(self.cost), nonneg=True)
-        return cp.Problem(cp.Minimize(self.cost @ flow), [leaving @ flow <= self.supply, entering @ flow >= self.demand]), flow
-
     def resume_from(self, start: np.ndarray) -> np.ndarray | None:
         """Continue from a flow, by HiGHS itself, as cvxpy takes no start; None if that fails."""
         import highspy
 
         _silence_highs_banner()
+        n_arcs, n_sources = len(self.cost), len(self.supply)
         try:
+            model = highspy.HighsLp()
+            model.num_col_, model.num_row_ = n_arcs, n_sources + len(self.demand)
+            model.col_cost_, model.col_lower_, model.col_upper_ = self.cost, np.zeros(n_arcs), np.full(n_arcs, np.inf)
+            model.row_lower_ = np.concatenate([np.full(n_sources, -np.inf), self.demand])
+            model.row_upper_ = np.concatenate([self.supply, np.full(len(self.demand), np.inf)])
+            # Each column holds two ones: at the source of the arc and at its sink.
+            model.a_matrix_.start_ = np.arange(0, 2 * n_arcs + 1, 2)
+            model.a_matrix_.index_ = np.column_stack([self.source, n_sources + self.sink]).ravel()
+            model.a_matrix_.value_ = np.ones(2 * n_arcs)
             highs = highspy.Highs()
             options: dict[str, Any] = {"output_flag": False, **_TIGHT, "solver": "simplex", "simplex_strategy": 4}
             for name, value in options.items():  # strategy 4 is primal: the start is feasible
                 highs.setOptionValue(name, value)
-            highs.passModel(self._model(highspy))
+            highs.passModel(model)
             solution = highspy.HighsSolution()
             solution.col_value = start.tolist()
             highs.setSolution(solution)
@@ -144,18 +145,6 @@ class _Problem(NamedTuple):
             return np.array(highs.getSolution().col_value) if optimal else None
         except (AttributeError, TypeError, ValueError, RuntimeError):  # another release of HiGHS: cvxpy knows how to call it
             return None
-
-    def _model(self, highspy: Any) -> Any:
-        n_arcs, n_sources, model = len(self.cost), len(self.supply), highspy.HighsLp()
-        model.num_col_, model.num_row_ = n_arcs, n_sources + len(self.demand)
-        model.col_cost_, model.col_lower_, model.col_upper_ = self.cost, np.zeros(n_arcs), np.full(n_arcs, np.inf)
-        model.row_lower_ = np.concatenate([np.full(n_sources, -np.inf), self.demand])
-        model.row_upper_ = np.concatenate([self.supply, np.full(len(self.demand), np.inf)])
-        # Each column holds two ones: at the source of the arc and at its sink.
-        model.a_matrix_.start_ = np.arange(0, 2 * n_arcs + 1, 2)
-        model.a_matrix_.index_ = np.column_stack([self.source, n_sources + self.sink]).ravel()
-        model.a_matrix_.value_ = np.ones(2 * n_arcs)
-        return model
 
     def trimmed(self, flow: np.ndarray) -> np.ndarray:
         """Cut flow beyond the demands, which only arcs that cost nothing can bring."""
@@ -200,15 +189,13 @@ def _solve_or_error(problem: Any, options: dict[str, Any]) -> str:
     return "" if solution.status == cp.OPTIMAL else str(solution.status)
 
 
-def _solve_with_ortools(source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray) -> np.ndarray:
+def _solve_with_ortools(
+    source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray, whole: bool
+) -> np.ndarray:
     """Solve by OR-Tools, which takes whole numbers: other masses, and costs, are scaled and rounded."""
-    unit = 1.0 if _are_whole(supply, demand) and supply.sum() <= _LARGEST_SUPPLY else _LARGEST_SUPPLY / supply.sum()
+    unit = 1.0 if whole and supply.sum() <= _LARGEST_SUPPLY else _LARGEST_SUPPLY / supply.sum()
     supply, demand = (np.rint(mass * unit).astype(np.int64) for mass in (supply, demand))
     # Costs that are multiples of 2**-20 stay exact; the product with the number of nodes must fit into 64 bits.
     fit = math.floor(math.log2(_LARGEST_COST / (len(supply) + len(demand) + 2) / cost.max()))
     cost = np.rint(cost * 2.0**fit).astype(np.int64)
     return solve_in_subprocess(source=source, sink=sink, cost=cost, supply=supply, demand=demand) / unit
-
-
-def _are_whole(*masses: np.ndarray) -> bool:
-    return all(np.array_equal(mass, np.rint(mass)) for mass in masses)

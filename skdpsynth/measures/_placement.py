@@ -42,10 +42,11 @@ class Placement:
         """
         n_bits = sum(bits)
         levels, shifts = np.asarray(levels, dtype=np.int8), [n_bits - upto for upto in accumulate(bits)]
-        whole = [
-            _whole_axis(box, i, codes >> shifts[i] & (1 << bits[i]) - 1, sides[i], levels, steps[i])
-            for i in np.flatnonzero(box.whole).tolist()
-        ]
+        whole = []
+        for i in np.flatnonzero(box.whole).tolist():
+            side = np.take(sides[i], levels)
+            first, choices = _whole_numbers(box, i, (codes >> shifts[i] & (1 << bits[i]) - 1) / side, side * steps[i])
+            whole.append(_WholeAxis(i, box.high[i], first, choices * _PART))
         known = _unpack_codes(codes, bits, shifts, levels, np.log2(sides).astype(np.int64))
         return cls(box, known, np.ascontiguousarray((sides * steps[:, None]).T), whole, spread)
 
@@ -58,9 +59,9 @@ class Placement:
         self.near(which[by_cell][:, None])[0].write(X, order, PointNumbers(0, 1), self.offsets(rng))
         return X
 
-    def offsets(self, rng: np.random.Generator) -> "_Kronecker | _IndependentSequence":
+    def offsets(self, rng: np.random.Generator) -> "Offsets":
         """Return the random offsets: points of one sequence are even together."""
-        return _Kronecker(self.box.n_features, rng) if self.spread else _IndependentSequence(rng)
+        return (_even_offsets if self.spread else _independent_offsets)(self.box.n_features, rng)
 
     def near(self, which: np.ndarray) -> "list[CellList]":
         """Look up lists of cells that stand side by side, shape (n_samples, n_lists): one pass in the order of memory."""
@@ -70,9 +71,12 @@ class Placement:
             return np.ascontiguousarray(np.take(table, which, mode="wrap").T)  # in range, "wrap" only skips the check
 
         items = self.known.view(np.dtype((np.void, self.known.itemsize)))  # rows are copied whole, not field by field
-        known, whole = looked_up(items).view(self.known.dtype), [axis.near(looked_up) for axis in self.whole]
-        scratch = _Scratch.of(self.box, len(which))
-        return [CellList(self, scratch, known[i], [axis.of_list(i) for axis in whole]) for i in range(which.shape[1])]
+        known, scratch = looked_up(items).view(self.known.dtype), _Scratch.of(self.box, len(which))
+        whole = [(axis, looked_up(axis.first), looked_up(axis.choices)) for axis in self.whole]
+        return [
+            CellList(self, scratch, known[i], [axis._replace(first=first[i], choices=choices[i]) for axis, first, choices in whole])
+            for i in range(which.shape[1])
+        ]
 
 
 class PointNumbers(NamedTuple):
@@ -80,6 +84,12 @@ class PointNumbers(NamedTuple):
 
     first: int
     to_next: int
+
+
+Writer = Callable[[int, np.ndarray], None]
+"""Writes the offsets of the points from a place on into the lower halves of words."""
+Offsets = Callable[[np.ndarray, PointNumbers], Writer]
+"""From the places of the points of a list among its rows, and their numbers."""
 
 
 class CellList(NamedTuple):
@@ -90,14 +100,14 @@ class CellList(NamedTuple):
     known: np.ndarray
     whole: "list[_WholeAxis]"
 
-    def write(self, out: np.ndarray, order: np.ndarray, numbers: PointNumbers, offsets: "_Kronecker | _IndependentSequence") -> None:
+    def write(self, out: np.ndarray, order: np.ndarray, numbers: PointNumbers, offsets: Offsets) -> None:
         """Write a point of each of the first cells of the list to `out`, whose rows lie in the cells that the permutation `order` names.
 
         They are made in the order of the list, where all facts about them lie side by side, and only then go to their places.
         """
-        points, offsets_of, size = self.scratch.points[: len(out)], offsets.of_list(order, numbers, out.shape[1]), len(self.scratch.words)
+        points, write_offsets, size = self.scratch.points[: len(out)], offsets(order, numbers), len(self.scratch.words)
         for start in range(0, len(out), size):
-            offsets_of.write(start, self.scratch.words)
+            write_offsets(start, self.scratch.words)
             self._place(slice(start, min(start + size, len(out))))
         np.take(points, order, axis=0, out=out, mode="wrap")
 
@@ -115,8 +125,10 @@ class CellList(NamedTuple):
         if placement.box.low.any():
             out += low
         np.minimum(out, high, out=out)
-        for axis in self.whole:
-            axis.place(some, words[:, axis.number, 0], out[:, axis.number])
+        for number, most, first, choices in self.whole:  # one of the whole numbers of each cell
+            chosen = np.floor(words[:, number, 0] * choices[some])
+            chosen += first[some]
+            np.minimum(chosen, most, out=out[:, number])
 
 
 def pack_coordinates(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int) -> np.ndarray:
@@ -159,63 +171,46 @@ class _Scratch(NamedTuple):
     def of(cls, box: Box, n_points: int) -> "_Scratch":
         n_axes = box.n_features
         shape = max(_TILE, min(_VALUES // n_axes, n_points + _TILE - 1) // _TILE * _TILE), n_axes
-        low, high = (_repeat_rows(side, shape) for side in (box.low, box.high))
+        low, high = (  # without a copy, if all axes are alike
+            np.broadcast_to(side[0], shape) if (side == side[0]).all() else np.tile(side, (shape[0], 1)) for side in (box.low, box.high)
+        )
         return cls(np.zeros((*shape, 2), dtype="<u4"), np.empty(shape), low, high, np.empty((n_points, n_axes)))
 
 
-def _repeat_rows(per_axis: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Repeat one number an axis in every row (without a copy, if they are all equal)."""
-    return np.broadcast_to(per_axis[0], shape) if (per_axis == per_axis[0]).all() else np.tile(per_axis, (shape[0], 1))
+def _even_offsets(n_axes: int, rng: np.random.Generator) -> Offsets:
+    """Return the points of a Kronecker sequence modulo 2**32 under one random shift: any run of it is evenly spread."""
+    steps, shifts = _kronecker_steps(n_axes), rng.integers(2**32, size=n_axes, dtype=np.uint32)
+
+    def of_list(order: np.ndarray, numbers: PointNumbers) -> Writer:
+        first, to_next = shifts + steps * np.uint32(numbers.first % 2**32), numbers.to_next % 2**32
+
+        def write(start: int, words: np.ndarray) -> None:
+            line = np.tile(first + steps * np.uint32(start * to_next % 2**32), _TILE)
+            lines = words.reshape(-1, len(line), 2)[..., 0]
+            np.add(_multiples(n_axes, to_next, len(words)).reshape(lines.shape), line, out=lines)
+
+        return write
+
+    return of_list
 
 
-class _Kronecker:
-    """A Kronecker sequence modulo 2**32 under one random shift: any run of it is evenly spread."""
+def _independent_offsets(n_axes: int, rng: np.random.Generator) -> Offsets:
+    """Return independent uniform points, drawn in the order of the rows in which they will stand."""
 
-    def __init__(self, n_axes: int, rng: np.random.Generator) -> None:
-        self.steps, self.shifts = _kronecker_steps(n_axes), rng.integers(2**32, size=n_axes, dtype=np.uint32)
-
-    def of_list(self, order: np.ndarray, numbers: PointNumbers, n_axes: int) -> "_KroneckerRun":
-        return _KroneckerRun(self.steps, self.shifts + self.steps * np.uint32(numbers.first % 2**32), numbers.to_next % 2**32)
-
-
-class _KroneckerRun(NamedTuple):
-    """Offsets of points whose numbers are evenly apart, modulo 2**32, as are their offsets along each axis."""
-
-    steps: np.ndarray
-    first: np.ndarray
-    to_next: int
-
-    def write(self, start: int, words: np.ndarray) -> None:
-        """Write the offsets of some points into the lower halves of words."""
-        line = np.tile(self.first + self.steps * np.uint32(start * self.to_next % 2**32), _TILE)
-        lines = words.reshape(-1, len(line), 2)[..., 0]
-        np.add(_multiples(len(self.steps), self.to_next, len(words)).reshape(lines.shape), line, out=lines)
-
-
-class _IndependentSequence:
-    """Independent uniform points."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-
-    def of_list(self, order: np.ndarray, numbers: PointNumbers, n_axes: int) -> "_DrawnOffsets":
-        """Draw the offsets of a list of points, in the order of the rows in which they will stand."""
+    def of_list(order: np.ndarray, numbers: PointNumbers) -> Writer:
         drawn = np.empty((len(order), n_axes), dtype=np.uint32)
         for start in range(0, len(order), _DRAWN):
             some = order[start : start + _DRAWN]
             for axis in range(n_axes):
-                drawn[some, axis] = self.rng.integers(2**32, size=len(some), dtype=np.uint32)
-        return _DrawnOffsets(drawn)
+                drawn[some, axis] = rng.integers(2**32, size=len(some), dtype=np.uint32)
 
+        def write(start: int, words: np.ndarray) -> None:
+            some = drawn[start : start + len(words)]
+            words[: len(some), :, 0] = some
 
-class _DrawnOffsets(NamedTuple):
-    """Offsets that were drawn."""
+        return write
 
-    offsets: np.ndarray
-
-    def write(self, start: int, words: np.ndarray) -> None:
-        some = self.offsets[start : start + len(words)]
-        words[: len(some), :, 0] = some
+    return of_list
 
 
 class _WholeAxis(NamedTuple):
@@ -225,24 +220,6 @@ class _WholeAxis(NamedTuple):
     high: float
     first: np.ndarray  # whole number of each cell
     choices: np.ndarray  # how many it has, in parts of an offset
-
-    def near(self, looked_up: Callable[[np.ndarray], np.ndarray]) -> "_WholeAxis":
-        return self._replace(first=looked_up(self.first), choices=looked_up(self.choices))
-
-    def of_list(self, i: int) -> "_WholeAxis":
-        return self._replace(first=self.first[i], choices=self.choices[i])
-
-    def place(self, some: slice, offsets: np.ndarray, out: np.ndarray) -> None:
-        """Choose one of the whole numbers of each of some cells."""
-        chosen = np.floor(offsets * self.choices[some])
-        chosen += self.first[some]
-        np.minimum(chosen, self.high, out=out)
-
-
-def _whole_axis(box: Box, axis: int, coordinates: np.ndarray, sides: np.ndarray, levels: np.ndarray, step: float) -> _WholeAxis:
-    side = np.take(sides, levels)
-    first, choices = _whole_numbers(box, axis, coordinates / side, side * step)
-    return _WholeAxis(axis, box.high[axis], first, choices * _PART)
 
 
 @lru_cache(maxsize=4)

@@ -12,10 +12,9 @@ from scipy.spatial.distance import cdist
 
 from skdpsynth._progress import task
 from skdpsynth._validation import as_array, check_choice, is_real, short_repr
-from skdpsynth.measures._cells import NORMS
-from skdpsynth.measures._grid_flow import TransportGrid
-from skdpsynth.measures._isotonic import transport_on_a_line
+from skdpsynth.measures._grid_transport import TransportGrid, transport_on_a_line
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver, is_mass_far, min_cost_flow
+from skdpsynth.measures._partition import NORMS
 from skdpsynth.persistence import savable
 
 _TIE_BREAK = 2.0**-14  # of the euclidean distance, on grids: too little to change the first cost, enough to choose between equals
@@ -183,10 +182,10 @@ def _residual(space: "_Space", mass: np.ndarray, surplus: float, solver: str) ->
     created = max(0.0, -surplus)
     has_many = np.count_nonzero(mass < 0) > _FEW_HOLES
     grid = TransportGrid.of(space.places, space.metric, _EMPTY * n_active) if space.is_whole and has_many else None
-    if grid is not None:
-        with task("transport"):
+    with task("transport") as progress:
+        if grid is not None:
             return *grid.transport(mass, created, 2 * _diameter(space.places, space.metric) + 1), 0
-    return _Transport(space.places, mass, created, space.metric, space.is_whole, solver).solve()
+        return _Transport(space.places, mass, created, space.metric, space.is_whole, solver).solve(progress)
 
 
 def _certify(weights: np.ndarray, value: float, lower_bound: float, metric: str, n_iter: int) -> NearestMeasure:
@@ -271,12 +270,8 @@ class _Transport:
         self.listed = 12 if positions.shape[1] <= 3 else 16
         self.near_cost, self.near = cKDTree(self.donor_at).query(self.hole_at, k=range(1, min(4 * self.listed, len(self.donors)) + 1), p=p)
 
-    def solve(self) -> tuple[np.ndarray, float, float, int]:
+    def solve(self, progress: Any) -> tuple[np.ndarray, float, float, int]:
         """Return (residual on all positions, cost, lower bound, number of programs)."""
-        with task("transport") as progress:
-            return self._solved(progress)
-
-    def _solved(self, progress: Any) -> tuple[np.ndarray, float, float, int]:
         n_donors, n_holes = len(self.donors), len(self.holes)
         arcs, start = self._first_arcs(), None
         n_rounds, settled = 0, False

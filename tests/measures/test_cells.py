@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _cells
+from internals import _partition
 from laws import ALARM, CERTAIN, kolmogorov
 from scipy.spatial.distance import cdist
 
@@ -64,7 +64,7 @@ def test_row_is_located_alone_as_in_a_batch_of_any_layout(shape, monkeypatch):
     lattice = lattice_of(shape, keep=np.arange(np.prod(shape)) % 3 != 1)
     X = rows_around(lattice.box, 200)
     alone = np.concatenate([lattice.locate(row[None]) for row in X])
-    monkeypatch.setattr(_cells, "_ROWS", 64)
+    monkeypatch.setattr(_partition, "_ROWS_OF_CELLS", 64)
     copy = X.copy()
     for layout in (X, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X[::-1][::-1], X.astype(np.longdouble)):
         np.testing.assert_array_equal(lattice.locate(layout), alone)
@@ -200,7 +200,7 @@ def nearest_of(metric, seed, d=2, on_lattice=True):
 @pytest.mark.parametrize("on_lattice", [True, False])
 @each_metric
 def test_nearest_point_is_that_of_all_distances_and_the_first_of_equals_alone_as_in_a_batch(metric, on_lattice, d, monkeypatch):
-    monkeypatch.setattr(_cells, "_ROWS", 64)
+    monkeypatch.setattr(_partition, "_ROWS_OF_CELLS", 64)
     for seed in range(3):
         cells, rng = nearest_of(metric, seed, d, on_lattice), np.random.default_rng(seed)
         pairs = cells.positions[rng.integers(0, 40, (200, 2))]

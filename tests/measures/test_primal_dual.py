@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import PrimalDual, _grid_flow
+from internals import PrimalDual, _grid_transport
 from scipy.optimize import linprog
 
 
@@ -44,8 +44,8 @@ def cost_of(found, source, sink, cost):
 def test_flow_and_prices_are_best_and_prove_each_other(high, bits, capacity, monkeypatch):
     """From any prices, with masses beyond 32 bits, and whatever the units of capacity."""
     if capacity:
-        monkeypatch.setattr(_grid_flow, "_CAPACITY_BITS", capacity)
-        monkeypatch.setattr(_grid_flow, "_FINER_BITS", 1)
+        monkeypatch.setattr(_grid_transport, "_CAPACITY_BITS", capacity)
+        monkeypatch.setattr(_grid_transport, "_FINER_BITS", 1)
     for seed in range(20):
         source, sink, cost, mass = network(seed, unit=1 + seed if capacity else 1)
         rng = np.random.default_rng(seed)

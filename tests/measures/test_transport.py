@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from dense_program import bounded_lipschitz, nearest_by_cutting_planes, pairwise
-from internals import _grid_flow, _min_cost_flow, _ortools, _transport, min_cost_flow
+from internals import _grid_transport, _min_cost_flow, _ortools, _transport, min_cost_flow
 from scipy.optimize import linprog
 from scipy.sparse import identity, kron
 from scipy.spatial.distance import cdist
@@ -183,7 +183,7 @@ def test_grids_that_are_long_or_nearly_empty_and_positions_that_are_no_grid_are_
         counts[0] += 10 + max(0, -counts.sum())
         assert nearest_probability_measure(positions, counts, total=counts.sum()).n_iter > 0
     for positions in ([[0, 0], [1, 0], [0, 2], [5, 5]], [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1]], np.eye(4)):
-        assert _grid_flow.TransportGrid.of(np.array(positions, dtype=float), "chebyshev", 100) is None
+        assert _grid_transport.TransportGrid.of(np.array(positions, dtype=float), "chebyshev", 100) is None
 
 
 @pytest.mark.parametrize("shape", [(6, 7), (4, 3, 5)])

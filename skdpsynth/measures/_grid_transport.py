@@ -1,4 +1,4 @@
-"""Transport over a whole grid of cells: mass moves between adjacent cells, so there are a few arcs a cell and not one for each pair.
+"""Transport on a line, by isotonic regression, and over a whole grid of cells, by flow between adjacent ones.
 
 Where a grid holds all cells of its box, a path of steps along the axes (cityblock), or of a king's moves (chebyshev), that stays in the box
 is as long as the distance of its ends. So a flow over these arcs costs as much as transport between all pairs does; and prices of cells
@@ -8,9 +8,10 @@ Among equally many king's moves those of the fewest steps along axes are taken, 
 as many cells along each axis, doubled, are near those of the whole: from there few steps are left.
 """
 
+import heapq
+import itertools
 import math
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -26,6 +27,119 @@ _BITS = 60  # of all demands together, where they are scaled to be whole
 _MOST = 1 << (_BITS + 1)  # cap of a supply: beyond all demand, and twice that is still an int64
 _CAPACITY_BITS = 30  # of a capacity in scipy's int32; larger amounts are sent in coarser units first
 _FINER_BITS = 10  # bits, from one unit to the next: all arcs together then carry less than 2 ** _CAPACITY_BITS of the rest
+
+
+def transport_on_a_line(points: np.ndarray, mass: np.ndarray, created: float = 0.0) -> tuple[np.ndarray, float, float]:
+    """Cancel the negative mass on a line by moving positive mass as little as possible.
+
+    The flow over the gap after point k is F_k - K_k, with F the cumulative mass and K that of the residual, which must be nondecreasing and
+    end where F ends. So K minimizes the sum of gap * abs(F - K): a weighted L1 isotonic regression, clipped to [0, total].
+
+    Where a mass `created`, at most that of the holes, may appear for nothing wherever it is of most use, K may fall by as much in all; see
+    `_nearly_isotonic`.
+
+    Points are in increasing order. Returned are the residual, non-negative and made of sums of the masses (so whole if they are and nothing
+    is created); the cost, mass times distance; and the lower bound that a 1-Lipschitz potential proves of it.
+    """
+    gaps, cumulative = np.diff(points), np.cumsum(mass)
+    total = cumulative[-1]
+    if created:
+        kept, price = _nearly_isotonic(cumulative[:-1], gaps, total, created)
+    else:
+        kept, price = np.clip(_isotonic(cumulative[:-1], gaps), 0, total), np.inf
+    flow = cumulative[:-1] - kept
+    left = np.diff(np.concatenate([[mass.dtype.type(0)], kept, [total]]))
+    # The largest f <= 0 that is 1-Lipschitz, falls by the gap wherever mass flows, and is -price where it is created: a shortest path
+    # along the chain, so two sweeps.
+    least = 1e-14 * np.abs(mass).sum() if created else 0.0  # less is rounding
+    most = np.where(left < -least, -price, 0.0)
+    potential = np.full(len(most), np.inf)
+    for sign in (1, -1):  # the shortest distance to each point from any point before, beginning with `most` there
+        lengths = np.where(sign * flow > least, -gaps, gaps)[::sign]
+        reached = np.array([0.0, *itertools.accumulate(lengths.tolist())])
+        potential = np.minimum(potential, (reached + np.minimum.accumulate(most[::sign] - reached))[::sign])
+    potential = np.maximum(potential, -price)
+    bound = float(mass @ potential) - (created * price if created else 0.0)
+    return np.maximum(left, 0), float(gaps @ np.abs(flow)), bound
+
+
+def _nearly_isotonic(values: np.ndarray, weights: np.ndarray, total: float, created: float) -> tuple[np.ndarray, float]:
+    """Return the sequence from 0 to `total` that falls by `created` in all and minimizes ``sum weights * abs(values - k)``; and its price.
+
+    At a price for each unit of fall the minimum is that of `_penalized_isotonic`; as a function of the price it is concave and piecewise
+    linear, its slope the fall. Two sequences, of more and of less fall than wanted, cost the same at the price where their lines meet. If
+    none costs less there, both are best at that price, so is every mixture, whose cost and fall are linear; else the one that does takes
+    the place of one of the two. Each step finds another line, so this ends.
+    """
+
+    def fall(kept: np.ndarray) -> float:
+        return float(np.maximum(-np.diff(np.concatenate([[0.0], kept, [total]])), 0).sum())
+
+    def cost(kept: np.ndarray) -> float:
+        return float(weights @ np.abs(values - kept))
+
+    far = 2 * float(weights.sum()) or 1.0  # a price at which nothing falls that need not
+    much, little = values.astype(float), _penalized_isotonic(values, weights, total, far)
+    if fall(much) <= created:
+        return much, 0.0
+    if fall(little) >= created:
+        return little, far
+    while True:
+        price = (cost(little) - cost(much)) / (fall(much) - fall(little))
+        between = _penalized_isotonic(values, weights, total, price)
+        if cost(between) + price * fall(between) >= (cost(much) + price * fall(much)) * (1 - 1e-13):
+            part = (created - fall(little)) / (fall(much) - fall(little))
+            return little + part * (much - little), price
+        if fall(between) == created:
+            return between, price
+        much, little = (between, little) if fall(between) > created else (much, between)
+
+
+def _penalized_isotonic(values: np.ndarray, weights: np.ndarray, total: float, price: float) -> np.ndarray:
+    """Return K from 0 to `total` that minimizes the sum of ``weights * abs(values - k)`` and of `price` times the fall of k: O(n log n).
+
+    The least cost of all points before is convex in k, and the next k may rise for nothing and fall at the price, so slopes above 0 and
+    below -price are cut off: the breakpoints that are left are in two heaps, from above and from below.
+    """
+    rise = [price]  # of the slope at each breakpoint; the first is 0, from which all start
+    above, below = [(0.0, 0)], [(0.0, 0)]
+    lowest, highest = np.empty(len(values)), np.empty(len(values))
+    for k, (value, weight) in enumerate(zip(values.tolist(), weights.tolist(), strict=True)):
+        rise.append(2 * weight)
+        heapq.heappush(above, (-value, k + 1))
+        heapq.heappush(below, (value, k + 1))
+        # Beyond all breakpoints the slope was between -price and 0, and is now lower or higher by the weight.
+        _cut_slopes(above, rise, weight)
+        _cut_slopes(below, rise, weight)
+        lowest[k], highest[k] = below[0][0], -above[0][0]
+    kept, after = np.empty(len(values)), total
+    for k in range(len(values) - 1, -1, -1):
+        after = kept[k] = min(highest[k], max(after, lowest[k]))
+    return kept
+
+
+def _cut_slopes(heap: list[tuple[float, int]], rise: list[float], excess: float) -> None:
+    """Take `excess` from the rises of the first breakpoints, and leave one, however floats round."""
+    while len(heap) > 1 and rise[heap[0][1]] <= excess:
+        at = heapq.heappop(heap)[1]
+        excess -= rise[at]
+        rise[at] = 0.0
+    rise[heap[0][1]] -= excess
+
+
+def _isotonic(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return nondecreasing k that minimize ``sum weights * abs(values - k)``: O(n log n), by a heap of slopes."""
+    heap: list[tuple] = []  # (-breakpoint, by how much the slope of the minimum over prefixes rises there)
+    last = np.empty_like(values)
+    for k, (value, weight) in enumerate(zip(values.tolist(), weights.tolist(), strict=True)):
+        heapq.heappush(heap, (-value, 2 * weight))
+        # A larger next value costs nothing, so slopes above zero are cut off.
+        excess = weight
+        while heap[0][1] <= excess and len(heap) > 1:
+            excess -= heapq.heappop(heap)[1]
+        heap[0] = (heap[0][0], heap[0][1] - excess)
+        last[k] = -heap[0][0]
+    return np.minimum.accumulate(last[::-1])[::-1]
 
 
 class PrimalDual:
@@ -92,7 +206,9 @@ class PrimalDual:
             given[columns[from_first]] += amounts[from_first]
             taken[rows[to_last]] += amounts[to_last]
             if not shift:
-                return given, taken, _drop_zeros(rest - moved)
+                rest = rest - moved
+                rest.eliminate_zeros()
+                return given, taken, rest
             shift = max(0, shift - _FINER_BITS)
 
     def _capacities(self, tight: np.ndarray, give: np.ndarray, take: np.ndarray, shift: int) -> csr_array:
@@ -106,17 +222,14 @@ class PrimalDual:
         )
         bounded = np.concatenate([give[gives], take[takes], np.full(len(tight), most << shift), -amounts[back]]) >> shift
         capacities = np.minimum(bounded, most).astype(np.int32)
-        return _drop_zeros(csr_array((capacities, tuple(index.astype(np.int32) for index in at)), shape=(n + 2, n + 2)))
+        matrix = csr_array((capacities, tuple(index.astype(np.int32) for index in at)), shape=(n + 2, n + 2))
+        matrix.eliminate_zeros()
+        return matrix
 
 
 def _entries(matrix: csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     listed = matrix.tocoo()
     return listed.row, listed.col, listed.data
-
-
-def _drop_zeros(capacities: csr_array) -> csr_array:
-    capacities.eliminate_zeros()
-    return capacities
 
 
 def _reachable(capacities: csr_array, start: int) -> np.ndarray:
@@ -196,7 +309,7 @@ def _to_whole_numbers(amounts: np.ndarray, created: float) -> tuple[float, np.nd
 def _moves(shape: tuple[int, ...], metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (source, sink, second cost) of all moves; the second cost is by how many steps along axes a king's move is longer than one."""
     numbers, arcs = np.arange(math.prod(shape)).reshape(shape), []
-    for move in product((-1, 0, 1), repeat=len(shape)):
+    for move in itertools.product((-1, 0, 1), repeat=len(shape)):
         n_axes = int(np.count_nonzero(move))
         if n_axes == 1 or (n_axes and metric == "chebyshev"):
             leaves, enters = (
