@@ -199,9 +199,8 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_subspace.py:axis_scales": "how wide intervals are, by what was released before: no noise",
     "synthesis/_online.py:OnlineSynthesizer._plan:1": "a number of rows of which it is only asked whether they are too many",
     "synthesis/_online.py:OnlineSynthesizer._plan:max(facts.n_samples or 1, _LONG)": "a number of rows, for warnings",
-    "synthesis/_online.py:OnlineSynthesizer._plan:facts.delta": "of a part that is only asked about itself: blocks have the account's",
     "synthesis/_online_tree.py:depth_shares:[alpha ** (j - depth) for j in depths]": "weights that are all larger share alike",
-    "synthesis/_online_settings.py:check_inner:1": "a made-up number of rows, by which a part is asked whether it refuses",
+    "synthesis/_online.py:OnlineSynthesizer._inner_synthesizer:1": "a made-up number of rows, by which a part is asked whether it refuses",
 }
 
 

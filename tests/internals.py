@@ -15,7 +15,7 @@ modules: models._marginal_model models._training models._wide_factors privacy._p
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
 modules: privacy._optimal_composition duckdb._database
 modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
-modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online_running
+modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online
 modules: synthesis._private_measure
 modules: synthesis._signed_measure
 _parallel: one_blas_thread
@@ -119,7 +119,7 @@ synthesis._latent_planning: MAX_CODES MarginalsPlan
 synthesis._latent_selection: has_triples plan_triples
 synthesis._low_dim: _is_signed_at_least_as_good n_directions needs_distance
 synthesis._private_measure: _stages_by_levels _stages_by_rows
-synthesis._online_blocks: length_until_horizon grown_length
+synthesis._online_blocks: length_until_horizon
 synthesis._online_tree: GrowingTree depth_shares
 synthesis._subspace: count_axis_cells range_edges choose_interval range_noise axis_scales default_ranges
 synthesis._signed_measure: default_n_cells lattice_shape

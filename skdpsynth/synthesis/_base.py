@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from skdpsynth.domain import Date, Schema
 from skdpsynth.fitting import Facts, PrivateEstimator
 from skdpsynth.frames import Rows, check_output_path, n_rows_of, output_suffix, rebatch, write_table
 from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distance
+from skdpsynth.persistence import savable
 from skdpsynth.privacy import SecureBits
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.tables import continue_numbers, schema_of_box
@@ -89,6 +90,30 @@ class SampleRequest:
             yield table
 
 
+@savable
+@dataclass(frozen=True)
+class BlockPlan:
+    """How a stream cuts and joins the blocks of a synthesizer."""
+
+    is_joined: bool = False  # whether there is one model of all blocks; else a sample is mixed of theirs
+    growth: float = 1.25  # of time over a block, if the caller gives none
+    least: int = 0  # rows that a block needs to be more than noise, where their number is public
+    is_fast: bool = True  # whether blocks may be joined for each sample: then each counts by just its rows, else in quarters of a block
+
+
+@dataclass(frozen=True, eq=False)
+class StreamBlock:
+    """What the synthesizer of a block knows of its stream; everything was released, so using it is post-processing.
+
+    A `reader` of mixed tables has ``_container``, ``schema_``, ``n_features_in_`` and perhaps ``feature_names_in_`` of the first rows. The
+    block is then fitted to `Rows` whose chunks are lists of columns, as the schema reads them.
+    """
+
+    reader: Any = None
+    past: tuple = ()  # fitted synthesizers of earlier blocks
+    n_expected: float = 0.0  # rows of this block, about
+
+
 class PrivateSynthesizer(PrivateEstimator):
     """Base of the synthesizers: think twice before adding anything to it.
 
@@ -98,6 +123,8 @@ class PrivateSynthesizer(PrivateEstimator):
     skdpsynth.testing.check_synthesizer : The laws that hold for it.
     """
 
+    _block: StreamBlock | None = None  # of a block of a stream whose blocks are joined: it may be counted only
+
     @abstractmethod
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
         """Return an (n_samples, n_features) array of floats in the box."""
@@ -105,6 +132,17 @@ class PrivateSynthesizer(PrivateEstimator):
     def _for_projected_rows(self, lattice_of: Callable[[int], Any], facts: Facts) -> Any:
         """Return this, unfitted, for projected rows; ``lattice_of(n_cells)`` gives cells that cover just their image."""
         return self
+
+    def _plan_blocks(self, facts: Facts) -> BlockPlan:
+        """Say how a stream cuts and joins blocks of this synthesizer, by public facts."""
+        return BlockPlan()
+
+    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: Any) -> Any:
+        """Return a fitted synthesizer of the union of blocks, each with its number of rows; of no block, one of public facts alone.
+
+        It must follow from its arguments alone: a stream makes it when a sample needs it, and again after loading.
+        """
+        raise NotImplementedError(f"{type(self).__name__} joins no blocks.")
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
         """Iterate over the rows of a sample in parts, each small enough for memory.

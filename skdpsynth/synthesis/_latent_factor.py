@@ -16,9 +16,10 @@ from skdpsynth.frames import Rows
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
 from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
+from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_differences import describe_loose_orders, describe_unordered_times
-from skdpsynth.synthesis._latent_planning import MAX_CODES, StreamBlock
+from skdpsynth.synthesis._latent_planning import MAX_CODES, CodesOfStream
 from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, open_prior
 from skdpsynth.tables import close_schema, continue_table, encode, start_table
 
@@ -184,7 +185,6 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     """
 
     _counts_rows = False  # the tables tell how many there are
-    _block: StreamBlock | None = None
     _prior: Rows | None = None
     _counted: Any
 
@@ -265,7 +265,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
         if self.strategy == "marginals":
             spans = self._spans if "_container" in vars(self) else spans_of(schema.whole)
-            return _latent_planning.plan(facts, with_spans(schema, spans), self.stratify, self._n_factors, self._block)
+            block = None
+            if self._block is not None:
+                codes = self._block.past[-1]._counted.codes if self._block.past else None
+                block = CodesOfStream(codes, codes is None or not codes.can_count(self._block.n_expected))
+            return _latent_planning.plan(facts, with_spans(schema, spans), self.stratify, self._n_factors, block)
         return _latent_scores.plan(facts, schema, self.synthesizer, self._n_factors)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
@@ -283,42 +287,29 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             for message in (describe_unordered_times(self.schema_, near), describe_loose_orders(self.schema_, spans)):
                 if message is not None:
                     budget.warn(message)
-        for name in ("_block", "_prior"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_prior", None)
 
     @property
     def _n_factors(self) -> int:
         return _DEFAULT_N_FACTORS[self.strategy] if self.n_factors == "auto" else self.n_factors
 
-    # What streams ask for: see `JoinableSynthesizer`.
-
-    # The noise of a block is the same however few rows it has: the model of all needs large ones. Just after a block the noise on
-    # frequencies is sqrt((g + 1) / (g - 1)) times that of one fit to the rows so far, and g times that before the next. The mean of its
-    # logarithm is least at g = 1 + sqrt(2), and from 2.1 to 2.8 within 1 % of that. Less lets fewer rows wait.
-    _growth_of_blocks = 2.25
-    _joins_fast = False
-
-    @property
-    def _can_join(self) -> bool:
-        return self.strategy == "marginals"
-
-    def _least_rows_of_block(self, facts: Facts) -> int:
-        if not self._can_join:
-            return 0
+    def _plan_blocks(self, facts: Facts) -> BlockPlan:
+        if self.strategy != "marginals":
+            return BlockPlan()
         if self.prior is not None and self.schema is None:
             check_prior_of_numbers(self.prior, facts.box)
         elif self.prior is not None:
             open_prior(self.prior, Schema.of(self.schema))
-        self._block = StreamBlock(None, None, chooses=True)
-        return _latent_planning.least_rows(self._plan(facts), facts.neighboring)
+        self._block = StreamBlock()
+        # The noise of a block is the same however few rows it has: the model of all needs large ones. Just after a block the noise on
+        # frequencies is sqrt((g + 1) / (g - 1)) times that of one fit to the rows so far, and g times that before the next. The mean of its
+        # logarithm is least at g = 1 + sqrt(2), and from 2.1 to 2.8 within 1 % of that. Less lets fewer rows wait.
+        return BlockPlan(True, 2.25, _latent_planning.least_rows(self._plan(facts), facts.neighboring), is_fast=False)
 
-    def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> "LatentFactorSynthesizer":
-        part = clone(self)
-        codes = past[-1]._counted.codes if past and self._can_join else None
-        part._block = StreamBlock(reader, codes, codes is None or not codes.can_count(n_samples))
-        return part
+    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: Any) -> "LatentFactorSynthesizer":
+        return self._pool_blocks(blocks, numbers) if blocks else self._fit_public_facts(reader)
 
-    def _model_of_public_facts(self, reader: Any) -> "LatentFactorSynthesizer":
+    def _fit_public_facts(self, reader: Any) -> "LatentFactorSynthesizer":
         public = clone(self)
         vars(public).update({name: value for name, value in vars(reader).items() if name in ("_container", "schema_")})
         whole = public.schema_
@@ -327,7 +318,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         public._model = uniform_model(schema, self.stratify, ties, MAX_CODES)
         return public
 
-    def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "LatentFactorSynthesizer":
+    def _pool_blocks(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "LatentFactorSynthesizer":
         union: Any = object.__new__(type(self))
         vars(union).update(vars(blocks[-1]))
         union._counted = pool_measurements([block._counted for block in blocks], numbers)

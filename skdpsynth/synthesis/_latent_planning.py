@@ -103,10 +103,9 @@ class PairRelease:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamBlock:
-    """A block of a stream, which is counted only; the model is that of all blocks."""
+class CodesOfStream:
+    """The codes of a block of a stream, which is counted only; the model is that of all blocks."""
 
-    reader: Any  # unfitted synthesizer that has read the rows of a mixed table
     codes: Codes | None  # released by earlier blocks
     chooses: bool  # whether codes are chosen anew, by these counts and the earlier ones; else they stay, and their step costs nothing
 
@@ -121,7 +120,7 @@ class MarginalsPlan(Plan):
     n_samples: int | None = None  # where it is public
     shares: Mapping[str, PrivacyLoss]  # of each step, in their order, by the name of its release
     ties: tuple[Tie, ...] = ()  # constraints of the schema on several columns
-    block: StreamBlock | None = None
+    block: CodesOfStream | None = None
     prior: Rows | None = None  # a public table of the same columns, on which no release depends
 
     @cached_property
@@ -154,7 +153,7 @@ class MarginalsPlan(Plan):
         return "counts of pairs" in self.shares and "counts of pairs, merged" not in self.shares
 
 
-def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: StreamBlock | None = None) -> MarginalsPlan:
+def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: CodesOfStream | None = None) -> MarginalsPlan:
     """Share the budget among the steps that this schema needs; refuse what would take too long."""
     _check_size(schema, stratum)
     ties = ties_of(schema.whole, schema.rules)

@@ -1,44 +1,78 @@
 """Synthetic data from a stream."""
 
 import copy
+import math
+import numbers
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth._atomic_write import check_writable, output_path, pending_files
 from skdpsynth._parallel import lock_of
-from skdpsynth.fitting import Budget, Facts, Plan, check_y_is_ignored
-from skdpsynth.frames import FirstRows, Rows, check_length
-from skdpsynth.persistence import savable
-from skdpsynth.privacy import RandomBits, checkpoint, guard_account
-from skdpsynth.synthesis._base import warn_if_small
-from skdpsynth.synthesis._online_blocks import Blocks
-from skdpsynth.synthesis._online_rows import MixedRows, NumericRows
-from skdpsynth.synthesis._online_running import RunningStream, check_in_memory
-from skdpsynth.synthesis._online_settings import (
-    check_horizon,
-    check_inner,
-    check_parameters,
-    counts_ticks,
-    current_settings,
-    min_block_rows,
-    mixed_table_reader,
-    start_reading,
+from skdpsynth._serialization import require
+from skdpsynth._validation import check_choice, is_integer, is_real, short_repr, warn
+from skdpsynth.domain import Box, Schema
+from skdpsynth.exceptions import SmallSampleWarning
+from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, check_rows_per_unit, check_y_is_ignored, clone_part
+from skdpsynth.frames import FirstRows, Rows, check_length, split_units
+from skdpsynth.persistence import savable, save_pending, to_bytes
+from skdpsynth.privacy import (
+    RandomBits,
+    acknowledge_settled,
+    check_epsilon,
+    check_rng,
+    checkpoint,
+    finish,
+    guard_account,
+    is_durable,
+    is_latest_checkpoint,
+    is_overtaken,
+    is_settled,
+    mark_resumed,
+    pending_charges,
+    recover,
+    resolve_accountant,
+    resume,
+    settle,
+    unsettle,
 )
+from skdpsynth.statistics import RowCount, total
+from skdpsynth.synthesis._base import (
+    BATCH,
+    BlockPlan,
+    PrivateSynthesizer,
+    SampleRequest,
+    check_generator,
+    check_n_samples,
+    default_n_samples,
+    warn_if_small,
+)
+from skdpsynth.synthesis._online_blocks import Blocks, MixedRows, NumericRows
 from skdpsynth.synthesis._online_tree import GrowingTree, tree_depth
+from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
+from skdpsynth.tables import continue_numbers, continue_table, encode, reading_options, start_table
 
 _LONG = 100_000  # rows of a stream that is long enough
+_FIXED_PARAMETERS = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer", "max_rows_per_unit")
+_CHANGEABLE_PARAMETERS = ("growth", "window", "horizon")
+_MORE = 1 + sys.float_info.epsilon  # the least growth that is more than 1 as a float too; as a number of fewer bits this is 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class _StreamPlan(Plan):
-    """The first state of the stream."""
-
-    inner: Any  # the unfitted synthesizer of a block
-    kept: NumericRows | MixedRows  # how rows wait
-    least: int  # rows of a block
+    stream: Any  # the first state: Blocks or GrowingTree
 
 
 @savable
-class OnlineSynthesizer(RunningStream):
+class OnlineSynthesizer(PrivateSynthesizer):
     """Synthetic data from a stream: at any time a synthetic table of the rows so far, all of them under one epsilon.
 
     Rows come by `partial_fit`, one or many at a time, in their order. The budget is forever: it does not grow with the stream. A lazy frame
@@ -246,6 +280,18 @@ class OnlineSynthesizer(RunningStream):
     _keeps_budget_open = True
     _buys_facts = False
     _counts_rows = False  # blocks, or counters, tell how many there are
+    _may_be_empty = False  # whether the first rows may be none
+    _starting: Any = None  # a list for the first rows, where the stream is saved before it takes them in
+
+    _stream: Any
+    _rng: Any
+    _said: str  # the last warning
+    _was_saved: bool = False
+    _settings: dict  # parameters as they were when the last rows came
+    _time: int  # rows, or ticks, that were taken in
+    # Rows of each unit that were taken in: before the last call, and after it of the units that it had. None where the unit is the row.
+    _units: tuple[dict, dict] | None = None
+    _reader: Any = None  # of mixed tables: an unfitted synthesizer that knows columns, dtypes and schema of the first rows
 
     def __init__(
         self,
@@ -278,52 +324,35 @@ class OnlineSynthesizer(RunningStream):
         self.accountant = accountant
         self.random_state = random_state
 
-    def _plan(self, facts: Facts) -> _StreamPlan:
-        check_parameters(self)
-        check_horizon(self, 0, 1 if facts.n_samples is None else facts.n_samples)
-        given = self.synthesizer is not None
-        # The stream may grow, so it is warned of what a long one would not help.
-        part = facts.part(delta=facts.delta if given else 0, n_samples=max(facts.n_samples or 1, _LONG))
-        inner, least = None, 0
-        if self.strategy == "paper":
-            warn_if_small(part, tree_depth(part.size))
-        else:
-            inner = check_inner(self, part)
-            least = min_block_rows(inner, part)
-        facts.told.extend(part.told)
-        if (facts.n_samples or least) < least:
-            facts.warn(f"samples are uniform until {least} rows have come, because the noise of fewer would be all that they show.")
-        kept = NumericRows.of(facts.box, self._container) if self._reader is None else MixedRows(self._reader)
-        return _StreamPlan(given, inner=inner, kept=kept, least=least)
+    @property
+    def _in_ticks(self) -> bool:
+        """Whether the number of rows is private, so that each call is a tick."""
+        return bool(self.neighboring == "add_or_remove_one")
 
-    def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:
-        self._rng, self._charged_to, self._was_saved = budget.rng, self.accountant, False
-        guard_account(budget.accountant)
-        self._said = ""
-        epsilon, delta = budget.accountant.epsilon, budget.accountant.delta
-        if self.strategy == "blocks":
-            stream: Any = Blocks(plan.kept, plan.inner, epsilon, delta, budget.rows_per_unit, counts_ticks(self), plan.least)
-        else:
-            stream = GrowingTree(plan.kept.public_box, epsilon, self.counter, counts_ticks(self))
-        self.__dict__.update(_stream=stream, _settings=current_settings(self), _time=0)
-        if self._starting is not None:  # with no rows, which come once that is saved
-            self._starting.append((rows, self._units))
-            self._units = None if self._units is None else ({}, {})
-            self._set_stream(self._stream, self._settings)
-            return
-        for chunk in [rows.collected()] if counts_ticks(self) else rows.chunks():
-            self._set_stream(self._stream.with_new_rows(chunk, self, budget), self._settings)
-        if not self._stream.n_seen:
-            self._set_stream(self._stream, self._settings)  # no rows came yet
+    @property
+    def _time_unit(self) -> str:
+        return "tick" if self._in_ticks else "row"
+
+    @property
+    def _first(self) -> int:
+        """The row, or tick, with which the window begins."""
+        return self._time - min(self._time, self._settings["window"] or self._time)
+
+    # The beginning
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
-        self._reader = mixed_table_reader(self)
-        if self._reader is None:
+        check_choice("strategy", self.strategy, ("blocks", "paper"))
+        given = self.synthesizer
+        if self.strategy == "paper" or getattr(given, "schema", None) is None or not isinstance(given, PrivateSynthesizer):
             rows, more = super()._read(X)
         else:
-            self._container, rows = start_reading(self._reader, X, self._least_rows)
+            self._reader = reader = clone(given).set_params(bounds=self.bounds)
+            reader._buys_facts = False  # they must stand before the first row comes
+            self._container, rows = start_table(reader, X, self._least_rows)
+            del reader._buys_facts
+            reader._container, reader.schema_ = self._container, self._container.schema
             names = ("schema_", "n_features_in_", "feature_names_in_")
-            self.__dict__.update({name: vars(self._reader)[name] for name in names if name in vars(self._reader)})
+            self.__dict__.update({name: vars(reader)[name] for name in names if name in vars(reader)})
             more = {"schema": self.schema_.coded}
         self._check_order(rows)
         return rows, more
@@ -332,17 +361,94 @@ class OnlineSynthesizer(RunningStream):
     def _least_rows(self) -> int:
         return 0 if self._may_be_empty else super()._least_rows
 
-    def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
-        self._units = None
-        return super()._open_rows(X, unit, rng)
-
     def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
         """Return the first rows of each unit: later rows must not decide which earlier ones count."""
-        check_in_memory(rows)
+        self._units = ({}, {})
+        rows, self._units = self._first_rows_of_units(rows, labels)
+        return rows
+
+    def _first_rows_of_units(self, rows: Rows, labels: Any) -> tuple[Rows, tuple[dict, dict]]:
+        if not rows.source.in_memory:  # the units of each chunk must be known
+            raise TypeError(
+                "X must be in memory where a stream has units, got a table that is read in chunks; give partial_fit each of them."
+            )
         check_length(labels or [], rows.n_samples)
-        counting = FirstRows(self._rows_per_unit)
-        kept, self._units = counting.kept(labels or []), ({}, counting.latest)
-        return rows.only(kept)
+        before, latest = self._units or ({}, {})
+        before.update(latest)  # the same again, if something broke in after it
+        counting = FirstRows(self._rows_per_unit, before)
+        return rows.only(counting.kept(labels or [])), (before, counting.latest)
+
+    def _plan(self, facts: Facts) -> _StreamPlan:
+        self._check_parameters()
+        self._check_horizon(0, 1 if facts.n_samples is None else facts.n_samples)
+        given, box = self.synthesizer is not None, facts.box
+        # The stream may grow, so it is warned of what a long one would not help.
+        part = facts.part(delta=facts.delta if given else 0, n_samples=max(facts.n_samples or 1, _LONG))
+        if self.strategy == "paper":
+            warn_if_small(part, tree_depth(part.size))
+            stream: Any = GrowingTree(Box(box.low, box.high), facts.epsilon, self.counter, self._in_ticks)
+        else:
+            inner, plan = self._inner_synthesizer(part)
+            if self._reader is not None:
+                kept: Any = MixedRows(self._reader)
+            else:  # a single column is cut finer than many
+                kept = NumericRows(box.with_bits(30) if box.n_features == 1 else box, self._container)
+            stream = Blocks(kept, inner, plan, facts.epsilon, part.delta, facts.rows_per_unit, self._in_ticks)
+            if (facts.n_samples or plan.least) < plan.least:
+                part.warn(f"samples are uniform until {plan.least} rows have come, because the noise of fewer would be all that they show.")
+        facts.told.extend(part.told)
+        return _StreamPlan(spends_delta=given, stream=stream)
+
+    def _inner_synthesizer(self, facts: Facts) -> tuple[Any, BlockPlan]:
+        """Return the unfitted synthesizer of a block, and how blocks are cut and joined; refuse one that cannot run on a block."""
+        if self.synthesizer is None:
+            inner: Any = PrivateMeasureMechanism()
+        else:
+            inner = clone_part(self.synthesizer, "OnlineSynthesizer", "None or ", takes_tables=self._reader is not None)
+        part = clone(inner)
+        check_part(part, facts)
+        if self._in_ticks:
+            if not isinstance(inner, PrivateEstimator):
+                raise ValueError(
+                    'synthesizer must derive from PrivateSynthesizer for neighboring="add_or_remove_one", because it must release how many '
+                    f"rows a block has; {type(inner).__name__} does not."
+                )
+            check_part(clone(inner), facts.part(n_samples=1))  # as few may be found
+        return inner, part._plan_blocks(facts.part()) if isinstance(part, PrivateSynthesizer) else BlockPlan()
+
+    def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:
+        self._rng, self._charged_to, self._was_saved, self._said = budget.rng, self.accountant, False, ""
+        guard_account(budget.accountant)
+        self.__dict__.update(_stream=plan.stream, _settings=self._current_settings(), _time=0)
+        if self._starting is not None:  # with no rows, which come once that is saved
+            self._starting.append((rows, self._units))
+            self._units = None if self._units is None else ({}, {})
+            self._set_stream(self._stream, self._settings)
+            return
+        for chunk in [rows.collected()] if self._in_ticks else rows.chunks():
+            self._set_stream(self._stream.with_new_rows(chunk, self, budget), self._settings)
+        if not self._stream.n_seen:
+            self._set_stream(self._stream, self._settings)  # no rows came yet
+
+    def _begin(self, X: Any, unit: Any, place: Path | None) -> Any:
+        """Begin the stream; if it is saved, with no rows, save that, and take in the rows.
+
+        So the file is there before anything is drawn: a process that loads it continues in the account that was charged. If the process is
+        killed before that, the account is charged and pending, and the next stream that begins so takes it over.
+        """
+        starting: list[Any] = []
+        self.__dict__.update(_may_be_empty=True, **({} if place is None else {"_starting": starting, "_claims": True}))
+        try:
+            self.fit(X, unit=unit)
+        finally:
+            for name in ("_may_be_empty", "_starting", "_claims"):
+                self.__dict__.pop(name, None)
+        if place is not None:
+            save_pending(self, place).move()
+            rows, units = starting.pop()
+            self._extend_by(rows, self._settings, place, units)
+
+    # More rows
 
     def partial_fit(self, X: Any, y: Any = None, unit: Any = None, *, save: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
@@ -377,6 +483,184 @@ class OnlineSynthesizer(RunningStream):
         # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
         with lock_of(self): return self._take(X, unit, save) or self  # fmt: skip  # noqa: E701
 
+    def _take(self, X: Any, unit: Any, save: Any) -> Any:
+        """Take in rows, with the lock held."""
+        place = None if save is None else self._check_save_path(save)
+        if not hasattr(self, "_stream"):
+            return self._begin(X, unit, place)
+        settings = self._check_settings()
+        if (unit is None) != (self._units is None):
+            was = "none" if self._units is None else "one"
+            raise ValueError(f"unit must be given always or never along a stream, which began with {was}; call fit to start a new one.")
+        X, labels = (X, None) if unit is None else split_units(X, unit, **reading_options(self, unit))
+        # They may be none.
+        rows = continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, are_inferred=True)
+        self._check_order(rows)
+        rows, units = (rows, None) if unit is None else self._first_rows_of_units(rows, labels)
+        if self._in_ticks:
+            self._check_horizon(self._time, 1)
+        else:
+            self._check_horizon(self._time, total(rows, RowCount.over()).n_samples if rows.n_samples is None else rows.n_samples)
+        return self._extend_by(rows, settings, place, units)
+
+    def _extend_by(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None) -> Any:
+        """Take in checked rows: all at once where they are held, or make a tick, or are saved; else a chunk at a time."""
+        is_one = self._in_ticks or rows.source.in_memory
+        chunks: Any = [rows.collected()] if is_one else rows.chunks()
+        if place is not None:
+            return self._extend_and_save(chunks, settings, units, place)
+        if is_one:
+            return self._extend(chunks[0], settings, units)
+        for chunk in chunks:
+            self._extend(chunk, settings, units)
+
+    def _extend(self, X: Any, settings: dict, units: tuple[dict, dict] | None) -> Any:
+        """Take in checked rows: all of them, or none."""
+        budget = self._budget()
+        settle(budget.accountant, is_first=not self._time)  # what is drawn now may be shown, so nobody else may begin in this account
+        was = self._stream
+        if self._was_saved and was.stop_of is None and is_durable(self.accountant_):
+            words = f"goes on after it was saved at {self._time_unit} {was.n_seen}"
+            mark_resumed(self.accountant_, words, (was.epsilon, was.delta), was.group)
+            self._was_saved = False
+        with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block
+            stream = was.with_new_rows(X, self, budget)
+        self._set_stream(stream, settings, units)
+
+    def _set_stream(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
+        """Assign the state of the stream, all at once and last: an interrupt leaves it as it was, or as it is now."""
+        time, n_seen = stream.n_seen, stream.n_rows_so_far
+        n_open = time - getattr(stream, "begun", time)
+        # Where the number of rows is private, so is how many of them wait.
+        ticks = {"n_ticks_seen_": time, "n_ticks_waiting_": n_open} if stream.in_ticks else {"n_samples_waiting_": n_open}
+        n_samples, error = stream.n_rows(time - min(time, settings["window"] or time))
+        sizes = {"n_samples_seen_": n_seen, "n_samples_": n_samples, "_size_error": error, **ticks}
+        units = self._units if units is None else units
+        self.__dict__.update(_stream=stream, _settings=settings, _units=units, _time=time, **sizes)
+
+    def _warn_once(self, message: str) -> None:
+        """Warn while rows are taken in; but once, so that they come in after a warning that the caller turns into an error."""
+        if message != self._said:
+            self._said = message
+            warn(message, SmallSampleWarning)
+
+    # Rows that are saved as they are taken in
+
+    def _extend_and_save(self, chunks: Iterable[Any], settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
+        """Take in rows and save the result, as if in one step; `skdpsynth.privacy._resume` has the steps and their proof."""
+        budget = self._budget()
+        before: Any = self._stream
+        stream, charged = before, [*before.charged]
+        with pending_charges(self.accountant_):
+            try:
+                with np.errstate(all="ignore"):
+                    for chunk in chunks:
+                        stream = stream.with_new_rows(chunk, self, budget)
+                self._publish(stream, settings, units, place)
+            except BaseException:
+                if self._stream is before and budget.is_broken:
+                    # What a release raised may follow from its noise, so a second draw would cost too: its block is left out for good.
+                    with suppress(Exception):
+                        self._publish(before, self._settings, None, place)
+                elif self._stream is before:
+                    before.charged[:] = charged  # nothing of it was shown, so it may be drawn again
+                raise
+
+    def _publish(self, stream: Any, settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
+        """Save a state, and make it that of the stream."""
+        ahead: Any = object.__new__(type(self))
+        vars(ahead).update(vars(self))
+        ahead._set_stream(stream, settings, units)
+        accountant, aside = self.accountant_, None
+        try:
+            aside = save_pending(ahead, place)
+            settle(accountant, is_first=not self._time)
+            finish(accountant, aside.move)
+        except BaseException:
+            if is_settled(accountant) or (aside is not None and aside.is_moved):
+                self._set_stream(stream, settings, units)
+                acknowledge_settled(accountant)
+            elif aside is not None:
+                unsettle(accountant)
+                aside.remove()
+            raise
+        self._set_stream(stream, settings, units)
+        acknowledge_settled(accountant)
+        for left in pending_files(place):
+            left.remove()  # of processes that were killed, or were too late
+
+    # A stream that was loaded
+
+    def _charge_to(self, accountant: Any) -> None:
+        opened: Any = resolve_accountant(accountant)
+        if hasattr(self, "accountant_"):
+            if not (is_durable(self.accountant_) and is_durable(opened)):
+                raise ValueError(
+                    "accountant must be the ledger in a file that a stream was charged in, or one that has imported it, got a ledger in "
+                    "memory, or one for a stream that has its own; leave it out."
+                )
+            is_latest_checkpoint(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
+        self.accountant = opened
+
+    def _recovered(self, path: Any, read: Callable[[Any], Any]) -> Any:
+        """Return the last settled state of a stream that was loaded from a path: this one, or one beside it."""
+        if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := pending_files(output_path(path))):
+            return self
+        at = resolve_accountant(self.accountant)
+        if is_latest_checkpoint(self.accountant_, at):
+            return self
+        for aside in asides:
+            try:
+                other = read(aside.beside)
+            except (OSError, ValueError):  # it was not written to its end
+                continue
+            if isinstance(other, OnlineSynthesizer) and recover(other.accountant_, at, aside.move):
+                other.accountant = self.accountant
+                return other
+        return self
+
+    def _budget(self) -> Budget:
+        """Return the open budget.
+
+        After loading, or where a copy went on, first continue in a record of its own: rows that were released may be released again only at
+        a second charge.
+        """
+        is_loaded = self._rng is None
+        if is_loaded or is_overtaken(self.accountant_):
+            rng = check_rng(self.random_state) if is_loaded else self._rng
+            stream, charged = self._stream, self.accountant_
+            moved = resolve_accountant(self.accountant) if is_durable(charged) else None
+            loss = stream.epsilon, stream.delta
+            accountant = resume(
+                charged, type(self).__name__, stream.group, row=stream.first_row, stop_of=stream.stop_of, loss=loss, at=moved
+            )
+            if stream.stop_of is None or not is_durable(charged):
+                # In memory it costs nothing; but who reads two ledgers with this line knows that they add up.
+                words = f"resumed from a copy at {self._time_unit} {stream.n_seen}: another that goes on is a release of its own"
+                mark_resumed(accountant, words, loss, stream.group)
+            if is_loaded:
+                stream.resume(accountant, rng)
+            self.__dict__.update(_rng=rng, accountant_=accountant, _charged_to=self.accountant)
+        return Budget(self.accountant_, self._rng)
+
+    def _check_loaded(self) -> None:
+        if not hasattr(self, "accountant_"):
+            return
+        stream = self._stream
+        require(isinstance(stream, Blocks | GrowingTree) and stream.n_seen == self._time)
+        require("_charged_to" in vars(self) and self._current_settings().keys() <= self._settings.keys())
+        require((self.n_ticks_seen_ if stream.in_ticks else self.n_samples_seen_) == stream.n_seen)
+        require(all(count >= 1 for each in self._units or () for count in each.values()))  # less would let more rows in
+        require(self._rng is None and (self._reader is None or isinstance(self._reader, PrivateSynthesizer)))
+
+    def _try_loaded(self) -> None:
+        """Draw some rows where that has no consequences: counters would take noise, and a model of all blocks takes long to make."""
+        blocks = getattr(self._stream, "blocks", ()) if hasattr(self, "accountant_") else ()
+        if blocks and self._stream.plan.is_joined and not self._stream.plan.is_fast:
+            blocks[-1][-1]._try_loaded()
+        elif blocks:
+            super()._try_loaded()
+
     def __copy__(self) -> "OnlineSynthesizer":
         return copy.deepcopy(self)  # a shallow one would share the rows of the open block
 
@@ -390,3 +674,231 @@ class OnlineSynthesizer(RunningStream):
                 state |= dict.fromkeys(("_rng", "random_state", "_charged_to"))
                 self._was_saved = True
             return state
+
+    # Samples
+
+    @property
+    def blocks_(self) -> tuple:
+        """The blocks that were released and are kept, by time: (start, stop, fitted synthesizer)."""
+        if not hasattr(getattr(self, "_stream", None), "blocks"):
+            raise AttributeError(f"{type(self).__name__} has no blocks_ before rows came, or with strategy={self.strategy!r}.")
+        return tuple(self._stream.blocks)
+
+    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
+        """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            None: the number of rows (in the window, or since `since`), or an estimate where it is private. Where
+            that may be nothing but noise, being less than ten times its expected error, at most 2**24 cells: rows times columns.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of the stream.
+        since : int, default=None
+            Leave out rows before this row of the stream (where the number of rows is private: this tick), counted from 0; whole blocks
+            count by the part of them that is left. Strategy "blocks" only.
+        out : str or path-like, default=None
+            A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
+            written there, a batch at a time.
+        conditions : dict, default=None
+            Allowed cells of some columns, as in `LatentFactorSynthesizer.sample`: rows have the law of the model given that.
+            Only of mixed tables, whose blocks are joined.
+
+        Returns
+        -------
+        X : array or data frame of shape (n_samples, n_features)
+            In the kind of table that came first, with its columns and dtypes; or `out`, where it was given.
+
+        Raises
+        ------
+        ValueError
+            If `conditions` are given of a stream that has no joined blocks, or no row can meet them. Nothing is drawn then.
+        """
+        check_is_fitted(self, "_stream")
+        return self._sample_request_since(n_samples, random_state, since, conditions).to(out)
+
+    def sample_batches(
+        self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, since: Any = None, *, conditions: Any = None
+    ) -> Iterator[Any]:
+        """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
+
+        Together they are the rows of `sample` with the same `n_samples`, `random_state`, `since` and `conditions`, in the same order.
+        Rows of the stream that come meanwhile do not change them.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Rows of all batches together. None: the number of rows (in the window, or since `since`).
+        batch_size : int, default=65536
+            Rows of a batch; the last one has the rest.
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of the stream.
+        since : int, default=None
+            As in `sample`.
+        conditions : dict, default=None
+            As in `sample`.
+
+        Returns
+        -------
+        batches : iterator of arrays or data frames
+        """
+        check_is_fitted(self, "_stream")
+        return self._sample_request_since(n_samples, random_state, since, conditions).batches(batch_size)
+
+    def _sample_request_since(self, n_samples: Any, random_state: Any, since: Any, conditions: Any) -> SampleRequest:
+        with lock_of(self):
+            first = self._first if since is None else self._check_since(since)
+            if n_samples is None:
+                known, error = (self.n_samples_, self._size_error) if since is None else self._stream.n_rows(first)
+                n_samples = default_n_samples(known, error, self.n_features_in_)
+            number = check_n_samples(n_samples)
+            stream = self._readable()  # more rows make a new state of blocks
+            draw, draw_blocks = stream.sample, stream.sample_blocks
+            if conditions is not None:
+                if self._reader is None or not stream.plan.is_joined:
+                    raise ValueError(
+                        "conditions need a stream with synthesizer=LatentFactorSynthesizer(schema), whose blocks have one model, got "
+                        "another; draw more rows and keep those that you want, which costs no privacy."
+                    )
+                model = stream.model(first)._condition_on(conditions)
+                draw, draw_blocks = partial(draw, model=model), partial(draw_blocks, model=model)
+            rows, blocks = partial(self._draw_locked, draw, first), partial(self._draw_locked, draw_blocks, first)
+            return SampleRequest(self._container, self.n_features_in_, number, check_generator(random_state), rows, blocks)
+
+    def _draw_locked(self, draw: Callable[..., Any], first: int, n_samples: int, rng: np.random.Generator) -> Any:
+        with lock_of(self):
+            return draw(n_samples, first, rng)
+
+    def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        with lock_of(self):
+            return self._readable().sample(n_samples, self._first, rng)
+
+    def _readable(self) -> Any:
+        """Return the state to draw from, with the lock held."""
+        if self.strategy != "paper":
+            return self._stream
+        if self._rng is None and is_durable(self.accountant_):
+            # Reading what was saved shows nothing new, since the noise of its time was drawn then: it is no second release.
+            stream = copy.deepcopy(self._stream)
+            stream.resume(self.accountant_.reopened(), check_rng(self.random_state))
+            return stream
+        self._budget()  # reading a counter may draw noise
+        return self._stream
+
+    # Mixed tables
+
+    def _public_schema(self) -> Schema | None:
+        return super()._public_schema() if self._reader is None else self.schema_
+
+    def _points(self, X: Any) -> Rows:
+        return super()._points(X) if self._reader is None else continue_table(self._reader, X).map(partial(encode, schema=self.schema_))
+
+    def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+        rows = self._sample_rows(n_samples, rng)
+        return rows if self._reader is None else encode(list(rows), self.schema_)
+
+    @property
+    def _has_schema(self) -> bool:
+        return self._reader is not None
+
+    @property
+    def _stated_schema(self) -> Schema | None:
+        schema = getattr(self.synthesizer, "schema", None)
+        return None if schema is None else Schema.of(schema)
+
+    # Parameters
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are out of their domain, or do not go together."""
+        check_choice("strategy", self.strategy, ("blocks", "paper"))
+        check_choice("counter", self.counter, ("kary", "binary", "sparse"))
+        growth = self.growth
+        is_more = _MORE <= growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"
+        if growth is not None and not (is_more and growth != 1):
+            raise ValueError(f"growth must be None, 'auto' or a number greater than 1, got {short_repr(growth)}; None is the default.")
+        for name in ("window", "horizon"):
+            value = getattr(self, name)
+            if value is not None and not is_integer(value, 1):
+                raise ValueError(f"{name} must be None or a positive integer, got {short_repr(value)}; None sets no limit.")
+        if self.strategy == "paper" and (self.window is not None or self.synthesizer is not None):
+            raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
+        check_rows_per_unit(self.max_rows_per_unit, check_epsilon(self.epsilon))
+        if self._rows_per_unit > 1 and (self.strategy == "paper" or self.delta):
+            # That blocks cost one of them together, where each holds some rows of a unit, is proved for pure losses.
+            raise ValueError(
+                'max_rows_per_unit must be 1 for a stream with strategy="paper" or delta > 0, got '
+                f'{self._rows_per_unit}; use strategy="blocks" and delta=0.'
+            )
+
+    def _current_settings(self) -> dict:
+        settings = {name: getattr(self, name) for name in (*_FIXED_PARAMETERS, *_CHANGEABLE_PARAMETERS)}
+        return {**settings, "bounds": copy.deepcopy(self.bounds)}  # arrays could be changed in place
+
+    def _check_settings(self) -> dict:
+        """Return the parameters from now on; refuse those that may not change along a stream."""
+        shared, was = self.accountant, self._charged_to
+        may_move = self._rng is None and is_durable(self.accountant_)  # where its ledger lies now
+        if not (shared is was or may_move or all(given is None or getattr(given, "closed", False) for given in (shared, was))):
+            raise ValueError("accountant must not change along a stream; set it back, or call fit to start a new one.")
+        if all(getattr(self, name) is was for name, was in self._settings.items()):
+            return self._settings
+        self._check_parameters()
+        changed = [name for name in _FIXED_PARAMETERS if not _is_unchanged(getattr(self, name), self._settings[name])]
+        if changed:
+            raise ValueError(f"{', '.join(changed)} must not change along a stream; set it back, or call fit to start a new one.")
+        dropped = self._stream.dropped
+        if dropped > 0 and (self.window is None or self._time - self.window < dropped):
+            raise ValueError(
+                f"window must not grow beyond what is kept, the {self._time_unit}s from {dropped} on, got {short_repr(self.window)}; "
+                "fit a new stream."
+            )
+        return self._current_settings()
+
+    def _check_horizon(self, seen: int, more: int) -> None:
+        """Refuse rows or ticks that would pass the horizon: public numbers."""
+        if self.horizon is not None and seen + more > self.horizon:
+            raise ValueError(
+                f"horizon is {self.horizon} {self._time_unit}s, {seen} have come, and {more} more would pass it; raise horizon, or fit a "
+                "new stream."
+            )
+
+    def _check_order(self, rows: Rows) -> None:
+        """Refuse rows in no stated order where blocks are cut by it: one row more might reorder all, and so change all blocks."""
+        if not (rows.source.has_order or self._in_ticks):  # within a tick rows have no order
+            raise TypeError(
+                "X must come in a stated order for OnlineSynthesizer, which cuts blocks by position, got a lazy frame or query, which has "
+                "none; write its rows in order of arrival to a Parquet file and give the path, or give it in memory."
+            )
+
+    def _check_since(self, since: Any) -> int:
+        """Return the row, or tick, that a sample begins with, or refuse it."""
+        if self.strategy != "blocks":
+            raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
+        first, last = self._first, self._time - 1
+        if not is_integer(since, first, last):
+            raise ValueError(f"since must be a {self._time_unit} of the stream from {first} to {last}, got {short_repr(since)}.")
+        return int(since)
+
+    def _check_save_path(self, save: Any) -> Path:
+        """Return the path at which a stream is saved as it takes in rows; refuse one that cannot be written, before any charge."""
+        place = output_path(save, "save", "None or a path")
+        if self.strategy != "blocks":
+            raise ValueError(
+                'save must be None for strategy="paper", whose counters draw their noise in place; call its method save after the rows, or '
+                'use strategy="blocks".'
+            )
+        if not hasattr(self, "_stream"):
+            if place.exists():
+                raise FileExistsError(
+                    f"save must name no file that exists where a stream begins, got {short_repr(str(place))}; load it, or name another."
+                )
+            if hasattr(self.synthesizer, "get_params") and not isinstance(self.synthesizer, type):
+                to_bytes(clone(self.synthesizer))  # raises where it cannot be saved
+        check_writable(place)
+        return place
+
+
+def _is_unchanged(value: Any, was: Any) -> bool:
+    if isinstance(value, tuple | list) and isinstance(was, tuple | list):
+        return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))
+    return value is was or repr(value) == repr(was) or (isinstance(value, numbers.Real) and isinstance(was, numbers.Real) and value == was)

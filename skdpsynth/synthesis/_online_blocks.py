@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._serialization import is_of_type, require
+from skdpsynth.domain import Box, Continuous
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
-from skdpsynth.fitting import Budget, Facts, fit_part
-from skdpsynth.frames import concatenate_batches, n_rows_of, take_rows
+from skdpsynth.fitting import Budget, Facts, fit_part, random_state_from
+from skdpsynth.frames import Rows, concatenate_batches, n_rows_of, rebatch, take_rows
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
-from skdpsynth.synthesis._base import BATCH
-from skdpsynth.synthesis._online_rows import BlockShare, ConditionalRows, MixedRows, NumericRows, buffer_capacity
+from skdpsynth.synthesis._base import BATCH, BlockPlan, StreamBlock, iter_batches
 
-_GROWTH = 1.25  # of time over a block, where blocks are not joined
+_CAPACITY = 1024  # rows that the open block has room for at first
 _PARTS = 4  # of a block, by which it weighs in a model of all that takes long to make
 _MAX_UNIONS = 2  # models of all blocks that are kept
 _FIRST = 16  # rows times epsilon of the first block, and rows at least
@@ -29,44 +29,71 @@ _GROUP = "blocks"
 _BLOCK_NAME = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
 
 
-@runtime_checkable
-class JoinableSynthesizer(Protocol):
-    """A `PrivateSynthesizer` whose fitted blocks can be joined; with a schema it reads mixed tables of a stream too.
+@savable
+@dataclass(frozen=True, eq=False)
+class NumericRows:
+    """How rows of numbers wait: on the grid of a box, without their order."""
 
-    Blocks of others are mixed by rows. Everything handed from block to block was released, so it is post-processing, and blocks cost
-    together as much as one of them.
-    """
+    box: Box
+    container: Any  # of the first rows
 
-    @property
-    def _can_join(self) -> bool:
-        """Whether these parameters allow it; else blocks are mixed by rows."""
+    reader = None
 
     @property
-    def _growth_of_blocks(self) -> float:
-        """The growth of time over a block if the caller gives none."""
+    def n_features(self) -> int:
+        return self.box.n_features
 
     @property
-    def _joins_fast(self) -> bool:
-        """Whether blocks may be joined for each sample: then each counts by just its rows, else in quarters of a block."""
+    def public_box(self) -> Box:
+        """The bounds that a block is fitted within."""
+        return Box(self.box.low, self.box.high)
 
-    def _least_rows_of_block(self, facts: Facts) -> int:
-        """Return the number of rows that a block needs to be more than noise: a function of public facts."""
+    def make_room(self, rows: int) -> list[np.ndarray]:
+        return [np.empty((max(rows, _CAPACITY), self.n_features), dtype=np.uint16 if self.box.bits <= 16 else np.uint32)]
 
-    def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> Any:
-        """Return an unfitted synthesizer for the next block, of about `n_samples` rows, which may use the fitted ones of past blocks.
+    @np.errstate(all="ignore")  # a warning would tell of a value
+    def put(self, buffer: list[np.ndarray], place: int, X: np.ndarray) -> None:
+        """Write rows from a place on; one as `Box.quantize` does, without its preparations for many rows."""
+        if len(X) == 1:
+            steps = (X[0] - self.box.low) * (2.0**self.box.bits / self.box.width)
+            buffer[0][place] = np.floor(np.clip(steps, 0, 2.0**self.box.bits - 1))
+            return
+        for rows, steps in self.box.chunks(X):
+            buffer[0][place + rows.start : place + rows.stop] = steps
 
-        A `reader` of mixed tables has ``_container``, ``schema_``, ``n_features_in_`` and perhaps ``feature_names_in_`` of the first rows.
-        The block is then fitted to `Rows` whose chunks are lists of columns, as the schema reads them.
-        """
+    def as_table(self, buffer: list[np.ndarray], n_rows: int) -> Any:
+        """Return the rows as a synthesizer gets them."""
+        return self.container.fill(self.box.restore(buffer[0][:n_rows]))
 
-    def _model_of_public_facts(self, reader: Any) -> Any:
-        """Return a synthesizer with a model of public facts alone, for samples before the first block of a mixed table."""
 
-    def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> Any:
-        """Return a fitted synthesizer of the union of blocks, each with its number of rows.
+@savable
+@dataclass(frozen=True, eq=False)
+class MixedRows:
+    """How rows of a mixed table wait: as columns of numbers and codes, which the reader knows, an unfitted synthesizer."""
 
-        It must follow from its arguments alone: a stream makes it when a sample needs it, and again after loading.
-        """
+    reader: Any
+
+    public_box = None
+
+    @property
+    def _kinds(self) -> list[Any]:
+        return list(self.reader.schema_.coded.values())
+
+    @property
+    def n_features(self) -> int:
+        return len(self._kinds)
+
+    def make_room(self, rows: int) -> list[np.ndarray]:
+        dtypes = [float if isinstance(kind, Continuous) else np.min_scalar_type(kind.n_codes) for kind in self._kinds]
+        return [np.empty(max(rows, _CAPACITY), dtype=dtype) for dtype in dtypes]
+
+    def put(self, buffer: list[np.ndarray], place: int, X: Sequence[np.ndarray]) -> None:
+        for kept, column in zip(buffer, X, strict=True):
+            kept[place : place + len(column)] = column
+
+    def as_table(self, buffer: list[np.ndarray], n_rows: int) -> Rows:
+        columns = [column[:n_rows] if column.dtype.kind == "f" else column[:n_rows].astype(np.int64) for column in buffer]
+        return Rows.held(columns, n_jobs=getattr(self.reader, "n_jobs", None))
 
 
 @savable
@@ -83,13 +110,13 @@ class Blocks:
     of the joint law of all outcomes, and that by the loss of one block.
     """
 
-    kept: Any  # NumericRows or MixedRows: how rows wait
+    kept: NumericRows | MixedRows
     inner: Any  # an unfitted synthesizer
-    epsilon: Any  # (Fraction) of each block
+    plan: BlockPlan
+    epsilon: Any  # of each block, as delta
     delta: Any
     rows_per_unit: int = 1  # the most rows of one unit in the whole stream
     in_ticks: bool = False  # whether time is counted in ticks, and the number of rows is private
-    least: int = 0  # rows of a block at least, where their number is public
     blocks: tuple = ()  # (start, stop, fitted synthesizer), by time; older ones may be gone
     rates: tuple = ()  # by block: rows of a unit of time, 1 or released
     left: float = 0.0  # estimated number of rows outside the kept blocks
@@ -108,14 +135,9 @@ class Blocks:
         times = f"n_seen={self.n_seen}, n_open={self.n_seen - self.begun}"  # of ticks no rows
         return f"Blocks(n_features={self.kept.n_features}, n_blocks={len(self.blocks)}, {times})"
 
-    @property
-    def are_joined(self) -> bool:
-        """Whether one model is made of all blocks; else a sample is mixed of theirs."""
-        return bool(getattr(self.inner, "_can_join", False))  # asked for each row: to compare with a protocol takes longer than all else
-
     def __post_init__(self) -> None:
         if self._buffer is None:
-            object.__setattr__(self, "_buffer", self.kept.room(0))
+            object.__setattr__(self, "_buffer", self.kept.make_room(0))
 
     def with_new_rows(self, X: Any, stream: Any, budget: Budget) -> "Blocks":
         """Return the state after some rows, or after a tick with all its rows; blocks that end are charged and synthesized.
@@ -138,32 +160,33 @@ class Blocks:
 
     def _open_block_length(self, growth: Any, window: int | None, horizon: int | None) -> int:
         """Return the length of the open block: a function of public numbers."""
-        before = self.begun
+        before, epsilon = self.begun, self.epsilon / self.rows_per_unit
         if before < self._charged_until:
             return self._charged_until - before
-        first = 1 if self.in_ticks else first_length(self.epsilon / self.rows_per_unit, self.least)
-        growth = (self.inner._growth_of_blocks if self.are_joined else _GROWTH) if growth is None else growth
+        first = 1 if self.in_ticks else max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0, self.plan.least)
+        growth = self.plan.growth if growth is None else growth
         if isinstance(growth, Real):  # narrow ones of numpy overflow
             growth = min(float(growth), 2.0**62) if isinstance(growth, np.floating) or growth < 2**62 else 2.0**62
-        if self.are_joined and growth != "auto" and window is None and horizon is not None:
+        if self.plan.is_joined and growth != "auto" and window is None and horizon is not None:
             return max(first, length_until_horizon(before, first, growth, horizon))
         before = before if window is None else min(before, window)
-        if growth == "auto":
-            return max(first, balanced_length(before, self.kept.n_features, self._rows_per_time * float(self.epsilon / self.rows_per_unit)))
-        return max(first, grown_length(before, growth))
+        if growth != "auto":
+            return max(first, int(min((growth - 1) * before, 2.0**62)))
+        # Of order t**(d / (d + 1)), by epsilon times the rows of a unit of time.
+        d, size = self.kept.n_features, self._rows_per_time * float(epsilon)
+        return max(first, int(min(_BALANCE * before ** (d / (d + 1)) * size ** (-1 / (d + 1)), before / 4)))
 
     @property
     def _rows_per_time(self) -> float:
         """Rows of a unit of time, public or estimated."""
-        if not self.in_ticks:
+        if not (self.in_ticks and self.blocks):
             return 1.0
-        lengths = [stop - start for start, stop, _ in self.blocks]
-        return float(np.average(self.rates, weights=lengths)) if lengths else 1.0
+        return float(np.average(self.rates, weights=[stop - start for start, stop, _ in self.blocks]))
 
     def _add_rows(self, X: Any, time: int) -> "Blocks":
         buffer, end = self._buffer, self.n_open + n_rows_of(X)
-        if end > buffer_capacity(buffer):
-            buffer = self.kept.room(2 * end)
+        if end > n_rows_of(buffer):
+            buffer = self.kept.make_room(2 * end)
             for new, old in zip(buffer, self._buffer, strict=True):
                 new[: self.n_open] = old[: self.n_open]
         self.kept.put(buffer, self.n_open, X)
@@ -185,9 +208,10 @@ class Blocks:
             return self._without_rows(stop)
         model = self._released(start, stop, budget)
         rates = (*self.rates, model.n_samples_ / (stop - start) if self.in_ticks else 1.0)
-        state = replace(self, blocks=(*self.blocks, (start, stop, model)), rates=rates, _buffer=self.kept.room(0), begun=stop, n_open=0)
-        if self.in_ticks and max(model.n_samples_ for *_, model in state.blocks) < self.least:
-            stream._warn_once(f"blocks have had less than {self.least} rows each, so samples may tell little; let a tick hold more rows.")
+        blocks, least = (*self.blocks, (start, stop, model)), self.plan.least
+        if self.in_ticks and max(model.n_samples_ for *_, model in blocks) < least:
+            stream._warn_once(f"blocks have had less than {least} rows each, so samples may tell little; let a tick hold more rows.")
+        state = replace(self, blocks=blocks, rates=rates, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
         return state if stream.window is None else state._within(stream.window, budget)
 
     def _released(self, start: int, stop: int, budget: Budget) -> Any:
@@ -198,30 +222,33 @@ class Blocks:
         relation, n_samples = ("add_or_remove_one", None) if self.in_ticks else ("replace_one", self.n_open)
         box, n_features = self.kept.public_box, self.kept.n_features
         facts = Facts(self.epsilon, self.delta, relation, n_samples, n_features, box, rows_per_unit=self.rows_per_unit)
-        rows, part = self.kept.given(self._buffer, self.n_open), self._next_block_synthesizer((stop - start) * self._rows_per_time)
+        rows, part = self.kept.as_table(self._buffer, self.n_open), self._next_block((stop - start) * self._rows_per_time)
         name = self._name(start, stop)
         last = budget.accountant._last_entry()
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
         try:
-            return fit_part(part, rows, budget, facts, name=name, group=_GROUP)
+            model = fit_part(part, rows, budget, facts, name=name, group=_GROUP)
         except BaseException as error:
             budget.is_broken = isinstance(error, Exception) and not isinstance(error, LedgerError | BudgetExceededError)
             if budget.accountant._last_entry() == last:
                 self.charged.pop()  # refused before the charge
                 budget.is_broken = False
             raise
+        vars(model).pop("_block", None)
+        return model
 
-    def _next_block_synthesizer(self, n_samples: float) -> Any:
+    def _next_block(self, n_samples: float) -> Any:
         """Return the unfitted synthesizer of the next block, of about so many rows; it may use released facts of earlier ones."""
-        if not isinstance(self.inner, JoinableSynthesizer):
-            return clone(self.inner)
-        return self.inner._next_block(getattr(self.kept, "reader", None), [model for *_, model in self.blocks], n_samples)
+        part = clone(self.inner)
+        if self.plan.is_joined or self.kept.reader is not None:
+            part._block = StreamBlock(self.kept.reader, tuple(model for *_, model in self.blocks), n_samples)
+        return part
 
     def _without_rows(self, stop: int) -> "Blocks":
         """Leave the open rows out; the block before stands in for them."""
         *past, last = self.blocks or [None]
         kept = () if last is None else (*past, (last[0], stop, last[2]))
-        return replace(self, blocks=kept, _buffer=self.kept.room(0), begun=stop, n_open=0)
+        return replace(self, blocks=kept, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
 
     def _within(self, window: int, budget: Budget) -> "Blocks":
         """Drop the blocks that end before the window; the last one stays, because it stands in for the open block."""
@@ -285,32 +312,34 @@ class Blocks:
         """Return a copy for use while rows come."""
         return replace(self, charged=[*self.charged])
 
-    @property
-    def is_conditional(self) -> bool:
-        """Whether samples come from one model, which can be conditioned: of all blocks or, before these, of a schema."""
-        return self.are_joined and bool(self.blocks or getattr(self.kept, "reader", None) is not None)
+    def model(self, first: int) -> Any:
+        """Return the one synthesizer of all blocks since `first`, or before the first block that of a schema alone; None: there is none."""
+        if self.blocks:
+            return self._union(first) if self.plan.is_joined else None
+        return None if self.kept.reader is None else self.inner._join_blocks((), (), self.kept.reader)
 
-    def given(self, conditions: Any, first: int) -> "ConditionalRows":
-        """Return a sampler of rows since `first` that meet conditions, or refuse those that no row meets."""
-        return ConditionalRows(self.kept, self._model(first)._condition_on(conditions))
-
-    def _model(self, first: int) -> Any:
-        return self._union(first) if self.blocks else self.inner._model_of_public_facts(self.kept.reader)
-
-    def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> Any:
+    def sample(self, n_samples: int, first: int, rng: np.random.Generator, model: Any = None) -> Any:
         """Return rows like those of the stream since `first`; before the first block, uniform ones that keep the rules of a schema.
 
-        Joined blocks have one model. Of others each gives its share. The last block, the nearest in time, stands in for the open one.
+        Joined blocks have one model (`model` is that given conditions). Of others each gives its share. The last block, the nearest in
+        time, stands in for the open one.
         """
-        return concatenate_batches(self.sample_blocks(n_samples, first, rng))
+        return concatenate_batches(self.sample_blocks(n_samples, first, rng, model))
 
-    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
+    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator, model: Any = None) -> Iterator[Any]:
         """Iterate over the same a part at a time; its model is fixed now, while the stream is locked."""
-        if self.is_conditional:
-            return map(self.kept.of_columns, self._model(first)._sample_blocks(n_samples, rng))
-        if not self.blocks:
-            return (self.kept.uniform(min(BATCH, n_samples - start), rng) for start in range(0, n_samples, BATCH))
-        return self._mix_blocks(n_samples, first, rng)
+        model = self.model(first) if model is None else model
+        if model is not None:
+            return map(self._as_batch, model._sample_blocks(n_samples, rng))
+        if self.blocks:
+            return self._mix_blocks(n_samples, first, rng)
+        box: Any = self.kept.public_box
+        sizes = (min(BATCH, n_samples - start) for start in range(0, n_samples, BATCH))
+        return (box.low + box.width * rng.random((size, box.n_features)) for size in sizes)
+
+    def _as_batch(self, rows: Any) -> Any:
+        """Return drawn rows, which may be a list of columns, as the stream gives them."""
+        return np.column_stack(rows) if self.kept.reader is None and isinstance(rows, list) else rows
 
     def _mix_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
         """Yield rows of all blocks, a part at a time, with a share of each."""
@@ -319,12 +348,12 @@ class Blocks:
         upto = np.cumsum([length * rate for length, rate, _ in blocks])
         edges = np.floor(upto * (n_samples / upto[-1]) + rng.random()).astype(np.int64)
         edges[-1] = n_samples
-        counts = np.diff(np.minimum(edges, n_samples), prepend=0)
-        shares = [BlockShare(model, int(count), n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
-        for part in range(n_parts):
-            rows = [rows for share in shares if n_rows_of(rows := share.rows(part))]
+        counts = np.diff(np.minimum(edges, n_samples), prepend=0).tolist()
+        shares = [_share(model, count, n_parts, rng) for (*_, model), count in zip(blocks, counts, strict=True) if count]
+        for _ in range(n_parts):
+            rows = [rows for share in shares if n_rows_of(rows := next(share))]
             if rows:
-                whole = self.kept.of_columns(concatenate_batches(rows))
+                whole = self._as_batch(concatenate_batches(rows))
                 yield take_rows(whole, rng.permutation(n_rows_of(whole)))
 
     def _union(self, first: int) -> Any:
@@ -334,7 +363,7 @@ class Blocks:
         long to make: so it is good for some more rows, and follows from the time alone, not from earlier samples.
         """
         blocks = [block for block in self.blocks if block[1] > first] or [self.blocks[-1]]
-        steps = [1.0 if self.inner._joins_fast else (stop - start) / _PARTS for start, stop, _ in blocks]
+        steps = [1.0 if self.plan.is_fast else (stop - start) / _PARTS for start, stop, _ in blocks]
         lengths = [round(length / step) for (length, *_), step in zip(self._parts(first), steps, strict=True)]
         lengths[-1] = max(lengths[-1], 1)
         key = tuple((start, stop, n) for (start, stop, _), n in zip(blocks, lengths, strict=True) if n)
@@ -343,46 +372,55 @@ class Blocks:
             rates = self.rates[len(self.rates) - len(blocks) :]
             numbers = [n * step * rate for n, step, rate in zip(lengths, steps, rates, strict=True)]
             kept = [(model, number) for (*_, model), number in zip(blocks, numbers, strict=True) if number]
-            union = self.inner._joined(*zip(*kept, strict=True))
+            union = self.inner._join_blocks(*zip(*kept, strict=True), self.kept.reader)
             while len(self.unions) >= _MAX_UNIONS:
                 self.unions.pop(next(iter(self.unions)), None)
             self.unions[key] = union
         return union
 
     def _check_loaded(self) -> None:
-        require(isinstance(self.kept, NumericRows | MixedRows) and hasattr(self.inner, "sample") and hasattr(self.inner, "get_params"))
         require(is_of_type(self.blocks, tuple[tuple[int, int, Any], ...]) and is_of_type(self.rates, tuple[float, ...]))
-        require(is_of_type(self.charged, list[tuple[int, int]]) and not self.unions and min(self.rows_per_unit, self.least + 1) >= 1)
+        require(is_of_type(self.charged, list[tuple[int, int]]) and not self.unions and self.rows_per_unit >= 1)
         require(check_epsilon(self.epsilon) and 0 <= self.delta < 1 and len(self.rates) == len(self.blocks))
-        require(all(0 < rate < math.inf for rate in self.rates if not self.in_ticks) and 0 <= self.left < math.inf)
         require(0 <= self.dropped <= self.begun <= self.n_seen and (self.in_ticks or self.n_open == self.n_seen - self.begun))
         ends = [0, *(time for start, stop, _ in self.blocks for time in (start, stop)), self.begun]
         require(all(first <= second for first, second in pairwise(ends)) and all(start < stop for start, stop, _ in self.blocks))
-        require(all(hasattr(model, "sample") for *_, model in self.blocks))
-        self.kept.check_waiting(self._buffer, self.n_open)
+        for column, room in zip(self._buffer, self.kept.make_room(1), strict=True):
+            require(column.dtype == room.dtype and column.shape == (self.n_open, *room.shape[1:]))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Rows leave memory without their order.
-        return {**vars(self), "_buffer": self.kept.sorted_rows(self._buffer, self.n_open), "unions": {}}
+        # Rows leave memory without their order: of numbers a histogram of the grid, as synthesizers count it.
+        rows = [column[: self.n_open] for column in self._buffer]
+        order = np.lexsort([key for column in rows for key in np.atleast_2d(column.T)])
+        return {**vars(self), "_buffer": [column[order] for column in rows], "unions": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for key, value in state.items():
             object.__setattr__(self, key, value)
 
 
-def first_length(epsilon: Any, least: int) -> int:
-    """Return the least number of rows of a block: `least` is that of its synthesizer, `epsilon` is over the rows of a unit."""
-    return max(_FIRST, math.ceil(_FIRST / epsilon) if epsilon != math.inf else 0, least)
+def _share(model: Any, count: int, n_parts: int, rng: np.random.Generator) -> Iterator[Any]:
+    """Return an iterator over the rows that a block gives to a sample, in about equal parts."""
+    shift, size = rng.random(), -(-count // n_parts)
+    if hasattr(model, "schema_"):
+        batches: Iterator[Any] = rebatch(model._sample_blocks(count, rng), size)
+    else:
+        batches = (np.asarray(batch, dtype=float) for batch in iter_batches(model, count, size, lambda: random_state_from(rng)))
+    ends = [int(part * count / n_parts + shift) for part in range(n_parts)]
+    return _cut(batches, np.diff([*ends, count]).tolist())
 
 
-def balanced_length(before: int, n_features: int, size: float) -> int:
-    """Return the length for growth "auto", of order ``t**(d / (d + 1))``; `size` is epsilon times the rows of a unit of time."""
-    d = n_features
-    return int(min(_BALANCE * before ** (d / (d + 1)) * size ** (-1 / (d + 1)), before / 4))
-
-
-def grown_length(before: int, growth: float) -> int:
-    return int(min((growth - 1) * before, 2.0**62))
+def _cut(batches: Iterator[Any], sizes: list[int]) -> Iterator[Any]:
+    """Yield the rows of batches in parts of these sizes."""
+    left: list[Any] = []
+    for size in sizes:
+        rows = left
+        while not rows or sum(map(n_rows_of, rows)) < size:
+            rows = [*rows, next(batches)]
+        whole = concatenate_batches(rows)
+        rest = take_rows(whole, slice(size, None))
+        left = [[column.copy() for column in rest] if isinstance(rest, list) else rest.copy()]
+        yield take_rows(whole, slice(size))
 
 
 def length_until_horizon(before: int, first: int, growth: float, horizon: int) -> int:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from skdpsynth._validation import check_choice, is_integer, short_repr
 from skdpsynth.domain import Box, has_private
@@ -34,7 +33,7 @@ from skdpsynth.measures import (
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, mechanism
 from skdpsynth.statistics import Histogram, LeavesOf, total
-from skdpsynth.synthesis._base import PrivateSynthesizer, warn_if_small
+from skdpsynth.synthesis._base import BlockPlan, PrivateSynthesizer, warn_if_small
 
 _MOST_HELD = 24  # levels whose cells are all held: a gigabyte
 _SMALL_PLANE = 1000  # n * epsilon up to which two features are served like one
@@ -312,7 +311,6 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     """
 
     partition_: Any
-    _is_block = False  # whether rows are only counted, as a block of a stream
     _counted: TwoStages
 
     def __init__(
@@ -353,9 +351,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         n = self.n_samples_
-        if self._is_block:
+        if self._block is not None:
             self._counted = plan.counts_of(rows, n, budget)
-            del self._is_block
         else:
             self.__dict__.update(self._fitted(*plan.measure_of(rows, n, budget)))
 
@@ -405,28 +402,10 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         depth = min(wanted, MAX_DEPTH, box.n_features * box.bits)
         return BinaryPartition(box, depth, spread=self.strategy != "paper"), depth
 
-    # For streams: see `JoinableSynthesizer`.
+    def _plan_blocks(self, facts: Facts) -> BlockPlan:
+        return BlockPlan(is_joined=self.strategy in ("auto", "adaptive"))
 
-    _growth_of_blocks = 1.25
-    _joins_fast = True
-
-    @property
-    def _can_join(self) -> bool:
-        return self.strategy in ("auto", "adaptive")
-
-    def _least_rows_of_block(self, facts: Facts) -> int:
-        return 0
-
-    def _next_block(self, reader: Any, past: Sequence[Any], n_samples: float) -> "PrivateMeasureMechanism":
-        part = clone(self)
-        if self._can_join:
-            part._is_block = True
-        return part
-
-    def _model_of_public_facts(self, reader: Any) -> Any:
-        raise NotImplementedError("It reads no mixed tables.")
-
-    def _joined(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "PrivateMeasureMechanism":
+    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: Any) -> "PrivateMeasureMechanism":
         union: Any = object.__new__(type(self))
         vars(union).update({name: value for name, value in vars(blocks[-1]).items() if name != "_counted"})
         union.measure_ = measure_of_union([block._counted for block in blocks], numbers)

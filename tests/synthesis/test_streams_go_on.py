@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from estimators import Recorder
 from internals import PendingFile, _ledger_file
-from internals import _online_running as running
+from internals import _online as running
 
 import skdpsynth
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
@@ -173,7 +173,7 @@ def test_a_table_in_chunks_is_taken_in_whole_or_not_at_all(saved, budget, path):
 
 
 POINTS = {
-    "before the charge": (running.RunningStream, "_budget", "after"),
+    "before the charge": (OnlineSynthesizer, "_budget", "after"),
     "after the charge": (DiscreteLaplace, "sample", "before"),
     "after the draw": (running, "save_pending", "before"),
     "after the state was written beside": (running, "save_pending", "after"),
