@@ -117,7 +117,7 @@ synthesis._latent_differences: independent_share
 synthesis._latent_planning: PairRelease
 synthesis._latent_planning: MAX_CODES MarginalsPlan
 synthesis._latent_selection: has_triples plan_triples
-synthesis._low_dim: _is_signed_at_least_as_good n_directions needs_distance
+synthesis._low_dim: n_directions needs_distance
 synthesis._private_measure: _stages_by_levels _stages_by_rows
 synthesis._online_blocks: length_until_horizon
 synthesis._online_tree: GrowingTree depth_shares

@@ -138,25 +138,16 @@ class LowDimSynthesizer(PrivateSynthesizer):
     released directions, in exact integers. `sample` is free. `score` is not private, and neither is a search of
     ``n_components`` by scores: see `skdpsynth.PrivateMeasureMechanism.score`.
 
-    *Ranges.* A tenth of what the reducer leaves buys counts along each axis, between powers of sqrt(2) of three noisy deviations, out to
-    what the image of the public box reaches; from them follows the range where rows are seen. An end is cut where at most a hundredth of
-    the rows lies beyond, and rows there are clipped. Where a hundredth of the rows would not exceed the noise of a count, the range is
-    three noisy deviations and costs nothing.
-
-    *Distances.* Rows lie near the subspace, not in it. Where the released covariance says that they lie so far from it that their
-    distances are worth an axis, the measure has one more, and a synthetic row stands at its distance from the subspace, in a direction
-    drawn from what the covariance says of all other directions. Without noise, the projections of small patches of a photograph
-    (64 columns) on ten directions are 3.1 gray levels from them in the sliced distance; three directions and the distance come within
-    0.7 (``benchmarks/accuracy_pca.py``).
+    *Ranges and distances.* A tenth of what the reducer leaves buys the range of each axis where rows are seen; rows beyond are clipped, a
+    hundredth of them at most. Where the released covariance says that distances of rows from the subspace are worth an axis, the measure
+    has one more, and a synthetic row stands at its distance, in a random direction.
 
     *n_components="auto"* takes the least of an estimate: the part of the released covariance that is left out, as the largest coordinate
     of a vector in random direction, and 0.3 widths of the widest axis over the d'-th root of rows times epsilon for what the measure errs.
 
     *synthesizer="auto".* With m the number of rows times the epsilon of the measure, "psmm" is taken on three or four axes up to
-    m = 1000, and on more up to 3000. W1 of "psmm" over that of "pmm" near d' directions of ten columns, for m = 100, 300, 1000, 3000,
-    10,000: d' = 2: 0.91, 0.94, 1.00, 1.04, 1.01; d' = 3: 0.85, 1.00, 1.03, 1.09, 1.04; d' = 4: 0.91, 0.98, 0.98, 1.07, 1.05; d' = 5: 0.96,
-    0.89, 0.90, 0.94, 1.02 (standard errors 0.01 to 0.05, once 0.07; ``benchmarks/accuracy_signed.py``). So where "psmm" is taken it was
-    closer, or no farther than these errors: on three axes it was as close at m = 300, and 3 % farther at 1000.
+    m = 1000, and on more up to 3000: there it was measured to be closer, or no farther than the errors of the measurement
+    (``benchmarks/accuracy_signed.py``).
 
     References
     ----------
@@ -235,22 +226,33 @@ class LowDimSynthesizer(PrivateSynthesizer):
     def _release(self, rows: Rows, plan: _LowDimPlan, budget: Budget) -> None:
         self.reducer_, self._box, inner, facts = None, plan.box, clone(plan.inner), plan.inner_facts
         if plan.reducer is not None:
-            self.reducer_ = fit_part(clone(plan.reducer), rows, budget, plan.reducer_facts)
-            self._choose_axes(facts.size)
-            rows, facts = self._project_and_clip(rows, facts, budget)
-            if isinstance(self.synthesizer, str) and self.synthesizer == "auto" and _is_signed_at_least_as_good(facts):
+            # Directions: those that are worth their cost, if their number is free, and perhaps the distance from them.
+            self.reducer_, self._has_distance = fit_part(clone(plan.reducer), rows, budget, plan.reducer_facts), False
+            if self.n_components == "auto":
+                keep_first(self.reducer_, n_directions(self._subspace, facts.size))
+            self._has_distance = self._may_have_distance and needs_distance(self._subspace, facts.size)
+
+            # Coordinates of the rows on them, and the ranges where they lie.
+            subspace = self._subspace
+            facts, scales = facts.part(n_features=subspace.n_axes), axis_scales(subspace.reach, subspace.variances)
+            rows = rows.map(subspace.project, subspace.n_axes).kept()
+            for_ranges, rest = split_exactly(facts.epsilon, [_RANGES_SHARE, 1 - _RANGES_SHARE])
+            noise = range_noise(facts, for_ranges)
+            if noise is None:
+                low, high = default_ranges(subspace.reach, scales)
+            else:
+                low, high = release_ranges(rows, subspace.reach, scales, noise, budget, self.n_samples_)
+                facts = facts.part(epsilon=rest)
+            facts = facts.part(box=Box(low, high))
+
+            # The measure there. For few rows PSMM came at least as close as PMM, up to the errors of the measurement: see the class.
+            few = facts.n_features >= 3 and facts.size <= (1000 if facts.n_features <= 4 else 3000)
+            if isinstance(self.synthesizer, str) and self.synthesizer == "auto" and few:
                 inner = SignedMeasureMechanism()
             if isinstance(inner, PrivateSynthesizer):
-                inner = inner._for_projected_rows(partial(self._subspace.lattice, (facts.box.low, facts.box.high)), facts)
+                inner = inner._for_projected_rows(partial(subspace.lattice, (low, high)), facts)
         self.synthesizer_ = fit_part(inner, rows, budget, facts)
         self.n_components_ = facts.n_features if self.reducer_ is None else self.reducer_.n_components_
-
-    def _choose_axes(self, size: float) -> None:
-        """Keep the directions that are worth their cost, if their number is free, and decide about the distance."""
-        self._has_distance = False
-        if self.n_components == "auto":
-            keep_first(self._subspace.reducer, n_directions(self._subspace, size))
-        self._has_distance = self._may_have_distance and needs_distance(self._subspace, size)
 
     @property
     def _may_have_distance(self) -> bool:
@@ -301,11 +303,6 @@ class LowDimSynthesizer(PrivateSynthesizer):
         if getattr(inner, "cells", None) is not None:
             raise ValueError("synthesizer must have cells=None, because the cells follow from the subspace; give n_cells instead.")
         return inner
-
-
-def _is_signed_at_least_as_good(facts: Facts) -> bool:
-    """Whether PSMM came at least as close as PMM in a subspace, up to the errors of the measurement: see the class."""
-    return facts.n_features >= 3 and facts.size <= (1000 if facts.n_features <= 4 else 3000)
 
 
 def n_directions(subspace: Subspace, size: float) -> int:

@@ -28,16 +28,11 @@ _MOST_OF_NOISE = {"highs": 5_000, "ortools": 30_000}  # ... where nearly all tha
 
 @dataclass(frozen=True, kw_only=True)
 class _CellsPlan(Plan):
-    """The cells, and the noise of their counts."""
+    """The cells, and the noise of their counts: of the first of two alone, where that determines the other."""
 
     partition: Any
     noise: Mechanism
     count_error: float
-
-    @property
-    def first_only(self) -> bool:
-        """Whether only one of two counts is released, which determines the other."""
-        return bool(self.noise.n_values < self.partition.n_cells)
 
 
 @savable
@@ -200,20 +195,32 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         return _CellsPlan(False, partition=partition, noise=noise, count_error=facts.count_error)
 
     def _release(self, rows: Rows, plan: _CellsPlan, budget: Budget) -> None:
-        n, histogram = self.n_samples_, total(rows, Histogram.over(plan.partition))
-        if plan.first_only:
+        n, partition, histogram = self.n_samples_, plan.partition, total(rows, Histogram.over(plan.partition))
+        if plan.noise.n_values < partition.n_cells:
             first = budget.answer(histogram.query_of_first(budget.relation), plan.noise, "count of the first of two cells")
             noisy = np.concatenate([first, n - first])
         else:
             noisy = budget.answer(histogram.query(budget.relation), plan.noise, "counts of the cells")
-        n, counts = _shift_to_total(noisy, n, plan, budget)
 
-        positions = self._positions(plan.partition)
+        # All that follows is post-processing. Noisy counts are shifted by whole numbers to sum to the number of rows.
+        noisy_total = int(noisy.sum())
+        if plan.count_error:
+            # Two estimates of the number of rows, joined by inverse variance.
+            share = 1 / (1 + 2 * plan.count_error**2 / (len(noisy) * plan.noise.variance))
+            n = max(1, round(share * n + (1 - share) * noisy_total))
+        shift, rest = divmod(noisy_total - n, len(noisy))
+        counts = noisy - shift
+        counts[budget.generator().permutation(len(noisy))[:rest]] -= 1
+
+        # The points, one a cell, whose distances are the cost of the transport.
+        positions = partition.positions
+        if self.cells is None:
+            positions = (partition.coordinates + 0.5) * (partition.box.width.max() / partition.shape)
         self.solution_ = nearest_probability_measure(positions, counts, self.metric, total=float(n), solver=self.solver)
-        everywhere = np.arange(plan.partition.n_cells)
-        self.signed_measure_ = counts / n
-        self.measure_ = DiscreteMeasure.from_mass(plan.partition, everywhere, np.zeros_like(everywhere), self.solution_.weights)
+        everywhere = np.arange(partition.n_cells)
         self.n_samples_ = n
+        self.signed_measure_ = counts / n
+        self.measure_ = DiscreteMeasure.from_mass(partition, everywhere, np.zeros_like(everywhere), self.solution_.weights)
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return self.measure_.sample(n_samples, rng, self.n_jobs)
@@ -261,9 +268,19 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             )
             partition = Lattice(box, lattice_shape(n_cells, box))
         elif facts.neighboring == "replace_one":  # else the number of rows has been paid for, and the fit goes on with a warning
-            self._check_solvable(partition, facts)
+            # Scattered cells that nearly all count noise, and are so many that canceling it takes minutes or hours.
+            most = _MOST_CUT[self.solver]
+            scattered = facts.n_features > 1 and not isinstance(given, Lattice)
+            if scattered and given.n_cells > most and _is_sparse(given.n_cells, facts.size):
+                raise ValueError(
+                    f"cells must be at most {most} for solver={self.solver!r} where they are more than {_SPARSE} * n_samples * epsilon = "
+                    f"{_SPARSE * facts.size:g}, got {given.n_cells}, whose noise would take very long to cancel; give fewer, or a Lattice."
+                )
         # What the caller decided is not warned of.
-        warn_if_small(facts, _n_divided_features(partition.shape, box) if given is None and self.n_cells == "auto" else box.n_features)
+        n_divided: Any = box.n_features
+        if given is None and self.n_cells == "auto":  # features whose values the cells tell apart, or that have but one value
+            n_divided = np.sum((np.array(partition.shape) > 1) | (box.whole & (np.floor(box.high) == np.ceil(box.low))))
+        warn_if_small(facts, n_divided)
         if box.n_features > 1 and _is_sparse(partition.n_cells, facts.size):
             facts.warn(
                 f"There are {partition.n_cells} cells for n_samples * epsilon = {facts.size:g}: nearly all that they count is noise, "
@@ -275,16 +292,6 @@ class SignedMeasureMechanism(PrivateSynthesizer):
                 "solver='ortools'."
             )
         return partition
-
-    def _check_solvable(self, given: Any, facts: Facts) -> None:
-        """Refuse scattered cells that nearly all count noise, and are so many that canceling it takes minutes or hours."""
-        most = _MOST_CUT[self.solver]
-        scattered = facts.n_features > 1 and not isinstance(given, Lattice)
-        if scattered and given.n_cells > most and _is_sparse(given.n_cells, facts.size):
-            raise ValueError(
-                f"cells must be at most {most} for solver={self.solver!r} where they are more than {_SPARSE} * n_samples * epsilon = "
-                f"{_SPARSE * facts.size:g}, got {given.n_cells}, whose noise would take very long to cancel; give fewer, or a Lattice."
-            )
 
     def _max_solvable_cells(self, facts: Facts, n_features: int) -> int:
         """Return the most cells of the lattice: those asked for or, with a warning, those that take seconds to solve."""
@@ -330,12 +337,6 @@ class SignedMeasureMechanism(PrivateSynthesizer):
                 "something else; give an array of shape (n_cells, n_features)."
             ) from None
 
-    def _positions(self, partition: Any) -> np.ndarray:
-        """Return the points, one a cell, whose distances are the cost of the transport."""
-        if self.cells is not None:
-            return partition.positions
-        return (partition.coordinates + 0.5) * (partition.box.width.max() / partition.shape)
-
 
 def default_n_cells(size: float, n_features: int) -> int:
     """Return the number of cells for `size` rows times epsilon: the noise of many against the width of few, as measured in benchmarks."""
@@ -351,11 +352,6 @@ def default_n_cells(size: float, n_features: int) -> int:
 def _is_sparse(n_cells: int, size: float) -> bool:
     """Whether nearly all cells count nothing but noise."""
     return n_cells > max(_SPARSE * size, _FEW_CELLS)
-
-
-def _n_divided_features(shape: tuple[int, ...], box: Box) -> int:
-    """Return the number of features whose values the cells tell apart, or that have but one value."""
-    return int(np.sum((np.array(shape) > 1) | (box.whole & (np.floor(box.high) == np.ceil(box.low)))))
 
 
 def lattice_shape(n_cells: int, box: Box) -> tuple[int, ...]:
@@ -375,16 +371,3 @@ def lattice_shape(n_cells: int, box: Box) -> tuple[int, ...]:
         if shape[axis] >= most[axis]:
             open_axes.remove(axis)
     return tuple(shape)
-
-
-def _shift_to_total(noisy: np.ndarray, n: int, plan: _CellsPlan, budget: Budget) -> tuple[int, np.ndarray]:
-    """Return (number of rows, noisy counts shifted by whole numbers to sum to it): post-processing."""
-    total = int(noisy.sum())
-    if plan.count_error:
-        # Two estimates of the number of rows, joined by inverse variance.
-        share = 1 / (1 + 2 * plan.count_error**2 / (len(noisy) * plan.noise.variance))
-        n = max(1, round(share * n + (1 - share) * total))
-    shift, rest = divmod(total - n, len(noisy))
-    counts = noisy - shift
-    counts[budget.generator().permutation(len(noisy))[:rest]] -= 1
-    return n, counts

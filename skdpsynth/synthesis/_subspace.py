@@ -54,50 +54,32 @@ class Projection:
     center: np.ndarray  # (d,), the midpoint of the box about the subspace
     longest: float | None  # no row is farther from the point about which the axes turn; None: the distance from the subspace is no axis
 
-    @classmethod
-    def of(cls, box: Box, axes: np.ndarray, mean: np.ndarray, reach: Bounds, longest: float | None) -> "Projection":
-        """Return the map for axes through a mean."""
-        V = axes * (box.step / 2)  # per unit of y
-        unit = float(np.abs(V).max() / _FIXED_POINT)
-        center = box.midpoint - mean
-        return cls(box, np.rint(V / unit).T, unit, axes @ center, reach, center, longest)
-
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Return the coordinates of each clipped row, within their reach.
 
         Sums of whole numbers make them independent of how rows are grouped: |directions| <= 2**20 and |y| < 2**16, so sums over features
         stay below 2**53.
         """
-        box, k = self.box, len(self.shift)
+        box, k, width = self.box, len(self.shift), self.reach[1] - self.reach[0]
         K = 2**box.bits - 1
-        T = np.empty((len(X), len(self.reach[0])), dtype=self._dtype)
+        # 32-bit floats resolve more than any cells do in half of the memory; unless they cannot hold the reach.
+        dtype = np.float32 if width.min() > _LEAST_WIDTH and width.max() < _MOST_WIDTH else np.float64
+        T = np.empty((len(X), len(width)), dtype=dtype)
         for rows, q in box.chunks(X):
             q *= 2
             q -= K
             along = (q @ self.directions) * self.unit + self.shift
             T[rows, :k] = along
-            if self.longest is not None:
-                T[rows, k] = self._distances(q, along)
+            if self.longest is not None:  # the distance, by Pythagoras
+                unit = self.longest / _FINEST
+                q *= box.step / 2
+                q += self.center
+                q /= unit
+                squares = np.square(np.rint(q, out=q), out=q).sum(axis=1) * unit**2
+                for t in along.T:
+                    squares -= t * t
+                T[rows, k] = np.sqrt(np.maximum(squares, 0))
         return np.clip(T, *self.reach, out=T)
-
-    @property
-    def _dtype(self) -> Any:
-        """32-bit floats, which resolve more than any cells do in half of the memory; unless they cannot hold the reach."""
-        low, high = self.reach
-        width = high - low
-        return np.float32 if width.min() > _LEAST_WIDTH and width.max() < _MOST_WIDTH else np.float64
-
-    def _distances(self, y: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """Return the distances from the subspace, by Pythagoras; `y` is overwritten."""
-        assert self.longest is not None
-        unit = self.longest / _FINEST
-        y *= self.box.step / 2
-        y += self.center
-        y /= unit
-        squares = np.square(np.rint(y, out=y), out=y).sum(axis=1) * unit**2
-        for t in along.T:
-            squares -= t * t
-        return np.sqrt(np.maximum(squares, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +127,10 @@ class Subspace:
 
     @property
     def project(self) -> Projection:
-        return Projection.of(self.box, self.axes, self.mean, self.reach, self.longest if self.has_distance else None)
+        V = self.axes * (self.box.step / 2)  # per unit of y
+        unit = float(np.abs(V).max() / _FIXED_POINT)
+        center, longest = self.box.midpoint - self.mean, self.longest if self.has_distance else None
+        return Projection(self.box, np.rint(V / unit).T, unit, self.axes @ center, self.reach, center, longest)
 
     def lift(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return rows of the box with these coordinates; at a distance from the subspace they lie in a direction drawn at random."""
