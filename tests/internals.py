@@ -39,14 +39,13 @@ continual._tree: ContinualCounter calibrate_noise
 continual._square_root: _EARLY _NEAR
 decomposition._pca_api: fix_signs
 decomposition._pca: shrunken_center candidate_radii choose_radius
-domain._axes: axis_of
-domain._norm_ball: _squared
+domain._box: _squared
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
 frames._contribution_bounding: siphash
 tables._cells: numbers_of
 tables._cells: level_cells
 tables._cells: Codes look_up_each read_levels
-domain._order_constraints: Orders in_order
+domain._order_constraints: Orders axis_of in_order
 frames._source: MOST_ROWS rows_at_once
 frames._open_source: open_source
 frames._files: read_ahead

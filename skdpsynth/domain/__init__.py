@@ -2,20 +2,39 @@
 
 from typing import Any
 
-from skdpsynth.domain._allowed_cells import AllowedCells, Cells, cells_of_levels, cells_of_numbers, condition_of, ends_of
-from skdpsynth.domain._axes import PER_UNIT, axis_of
-from skdpsynth.domain._box import BITS, NO_BOUNDS, PLACEHOLDER, UNIT, Box, UnknownBounds, has_private, pair_of, with_placeholder_bounds
-from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique
-from skdpsynth.domain._dates import MICROSECONDS, Calendar, Date, DateTime, Duration, TimeOfDay, Times, read_moment
-from skdpsynth.domain._derived import Derived, times_given
+from skdpsynth.domain._box import (
+    BITS,
+    NO_BOUNDS,
+    PLACEHOLDER,
+    UNIT,
+    Ball,
+    Box,
+    UnknownBounds,
+    has_private,
+    pair_of,
+    with_placeholder_bounds,
+)
+from skdpsynth.domain._constraints import (
+    AllowedCells,
+    Cells,
+    Impossible,
+    Inequality,
+    MissingTogether,
+    Rule,
+    Unique,
+    cells_of_levels,
+    cells_of_numbers,
+    ends_of,
+)
 from skdpsynth.domain._functional_dependencies import (
+    Derived,
     Determines,
     Sum,
     compute_columns,
     inputs_of,
     sources_of,
     table_of,
-    target_of,
+    times_given,
     written_kind,
 )
 from skdpsynth.domain._grid import Grid, comparable, edges_of_differences, edges_of_spans, grids_of
@@ -32,12 +51,13 @@ from skdpsynth.domain._kinds import (
     is_name,
     list_names,
     name_repr,
+    round_to_step,
 )
-from skdpsynth.domain._norm_ball import Ball
+from skdpsynth.domain._order_constraints import PER_UNIT, axis_of
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._spans import Spans, spans_of, with_spans
-from skdpsynth.domain._steps import round_to_step
 from skdpsynth.domain._structural_zeros import Tie, cuts_of, keys_of, ties_of
+from skdpsynth.domain._times import MICROSECONDS, Calendar, Date, DateTime, Duration, TimeOfDay, Times, read_moment
 
 # What users are told of; the other rooms import more.
 __all__ = [

@@ -8,14 +8,127 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth._validation import short_repr
-from skdpsynth.domain._allowed_cells import condition_of
-from skdpsynth.domain._dates import Times
-from skdpsynth.domain._kinds import Continuous, Identifier, is_name, list_names, name_repr, plain_value
+from skdpsynth._validation import is_real, short_repr
+from skdpsynth.domain._kinds import Boolean, Continuous, Identifier, is_name, list_names, name_repr, plain_value
+from skdpsynth.domain._order_constraints import Axis
+from skdpsynth.domain._times import Times
 from skdpsynth.persistence import savable
 
 _MOST_KEYS = 1 << 62
 Columns = Mapping[Any, Any]  # kinds
+
+
+@dataclass(frozen=True, eq=False)
+class AllowedCells:
+    """The cells of a column that a condition allows, in the numbers and codes that mechanisms see."""
+
+    low: float = 0.0  # the ends of a range of numbers, which belong to it; unused where `among` is given
+    high: float = 0.0
+    among: np.ndarray | None = None  # numbers of levels, or single whole numbers, in order; None: the range counts
+    missing: bool = False  # whether a cell may be missing
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """Return `among`, empty where it is not given."""
+        return np.empty(0) if self.among is None else self.among
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a cell must be missing."""
+        return self.missing and self.among is not None and not len(self.among)
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """Return which numbers of a column meet it; NaN is a missing cell."""
+        met = np.isin(values, self.among) if self.among is not None else (values >= self.low) & (values <= self.high)
+        return np.where(np.isnan(values), self.missing, met)
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Meaning of the codes of a column."""
+
+    n_levels: int  # 0 for numbers
+    least: np.ndarray  # of each bin of numbers, on the axis; empty for levels
+    most: np.ndarray
+    nullable: bool  # whether a last code stands for a missing cell
+
+    @property
+    def size(self) -> int:
+        return self.n_levels + len(self.least) + self.nullable
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Whether each code stands for a missing cell."""
+        return np.arange(self.size) >= self.n_levels + len(self.least)
+
+
+def ends_of(cells: Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the most of each cell; a missing one has those of the last bin."""
+    bins = np.minimum(codes, len(cells.least) - 1)
+    return cells.least[bins], cells.most[bins]
+
+
+def cells_of_numbers(axis: Axis, first: np.ndarray, last: np.ndarray, nullable: bool) -> Cells:
+    """Return cells of bins of numbers, from the first and the last value of each, as `read` gives them."""
+    return Cells(0, axis.shown(np.asarray(first, dtype=float)), axis.shown(np.asarray(last, dtype=float)), nullable)
+
+
+def cells_of_levels(n_levels: int, nullable: bool) -> Cells:
+    return Cells(n_levels, np.zeros(0), np.zeros(0), nullable)
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A whole number for each cell of a column."""
+
+    levels: np.ndarray  # that of each level; empty: 0 for all, or numbers
+    ranges: tuple = ()  # of (low, high) on the axis, both ends included: 1 within them, else 0
+    missing: int = 0  # that of a missing cell
+
+    def of_codes(self, cells: Cells) -> np.ndarray:
+        """Return the number of each code; a bin is in a range if all of it is."""
+        scores = cells.missing * self.missing
+        if len(self.levels):
+            scores[: cells.n_levels] = self.levels
+        for low, high in self.ranges:
+            scores[: len(cells.least)] |= (cells.least >= low) & (cells.most <= high)
+        return scores
+
+    def of_cells(self, shown: np.ndarray, missing: np.ndarray) -> np.ndarray:
+        """Return the number of each cell: codes of levels, or numbers on the axis."""
+        if len(self.levels):
+            return np.append(self.levels, self.missing)[np.where(missing, -1, shown).astype(np.int64)]
+        return np.where(missing, self.missing, self.of_codes(Cells(0, shown, shown, False)))
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class AllowedCodes:
+    """The tuples of codes of some columns that a rule allows: cells have scores, and the sum of a tuple tells whether it can occur.
+
+    For `Impossible` a cell that it names scores 1, and no sum may be the number of columns. For `MissingTogether` a missing cell scores 1,
+    and the sum is 0 or the number of columns. For `Determines` the sum is the place of a tuple of levels in the list of all.
+    """
+
+    scores: Mapping[Any, Score]
+    sums: np.ndarray  # of bool: whether a tuple with this sum can occur
+
+    def can_occur(self, codes: Mapping[Any, np.ndarray], cells: Mapping[Any, Cells]) -> np.ndarray:
+        """Return which tuples of codes of some of the columns are allowed beside some codes of the others."""
+        allowed, total = self.sums, np.int64(0)
+        for name, score in self.scores.items():
+            scores = score.of_codes(cells[name])
+            if name in codes:
+                total = total + scores[codes[name]]
+            else:
+                allowed = np.any([np.append(allowed[each:], np.zeros(each, dtype=bool)) for each in np.unique(scores)], axis=0)
+        return allowed[total]
+
+    def holds(self, shown: Mapping[Any, np.ndarray], missing: Mapping[Any, np.ndarray]) -> np.ndarray:
+        """Return which rows are allowed, given numbers on the axes and codes of levels."""
+        return self.sums[np.sum([score.of_cells(shown[name], missing[name]) for name, score in self.scores.items()], axis=0)]
 
 
 class Rule(ABC):
@@ -35,6 +148,10 @@ class Rule(ABC):
     @abstractmethod
     def _check(self, columns: Columns, sources: Columns) -> None:
         """Refuse a rule that does not fit the kinds of its columns."""
+
+    def allowed_codes(self, columns: Columns, sources: Columns) -> AllowedCodes | None:
+        """Return the tuples that it allows, by the kinds of columns, of which `sources` are computed; None: all."""
+        return None
 
 
 @savable
@@ -69,7 +186,13 @@ class Impossible(Rule):
     def __post_init__(self) -> None:
         if not isinstance(self.cells, Mapping) or not self.cells:
             raise ValueError(f"cells must be a dict of column: what it holds in an impossible row, got {short_repr(self.cells)}.")
-        vars(self).update(cells={name: _items(name, stated) for name, stated in self.cells.items()})
+        cells = {name: stated if isinstance(stated, list) else [stated] for name, stated in self.cells.items()}
+        for name, items in cells.items():
+            if not items or any(isinstance(item, tuple) and len(item) != 2 for item in items):
+                raise ValueError(
+                    f"cells of column {short_repr(name)} must be levels, numbers, (low, high) or None, got {short_repr(self.cells[name])}."
+                )
+        vars(self).update(cells={name: list(map(plain_value, items)) for name, items in cells.items()})
 
     @property
     def columns_named(self) -> tuple:
@@ -79,8 +202,49 @@ class Impossible(Rule):
         return {"rule": self._word, "cells": [{"column": in_file(name), "is": in_file(items)} for name, items in self.cells.items()]}
 
     def _check(self, columns: Columns, sources: Columns) -> None:
-        for name, items in self.cells.items():
-            condition_of(name, columns[name], items)
+        self.allowed_codes(columns, sources)
+
+    def allowed_codes(self, columns: Columns, sources: Columns) -> AllowedCodes:
+        scores = {name: _score_of_items(name, columns[name], items) for name, items in self.cells.items()}
+        return AllowedCodes(scores, np.arange(len(scores) + 1) < len(scores))
+
+
+def _score_of_items(name: Any, kind: Any, items: Sequence[Any]) -> Score:
+    """Return 1 for the cells of a column that an `Impossible` names, or refuse what the kind does not know."""
+    missing = None in items
+    if missing and not kind.nullable:
+        raise ValueError(f"rules say of column {name_repr(name)} that it is missing, but it is not nullable; leave None out.")
+    stated = [_level_of(kind, item) for item in items if item is not None]
+    if not hasattr(kind, "levels"):
+        ranges = tuple(_range(name, kind, item if isinstance(item, tuple) else (item, item)) for item in stated)
+        return Score(np.zeros(0, dtype=np.int64), ranges, int(missing))
+    if unknown := [item for item in stated if isinstance(item, tuple) or item not in kind.levels]:
+        raise ValueError(f"rules must name levels of {name_repr(name)} as in schema (several in a list), got {short_repr(unknown[0])}.")
+    return Score(np.array([level in stated for level in kind.levels if stated], dtype=np.int64), (), int(missing))
+
+
+def _level_of(kind: Any, item: Any) -> Any:
+    """Return the truth value that a word stands for; anything else as it is."""
+    words = (getattr(kind, "words", None) or ()) if isinstance(kind, Boolean) else ()
+    if not isinstance(item, bool) and item in words:
+        return kind.levels[words.index(item)]
+    return item == "true" if isinstance(kind, Boolean) and item in ("true", "false") else item
+
+
+def _range(name: Any, kind: Any, ends: tuple) -> tuple:
+    """Return a range on the axis of a column, with its bounds in place of None."""
+    is_time = isinstance(kind, Times)
+    takes_numbers = not is_time or kind.family == "duration"
+    if not all(end is None or (takes_numbers and is_real(end)) or (is_time and isinstance(end, str)) for end in ends):
+        what = "dates or times" if is_time else "numbers"
+        raise ValueError(f"rules must give {what} for column {name_repr(name)}, or (low, high) of them, got {short_repr(ends)}.")
+    unit = kind.microseconds if is_time else 1
+    low, high = (end if end is None else kind.units_of(end) * unit if is_time else float(end) for end in ends)
+    first, last = (kind.first * unit, (kind.first + kind.coded.high) * unit) if is_time else (float(kind.low), float(kind.high))
+    low, high = first if low is None else low, last if high is None else high
+    if low > high or high < first or low > last:
+        raise ValueError(f"rules must give low <= high within the bounds of column {name_repr(name)}, got {short_repr(ends)}.")
+    return low, high
 
 
 @savable
@@ -197,6 +361,11 @@ class MissingTogether(ListRule):
             if name not in sources and not columns[name].nullable:
                 raise ValueError(f"MissingTogether names column {name_repr(name)}, which is not nullable; set nullable=True.")
 
+    def allowed_codes(self, columns: Columns, sources: Columns) -> AllowedCodes | None:
+        names = [name for name in self.columns if name not in sources]
+        scores = {name: Score(np.zeros(0, dtype=np.int64), missing=1) for name in names}
+        return AllowedCodes(scores, np.isin(np.arange(len(names) + 1), (0, len(names)))) if len(names) > 1 else None
+
 
 @savable
 @dataclass(frozen=True)
@@ -249,11 +418,3 @@ def check_name(parameter: str, name: Any) -> None:
 def in_file(value: Any) -> Any:
     """Return a value as files hold it: tuples as lists."""
     return [in_file(item) for item in value] if isinstance(value, tuple | list) else value
-
-
-def _items(name: Any, stated: Any) -> list:
-    """Return the possible values of a cell as a list of levels, numbers, pairs of ends, and None."""
-    items = stated if isinstance(stated, list) else [stated]
-    if not items or any(isinstance(item, tuple) and len(item) != 2 for item in items):
-        raise ValueError(f"cells of column {short_repr(name)} must be levels, numbers, (low, high) or None, got {short_repr(stated)}.")
-    return [plain_value(item) for item in items]

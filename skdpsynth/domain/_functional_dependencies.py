@@ -1,23 +1,199 @@
-"""Functional dependencies: columns that follow from others by public rules, computed where rows are written and never counted."""
+"""Functional dependencies: columns that follow from others by public rules, computed where rows are written and never counted.
 
+Expressions are text that Python's grammar parses and no code of which runs.
+"""
+
+import ast
 import itertools
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain._axes import axis_of
-from skdpsynth.domain._constraints import Columns, ListRule, Rule, check_name, in_file
-from skdpsynth.domain._dates import Times
-from skdpsynth.domain._derived import Derived, times_given, unit_of
-from skdpsynth.domain._kinds import Continuous, list_names, name_repr, plain_value
-from skdpsynth.domain._order_constraints import in_order
+from skdpsynth.domain._constraints import AllowedCodes, Columns, ListRule, Rule, Score, check_name, in_file
+from skdpsynth.domain._kinds import Continuous, Unseen, checked_bounds, list_names, name_repr, plain_value
+from skdpsynth.domain._order_constraints import axis_of, in_order
+from skdpsynth.domain._times import MICROSECONDS, Date, DateTime, Duration, TimeOfDay, Times
 from skdpsynth.persistence import savable
 
+LONGEST = 1000  # characters
+_GIVES = {"date": Date, "datetime": DateTime, "time": TimeOfDay, "duration": Duration}
+_DEEPEST = 50
 _HUGE = 8e307  # bounds of a number that has none: their difference is a float
+_QUOTED = re.compile(r"`([^`]+)`")  # names that are no words of Python stand in backticks, as in pandas
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    **{ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide},
+    **{ast.Mod: np.mod, ast.Pow: np.power, ast.USub: np.negative, ast.UAdd: np.positive},
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{"abs": np.abs, "sqrt": np.sqrt, "log": np.log, "exp": np.exp, "floor": np.floor, "ceil": np.ceil},
+    **{"min": np.minimum, "max": np.maximum, "round": lambda x, digits=0: np.round(x, int(digits))},
+}
+_N_ARGUMENTS = {"min": (2,), "max": (2,), "round": (1, 2)}
+_PARTIAL = {ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, "sqrt", "log", "exp"}  # may have no finite value
+
+
+def without_backticks(text: str) -> tuple[str, dict[str, str]]:
+    """Return a text with words of Python in place of names in backticks, and the names by word."""
+    quoted = {f"_quoted_{number}_": name for number, name in enumerate(_QUOTED.findall(text))}
+    names = iter(quoted)
+    return _QUOTED.sub(lambda match: next(names), text).strip(), quoted
+
+
+class Expression:
+    """A parsed expression; `names` are the columns that it takes, in the order in which they come."""
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+            raise ValueError(f"expression must be a text such as 'weight / height ** 2', got {short_repr(text)}.")
+        words, self._quoted = without_backticks(text)
+        try:
+            self._tree = ast.parse(words, mode="eval").body
+        except (SyntaxError, RecursionError, MemoryError, ValueError):
+            raise ValueError(f"expression must be arithmetic such as 'weight / height ** 2', got {short_repr(text)}.") from None
+        used = dict[str, None]()
+        self._check(self._tree, used, short_repr(text))
+        if not used:
+            raise ValueError(f"expression must name a column, got {short_repr(text)}.")
+        self.names = tuple(used)
+
+    def _check(self, node: ast.AST, used: dict[str, None], text: str, depth: int = 0) -> None:
+        """Refuse all that is not on the list: no attributes, no subscripts, no calls but of the functions here."""
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            float(node.value)  # type: ignore[arg-type]
+        elif isinstance(node, ast.Name):
+            used[self._quoted.get(node.id, node.id)] = None
+        else:
+            operands = _operands(node)
+            if not operands or depth > _DEEPEST:
+                raise ValueError(
+                    f"expression may have columns, numbers, + - * / // % **, and {', '.join(_FUNCTIONS)}, got {text}; a column whose name "
+                    "is no word stands in backticks."
+                )
+            for each in operands:
+                self._check(each, used, text, depth + 1)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it may have no finite value where its columns have one: it divides, takes roots, powers or logarithms."""
+        return any(_function_of(node) in _PARTIAL for node in ast.walk(self._tree))
+
+    @np.errstate(all="ignore")
+    def value(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the value in each row, NaN where there is none that is finite."""
+        values = np.array(np.broadcast_to(self._of(self._tree, columns), next(iter(columns.values())).shape), dtype=float)
+        values[~np.isfinite(values)] = np.nan
+        return values
+
+    def _of(self, node: Any, columns: Mapping[str, np.ndarray]) -> Any:
+        if isinstance(node, ast.Constant):
+            return float(node.value)  # type: ignore[arg-type]
+        if isinstance(node, ast.Name):
+            return columns[self._quoted.get(node.id, node.id)]
+        function = _function_of(node)
+        apply = _FUNCTIONS[function] if isinstance(function, str) else _OPERATORS[function]
+        return apply(*(self._of(each, columns) for each in _operands(node)))
+
+
+def _function_of(node: Any) -> Any:
+    """Return the type of an operator, or the name of a function; None for another node."""
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        return type(node.op)
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+
+
+def _operands(node: Any) -> list[ast.AST]:
+    """Return the operands of an operator, or the arguments of a function; none if it is not on the list, or takes others."""
+    name = _function_of(node)
+    if isinstance(node, ast.BinOp | ast.UnaryOp):
+        return [] if name not in _OPERATORS else [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
+    if name not in _FUNCTIONS or node.keywords or len(node.args) not in _N_ARGUMENTS.get(name, (1,)):
+        return []
+    has_digits = name == "round" and len(node.args) == 2
+    return node.args if not has_digits or (isinstance(node.args[1], ast.Constant) and type(node.args[1].value) is int) else []
+
+
+expression_of = lru_cache(maxsize=256)(Expression)
+
+
+@savable
+@dataclass(frozen=True)
+class Derived(Unseen):
+    """A column that is computed from others in each row: it is never synthesized and never counted, and costs nothing.
+
+    Real cells of it are not read. Synthetic rows have the value of the expression, so it always agrees with the other columns.
+
+    Parameters
+    ----------
+    expression : str
+        Arithmetic over columns: their names, numbers, ``+ - * / // % **``, and abs, sqrt, log, exp, floor, ceil, min and max of two,
+        ``round(x)`` and ``round(x, digits)``. A name that is no word of Python stands in backticks; columns of an array are x0, x1 and so
+        on. Dates count as days since 1970, times as seconds (times of day since midnight), durations as seconds (beside dates alone as
+        days), and levels as their numbers.
+    bounds : (low, high), default=None
+        To which the result is clipped: numbers, or bounds of the kind that `gives` names. None: it is not.
+    gives : {None, "date", "datetime", "time", "duration"}, default=None
+        What the result is, which counts in the same units as columns of such a kind. None: a number.
+    format : str, default=None
+        The form in which text holds a result that is a time; see `Date`.
+
+    See Also
+    --------
+    Sum : A column that is the sum of others.
+    Determines : A column that follows from levels of others.
+
+    Notes
+    -----
+    Nothing in the text runs as code, so a schema from anywhere may be opened. Where a column is missing, or there is no finite result (a
+    division by 0), the cell is missing. A column of whole numbers gets the nearest one.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Derived, Schema
+    >>> schema = Schema({"kg": (30.0, 200.0), "cm": (120.0, 220.0), "bmi": Derived("kg / (cm / 100) ** 2")})
+    >>> list(schema.coded)
+    ['kg', 'cm']
+    >>> Derived("start + minutes * 60", gives="datetime").gives
+    'datetime'
+    """
+
+    expression: str
+    bounds: Any = field(default=None)
+    gives: Any = field(default=None, kw_only=True)
+    format: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        expression_of(self.expression) if isinstance(self.expression, str) else Expression(self.expression)
+        if not (isinstance(self.gives, str) and self.gives in _GIVES) and (self.gives is not None or self.format is not None):
+            raise ValueError(f"gives must be None, 'date', 'datetime', 'time' or 'duration', got {short_repr(self.gives)}.")
+        if self.bounds is not None:
+            if not isinstance(self.bounds, tuple | list) or len(self.bounds) != 2:
+                checked_bounds(self.bounds, None)
+            checked = checked_bounds(*self.bounds) if self.gives is None else times_given(self).bounds_in_files()
+            vars(self).update(bounds=tuple(checked))
+        if self.gives is not None:
+            times_given(self)
+
+    @property
+    def parsed(self) -> Expression:
+        """The expression, ready to be computed."""
+        return expression_of(self.expression)
+
+
+def times_given(derived: Derived, nullable: bool = False, has_zone: bool = False) -> Times:
+    """Return the kind of a result that is a time; without bounds, of all times."""
+    year, offset = 31_622_400, "+00:00" if has_zone else ""
+    all_of: dict[str, tuple] = {
+        "date": ("0001-01-01", "9999-12-31"),
+        "datetime": (f"0001-01-01T00:00:00{offset}", f"9999-12-31T23:59:59{offset}"),
+    }
+    all_of |= {"time": ("00:00", "23:59:59"), "duration": (-9998 * year, 9998 * year)}
+    return _GIVES[derived.gives](*(derived.bounds or all_of[derived.gives]), nullable=nullable, format=derived.format)
 
 
 @savable
@@ -95,8 +271,18 @@ class Determines(Rule):
             if not _can_hold(kind, value):
                 raise ValueError(f"Determines maps to {short_repr(value)}, which column {name_repr(self.column)} cannot hold; correct it.")
         nulls = any(columns[name].nullable for name in self.given)
-        if nulls and not kind.nullable and target_of(self, (None,) * len(self.given))[1] is None:
+        if nulls and not kind.nullable and targets_of(self, columns)[-1][1] is None:
             raise ValueError(f"Determines leaves {name_repr(self.column)} missing where {list_names(self.given)} are: make it nullable.")
+
+    def allowed_codes(self, columns: Columns, sources: Columns) -> AllowedCodes | None:
+        known = np.array([is_known for is_known, _ in targets_of(self, columns)]) if not set(self.given) & set(sources) else np.ones(1)
+        if known.all():
+            return None
+        scores, step = {}, len(known)
+        for name in self.given:
+            step //= len(columns[name].levels) + 1
+            scores[name] = Score(np.arange(len(columns[name].levels)) * step, (), len(columns[name].levels) * step)
+        return AllowedCodes(scores, known)
 
 
 def _can_hold(kind: Any, value: Any) -> bool:
@@ -165,12 +351,22 @@ class Sum(ListRule):
             raise ValueError(f"Sum of parts from {low:g} to {high:g} can never be within the bounds of column {name_repr(self.total)}.")
 
 
+def leaves_of(rule: Sum, sources: Columns) -> tuple:
+    """Return the columns that a total is made of, with those of totals among its parts."""
+    parts = [leaves_of(sources[name], sources) if isinstance(sources.get(name), Sum) else (name,) for name in rule.columns]
+    return tuple(itertools.chain.from_iterable(parts))
+
+
+def binds(rule: Sum, columns: Columns, sources: Columns) -> bool:
+    """Whether the bounds of a total leave out some sums of its parts."""
+    leaves, total = [columns[name] for name in leaves_of(rule, sources)], columns[rule.total]
+    return math.fsum(kind.low for kind in leaves) < total.low or math.fsum(kind.high for kind in leaves) > total.high
+
+
 def inputs_of(source: Any, columns: Columns) -> tuple:
     """Return the columns from which one is computed by a rule or by its kind; in an expression x0, x1, ... may be those of an array."""
-    if isinstance(source, Determines):
-        return source.given
-    if isinstance(source, Sum):
-        return source.columns
+    if not isinstance(source, Derived):
+        return source.columns_named[:-1]
     is_place = {name: name not in columns and name[:1] == "x" and name[1:].isdecimal() for name in source.parsed.names}
     return tuple(int(name[1:]) if place and int(name[1:]) in columns else name for name, place in is_place.items())
 
@@ -201,13 +397,13 @@ def compute_columns(
     """Return values of columns, as `read` gives them, with those that `sources` compute; inputs are rounded to their dtypes first."""
     out = dict(values)
     for name, source in sources.items():
+        inputs = inputs_of(source, columns)
         if isinstance(source, Determines):
-            place = np.zeros(len(out[source.given[0]]), dtype=np.int64)
-            for given in source.given:
+            place = np.zeros(len(out[inputs[0]]), dtype=np.int64)
+            for given in inputs:
                 place = place * (len(columns[given].levels) + 1) + out[given]
             out[name] = table_of(source, columns)[place]
             continue
-        inputs = inputs_of(source, columns)
         kinds = [written_kind(each, columns[each], columns) for each in inputs]
         in_table = [None if isinstance(columns[each], Derived) else dtypes.get(each) for each in inputs]
         numbers = [_number(kind, out[each], dtype, kinds) for each, kind, dtype in zip(inputs, kinds, in_table, strict=True)]
@@ -216,26 +412,31 @@ def compute_columns(
             continue
         result = source.parsed.value(dict(zip(source.parsed.names, numbers, strict=True)))
         if source.gives is None:
-            out[name] = source.clipped(result)
-        else:
-            kind = written_kind(name, source, columns)
-            with np.errstate(invalid="ignore"):  # NaN stays
-                units = np.rint(result * unit_of(kind, kinds)) // kind.microseconds
-            if kind.months:
-                units = np.where(
-                    np.isnan(units), np.nan, axis_of(kind).floor(np.nan_to_num(units) * kind.microseconds) // kind.microseconds
-                )
-            out[name] = np.clip(units - kind.first, 0, kind.coded.high)
+            out[name] = result if source.bounds is None else np.clip(result, *source.bounds)
+            continue
+        kind = written_kind(name, source, columns)
+        with np.errstate(invalid="ignore"):  # NaN stays
+            units = np.rint(result * _unit_of(kind, kinds)) // kind.microseconds
+        if kind.months:
+            begun = axis_of(kind).floor(np.nan_to_num(units) * kind.microseconds) // kind.microseconds
+            units = np.where(np.isnan(units), np.nan, begun)
+        out[name] = np.clip(units - kind.first, 0, kind.coded.high)
     return out
 
 
 def _number(kind: Any, values: np.ndarray, dtype: str | None, kinds: list[Any]) -> np.ndarray:
     """Return a column as the numbers that stand in the table, times in the unit in which they count beside others; NaN where missing."""
     if isinstance(kind, Times):
-        return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / unit_of(kind, kinds))
+        return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / _unit_of(kind, kinds))
     if isinstance(kind, Continuous):
         return axis_of(kind, dtype).shown(values)
     return np.array([*map(float, kind.levels), np.nan])[values]
+
+
+def _unit_of(kind: Times, beside: list[Any]) -> int:
+    """Return the microseconds in which a time counts in an expression over columns of these kinds."""
+    kinds = {type(each) for each in beside if isinstance(each, Times)} - {Duration} if isinstance(kind, Duration) else {type(kind)}
+    return MICROSECONDS["day" if kinds == {Date} else "second"]
 
 
 def table_of(rule: Determines, columns: Columns) -> np.ndarray:
@@ -244,14 +445,10 @@ def table_of(rule: Determines, columns: Columns) -> np.ndarray:
 
 
 def targets_of(rule: Determines, columns: Columns) -> list[tuple[bool, Any]]:
-    """Return `target_of` each tuple of codes."""
-    return [target_of(rule, levels) for levels in itertools.product(*([*columns[name].levels, None] for name in rule.given))]
-
-
-def target_of(rule: Determines, levels: tuple) -> tuple[bool, Any]:
-    """Return (whether the mapping has a value for levels, that value); where one is missing and nothing is said, it is missing."""
-    key = levels if len(rule.given) > 1 else levels[0]
-    return (True, rule.mapping[key]) if key in rule.mapping else (None in levels, None)
+    """Return for each tuple of levels (whether the mapping has a value, that value): missing where a level is and nothing is said."""
+    tuples = itertools.product(*([*columns[name].levels, None] for name in rule.given))
+    keys = ((levels, levels if len(rule.given) > 1 else levels[0]) for levels in tuples)
+    return [(True, rule.mapping[key]) if key in rule.mapping else (None in levels, None) for levels, key in keys]
 
 
 def value_in(kind: Any, value: Any) -> Any:

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from skdpsynth._text import short_tuple_repr
 from skdpsynth._validation import as_numeric_array, is_integer, is_real, list_or_none, short_repr
-from skdpsynth.domain._steps import holds_multiple
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
 _MOST_DECIMALS = 30
-_MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+_MOST_WHOLE = 2**53  # whole numbers beyond it are not all floats
 _MOST_IN_RANGE = 100_000  # levels
 _WHOLE = re.compile(r"0|-?[1-9]\d*")
 _CONSTANT = "a constant column is Constant(value)."
@@ -577,3 +577,35 @@ def list_names(names: Sequence[Any], most: int = 5) -> str:
 
 def bounds_repr(low: Any, high: Any) -> str:
     return f"({short_repr(plain_value(low))}, {short_repr(plain_value(high))})"
+
+
+@lru_cache(maxsize=1024)
+def _grid(unit: Fraction, low: Any, high: Any) -> tuple[int, int] | None:
+    """Return the first and last multiple within bounds, as counts; None where floats are no finer than the multiples."""
+    first, last = (Fraction(str(bound)) / unit for bound in (low, high))
+    ends = math.ceil(first), math.floor(last)
+    is_exact = max(unit.denominator, *(abs(end) * unit.numerator for end in ends), *map(abs, ends)) < _MOST_WHOLE
+    return ends if is_exact else None
+
+
+def holds_multiple(kind: Any) -> bool:
+    """Whether a multiple of the step lies within the bounds."""
+    ends = _grid(kind.unit, kind.low, kind.high)
+    return ends is None or ends[0] <= ends[1]
+
+
+def round_to_step(x: np.ndarray, kind: Any) -> np.ndarray:
+    """Return numbers as the nearest multiple of the step within the bounds; NaN stays.
+
+    A count times the numerator is exact below 2**53, and IEEE division rounds correctly: each is the float that the decimal reads as.
+    """
+    unit: Fraction | None = getattr(kind, "unit", None)
+    if unit is None or (ends := _grid(unit, kind.low, kind.high)) is None:
+        return x
+    return np.clip(np.rint(x * unit.denominator / unit.numerator), *ends) * unit.numerator / unit.denominator
+
+
+def ceil_to_step(t: np.ndarray, unit: Fraction) -> np.ndarray:
+    """Return the least multiple at or above each number, as a float."""
+    counts = np.rint(t * unit.denominator / unit.numerator)
+    return (counts + (counts * unit.numerator / unit.denominator < t)) * unit.numerator / unit.denominator

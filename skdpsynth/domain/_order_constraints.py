@@ -1,15 +1,108 @@
-"""Order constraints: the least and the largest values that inequalities leave, and the nearest rows that keep them."""
+"""Order constraints: the axes on which columns are compared, and the rows that keep inequalities and sums between them.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+A rule must hold for values as they stand in the caller's table: a date counts from its own lower bound, and a column of 32 bits rounds.
+An axis holds these values. All its maps are monotone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._axes import Axis
+from skdpsynth.domain._kinds import Continuous, ceil_to_step, round_to_step
+from skdpsynth.domain._times import Times
+from skdpsynth.frames import cast, family_of, numpy_dtype, time_of
 from skdpsynth.persistence import savable
 
+PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}  # microseconds
 Columns = Mapping[Any, np.ndarray]
+
+
+@savable
+@dataclass(frozen=True)
+class NumberAxis:
+    """Numbers as floats."""
+
+    kind: Continuous
+    dtype: str  # of numpy: that of the column in the caller's table
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether values are whole numbers in the table."""
+        return bool(self.kind.integer) or np.dtype(self.dtype).kind in "iub"
+
+    def shown(self, x: np.ndarray) -> np.ndarray:
+        """Return values of `read` as they stand in the table; NaN stays."""
+        whole = round_to_step(np.rint(x) if self.kind.integer else np.asarray(x, dtype=float), self.kind)
+        in_table = cast(whole, np.dtype(self.dtype), self.kind.low, self.kind.high).astype(float)
+        return np.where(np.isnan(x), np.nan, in_table)
+
+    def ceil(self, t: np.ndarray) -> np.ndarray:
+        """Return the least value at or above t that the table can hold."""
+        t = np.ceil(t) if self.is_whole else np.asarray(t, dtype=float)
+        t = t if self.kind.unit is None else ceil_to_step(t, self.kind.unit)
+        if np.dtype(self.dtype).kind != "f" or np.dtype(self.dtype).itemsize >= 8:
+            return t
+        near = t.astype(self.dtype)
+        return np.where(near.astype(float) < t, np.nextafter(near, np.dtype(self.dtype).type(np.inf)), near).astype(float)
+
+    def floor(self, t: np.ndarray) -> np.ndarray:
+        """Return the largest value at or below t that the table can hold."""
+        return -self.ceil(-np.asarray(t, dtype=float))
+
+    def value(self, t: np.ndarray) -> np.ndarray:
+        """Return values as `read` gives them."""
+        return t
+
+
+@savable
+@dataclass(frozen=True)
+class TimeAxis:
+    """Dates, times of day and durations as whole microseconds; missing ones stand at 0."""
+
+    first: int  # the lower bound, in units of the resolution
+    unit: int  # microseconds of the resolution
+    step: int  # microseconds that the column of the table can tell apart
+    months: int = 0  # that it takes as one, if it tells no days
+    half: int = 0  # microseconds after which it goes to the next of them
+
+    is_whole = True
+
+    def shown(self, x: np.ndarray) -> np.ndarray:
+        units = np.where(np.isnan(x), 0, x).astype(np.int64) + self.first
+        return self.floor(units * self.unit + self.half)
+
+    def floor(self, t: np.ndarray) -> np.ndarray:
+        return self._begin(t, 0) if self.months else np.asarray(t) // self.step * self.step
+
+    def ceil(self, t: np.ndarray) -> np.ndarray:
+        return self._begin(np.asarray(t) - 1, 1) if self.months else -(-np.asarray(t) // self.step) * self.step
+
+    def _begin(self, t: np.ndarray, later: int) -> np.ndarray:
+        """Return when the months that times are in begin, or the ones after them."""
+        months = np.asarray(t, dtype=np.int64).view("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+        return ((months // self.months + later) * self.months).view("datetime64[M]").astype("datetime64[us]").view(np.int64)
+
+    def value(self, t: np.ndarray) -> np.ndarray:
+        return (t // self.unit - self.first).astype(float)
+
+
+Axis = NumberAxis | TimeAxis
+
+
+def axis_of(kind: Any, dtype: str | None = None) -> Axis:
+    """Return the axis of a column of numbers or times; without a dtype, as if the table could hold every value."""
+    if isinstance(kind, Times):
+        time = None if dtype is None else time_of(dtype)
+        step = max(kind.microseconds, PER_UNIT.get(time[0], 1) if time else 1)
+        return TimeAxis(kind.first, kind.microseconds, step, *((0, 0) if time else (kind.months, kind.half)))
+    is_number = dtype is not None and not dtype.startswith("category") and family_of(dtype) == "number"
+    return NumberAxis(kind, numpy_dtype(dtype).str if is_number else "<f8")  # type: ignore[arg-type]
+
+
+def axes_of(columns: Mapping[Any, Any], dtypes: Mapping[Any, str] | None = None) -> dict[Any, Axis]:
+    return {name: axis_of(kind, (dtypes or {}).get(name)) for name, kind in columns.items() if isinstance(kind, Continuous | Times)}
 
 
 @savable
@@ -28,12 +121,12 @@ class Orders:
     axes: Mapping[Any, Axis]
     total: Any = None  # (columns, low, high): what the columns must sum to
 
-    def among(self, names: Sequence[Any]) -> "Orders":
-        """Return what is said of some of the columns."""
-        known = set(names)
-        edges = tuple(edge for edge in self.edges if edge[0] in known and edge[1] in known)
-        total = self.total if self.total and set(self.total[0]) <= known else None
-        return Orders(tuple(name for name in self.columns if name in known), edges, self.axes, total)
+    def only(self, are_chosen: Callable[[set], bool]) -> "Orders":
+        """Return the inequalities, and the sum, whose columns are chosen."""
+        edges = tuple(edge for edge in self.edges if are_chosen({*edge[:2]}))
+        total = self.total if self.total and are_chosen({*self.total[0]}) else None
+        compared = {name for edge in edges for name in edge[:2]} | {*(total[0] if total else ())}
+        return replace(self, columns=tuple(name for name in self.columns if name in compared), edges=edges, total=total)
 
     def _solution(self, ends: Columns, missing: Columns, way: int) -> dict[Any, np.ndarray]:
         """Return the least solution (`way` 1), given the least value of each cell, or the largest one (-1), given the largest."""
@@ -86,7 +179,7 @@ class Orders:
         for name in self.columns:
             start = self._end(name, x, low[name], missing, 1)
             drawn = start + (high[name] - start) * rng.random(len(start))
-            drawn = drawn if not self.axes[name].is_whole else np.rint(drawn)
+            drawn = np.rint(drawn) if self.axes[name].is_whole else drawn
             x[name] = np.minimum(np.maximum(self.axes[name].floor(drawn), start), np.maximum(high[name], start))
         return self._with_sum(x, low, high, missing)
 
@@ -96,20 +189,15 @@ class Orders:
             return x
         names, bottom, top = self.total
         gone = self._lacks_part(missing)
-        for name in self.columns:
-            excess = np.where(gone, 0.0, np.maximum(self._sum(x) - top, 0.0))
-            floor = self._end(name, x, low[name], missing, 1)
-            if name in names:
-                x[name] = np.where(excess > 0, np.maximum(self.axes[name].floor(x[name] - excess), floor), x[name])
-            elif self._reaches(name, names):  # it must make room for those that are at least as large
-                x[name] = np.where(excess > 0, floor, x[name])
-        for name in reversed(self.columns):
-            lack = np.where(gone, 0.0, np.maximum(bottom - self._sum(x), 0.0))
-            ceiling = self._end(name, x, high[name], missing, -1)
-            if name in names:
-                x[name] = np.where(lack > 0, np.minimum(self.axes[name].ceil(x[name] + lack), ceiling), x[name])
-            elif any(self._reaches(each, (name,)) for each in names):
-                x[name] = np.where(lack > 0, ceiling, x[name])
+        for way, bound, ends in ((1, top, low), (-1, bottom, high)):  # down, then up
+            for name in self.columns[::way]:
+                excess = np.where(gone, 0.0, np.maximum(way * (self._sum(x) - bound), 0.0))
+                end, axis = self._end(name, x, ends[name], missing, way), self.axes[name]
+                if name in names:
+                    moved = np.maximum(axis.floor(x[name] - excess), end) if way > 0 else np.minimum(axis.ceil(x[name] + excess), end)
+                    x[name] = np.where(excess > 0, moved, x[name])
+                elif self._reaches(name, names) if way > 0 else any(self._reaches(each, (name,)) for each in names):
+                    x[name] = np.where(excess > 0, end, x[name])  # it must make room
         return x
 
     def _reaches(self, name: Any, goals: Sequence[Any]) -> bool:

@@ -9,13 +9,11 @@ import numpy as np
 from skdpsynth._atomic_write import output_path
 from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, list_or_none, short_repr
-from skdpsynth.domain._constraint_checks import check_rules
 from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._kinds import Identifier, is_name, list_names
-from skdpsynth.domain._rules_as_text import rules_of_text
-from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, yaml_of
-from skdpsynth.domain._schema_importers import columns_of_code_book, kind_of, schema_of_dtypes, schema_of_sdv
-from skdpsynth.domain._schema_skeleton import skeleton_of
+from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, rules_of_text, yaml_of
+from skdpsynth.domain._schema_sources import columns_of_code_book, kind_of, schema_of_dtypes, schema_of_sdv, skeleton_of
+from skdpsynth.domain._structural_zeros import check_rules
 from skdpsynth.frames import ReadOptions
 from skdpsynth.persistence import savable
 

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._allowed_cells import AllowedCells
-from skdpsynth.domain._axes import Axis, NumberAxis, TimeAxis
-from skdpsynth.domain._constraints import Impossible, Inequality, Rule, Unique
-from skdpsynth.domain._functional_dependencies import Sum
+from skdpsynth.domain._constraints import AllowedCells, Impossible, Inequality, Rule, Unique
+from skdpsynth.domain._functional_dependencies import Sum, binds, leaves_of
 from skdpsynth.domain._kinds import Span
-from skdpsynth.domain._order_constraints import Orders
+from skdpsynth.domain._order_constraints import Axis, NumberAxis, Orders, TimeAxis, axes_of
 from skdpsynth.domain._schema import Schema
-from skdpsynth.domain._structural_zeros import axes_of, binds, leaves_of, ties_of
+from skdpsynth.domain._structural_zeros import ties_of
 from skdpsynth.frames import Chunk
 from skdpsynth.persistence import savable
 

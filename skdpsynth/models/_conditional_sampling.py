@@ -99,7 +99,7 @@ class ConstraintImputer:
         tuples, inverse = np.unique(part.codes[:, columns], axis=0, return_inverse=True)
         weights = np.bincount(inverse.ravel(), weights=part.probabilities @ mixture.weights)
         codes, cells = self._candidates(part, places, tuples, drawn, row)
-        can = self.tie.about(free).can_occur(self.names, codes, cells) & (weights > 0)
+        can = self.tie.about(free).can_occur(codes, cells) & (weights > 0)
         for name in drawn:  # a value, where there is one
             fuller = can & ~cells[name].missing[codes[name]]
             can = fuller if fuller.any() else can

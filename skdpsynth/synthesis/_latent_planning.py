@@ -408,8 +408,7 @@ def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
     many = many_level_columns(schema)
     cuts = cuts_of(schema.whole, schema.rules)
     for tie in ties:
-        told = {name for conditions in tie.impossible for name, each in conditions.items() if each.levels}
-        told |= {name for columns, _ in tie.tables for name in columns}
+        told = {name for each in tie.allowed for name, score in each.scores.items() if len(score.levels)}
         for name in (each for each in many if each in told):
             raise ValueError(
                 f"rules must name levels of columns of at most {MAX_CODES}, but {list_names([name])} has {len(schema[name].levels)} that "

@@ -1,6 +1,5 @@
 """Counts of rows that break rules, read unprotected."""
 
-import itertools
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,10 +18,8 @@ from skdpsynth.domain import (
     as_nullable,
     axis_of,
     compute_columns,
-    condition_of,
     inputs_of,
     sources_of,
-    target_of,
     written_kind,
 )
 from skdpsynth.frames import number_dtype, open_source, split_columns
@@ -107,8 +104,7 @@ def _count(rule: Any, rows: _Rows, seen: set) -> int:
     if isinstance(rule, Unique):
         return _count_repeated_keys(rule, rows, seen)
     if isinstance(rule, Impossible):
-        conditions = {name: condition_of(name, rows.kinds[name], items) for name, items in rule.cells.items()}
-        broken = np.all([each.of_values(rows.shown(name), rows.missing(name)) for name, each in conditions.items()], axis=0)
+        broken = ~_is_allowed(rule, rows)
     elif isinstance(rule, Inequality):
         low, high = rows.shown(rule.low), rows.shown(rule.high)
         broken = ~(rows.missing(rule.low) | rows.missing(rule.high) | (low < high if rule.strict else low <= high))
@@ -116,17 +112,18 @@ def _count(rule: Any, rows: _Rows, seen: set) -> int:
         gone = [rows.missing(name) for name in rule.columns]
         broken = np.any(gone, axis=0) & ~np.all(gone, axis=0)
     elif isinstance(rule, Determines):
-        broken = ~_agrees(rule.column, rows) | _is_unknown(rule, rows)
+        broken = ~(_agrees(rule.column, rows) & _is_allowed(rule, rows))
     else:
         broken = ~_agrees(rule.total if isinstance(rule, Sum) else rule[0], rows)
     return int(broken.sum())
 
 
-def _is_unknown(rule: Determines, rows: _Rows) -> np.ndarray:
-    """Return which rows have a tuple of levels that a mapping lacks."""
-    cells = [[*rows.kinds[name].levels, None] for name in rule.given]
-    known = np.array([target_of(rule, levels)[0] for levels in itertools.product(*cells)]).reshape([len(own) for own in cells])
-    return ~known[tuple(rows.values[name] for name in rule.given)]
+def _is_allowed(rule: Impossible | Determines, rows: _Rows) -> np.ndarray | bool:
+    """Return which rows have a tuple of cells that a rule allows."""
+    allowed = rule.allowed_codes(rows.kinds, {})
+    if allowed is None:
+        return True
+    return allowed.holds({name: rows.shown(name) for name in allowed.scores}, {name: rows.missing(name) for name in allowed.scores})
 
 
 def _agrees(name: Any, rows: _Rows) -> np.ndarray:
