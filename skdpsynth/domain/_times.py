@@ -57,12 +57,9 @@ class TimeFormat:
         self._parts = re.split("%(-?[a-zA-Z])", codes)
         self.codes = [code.lstrip("-") for code in self._parts[1::2]]
         held = set(self.codes)
-        is_date = not held & set("YymdqbB") or (
-            len(held & set("Yy")) == 1 and len(held & set("mqbB")) == ("d" in held or bool(held & set("mqbB")))
-        )
-        is_clock = (
-            len(held & set("HI")) == bool(held & set("HIMSfp")) and ("I" in held) == ("p" in held) and not ("f" in held and "S" not in held)
-        )
+        n_months, n_hours = len(held & set("mqbB")), len(held & set("HI"))
+        is_date = not held & set("YymdqbB") or (len(held & set("Yy")) == 1 and n_months == ("d" in held or n_months > 0))
+        is_clock = n_hours == bool(held & set("HIMSfp")) and ("I" in held) == ("p" in held) and ("f" not in held or "S" in held)
         known = all(code in _CODES for code in self._parts[1::2]) and "%" not in "".join(self._parts[::2])
         if not (held and known and len(held) == len(self.codes) and is_date and is_clock and not {"q", "d"} <= held):
             raise ValueError(
@@ -128,13 +125,8 @@ class TimeFormat:
         months = dates.astype("datetime64[M]")
         year, month = np.divmod(months.astype(np.int64), 12)
         hour, names = rest // HOUR, np.array(_MONTHS, dtype=object)[month]
-        cells = {
-            "Y": year + 1970,
-            "y": (year + 1970) % 100,
-            "m": month + 1,
-            "q": month // 3 + 1,
-            "d": (dates - months).astype(np.int64) + 1,
-        }
+        cells = {"Y": year + 1970, "y": (year + 1970) % 100, "m": month + 1, "q": month // 3 + 1}
+        cells |= {"d": (dates - months).astype(np.int64) + 1}
         cells |= {"H": hour, "I": (hour - 1) % 12 + 1, "M": rest // 60_000_000 % 60, "S": rest // 1_000_000 % 60, "f": rest % 1_000_000}
         cells |= {"B": names, "b": np.array([name[:3] for name in names], dtype=object), "p": np.where(hour % 24 < 12, "AM", "PM")}
         cells |= {"z": np.full(len(rest), "+0000")}
@@ -189,26 +181,24 @@ class Times(Bounded):
         self._check_missing()
         if not isinstance(self.resolution, str) or self.resolution not in MICROSECONDS:
             raise ValueError(f"resolution must be one of {', '.join(map(repr, MICROSECONDS))}, got {short_repr(self.resolution)}.")
-        if self.form is not None:
-            if self.form.is_date is not (self.family == "time") or (self.family == "duration" and set(self.form.codes) & set("Ip")):
+        form, is_duration = self.form, self.family == "duration"
+        if form is not None:
+            if form.is_date is not (self.family == "time") or (is_duration and set(form.codes) & set("Ip")):
                 example = "dates, such as '%d/%m/%Y'" if self.family == "time" else "times of day, such as '%H:%M'"
                 raise ValueError(f"format must be one of {example}, got {short_repr(self.format)}.")
-            if MICROSECONDS[self.form.resolution] > MICROSECONDS[self.resolution]:
-                vars(self).update(resolution=self.form.resolution)
-        vars(self).update(missing=tuple(map(self._kept_sentinel, self.missing)))
+            if MICROSECONDS[form.resolution] > MICROSECONDS[self.resolution]:
+                vars(self).update(resolution=form.resolution)
+        keeps_numbers = is_duration and not (form is not None and form.width)  # else they are read as text in the form
+        vars(self).update(missing=tuple(value if keeps_numbers and is_real(value) else str(value) for value in self.missing))
         if self._check_word():
             return
-        self._take_bounds()
         low, high = (self._bound(self._checked(self.microseconds_of, bound)) for bound in (self.low, self.high))
         vars(self).update(low=low, high=high)
         if not 0 < self.units_of(self.high) - self.units_of(self.low) <= _MOST_UNITS:
             raise ValueError(
-                f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {self._bounds_repr}; correct them, "
-                "or take a coarser resolution."
+                f"bounds must be two times with low < high, at most 2**53 {self.resolution}s apart, got {bounds_repr(low, high)}; correct "
+                "them, or take a coarser resolution."
             )
-
-    def _kept_sentinel(self, value: Any) -> Any:
-        return str(value)
 
     @property
     def sentinels(self) -> list[int]:
@@ -219,9 +209,6 @@ class Times(Bounded):
                 told = self.form.read(value) if self.form is not None and isinstance(value, str) else None
                 found.add(self.microseconds_of(value) if told is None else told)
         return sorted(found - {None})
-
-    def _take_bounds(self) -> None:
-        """Take what bounds may be beside their plain form."""
 
     @property
     def unstated(self) -> str | None:
@@ -271,11 +258,8 @@ class Times(Bounded):
         with suppress(Exception):  # also of the caller's own objects
             if (found := read(value)) is not None:
                 return found
-        raise ValueError(f"bounds must be two {self.example}, got {self._bounds_repr}; they are public facts, never learned from rows.")
-
-    @property
-    def _bounds_repr(self) -> str:
-        return bounds_repr(self.low, self.high)
+        shown = bounds_repr(self.low, self.high)
+        raise ValueError(f"bounds must be two {self.example}, got {shown}; they are public facts, never learned from rows.")
 
     def units_of(self, value: Any) -> int:
         """Return a value, as bounds are given, in units of the resolution."""
@@ -312,15 +296,17 @@ class Times(Bounded):
 class Calendar(Times):
     """Dates, or times on dates."""
 
-    def _take_bounds(self) -> None:
-        moments = [self._checked(partial(read_moment, form=self.form), bound) for bound in (self.low, self.high)]
-        zones = {moment.tzinfo is not None for moment in moments}
-        if True in zones and isinstance(self, Date):
-            raise ValueError(f"bounds of dates must have no time zone, got {self._bounds_repr}; use DateTime for a column that has one.")
-        if len(zones) > 1:
-            raise ValueError(f"bounds must both have a time zone or neither, got {self._bounds_repr}; write the offset in both.")
-        low, high = (moment.astimezone(datetime.UTC) if moment.tzinfo else moment for moment in moments)
-        vars(self).update(low=low, high=high)
+    def __post_init__(self) -> None:
+        if self.bounds is None:
+            moments = [self._checked(partial(read_moment, form=self.form), bound) for bound in (self.low, self.high)]
+            zones, shown = {moment.tzinfo is not None for moment in moments}, bounds_repr(self.low, self.high)
+            if True in zones and isinstance(self, Date):
+                raise ValueError(f"bounds of dates must have no time zone, got {shown}; use DateTime for a column that has one.")
+            if len(zones) > 1:
+                raise ValueError(f"bounds must both have a time zone or neither, got {shown}; write the offset in both.")
+            low, high = (moment.astimezone(datetime.UTC) if moment.tzinfo else moment for moment in moments)
+            vars(self).update(low=low, high=high)
+        super().__post_init__()
 
     def microseconds_of(self, value: Any) -> int:
         moment: Any = read_moment(value, self.form)
@@ -338,10 +324,8 @@ class Calendar(Times):
 
     def read_text(self, text: str) -> int | None:
         moment = datetime.datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            return (moment - _EPOCH) // _MICROSECOND
         # A date is that of the cell's own zone; a time is one in UTC.
-        offset = (moment.utcoffset() or datetime.timedelta()) * (not isinstance(self, Date))
+        offset = datetime.timedelta() if isinstance(self, Date) else moment.utcoffset() or datetime.timedelta()
         return (moment.replace(tzinfo=None) - offset - _EPOCH) // _MICROSECOND
 
 
@@ -452,11 +436,13 @@ class TimeOfDay(Times):
     resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
     family = "time of day"
     example = "times of day in quotes, such as '09:30'"
-    read_text = staticmethod(read_clock)
 
-    def _take_bounds(self) -> None:
-        if self.low is None and self.high is None:
+    def __post_init__(self) -> None:
+        if self.bounds is None and self.low is None and self.high is None:
             vars(self).update(low="00:00:00", high="23:59:59")
+        super().__post_init__()
+
+    read_text = staticmethod(read_clock)
 
     def microseconds_of(self, value: Any) -> int:
         if isinstance(value, datetime.time):
@@ -504,6 +490,7 @@ class Duration(Times):
     resolution: Any = field(default="second", kw_only=True)  # type: ignore[misc]
     family = "duration"
     example = "durations, numbers of the resolution or such as '90 min'"
+
     read_text = staticmethod(read_duration)
 
     def microseconds_of(self, value: Any) -> int:
@@ -516,10 +503,6 @@ class Duration(Times):
 
     def _bound(self, microseconds: int) -> int:
         return microseconds // self.microseconds
-
-    def _kept_sentinel(self, value: Any) -> Any:
-        has_digits = self.form is not None and self.form.width  # in which whole numbers are read, too
-        return value if is_real(value) and not has_digits else str(value)
 
     def write(self, microseconds: np.ndarray) -> list[str]:
         if self.form is None and self.resolution == "day":
