@@ -99,6 +99,7 @@ MADE = {
 OF_MECHANISMS = {
     *("Question.of", "Sites.ask", "Sites.chunks", "RemoteRows.ask", "RemoteRows.chunks", "PartialSums.ask", "PartialSums.chunks"),
     *(f"{name}.{each}" for name in ("Sites", "RemoteRows", "PartialSums") for each in ("aggregate", "session")),
+    *("Box.steps", "Box.column_steps", "Box.chunks", "Box.scratch"),
     *("Histogram.over_refined", "Histogram.query_of_first", "Marginals.filled", "Link.weighed", "AuditDisplay.from_results"),
 }
 
@@ -244,9 +245,6 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "InhomogeneousCounter.resume": {"accountant": PrivacyAccountant(5)},
     "Box": {"low": [0.0, 0.0], "high": [1.0, 1.0], "Q": np.ones((2, 2), dtype=np.int64)},
     "Box.from_bounds": {"bounds": {"a": (0, 1), "b": (0, 1)}, "n_features": 2, "feature_names": ["a", "b"]},
-    "Box.steps": {"rows": rows(), "bits": np.array([8, 8]), "scratch": BOX.scratch(64)},
-    "Box.column_steps": {"column": rows()[:, 0].copy(), "feature": 0, "n_steps": 4, "out": np.zeros(60)},
-    "Box.chunks": {"bits": None},
     **{key: {"levels": ["a", "b"]} for key in ["Ordinal", "Nominal"]},
     **{key: {"low": "2020-01-01", "high": "2021-01-01"} for key in ["Date", "DateTime"]},
     "Constant": {"value": 80},

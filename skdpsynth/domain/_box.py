@@ -10,11 +10,8 @@ from scipy.sparse import issparse
 
 from skdpsynth._validation import (
     as_numeric_array,
-    check_bool,
     check_integer,
     check_memory,
-    check_real,
-    check_type,
     is_integer,
     is_real,
     short_repr,
@@ -80,7 +77,18 @@ class Box:
 
     def __post_init__(self) -> None:
         low, high = _as_bounds(self.low), _as_bounds(self.high)
-        _check_sides(low, high)
+        if low.ndim != 1 or low.shape != high.shape or not len(low):
+            raise ValueError(f"bounds must give one low and one high for each feature, got shapes {low.shape} and {high.shape}.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = high - low
+        # One over the width, times a power of two up to 2**30, must be a normal float: then taking leading bits is exact.
+        for good, rule, way_out in (
+            (np.isfinite(low) & np.isfinite(high) & (low < high), "be finite with low < high", "give the publicly known range"),
+            ((width <= 2.0**_WIDEST) & (width >= 2.0**-_WIDEST), "span a width that floats can divide by", "rescale the column"),
+        ):
+            if not good.all():
+                i = int(np.argmin(good))
+                raise ValueError(f"bounds must {rule}, got ({low[i]:g}, {high[i]:g}) for feature {i}; {way_out}.")
         if not is_integer(self.bits, 1, 30):
             raise ValueError(f"bits must be an integer from 1 to 30, got {short_repr(self.bits)}; 16 serves nearly all data.")
         whole = np.zeros(len(low), dtype=bool) if self.whole is None else as_numeric_array(self.whole, "whole").copy()
@@ -105,8 +113,13 @@ class Box:
         check_memory("n_features", n_features, 64 * n_features)
         if bounds is None:
             bounds = UNIT
-        low, high = _from_columns(bounds, feature_names) if isinstance(bounds, dict) else pair_of(bounds)
-        return cls(_broadcast(low, n_features, "low"), _broadcast(high, n_features, "high"), bits, whole)
+        low, high = map(_as_bounds, _from_columns(bounds, feature_names) if isinstance(bounds, dict) else pair_of(bounds))
+        for name, side in (("low", low), ("high", high)):
+            if side.shape not in ((), (n_features,)):
+                raise ValueError(
+                    f"bounds must hold a number, or one number a feature, {n_features} in all, got shape {side.shape} for {name}."
+                )
+        return cls(np.broadcast_to(low, n_features), np.broadcast_to(high, n_features), bits, whole)
 
     def with_bits(self, bits: int) -> "Box":
         """Return the same box with another grid."""
@@ -134,7 +147,6 @@ class Box:
 
     def scratch(self, n_samples: int) -> np.ndarray:
         """Return working space for `steps` on chunks of at most ``chunk_rows`` (or `n_samples`) rows."""
-        n_samples = check_integer("n_samples", n_samples)
         rows = min(self.chunk_rows, -(-n_samples // _TILE) * _TILE)
         return np.zeros((rows, self.n_features))
 
@@ -150,11 +162,6 @@ class Box:
         With `out`, whole numbers go there. Rows are left as they are. Of rows that are known to be `finite` none becomes NaN on the way,
         and NaN is not looked for. Taking the leading bits commutes with the map, because multiplying by a power of two is exact.
         """
-        rows, bits = as_rows(rows, self.n_features, "rows"), _bits_of(bits, self.n_features)
-        _check_room(scratch, "scratch", (-(-len(rows) // _TILE) * _TILE, self.n_features))
-        if out is not None:
-            _check_room(out, "out", rows.shape, exact=True)
-        check_bool("finite", finite)
         n_rows = len(rows)
         if not n_rows:
             return scratch[:0] if out is None else out
@@ -185,9 +192,6 @@ class Box:
 
         A power of two as `n_steps` makes the leading bits those of any finer grid.
         """
-        column, n_steps = as_numeric_array(column, "column"), check_real("n_steps", n_steps, 1, 2.0**62)
-        feature = check_integer("feature", feature, 0, self.n_features - 1)
-        _check_room(out, "out", column.shape, exact=True)
         column = column.astype(float) if column.dtype.itemsize > 8 else column
         if self.low[feature]:
             column = np.subtract(column, self.low[feature], out=out)
@@ -197,13 +201,8 @@ class Box:
 
     def chunks(self, X: Any, bits: np.ndarray | None = None, finite: bool = False, out: Any = None) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, steps)`` over `X`, dense or sparse: a slice, and the steps of those rows in reused scratch, or in `out`."""
-        if not issparse(X):
-            X = as_rows(X, self.n_features)
-        elif X.shape[1] != self.n_features:
-            raise ValueError(f"X must have {self.n_features} columns, one a feature, got {X.shape[1]}.")
-        bits = np.full(self.n_features, self.bits) if bits is None else _bits_of(bits, self.n_features)
-        if out is not None:
-            _check_room(out, "out", X.shape, exact=True)
+        X = X if issparse(X) else as_rows(X, self.n_features)
+        bits = np.full(self.n_features, self.bits) if bits is None else bits
         scratch = self.scratch(X.shape[0])
         for rows, chunk in dense_chunks(X, self.chunk_rows):
             yield rows, self.steps(chunk, bits, scratch, finite, None if out is None else out[rows])
@@ -290,16 +289,13 @@ class Ball:
     @property
     def reach(self) -> int:
         """The squared length that no row exceeds."""
-        return self._corner if self.squared_radius is None else min(self._corner, self.squared_radius)
-
-    @property
-    def _corner(self) -> int:
-        return int((self.largest**2).sum())
+        corner = int((self.largest**2).sum())
+        return corner if self.squared_radius is None else min(corner, self.squared_radius)
 
     @property
     def shrinks(self) -> bool:
         """Whether a row within the bounds may lie beyond the radius."""
-        return self.reach < self._corner
+        return self.reach < int((self.largest**2).sum())
 
     def clipped(self, point: np.ndarray) -> np.ndarray:
         """Clip a point, in the units of the data, to the bounds, up to a grid step."""
@@ -308,8 +304,7 @@ class Ball:
     def about(self, center: np.ndarray) -> "Ball":
         """Return the same about another center: whole numbers, clipped to the bounds."""
         middle = (1 << self.box.bits) - 1
-        inside = np.clip(center, 2 * self.least - middle, 2 * self.most - middle)
-        return replace(self, center=inside.astype(np.int64))
+        return replace(self, center=np.clip(center, 2 * self.least - middle, 2 * self.most - middle).astype(np.int64))
 
     def within(self, squared_radius: int) -> "Ball":
         """Return the same with a radius: the root of `squared_radius`, at least 1."""
@@ -372,41 +367,9 @@ def _squared(rows: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", rows, rows)
 
 
-def _bits_of(bits: Any, n_features: int) -> np.ndarray:
-    bits = as_numeric_array(bits, "bits", whole=True)
-    if len(bits) != n_features or (bits < 0).any() or (bits > 30).any():
-        raise ValueError(f"bits must hold an integer from 0 to 30 for each of {n_features} features, but does not.")
-    return bits
-
-
-def _check_room(room: Any, name: str, shape: tuple[int, ...], exact: bool = False) -> None:
-    """Refuse an array that results of `shape` cannot be written to; unless `exact`, it may have more rows."""
-    check_type(name, room, np.ndarray, "an array that can be written to")
-    fits = room.shape == shape if exact else room.ndim == 2 and room.shape[1:] == shape[1:] and len(room) >= shape[0]
-    if not fits or room.dtype.kind not in ("iuf" if exact else "f") or not room.flags.writeable:
-        raise ValueError(f"{name} must be a writable array of shape {shape}{'' if exact else ' or more'}, got {short_repr(room)}.")
-
-
 def _tile(per_feature: np.ndarray) -> Any:
     """Repeat one number a feature over a tile of rows (or return the number, if they are all equal)."""
     return per_feature[0] if (per_feature == per_feature[0]).all() else np.tile(per_feature, _TILE)
-
-
-def _check_sides(low: np.ndarray, high: np.ndarray) -> None:
-    """Refuse bounds that are no box, or a box that floats cannot divide."""
-    if low.ndim != 1 or low.shape != high.shape or not len(low):
-        raise ValueError(f"bounds must give one low and one high for each feature, got shapes {low.shape} and {high.shape}.")
-    finite = np.isfinite(low) & np.isfinite(high) & (low < high)
-    with np.errstate(over="ignore", invalid="ignore"):
-        # One over the width, times a power of two up to 2**30, must be a normal float: then taking leading bits is exact.
-        normal = (high - low <= 2.0**_WIDEST) & (high - low >= 2.0**-_WIDEST)
-    for good, rule, way_out in (
-        (finite, "be finite with low < high", "give the publicly known range"),
-        (normal, "span a width that floats can divide by", "rescale the column"),
-    ):
-        if not good.all():
-            i = int(np.argmin(good))
-            raise ValueError(f"bounds must {rule}, got ({low[i]:g}, {high[i]:g}) for feature {i}; {way_out}.")
 
 
 def _as_bounds(values: Any) -> np.ndarray:
@@ -420,13 +383,6 @@ def _as_bounds(values: Any) -> np.ndarray:
         return array.astype(float)
     except Exception:  # also of the caller's own objects
         raise ValueError(f"bounds must hold numbers, got {short_repr(values)}; give (low, high) as floats or arrays.") from None
-
-
-def _broadcast(side: Any, n_features: int, name: str) -> np.ndarray:
-    side = _as_bounds(side)
-    if side.shape not in ((), (n_features,)):
-        raise ValueError(f"bounds must hold a number, or one number a feature, {n_features} in all, got shape {side.shape} for {name}.")
-    return np.broadcast_to(side, (n_features,))
 
 
 def pair_of(bounds: Any) -> tuple[Any, Any]:
@@ -482,7 +438,7 @@ def _is_private(bounds: Any) -> bool:
 
 
 def has_private(bounds: Any) -> bool:
-    return _is_private(bounds) or (isinstance(bounds, dict) and any(map(_is_private, bounds.values())))
+    return any(map(_is_private, bounds.values() if isinstance(bounds, dict) else [bounds]))
 
 
 def with_placeholder_bounds(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, tuple[int, ...]]:

@@ -97,8 +97,9 @@ class Bounded(Kind):
         return {name: self._in_file(fact) for name, fact in super()._facts().items()}
 
     def to_keys(self) -> dict[str, Any]:
-        others = {name: fact for name, fact in super().to_keys().items() if name not in ("kind", "low", "high", "bounds", "nullable")}
-        return {"kind": super().to_keys()["kind"], "bounds": self.bounds_in_files(), **others, "nullable": self.nullable}
+        keys = super().to_keys()
+        others = {name: fact for name, fact in keys.items() if name not in ("kind", "low", "high", "bounds", "nullable")}
+        return {"kind": keys["kind"], "bounds": self.bounds_in_files(), **others, "nullable": self.nullable}
 
 
 @savable
@@ -151,7 +152,14 @@ class Continuous(Bounded):
         if self.integer is not None and not is_flag(self.integer):
             raise ValueError(f"integer must be None, True or False, got {short_repr(self.integer)}.")
         self._check_missing()
-        self._check_step()
+        decimals, step = self.decimals, self.step
+        if decimals is not None and not is_integer(decimals, 0, _MOST_DECIMALS):
+            raise ValueError(f"decimals must be a whole number from 0 to {_MOST_DECIMALS}, got {short_repr(decimals)}.")
+        if step is not None and not (is_real(step) and 0 < step < math.inf):
+            raise ValueError(f"step must be a number above 0, got {short_repr(step)}.")
+        if None not in (decimals, step):
+            raise ValueError(f"step must be left out where decimals are given, got {short_repr(step)} beside {short_repr(decimals)}.")
+        vars(self).update(decimals=None if decimals is None else int(decimals), step=plain_value(step))
         low, high, integer = self.low, self.high, bool(self.integer)
         is_whole = self.unit is None or self.unit.denominator == 1
         if integer and not is_whole:
@@ -163,18 +171,9 @@ class Continuous(Bounded):
                 raise ValueError(f"bounds must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False.")
             low, high = (int(low), int(high)) if integer else (float(low), float(high))
         vars(self).update(low=low, high=high, integer=integer)
-        if self.unit is not None and self.bounds is None and not holds_multiple(self):
+        ends = None if self.unit is None or self.bounds is not None else _multiples_within(self.unit, low, high)
+        if ends is not None and ends[0] > ends[1]:
             raise ValueError(f"bounds must hold a multiple of {float(self.unit):g}, got {bounds_repr(low, high)}; correct step or bounds.")
-
-    def _check_step(self) -> None:
-        decimals, step = self.decimals, self.step
-        if decimals is not None and not is_integer(decimals, 0, _MOST_DECIMALS):
-            raise ValueError(f"decimals must be a whole number from 0 to {_MOST_DECIMALS}, got {short_repr(decimals)}.")
-        if step is not None and not (is_real(step) and 0 < step < math.inf):
-            raise ValueError(f"step must be a number above 0, got {short_repr(step)}.")
-        if None not in (decimals, step):
-            raise ValueError(f"step must be left out where decimals are given, got {short_repr(step)} beside {short_repr(decimals)}.")
-        vars(self).update(decimals=None if decimals is None else int(decimals), step=plain_value(step))
 
     @property
     def unit(self) -> Fraction | None:
@@ -495,7 +494,7 @@ def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     raise ValueError(f"bounds must be finite with low < high, got {bounds_repr(low, high)}; {way}")
 
 
-def _range_of(text: str) -> list:
+def _levels_in_range(text: str) -> list:
     """Return the levels of a part such as 1..9 or A..F, or one whole number or word."""
     first, dots, last = text.strip().partition("..")
     if not dots:
@@ -510,7 +509,7 @@ def _range_of(text: str) -> list:
 def _listed_levels(levels: Any) -> tuple:
     """Return levels as values of Python's own; what cannot be gone through, or has no order, is no list of them."""
     if isinstance(levels, str) and ".." in levels:
-        return tuple(level for part in levels.split(",") for level in _range_of(part))
+        return tuple(level for part in levels.split(",") for level in _levels_in_range(part))
     if not isinstance(levels, str | bytes | Set | Mapping) and hasattr(levels, "__iter__"):
         with suppress(Exception):  # of the caller's own objects
             return tuple(level.item() if isinstance(level, np.generic) else level for level in levels)
@@ -580,18 +579,12 @@ def bounds_repr(low: Any, high: Any) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _grid(unit: Fraction, low: Any, high: Any) -> tuple[int, int] | None:
+def _multiples_within(unit: Fraction, low: Any, high: Any) -> tuple[int, int] | None:
     """Return the first and last multiple within bounds, as counts; None where floats are no finer than the multiples."""
     first, last = (Fraction(str(bound)) / unit for bound in (low, high))
     ends = math.ceil(first), math.floor(last)
     is_exact = max(unit.denominator, *(abs(end) * unit.numerator for end in ends), *map(abs, ends)) < _MOST_WHOLE
     return ends if is_exact else None
-
-
-def holds_multiple(kind: Any) -> bool:
-    """Whether a multiple of the step lies within the bounds."""
-    ends = _grid(kind.unit, kind.low, kind.high)
-    return ends is None or ends[0] <= ends[1]
 
 
 def round_to_step(x: np.ndarray, kind: Any) -> np.ndarray:
@@ -600,7 +593,7 @@ def round_to_step(x: np.ndarray, kind: Any) -> np.ndarray:
     A count times the numerator is exact below 2**53, and IEEE division rounds correctly: each is the float that the decimal reads as.
     """
     unit: Fraction | None = getattr(kind, "unit", None)
-    if unit is None or (ends := _grid(unit, kind.low, kind.high)) is None:
+    if unit is None or (ends := _multiples_within(unit, kind.low, kind.high)) is None:
         return x
     return np.clip(np.rint(x * unit.denominator / unit.numerator), *ends) * unit.numerator / unit.denominator
 

@@ -1,4 +1,4 @@
-"""Kinds of columns from short forms, declared dtypes, code books, and metadata of SDV, CSVW and DDI."""
+"""Schemas from other sources: short forms, dtypes, code books, metadata of SDV, CSVW and DDI, and tables whose facts stay open."""
 
 import datetime
 import json
@@ -52,7 +52,9 @@ from skdpsynth.frames import (
     time_of,
 )
 
-_WITHOUT_DOMAIN = {"numerical": None, "categorical": None, "datetime": None, "boolean": Nominal([False, True]), "id": None}
+_Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
+_WITHOUT_DOMAIN = {"numerical": None, "categorical": None, "datetime": None, "boolean": Nominal([False, True])}
+_WRONG_DOMAIN: dict[Any, type] = {"numerical": list, "categorical": tuple}  # short forms that users mix up
 _HAS_TIME = re.compile(r"%[HIMSfpcXsTR]")  # in a format of times
 _KEY_NAME = re.compile(r"(?i:(.*[_ .-])?id)|.*[a-z](Id|ID)")
 _WHOLE = re.compile(r"[-+]?(0|[1-9]\d*)")
@@ -60,74 +62,69 @@ _INTEGERS = re.compile(r"(unsigned|non(Negative|Positive)|positive|negative)?(in
 _NUMBERS = ("number", "decimal", "double", "float")
 _TIMES = {"date": Date, "datetime": DateTime, "dateTime": DateTime, "dateTimeStamp": DateTime}
 _LIST = re.compile(r"[\w .-]+(\|[\w .-]+)+")  # a pattern that lists words
-_WRONG_DOMAIN: dict[Any, type] = {"numerical": list, "categorical": tuple}  # short forms that users mix up
+_DAY_LENGTH = len("2020-01-31")
+_LOOKED_AT = 1000  # rows of a file whose columns have no dtypes
+_FEWEST, _MOST = 5, 0.8  # different cells that tell a kind beside others, and their share
+_FLAGS = {tuple(map(case, pair)) for pair in ("01", "ny", "ft", ("no", "yes")) for case in (str.lower, str.title, str.upper)}
+_SLASHES = re.compile(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
+_MISSING = {*MISSING_WORDS, "None", "?"}
 
 
 def kind_of(name: Any, value: Any) -> Any:
     """Return the kind that a value of a schema stands for."""
+    column = f"schema of column {name_repr(name)}"
     if isinstance(value, Kind):
         return value
     if isinstance(value, type) and issubclass(value, Kind):
-        raise ValueError(f"schema of column {name_repr(name)} must be a kind with its facts, got the class; call {value.__name__}(...).")
+        raise ValueError(f"{column} must be a kind with its facts, got the class; call {value.__name__}(...).")
     if isinstance(value, tuple) and len(value) == 2:
-        return name_column_in_errors(name, lambda: _of_bounds(*value))
+        has_times = any(isinstance(bound, datetime.date | np.datetime64 | str) for bound in value)
+        made = Continuous if not has_times else Date if all(map(_is_day, value)) else DateTime
+        return name_column_in_errors(name, lambda: made(*value))
+    hint = ""  # for a caller who gives metadata of SDV, or the parsed file of a schema
+    if name == "columns" and isinstance(value, list):
+        hint = " If this is what a file of a schema holds, read it by Schema.from_json or Schema.from_yaml."
+    elif name in ("columns", "tables") and isinstance(value, Mapping):
+        hint = " If this is metadata of SDV, read it by Schema.from_sdv."
     if not isinstance(value, list):
         raise ValueError(
             f"schema must give a tuple (low, high), a list of levels, or a kind such as Continuous, Ordinal, Nominal, Date, DateTime or "
             f"Identifier for column {name_repr(name)}, got {short_repr(value)}; bounds and levels are public facts, never learned from "
-            "rows." + _hint(name, value)
+            "rows." + hint
         )
     if value and all(isinstance(item, Mapping) for item in value):
-        raise ValueError(f"schema of column {name_repr(name)} is a list of dicts, and levels are words or numbers.{_hint(name, value)}")
+        raise ValueError(f"{column} is a list of dicts, and levels are words or numbers.{hint}")
     if len(value) == 2 and all(map(is_real, value)) and value[1] - value[0] != 1:
         raise ValueError(
-            f"schema of column {name_repr(name)} is a list of two numbers: write a tuple for bounds, {bounds_repr(*value)}, or "
+            f"{column} is a list of two numbers: write a tuple for bounds, {bounds_repr(*value)}, or "
             f"Nominal([{short_repr(value[0])}, {short_repr(value[1])}]) for two levels."
         )
     return name_column_in_errors(name, lambda: Nominal(value))
 
 
-def _hint(name: Any, value: Any) -> str:
-    """Return advice for a caller who gives metadata of SDV, or the parsed file of a schema."""
-    if name == "columns" and isinstance(value, list):
-        return " If this is what a file of a schema holds, read it by Schema.from_json or Schema.from_yaml."
-    if name in ("columns", "tables") and isinstance(value, Mapping):
-        return " If this is metadata of SDV, read it by Schema.from_sdv."
-    return ""
-
-
-def _of_bounds(low: Any, high: Any) -> Any:
-    if not any(isinstance(bound, datetime.date | np.datetime64 | str) for bound in (low, high)):
-        return Continuous(low, high)
-    return (Date if _is_day(low) and _is_day(high) else DateTime)(low, high)
-
-
 def _is_day(bound: Any) -> bool:
     """Whether a bound is a day by its type, or as it is written: midnight is none."""
-    if isinstance(bound, str):
-        return len(bound) == len("2020-01-31")
     if isinstance(bound, np.datetime64):
         return np.datetime_data(bound.dtype)[0] in ("Y", "M", "W", "D")
+    if isinstance(bound, str):
+        return len(bound) == _DAY_LENGTH
     return isinstance(bound, datetime.date) and not isinstance(bound, datetime.datetime)
 
 
 def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
+    """Return the kinds that dtypes declare, unless a domain is given; a range in a column of floats is one of real numbers."""
     if hasattr(dtypes, "columns") or not hasattr(dtypes, "keys"):
         raise ValueError(f"dtypes must be frame.dtypes of pandas, frame.schema of polars, or such a dict, got {type(dtypes).__name__}.")
     if public is not True:
         raise ValueError(f"public must be True, got {short_repr(public)}: levels of astype('category') are from the rows, and private.")
-    given = _by_column("bounds", bounds)
-    columns = {name: _with_dtype(name, given.pop(name, None), dtype) for name, dtype in dict(dtypes).items()}
-    return _complete(columns, given, nullable, "bounds")
-
-
-def _with_dtype(name: Any, given: Any, dtype: Any) -> Any:
-    """Return the kind that a dtype declares, unless a domain is given; a range of numbers in a column of floats is one of real numbers."""
-    if given is None:
-        return name_column_in_errors(name, lambda: kind_of_dtype(dtype))
-    if isinstance(given, tuple) and len(given) == 2 and str(dtype).lower().startswith("float"):
-        return name_column_in_errors(name, lambda: Continuous(*given, integer=False))
-    return given
+    unused, columns = _by_column("bounds", bounds), {}
+    for name, dtype in dict(dtypes).items():
+        given = columns[name] = unused.pop(name, None)
+        if given is None:
+            columns[name] = name_column_in_errors(name, partial(kind_of_dtype, dtype))
+        elif isinstance(given, tuple) and len(given) == 2 and str(dtype).lower().startswith("float"):
+            columns[name] = name_column_in_errors(name, partial(Continuous, *given, integer=False))
+    return _complete(columns, unused, nullable, "bounds")
 
 
 def kind_of_dtype(dtype: Any) -> Any:
@@ -141,34 +138,31 @@ def kind_of_dtype(dtype: Any) -> Any:
 def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
     """Read the kinds of columns from metadata of SDV; bounds and levels from `domains`."""
     leave_open = isinstance(domains, str) and domains == "open"
-    given, table = _by_column("domains", None if leave_open else domains), _sdv_table(metadata)
-    keys = {table.get("primary_key"), *table.get("alternate_keys", ())}
-    columns = {
-        name: name_column_in_errors(name, partial(_from_sdtype, facts, given.pop(name, None), name in keys))
-        for name, facts in table["columns"].items()
-    }
-    if leave_open:
-        columns = {name: _open_kind_of(table["columns"][name]) if kind is None else kind for name, kind in columns.items()}
-    return _complete(columns, given, nullable, "domains")
-
-
-def _sdv_table(metadata: Any) -> Mapping[Any, Any]:
+    unused = _by_column("domains", None if leave_open else domains)
     facts = metadata.to_dict() if hasattr(metadata, "to_dict") else metadata
     if not isinstance(facts, Mapping):
         raise ValueError(f"metadata must be SDV metadata or the dict of it, got {type(facts).__name__}.")
     tables = list(facts["tables"].values()) if "tables" in facts else [facts]
     if len(tables) != 1 or "columns" not in tables[0]:
         raise ValueError(f"metadata must describe the columns of one table, got {len(tables)} tables; give that of one.")
-    return tables[0]
+    keys = {tables[0].get("primary_key"), *tables[0].get("alternate_keys", ())}
+    columns = {}
+    for name, each in tables[0]["columns"].items():
+        columns[name] = name_column_in_errors(name, partial(_from_sdtype, each, unused.pop(name, None), name in keys))
+        if leave_open and columns[name] is None:
+            columns[name] = _open_kind_of(each)
+    return _complete(columns, unused, nullable, "domains")
 
 
 def _from_sdtype(facts: Mapping[str, Any], domain: Any, is_key: bool) -> Any:
     """Return the domain of a column; None if there is none."""
     sdtype = facts.get("sdtype")
+    if domain is None and sdtype == "id":
+        return Identifier(labels=is_key)
     if domain is None:
         if sdtype not in _WITHOUT_DOMAIN:
             raise ValueError(f"sdtype {short_repr(sdtype)} is not synthesized; give the domain Identifier(), or leave the column out.")
-        return Identifier(labels=is_key) if sdtype == "id" else _WITHOUT_DOMAIN[sdtype]
+        return _WITHOUT_DOMAIN[sdtype]
     if isinstance(domain, _WRONG_DOMAIN.get(sdtype, ())):
         raise ValueError(f"a {sdtype} column needs (low, high) of numbers, or a list of levels, got a {type(domain).__name__}.")
     if isinstance(domain, tuple) and len(domain) == 2:
@@ -209,11 +203,6 @@ def _complete(columns: dict[Any, Any], unused: dict[Any, Any], nullable: Iterabl
     return {name: as_nullable(kind) if name in nullable else kind for name, kind in kinds.items()}
 
 
-def is_key_name(name: Any) -> bool:
-    """Whether a column is called as identifiers are: id, patient_id, PatientID."""
-    return isinstance(name, str) and _KEY_NAME.fullmatch(name) is not None
-
-
 def columns_of_code_book(path: Any, labels: bool) -> list[dict[str, Any]]:
     """Return the keys of each column of a schema from a table of variables, as `Schema.from_codebook` says."""
     if not isinstance(path, str | os.PathLike):
@@ -223,16 +212,18 @@ def columns_of_code_book(path: Any, labels: bool) -> list[dict[str, Any]]:
         facts = {str(key).strip().lower(): cell for key, cell in row.items() if not (cell is None or (isinstance(cell, str) and not cell))}
         if (name := facts.pop("variable", facts.pop("name", None))) is None or not is_name(name):
             raise ValueError(f"code book {os.path.basename(path)!r} must name a variable in each row; add the column variable.")
-        keys = columns.setdefault(name, {"name": name})
+        keys = columns.setdefault(name, {"name": name, "levels": []})
         values = facts.pop("values", [facts["value"]] if "value" in facts else [])
         if not isinstance(values, list | Mapping):
             raise ValueError(f"values of {name!r} in a code book must be a list, or codes with their labels, got {short_repr(values)}.")
         words = list(values.values()) if isinstance(values, Mapping) else [facts.get("label")] * len(values)
-        keys["levels"] = keys.get("levels", []) + [
-            word if labels and word is not None else _scalar(value) for value, word in zip(values, words, strict=True)
-        ]
-        keys |= {key: _listed(facts.pop(key)) for key in ("levels", "missing") if key in facts}
-        keys |= {key: _scalar(cell) for key, cell in facts.items() if key not in ("value", "label")}
+        pairs = zip(values, words, strict=True)
+        keys["levels"] = keys["levels"] + [word if labels and word is not None else _scalar(value) for value, word in pairs]
+        for key, cell in facts.items():
+            if key in ("levels", "missing") and isinstance(cell, str) and ".." not in cell:
+                keys[key] = list(map(_scalar, cell.split(";")))
+            elif key not in ("value", "label"):
+                keys[key] = cell if key in ("levels", "missing") else _scalar(cell)
     return list(map(_finished, columns.values()))
 
 
@@ -246,11 +237,6 @@ def _rows_of(path: Path) -> Iterable[Mapping[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise ValueError(f"code book must be a list of variables, got {short_repr(path.name)}; begin each with '- variable: its name'.")
     return rows
-
-
-def _listed(cell: Any) -> Any:
-    """Return the list that a text with semicolons is; a short form, such as 1..5, as it stands."""
-    return list(map(_scalar, cell.split(";"))) if isinstance(cell, str) and ".." not in cell else cell
 
 
 def _scalar(value: Any) -> Any:
@@ -272,10 +258,10 @@ def _finished(keys: dict[str, Any]) -> dict[str, Any]:
     levels, ends = keys.pop("levels"), [keys.pop("low", None), keys.pop("high", None)]
     if isinstance(levels, list) and all(map(is_name, levels)):
         levels = list(dict.fromkeys(map(str, levels) if any(isinstance(level, str) for level in levels) else levels))
-    is_time = isinstance(ends[0], str)
-    guessed = ("datetime" if len(ends[0]) > len("2020-01-31") else "date") if is_time else "continuous"
     if ends[0] is None:
-        guessed = "nominal" if levels or not is_key_name(keys["name"]) else "identifier"
+        guessed = "nominal" if levels or not _is_key_name(keys["name"]) else "identifier"
+    else:
+        guessed = "continuous" if not isinstance(ends[0], str) else "datetime" if len(ends[0]) > _DAY_LENGTH else "date"
     kind = str(keys.get("kind", guessed)).lower()
     facts = {"levels": levels or "open"} if kind in ("nominal", "ordinal") else {}
     if kind in ("continuous", "date", "datetime") or ends[0] is not None:
@@ -283,106 +269,27 @@ def _finished(keys: dict[str, Any]) -> dict[str, Any]:
     return keys | {"kind": kind} | facts
 
 
-def csvw_beside(path: Path) -> dict[str, Any] | None:
-    """Return the columns and the dialect that metadata of CSVW beside a text file state; None where there are none."""
-    for place in (Path(f"{path}-metadata.json"), path.parent / "csv-metadata.json"):
-        if not place.is_file():
-            continue
-        try:
-            told = json.loads(place.read_text(encoding="utf-8-sig"))
-            table = next(each for each in told.get("tables", [told]) if Path(str(each.get("url", path.name))).name == path.name)
-            columns, dialect = table["tableSchema"]["columns"], {**told.get("dialect", {}), **table.get("dialect", {})}
-            columns = [each for each in columns if not each.get("virtual")]
-        except (ValueError, LookupError, AttributeError, TypeError, StopIteration):
-            continue
-        keys = {"separator": "delimiter", "encoding": "encoding", "comment": "commentPrefix", "skip": "skipRows"}
-        return {"columns": columns, "read": {key: dialect[word] for key, word in keys.items() if dialect.get(word)}}
-    return None
-
-
-def kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
-    """Return the kind of a column by its datatype in CSVW, with its bounds or list of words where they are public."""
-    told = column.get("datatype", "string")
-    told = told if isinstance(told, Mapping) else {"base": told}
-    base, words = str(told.get("base", "string")), str(told.get("format", ""))
-    ends = [told.get("minimum", told.get("minInclusive")), told.get("maximum", told.get("maxInclusive"))]
-    ends = list(map(str, ends)) if public and None not in ends else []
-    if base == "boolean":
-        kind: Any = Nominal(words.split("|") if words else [False, True])
-    elif base in _TIMES:
-        kind = _bounded(_TIMES[base], ends)
-    elif base in _NUMBERS or _INTEGERS.fullmatch(base):
-        kind = _bounded(Continuous, list(map(_scalar, ends)), integer=base not in _NUMBERS)
-    else:
-        kind = Nominal(words.split("|") if public and _LIST.fullmatch(words) else "open")
-    return as_nullable(kind) if column.get("required") is False else kind
-
-
-def _bounded(made: Any, ends: Sequence[Any], **facts: Any) -> Any:
-    """Return a kind with bounds, which are open where there are none."""
-    return made(*ends, **facts) if ends else made(bounds="open", **facts)
-
-
-def columns_of_ddi(path: Path, public: bool) -> dict[str, Any]:
-    """Return the kinds of the variables of a DDI code book (2.x); nothing is fetched, and entities are refused."""
-    data = path.read_bytes()
-    try:
-        if b"<!ENTITY" in data.replace(b"\0", b""):
-            raise ValueError
-        variables = [each for each in ElementTree.fromstring(data).iter() if _local(each) == "var" and each.get("name")]
-    except (ElementTree.ParseError, ValueError):
-        raise ValueError(f"source must be a DDI code book without entities, but {path.name!r} is none; correct it.") from None
-    if not variables:
-        raise ValueError(f"source must be a DDI code book with elements var, but {path.name!r} has none; give that of version 2.")
-    return {str(each.get("name")): _kind_of_ddi(each, public) for each in variables}
-
-
-def _local(element: Any) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
-def _kind_of_ddi(variable: Any, public: bool) -> Any:
-    inside: dict[str, list[Any]] = {}
-    for element in variable.iter():
-        inside.setdefault(_local(element), []).append(element)
-    form: Any = next(iter(inside.get("varFormat", [])), {})
-    categories, ranges = inside.get("catgry", []), inside.get("range", [])
-    gone = [each for each in categories if each.get("missing") in ("Y", "y")]
-    levels = [_scalar(cell.text or "") for each in categories if each not in gone for cell in each if _local(cell) == "catValu"]
-    ends = [_scalar(ranges[0].get(end) or "") for end in ("min", "max")] if public and ranges else [""]
-    if len(levels) > 1 and variable.get("intrvl") != "contin":
-        kind: Any = Nominal(list(dict.fromkeys(levels)) if public else "open")
-    elif form.get("category") in ("date", "time"):
-        kind = Date(bounds="open") if form.get("category") == "date" else Text()
-    elif form.get("type") == "character":
-        kind = Nominal("open")
-    else:
-        kind = _bounded(Continuous, [] if "" in ends else ends, integer=variable.get("dcml") == "0")
-    return as_nullable(kind) if gone else kind
-
-
-_Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
-_LOOKED_AT = 1000  # rows of a file whose columns have no dtypes
-_FEWEST, _MOST = 5, 0.8  # different cells that tell a kind beside others, and their share
-_FLAGS = {tuple(map(case, pair)) for pair in ("01", "ny", "ft", ("no", "yes")) for case in (str.lower, str.title, str.upper)}
-_SLASHES = re.compile(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
-_MISSING = {*MISSING_WORDS, "None", "?"}
-
-
 def skeleton_of(source: Any, public: bool = False, read: Any = None) -> _Skeleton:
     """Return a kind for each column of a table, a file or a schema of dtypes, with bounds and levels left open, and how the file is read.
 
-    `public`: whether value labels, categories, and bounds in metadata are public facts, which are then stated.
+    `public`: whether value labels, categories, and bounds in metadata are public facts, which are then stated. Text files, sheets and
+    SQLite have no dtypes, so their kinds are guessed from the first 1000 rows: facts about rows, for the holder alone until they are
+    stated as public.
     """
     read = ReadOptions.of(read).stated()
     is_path = isinstance(source, str | os.PathLike)
     columns, read = _of_file(files_at(source, "source")[0], public, read) if is_path else (_of_table(source, public), read)
-    return {name: _as_identifier(name, kind) for name, kind in columns.items() if name in read.get("columns", columns)}, read
+    named_as_keys = {
+        name: Identifier()
+        for name, kind in columns.items()
+        if kind.unstated == "open" and isinstance(kind, Nominal | Continuous) and _is_key_name(name)
+    }
+    return {name: kind for name, kind in (columns | named_as_keys).items() if name in read.get("columns", columns)}, read
 
 
-def _as_identifier(name: Any, kind: Any) -> Any:
-    """Return an identifier in place of words or numbers in a column that is called so."""
-    return Identifier() if kind.unstated == "open" and isinstance(kind, Nominal | Continuous) and is_key_name(name) else kind
+def _is_key_name(name: Any) -> bool:
+    """Whether a column is called as identifiers are: id, patient_id, PatientID."""
+    return isinstance(name, str) and _KEY_NAME.fullmatch(name) is not None
 
 
 def _of_table(source: Any, public: bool) -> dict[Any, Any]:
@@ -393,24 +300,16 @@ def _of_table(source: Any, public: bool) -> dict[Any, Any]:
         head = open_source(source.empty_table() if hasattr(source, "empty_table") else source, "source").head
         table = TableKind.of(head, "source")
         kinds = dict(zip(table.columns, map(_kind_of, table.dtypes), strict=True))
-        dtypes = _dtypes_of(head, table.names or ())
-    declared = {name: _declared_levels(dtype) for name, dtype in dtypes.items()} if public else {}
-    return kinds | {name: kind for name, kind in declared.items() if kind is not None}
-
-
-def _dtypes_of(head: Any, names: Iterable[Any]) -> dict[Any, Any]:
-    """Return the dtypes of a data frame, as its library has them; of a table of Arrow an array for each, which knows its dictionary."""
-    if hasattr(head, "column_names"):
-        return {name: next(iter(getattr(head[name], "chunks", [head[name]])), None) for name in names}
-    return {name: head[name].dtype for name in names}
-
-
-def _declared_levels(dtype: Any) -> Any:
-    """Return the kind that declared categories make, None of other dtypes."""
-    levels: Any = dtype.dictionary.to_pylist() if hasattr(dtype, "dictionary") else getattr(dtype, "categories", None)
-    if not hasattr(levels, "__len__") or len(levels) < 2:
-        return None
-    return Nominal(levels) if hasattr(dtype, "dictionary") else kind_of_dtype(dtype)
+        if hasattr(head, "column_names"):  # of a table of Arrow an array for each, which knows its dictionary
+            dtypes = {name: next(iter(getattr(head[name], "chunks", [head[name]])), None) for name in table.names or ()}
+        else:
+            dtypes = {name: head[name].dtype for name in table.names or ()}
+    for name, dtype in dtypes.items() if public else ():
+        is_coded = hasattr(dtype, "dictionary")
+        levels: Any = dtype.dictionary.to_pylist() if is_coded else getattr(dtype, "categories", None)
+        if hasattr(levels, "__len__") and len(levels) >= 2:
+            kinds[name] = Nominal(levels) if is_coded else kind_of_dtype(dtype) or kinds[name]
+    return kinds
 
 
 def _name_of(dtype: Any) -> str:
@@ -434,21 +333,19 @@ def _kind_of(dtype: str) -> Any:
         return TimeOfDay() if family == "time of day" else Duration(bounds="open")
     if family == "time":
         return Date(bounds="open") if (time_of(dtype) or "?")[0] == "D" else DateTime(bounds="open")
-    if family == "number":
-        if dtype.startswith("category"):
-            return Nominal("open")
-        if decimal := decimal_of(dtype):
-            return Continuous(bounds="open", integer=not decimal[1], decimals=decimal[1] or None)
-        plain = numpy_dtype(dtype)
-        return Nominal([False, True]) if plain.kind == "b" else Continuous(bounds="open", integer=plain.kind in "iu")
-    if family in ("text", "any") or dtype.startswith(("dictionary", "category")):
+    if family in ("text", "any") or dtype.startswith("category"):
         return Nominal("open")
-    return Text()
+    if family != "number":
+        return Nominal("open") if dtype.startswith("dictionary") else Text()
+    if decimal := decimal_of(dtype):
+        return Continuous(bounds="open", integer=not decimal[1], decimals=decimal[1] or None)
+    plain = numpy_dtype(dtype)
+    return Nominal([False, True]) if plain.kind == "b" else Continuous(bounds="open", integer=plain.kind in "iu")
 
 
 def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
     if path.suffix.lower() == ".xml":
-        return columns_of_ddi(path, public), read
+        return _columns_of_ddi(path, public), read
     kind = kind_of_file(path, "source")
     if kind in ("Stata", "SPSS"):
         declared = declared_columns(path, "source")
@@ -459,7 +356,7 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
     require_package("pyarrow", "source", f"a {kind} file")
     if kind == "Parquet":
         return _of_table(schema_of_parquet(path, "source").empty_table(), public), read
-    metadata = csvw_beside(path) if kind == "CSV" else None
+    metadata = _csvw_beside(path) if kind == "CSV" else None
     if kind == "CSV":
         read = detect_options(path, (metadata or {}).get("read", {}) | read)
     source = open_source(path, "source", read={name: value for name, value in read.items() if (name, value) != ("decimal", "open")})
@@ -467,7 +364,7 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
         read = {**read, "skip": n_titles}
         source = open_source(path, "source", read=read)
     if metadata is not None and len(metadata["columns"]) == len(source.columns):
-        return {name: kind_of_csvw(column, public) for name, column in zip(source.columns, metadata["columns"], strict=True)}, read
+        return {name: _kind_of_csvw(column, public) for name, column in zip(source.columns, metadata["columns"], strict=True)}, read
     with closing(source.chunks()) as chunks:
         rows = next(chunks, source.head)[:_LOOKED_AT]
     cells = {name: {each.strip() for each in rows[name].to_pylist() if each} - _MISSING if len(rows) else set() for name in source.columns}
@@ -526,3 +423,81 @@ def _values(read: Any, cells: Iterable[str]) -> list[Any]:
         with suppress(ValueError):
             found.append(read(cell))
     return [each for each in found if each is not None]
+
+
+def _csvw_beside(path: Path) -> dict[str, Any] | None:
+    """Return the columns and the dialect that metadata of CSVW beside a text file state; None where there are none."""
+    for place in (Path(f"{path}-metadata.json"), path.parent / "csv-metadata.json"):
+        if not place.is_file():
+            continue
+        try:
+            told = json.loads(place.read_text(encoding="utf-8-sig"))
+            table = next(each for each in told.get("tables", [told]) if Path(str(each.get("url", path.name))).name == path.name)
+            columns, dialect = table["tableSchema"]["columns"], {**told.get("dialect", {}), **table.get("dialect", {})}
+            columns = [each for each in columns if not each.get("virtual")]
+        except (ValueError, LookupError, AttributeError, TypeError, StopIteration):
+            continue
+        keys = {"separator": "delimiter", "encoding": "encoding", "comment": "commentPrefix", "skip": "skipRows"}
+        return {"columns": columns, "read": {key: dialect[word] for key, word in keys.items() if dialect.get(word)}}
+    return None
+
+
+def _kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
+    """Return the kind of a column by its datatype in CSVW, with its bounds or list of words where they are public."""
+    told = column.get("datatype", "string")
+    told = told if isinstance(told, Mapping) else {"base": told}
+    base, words = str(told.get("base", "string")), str(told.get("format", ""))
+    ends = [told.get("minimum", told.get("minInclusive")), told.get("maximum", told.get("maxInclusive"))]
+    ends = list(map(str, ends)) if public and None not in ends else []
+    if base == "boolean":
+        kind: Any = Nominal(words.split("|") if words else [False, True])
+    elif base in _TIMES:
+        kind = _bounded(_TIMES[base], ends)
+    elif base in _NUMBERS or _INTEGERS.fullmatch(base):
+        kind = _bounded(Continuous, list(map(_scalar, ends)), integer=base not in _NUMBERS)
+    else:
+        kind = Nominal(words.split("|") if public and _LIST.fullmatch(words) else "open")
+    return as_nullable(kind) if column.get("required") is False else kind
+
+
+def _bounded(made: Any, ends: Sequence[Any], **facts: Any) -> Any:
+    """Return a kind with bounds, which are open where there are none."""
+    return made(*ends, **facts) if ends else made(bounds="open", **facts)
+
+
+def _columns_of_ddi(path: Path, public: bool) -> dict[str, Any]:
+    """Return the kinds of the variables of a DDI code book (2.x); nothing is fetched, and entities are refused."""
+    data = path.read_bytes()
+    try:
+        if b"<!ENTITY" in data.replace(b"\0", b""):
+            raise ValueError
+        variables = [each for each in ElementTree.fromstring(data).iter() if _local(each) == "var" and each.get("name")]
+    except (ElementTree.ParseError, ValueError):
+        raise ValueError(f"source must be a DDI code book without entities, but {path.name!r} is none; correct it.") from None
+    if not variables:
+        raise ValueError(f"source must be a DDI code book with elements var, but {path.name!r} has none; give that of version 2.")
+    return {str(each.get("name")): _kind_of_ddi(each, public) for each in variables}
+
+
+def _local(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def _kind_of_ddi(variable: Any, public: bool) -> Any:
+    inside: dict[str, list[Any]] = {}
+    for element in variable.iter():
+        inside.setdefault(_local(element), []).append(element)
+    form: Any = next(iter(inside.get("varFormat", [])), {})
+    categories, ranges = inside.get("catgry", []), inside.get("range", [])
+    gone = [each for each in categories if each.get("missing") in ("Y", "y")]
+    levels = [_scalar(cell.text or "") for each in categories if each not in gone for cell in each if _local(cell) == "catValu"]
+    ends = [_scalar(ranges[0].get(end) or "") for end in ("min", "max")] if public and ranges else [""]
+    if len(levels) > 1 and variable.get("intrvl") != "contin":
+        kind: Any = Nominal(list(dict.fromkeys(levels)) if public else "open")
+    elif form.get("category") in ("date", "time"):
+        kind = Date(bounds="open") if form.get("category") == "date" else Text()
+    elif form.get("type") == "character":
+        kind = Nominal("open")
+    else:
+        kind = _bounded(Continuous, [] if "" in ends else ends, integer=variable.get("dcml") == "0")
+    return as_nullable(kind) if gone else kind

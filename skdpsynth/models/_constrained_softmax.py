@@ -11,7 +11,7 @@ the tuples with this class; and two codes w(m) w(m') W(c, c'), with W that over 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -42,7 +42,7 @@ class ConstrainedGroup:
         """Return the softmax in a class of rows."""
         return ConstrainedSoftmax(self.columns, self.classes, self.tuples[self.allowed[label]])
 
-    def law_of_descent(self, label: int) -> "ConstrainedSoftmax | WeightedPairLaw":
+    def law_of_descent(self, label: int) -> "ConstrainedSoftmax | WeightedPair":
         """Return a law that computes the same up to rounding, in less time where it can.
 
         The tuples of two columns are a matrix of zeros and ones: products with it take the place of lists of hundreds of tuples.
@@ -53,7 +53,7 @@ class ConstrainedGroup:
             return law
         weights = np.zeros(shape, dtype=np.float32)
         weights[tuple(law.tuples.T)] = 1
-        return WeightedPairLaw(self.columns, weights[np.ix_(*self.classes)])
+        return WeightedPair(self.columns, weights[np.ix_(*self.classes)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +165,7 @@ class ConstrainedSoftmax:
         W = self._of_pair(state, pair)
         by_within[j] += np.einsum("cmz,mcz->mz", half, W[cj])
         by_within[k] += np.einsum("clz,clz->lz", other, W[:, ck])
-        by_W = np.array(
-            [_sum_by_class(half[c] * wj, cj, self.n_classes[j]) for c in range(self.n_classes[k])]
-        )  # (n_classes_k, n_classes_j, ...)
+        by_W = np.array([_sum_by_class(own * wj, cj, self.n_classes[j]) for own in half])  # (n_classes_k, n_classes_j, n_nodes)
         by_tuples += by_W[self.tuples[:, k], self.tuples[:, j]]
 
 
@@ -199,23 +197,6 @@ def _logsumexp_by_class(logits: np.ndarray, classes: np.ndarray, n_classes: int)
     return largest + np.log(sums), shares / sums[classes]
 
 
-@savable
-@dataclass(frozen=True, eq=False, repr=False)
-class WeightedPair:
-    """Two columns of a block, by their places, in all classes of rows, with the weights W of their codes."""
-
-    columns: tuple[int, ...]
-    weights: np.ndarray
-
-    def __repr__(self) -> str:
-        return f"WeightedPair(columns={self.columns})"
-
-    def law(self, label: int) -> "WeightedPairLaw":
-        return WeightedPairLaw(self.columns, np.asarray(self.weights, dtype=np.float32))
-
-    law_of_descent = law
-
-
 @dataclass(frozen=True, eq=False)
 class WeightedPairState:
     """Probabilities at every node."""
@@ -225,26 +206,37 @@ class WeightedPairState:
     second: np.ndarray  # B
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedPairLaw:
-    """A pair in one class of rows: probabilities from logits, and their derivatives, with the methods of `ConstrainedSoftmax`."""
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedPair:
+    """Two columns of a block, by their places, with the weights W of their codes; its own law in all classes of rows.
+
+    Probabilities from logits, and their derivatives, have the methods of `ConstrainedSoftmax`.
+    """
 
     columns: tuple[int, ...]
     weights: np.ndarray
 
     tuples: ClassVar[tuple[Any, ...]] = ()  # none is listed, which would take time
-    pairs: ClassVar[list[tuple[int, int]]] = [(0, 1)]
+    pairs: ClassVar[list[Pair]] = [(0, 1)]
 
-    @cached_property
-    def _other(self) -> np.ndarray:
-        return np.ascontiguousarray(self.weights.T)
+    def __repr__(self) -> str:
+        return f"WeightedPair(columns={self.columns})"
+
+    def law(self, label: int) -> "WeightedPair":
+        return replace(self, weights=np.asarray(self.weights, dtype=np.float32))
+
+    law_of_descent = law
 
     def forward(self, logits: Sequence[np.ndarray]) -> WeightedPairState:
         """Return the probabilities from the logits of both columns, shape (size, n_nodes)."""
         A, B = (np.exp(own - own.max(axis=0)) for own in logits)  # of logits of the model, not of rows
         on_first = self.weights.astype(A.dtype) @ B
         A /= np.maximum(np.einsum("iz,iz->z", A, on_first), np.finfo(A.dtype).tiny)  # where all likely pairs are excluded
-        return WeightedPairState([A * on_first, B * (self._other.astype(A.dtype) @ A)], A, B)
+        return WeightedPairState([A * on_first, B * (self._transposed(A) @ A)], A, B)
+
+    def _transposed(self, A: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(self.weights.T, dtype=A.dtype)
 
     def joint(self, state: WeightedPairState, pair: tuple[int, int]) -> np.ndarray:
         """Return the mean over nodes of the probabilities of the two columns, shape (size, size)."""
@@ -262,7 +254,7 @@ class WeightedPairLaw:
         A, B, (P, Q), (G, H) = state.first, state.second, state.singles, by_singles
         E = self.weights * by_pairs[0, 1].astype(A.dtype, copy=False)
         first = P * G + A * (self.weights @ (B * H) + E @ B)
-        second = Q * H + B * (self._other @ (A * G) + E.T @ A)
+        second = Q * H + B * (self._transposed(A) @ (A * G) + E.T @ A)
         mean = first.sum(axis=0)
         return [first - P * mean, second - Q * mean]
 

@@ -110,12 +110,9 @@ class _TableImputer:
             rows = np.flatnonzero(evidence.disagreeing(out, are_sums=False))
             if not len(rows):
                 return
-            held = [] if attempt < _TRIES else self._determining_columns(evidence, rows)
+            rules = [source for source in self.schema.sources.values() if hasattr(source, "given") and attempt == _TRIES]
+            held = [name for rule in rules for name in rule.given[:-1] if not evidence.known[name][rows].all()]
             _write_rows(out, rows, self._again(evidence, rows, out, *held)[1])
-
-    def _determining_columns(self, evidence: Evidence, rows: np.ndarray) -> list[Any]:
-        rules = [source for source in self.schema.sources.values() if hasattr(source, "given")]
-        return [name for rule in rules for name in rule.given[:-1] if not evidence.known[name][rows].all()]
 
     def redraw_parts(self, evidence: Evidence, out: Columns) -> None:
         """Take, of several draws of several missing parts of a known total, those that come nearest to it.
@@ -174,7 +171,8 @@ def fill_keys(
 
     Keys that are given are taken first. A key that no row has yet keeps the cells that the model drew.
     """
-    ends = [_value_range(schema[name]) for name in names]
+    kinds = [schema[name] for name in names]
+    ends = [(int(kind.low), int(kind.high)) if isinstance(kind, Continuous) else (0, len(kind.levels) - 1) for kind in kinds]
     keys = np.column_stack([values[name].astype(np.int64) for name in names])
     free = np.column_stack([to_fill[name] for name in names])
     open_rows = np.flatnonzero(free.any(axis=1))
@@ -184,7 +182,7 @@ def fill_keys(
     for row in open_rows[np.argsort(room, kind="stable")]:  # those with the least room first
         key = tuple(keys[row].tolist())
         if key in taken:
-            key = _draw_free_key(key, free[row], ends, taken, rng) or _pop_free_key(key, free[row], ends, taken, listed, rng) or key
+            key = _find_free_key(key, free[row], ends, taken, listed, rng) or key
             keys[row] = key
         taken.add(key)
     for place, name in enumerate(names):
@@ -192,33 +190,26 @@ def fill_keys(
         values[name][rows] = keys[rows, place]
 
 
-def _value_range(kind: Any) -> tuple[int, int]:
-    return (int(kind.low), int(kind.high)) if isinstance(kind, Continuous) else (0, len(kind.levels) - 1)
-
-
-def _draw_free_key(key: tuple, free: np.ndarray, ends: Sequence[tuple[int, int]], taken: set, rng: np.random.Generator) -> tuple | None:
-    """Return a key that is free by some tries; where listing all keys would take long, hardly one try is in vain."""
-    for _ in range(_KEY_TRIES):
-        drawn = tuple(
-            int(rng.integers(low, high + 1)) if is_free else own for own, is_free, (low, high) in zip(key, free, ends, strict=True)
-        )
-        if drawn not in taken:
-            return drawn
-    return None
-
-
-def _pop_free_key(
+def _find_free_key(
     key: tuple, free: np.ndarray, ends: Sequence[tuple[int, int]], taken: set, listed: dict[tuple, list[tuple]], rng: np.random.Generator
 ) -> tuple | None:
-    """Return a key that is free from the list of all that agree with the given cells of this one; None if there is none left."""
-    sides = [np.arange(low, high + 1) if is_free else np.array([own]) for own, is_free, (low, high) in zip(key, free, ends, strict=True)]
-    if np.prod([float(len(side)) for side in sides]) > _MOST_LISTED:
+    """Return a free key that agrees with the given cells of this one: by some tries, then from the list of all; None if none is left.
+
+    Where listing all keys would take long, hardly one try is in vain.
+    """
+    sides = list(zip(key, free, ends, strict=True))
+    for _ in range(_KEY_TRIES):
+        drawn = tuple(int(rng.integers(low, high + 1)) if is_free else own for own, is_free, (low, high) in sides)
+        if drawn not in taken:
+            return drawn
+    if np.prod([high - low + 1.0 if is_free else 1.0 for _, is_free, (low, high) in sides]) > _MOST_LISTED:
         return None
-    which = tuple(None if is_free else own for own, is_free in zip(key, free, strict=True))
-    if which not in listed:
-        grid = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, len(sides))
-        listed[which] = list(map(tuple, rng.permutation(grid).tolist()))
-    while listed[which]:
-        if (found := listed[which].pop()) not in taken:
+    pattern = tuple(None if is_free else own for own, is_free, _ in sides)
+    if pattern not in listed:
+        values = [np.arange(low, high + 1) if is_free else np.array([own]) for own, is_free, (low, high) in sides]
+        grid = np.stack(np.meshgrid(*values, indexing="ij"), axis=-1).reshape(-1, len(values))
+        listed[pattern] = list(map(tuple, rng.permutation(grid).tolist()))
+    while listed[pattern]:
+        if (found := listed[pattern].pop()) not in taken:
             return found
     return None

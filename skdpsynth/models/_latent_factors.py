@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from skdpsynth._parallel import one_blas_thread
 from skdpsynth._progress import track_steps
-from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax, WeightedPair, WeightedPairLaw
+from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax, WeightedPair
 from skdpsynth.models._mixture import Mixture, Part, WithinClass
 from skdpsynth.models._mixture_sampling import MixtureSampler
 from skdpsynth.models._training import (
@@ -182,7 +182,7 @@ class LatentFactors:
             write_slices(probabilities, slices_of(law, self.sizes), state.singles)
         return probabilities
 
-    def _tied(self, label: int, logits: np.ndarray) -> list[tuple[ConstrainedSoftmax | WeightedPairLaw, Any]]:
+    def _tied(self, label: int, logits: np.ndarray) -> list[tuple[ConstrainedSoftmax | WeightedPair, Any]]:
         laws = [group.law(label) for group in self.groups]
         return [(law, law.forward([logits[rows] for rows in slices_of(law, self.sizes)])) for law in laws]
 
@@ -221,9 +221,9 @@ class LatentFactors:
         return MixtureSampler(self.mixture(label), rng)
 
 
-def _mixture_part(law: ConstrainedSoftmax | WeightedPairLaw, state: Any) -> Part:
+def _mixture_part(law: ConstrainedSoftmax | WeightedPair, state: Any) -> Part:
     """Return the part of a mixture that a group makes; columns whose codes are classes of their own have codes in place of these."""
-    if isinstance(law, WeightedPairLaw):
+    if isinstance(law, WeightedPair):
         return law.part(state)
     codes = np.array(law.tuples)
     for place, (classes, is_plain) in enumerate(zip(law.classes, law.is_plain, strict=True)):

@@ -37,9 +37,8 @@ class ConstrainedColumns:
         """Return which tuples of codes of the columns that are compared have numbers that keep the rules, on conditions."""
         cells = {name: self.conditional_cells(name, linked) for name in codes}
         missing = {name: cells[name].missing[codes[name]] for name in codes}
-        ends = {name: ends_of(cells[name], codes[name]) for name in codes}
-        orders = restrict_axes(self.tie.orders, linked)
-        return orders.can_hold({name: own[0] for name, own in ends.items()}, {name: own[1] for name, own in ends.items()}, missing)
+        least, most = ({name: ends_of(cells[name], own)[side] for name, own in codes.items()} for side in (0, 1))
+        return restrict_axes(self.tie.orders, linked).can_hold(least, most, missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +61,9 @@ class RestrictedAxis:
 
 def restrict_axes(orders: Any, linked: Mapping[Hashable, Any]) -> Any:
     """Return inequalities between columns of which conditions leave some numbers alone."""
-    axes = {
-        name: RestrictedAxis(axis, np.unique(axis.shown(linked[name].numbers))) if len(getattr(linked[name], "numbers", ())) else axis
-        for name, axis in orders.axes.items()
-    }
-    return replace(orders, axes=axes)
+    numbers = {name: linked[name].numbers for name in orders.axes if len(getattr(linked[name], "numbers", ()))}
+    restricted = {name: RestrictedAxis(orders.axes[name], np.unique(orders.axes[name].shown(own))) for name, own in numbers.items()}
+    return replace(orders, axes={**orders.axes, **restricted})
 
 
 def constraint_cuts(schema: Schema, grids: Mapping[Hashable, Grid]) -> dict[Hashable, np.ndarray]:
@@ -86,7 +83,15 @@ def constrain_columns(
                 own = [name for name in tie.columns if name in tie.ordered]
                 links |= {name: links[name].recut(n_bins, cuts.get(name, ())) for name in own}  # type: ignore[union-attr]
             is_last = n_bins == _BINS[-1] or not tie.ordered
-            cells = {name: _cells(name, tie, schema, links, grids) for name in tie.columns}
+            cells = {}
+            for name in tie.columns:
+                kind, link = schema[name], links.get(name)
+                if isinstance(link, Link):
+                    edges = grids[name].edges[link.edges]
+                    last = edges[1:] - 1 if kind.integer else np.nextafter(edges[1:], -np.inf)
+                    cells[name] = cells_of_numbers(tie.axes[name], edges[:-1], np.minimum(last, kind.high), kind.nullable)
+                else:
+                    cells[name] = cells_of_levels(len(kind.levels) if link is None else link.n_bins, kind.nullable)
             classes, tuples = tie.tuples(cells, MAX_TUPLES if is_last else _USUAL_TUPLES)
             if tuples is not None:
                 break
@@ -108,20 +113,6 @@ def max_tuples(tie: Tie, schema: Schema, cuts: Mapping[Hashable, np.ndarray]) ->
         else:
             product *= int(tie.classes(name, cells_of_levels(len(kind.levels), kind.nullable)).max()) + 1
     return product
-
-
-def bin_value_ranges(link: Link, grid: Grid) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and the last number of each bin."""
-    edges = grid.edges[link.edges]
-    last = edges[1:] - 1 if grid.kind.integer else np.nextafter(edges[1:], -np.inf)
-    return edges[:-1], np.minimum(last, grid.kind.high)
-
-
-def _cells(name: Hashable, tie: Tie, schema: Schema, links: Links, grids: Mapping[Hashable, Grid]) -> Cells:
-    kind, link = schema[name], links.get(name)
-    if isinstance(link, Link):
-        return cells_of_numbers(tie.axes[name], *bin_value_ranges(link, grids[name]), kind.nullable)
-    return cells_of_levels(len(kind.levels) if link is None else link.n_bins, kind.nullable)
 
 
 def possible_strata(tied: Sequence[ConstrainedColumns], stratum: Hashable, n_strata: int) -> np.ndarray:

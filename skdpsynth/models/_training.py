@@ -12,11 +12,11 @@ from scipy.special import ndtri
 
 from skdpsynth._parallel import cached_property
 from skdpsynth._progress import track_steps
-from skdpsynth.models._constrained_softmax import ConstrainedSoftmax, WeightedPairLaw
+from skdpsynth.models._constrained_softmax import ConstrainedSoftmax, WeightedPair
 
 _LEAST_ORDERED = 3  # codes
 _ROUGH = 0.03  # of the variance of the first cosine, at every frequency: laws of atoms are not smooth
-Law = ConstrainedSoftmax | WeightedPairLaw
+Law = ConstrainedSoftmax | WeightedPair
 RATE = 0.05
 CLASS_SHARE = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
