@@ -120,11 +120,10 @@ def grids_of(schema: Schema) -> dict[Any, Grid]:
 def edges_of_spans(schema: Schema) -> dict[Any, np.ndarray]:
     """Return the edges of the cells of spans, which are as wide as they lie far out; that of 0 is as wide as the narrowest."""
     found = {}
-    for name, kind in schema.items():
-        if isinstance(kind, Span):
-            widths = Grid.of(kind).widths
-            is_atom = widths < kind.high * _ATOM
-            found[name] = np.append(0.0, np.cumsum(np.where(is_atom, widths[~is_atom].min(), widths)))
+    for name, kind in ((name, kind) for name, kind in schema.items() if isinstance(kind, Span)):
+        widths = Grid.of(kind).widths
+        is_atom = widths < kind.high * _ATOM
+        found[name] = np.append(0.0, np.cumsum(np.where(is_atom, widths[~is_atom].min(), widths)))
     return found
 
 

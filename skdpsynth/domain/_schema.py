@@ -75,7 +75,12 @@ class Schema(Mapping):
                 "inferred from rows (Schema.from_json and from_yaml read a file, Schema.from_sdv metadata of SDV)."
             )
         self._columns = {name: kind_of(name, value) for name, value in columns.items()}
-        self._rules = _check_rule_list(columns.rules if isinstance(columns, Schema) and not rules else rules, self._columns)
+        rules = columns.rules if isinstance(columns, Schema) and not rules else rules
+        rules = [rules] if isinstance(rules, Rule | str) else rules
+        if wrong := [rule for rule in rules if not isinstance(rule, Rule | str)] if isinstance(rules, list | tuple) else [rules]:
+            raise ValueError(f"rules must be a list of {', '.join(each.__name__ for each in RULES)} or text, got {short_repr(wrong[0])}.")
+        stated = [rules_of_text(rule, self, place) if isinstance(rule, str) else [rule] for place, rule in enumerate(rules, start=1)]
+        self._rules = tuple(rule for some in stated for rule in some)
         self._sources = check_rules(self._columns, self._rules)
         if read := ReadOptions.of(columns.read if isinstance(columns, Schema) and read is None else read).stated():
             self._read_as = read
@@ -88,14 +93,10 @@ class Schema(Mapping):
         ----------
         schema : Schema, dict, or the path of a file
             A file of YAML (.yaml, .yml) or JSON (.json), as `to_yaml` and `to_json` write it.
-
-        Returns
-        -------
-        schema : Schema
         """
-        if isinstance(schema, cls):
-            return schema
-        return cls(*columns_of_file(schema)) if isinstance(schema, str | os.PathLike) else cls(schema)
+        if isinstance(schema, str | os.PathLike):
+            return cls(*columns_of_file(schema))
+        return schema if isinstance(schema, cls) else cls(schema)
 
     def __getitem__(self, name: Any) -> Any:
         return self._columns[name]
@@ -115,8 +116,8 @@ class Schema(Mapping):
     def __repr__(self) -> str:
         shown = repr(dict(list(self.items())[:_MOST_SHOWN]))
         shown = shown if len(self) <= _MOST_SHOWN else f"{shown[:-1]}, ... {len(self)} columns}}"
-        others = {"rules": list(self._rules), "read": self._read_as}
-        return f"Schema({shown}{''.join(f', {name}={fact!r}' for name, fact in others.items() if fact)})"
+        rules, read = (f", rules={list(self._rules)!r}" if self._rules else ""), (f", read={self._read_as!r}" if self._read_as else "")
+        return f"Schema({shown}{rules}{read})"
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -201,10 +202,6 @@ class Schema(Mapping):
         overwrite : bool, default=False
             Whether a file that holds something else may be replaced: facts that were filled in would be lost.
 
-        Returns
-        -------
-        text : str or None
-
         Raises
         ------
         FileExistsError
@@ -223,10 +220,6 @@ class Schema(Mapping):
             "date", "datetime", "time", "duration", "constant", "identifier", "text" or "derived", "bounds": [low, high], "levels": [...],
             "format": ..., "nullable": ..., "missing": [...], ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline":
             true}}``, rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
-
-        Returns
-        -------
-        schema : Schema
         """
         return cls(*columns_of_json(source))
 
@@ -240,10 +233,6 @@ class Schema(Mapping):
         path : str or path-like, default=None
         overwrite : bool, default=False
             As of `to_json`.
-
-        Returns
-        -------
-        text : str or None
         """
         return _write_text(yaml_of(self, self._rules, self._read_as), path, overwrite)
 
@@ -257,10 +246,6 @@ class Schema(Mapping):
         ----------
         source : path or str
             A file, or its text (of several lines). The keys are those of `from_json`.
-
-        Returns
-        -------
-        schema : Schema
         """
         return cls(*columns_of_yaml(source))
 
@@ -317,10 +302,6 @@ class Schema(Mapping):
         read : dict, default=None
             How files of the table are read, as in `Schema`.
 
-        Returns
-        -------
-        schema : Schema
-
         Examples
         --------
         >>> import tempfile
@@ -373,10 +354,6 @@ class Schema(Mapping):
             For every other column ``(low, high)`` (whole numbers, if both are ints and the dtype is no float) or a kind.
         nullable : list, default=()
             Columns in which cells may be missing.
-
-        Returns
-        -------
-        schema : Schema
         """
         return cls(schema_of_dtypes(dtypes, public, bounds, nullable))
 
@@ -394,21 +371,8 @@ class Schema(Mapping):
             a kind. "open": facts that are not known stay open, to be written in the file of the schema.
         nullable : list, default=()
             Columns in which cells may be missing.
-
-        Returns
-        -------
-        schema : Schema
         """
         return cls(schema_of_sdv(metadata, domains, nullable))
-
-
-def _check_rule_list(rules: Any, columns: Mapping[Any, Any]) -> tuple[Rule, ...]:
-    rules = [rules] if isinstance(rules, Rule | str) else rules
-    wrong = [rule for rule in rules if not isinstance(rule, Rule | str)] if isinstance(rules, list | tuple) else [rules]
-    if wrong:
-        raise ValueError(f"rules must be a list of {', '.join(each.__name__ for each in RULES)} or text, got {short_repr(wrong[0])}.")
-    stated = [rules_of_text(rule, columns, place) if isinstance(rule, str) else [rule] for place, rule in enumerate(rules, start=1)]
-    return tuple(rule for some in stated for rule in some)
 
 
 def _write_text(text: str, path: Any, overwrite: bool) -> str | None:

@@ -98,8 +98,15 @@ def columns_of_yaml(source: Any) -> _Read:
 def parsed_yaml(text: str) -> Any:
     """Return what YAML holds, or say where it is none."""
     yaml = _yaml()
+
+    class Loader(yaml.SafeLoader):
+        """The safe loader, but for numbers that begin with 0 and times such as 12:30: codes of people, not octal, and text."""
+
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.items()
+    Loader.yaml_implicit_resolvers = {first: [each for each in some if each[0] != _INT] for first, some in resolvers}
+    Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
     try:
-        return yaml.load(text, _loader(yaml))
+        return yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         where = "" if line is None else f", in line {line + 1} or before"
@@ -112,18 +119,6 @@ def _yaml() -> Any:
     except ImportError:
         raise ImportError("YAML needs the package PyYAML; run pip install 'skdpsynth[yaml]', or use to_json and from_json.") from None
     return yaml
-
-
-def _loader(yaml: Any) -> Any:
-    """Return the safe loader, but for numbers that begin with 0 and times such as 12:30: codes of people, not octal, and text."""
-
-    class Loader(yaml.SafeLoader):
-        """Reads whole numbers that do not begin with 0."""
-
-    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.items()
-    Loader.yaml_implicit_resolvers = {first: [each for each in some if each[0] != _INT] for first, some in resolvers}
-    Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
-    return Loader
 
 
 def _columns_of(parsed: Any) -> _Read:
@@ -163,7 +158,7 @@ def _tuple_of(value: Any) -> Any:
 
 
 def _list_of(value: Any) -> list:
-    return [_tuple_of(each) for each in value] if isinstance(value, list) else [value]
+    return list(map(_tuple_of, value)) if isinstance(value, list) else [value]
 
 
 def _from_keys(column: Mapping[str, Any]) -> Kind:
@@ -317,10 +312,15 @@ def rules_of_text(text: str, columns: Iterable[Any], place: int) -> list[Rule]:
         if len(text) > LONGEST:
             raise SyntaxError
         words, quoted = without_backticks(text)
-        parser = _Parser(
-            {**{str(name): name for name in columns}, **{f"x{name}": name for name in columns if isinstance(name, int)}}, quoted
-        )
-        return parser.rules(_parsed(words))
+        names = {str(name): name for name in columns} | {f"x{name}": name for name in columns if isinstance(name, int)}
+        parser = _Parser(names, quoted)
+        for whole in (words, f"{words} else None"):  # a condition, which Python wants complete
+            with suppress(SyntaxError, ValueError):
+                (statement,) = ast.parse(whole).body
+                break
+        else:
+            raise SyntaxError
+        return parser.rules(statement)
     except _Unsaid as error:
         raise ValueError(f"{what}; {error}.") from None
     except (SyntaxError, RecursionError, MemoryError):
@@ -331,14 +331,6 @@ def rules_of_text(text: str, columns: Iterable[Any], place: int) -> list[Rule]:
 
 class _Unsaid(Exception):
     """A text that no rule says, with the way out."""
-
-
-def _parsed(words: str) -> Any:
-    for whole in (words, f"{words} else None"):  # a condition, which Python wants complete
-        with suppress(SyntaxError, ValueError):
-            (statement,) = ast.parse(whole).body
-            return statement
-    raise SyntaxError
 
 
 class _Parser:
@@ -361,20 +353,17 @@ class _Parser:
                 "an order is between columns: state bounds of the column for a number, and a column that is computed, Derived(...), for "
                 "arithmetic"
             )
-        return [self._order(operator, *pair) for operator, pair in zip(node.ops, pairwise(sides), strict=True)]
+        if not all(type(operator) in _ORDERS for operator in node.ops):
+            raise SyntaxError
+        ways = [_ORDERS[type(operator)] for operator in node.ops]
+        pairs = zip(ways, pairwise(map(self._name, sides)), strict=True)
+        return [Inequality(*pair[::way], strict) for (way, strict), pair in pairs]
 
     def _name(self, node: Any) -> Any:
         if not isinstance(node, ast.Name):
             raise SyntaxError
         word = self._quoted.get(node.id, node.id)
         return self._names.get(word, word)
-
-    def _order(self, operator: Any, first: Any, second: Any) -> Rule:
-        if type(operator) not in _ORDERS:
-            raise SyntaxError
-        way, strict = _ORDERS[type(operator)]
-        low, high = (self._name(each) for each in (first, second)[::way])
-        return Inequality(low, high, strict)
 
     def _sum(self, *sides: Any) -> Rule:
         total, value = sides if isinstance(sides[0], ast.Name) else sides[::-1]
@@ -408,14 +397,10 @@ class _Parser:
             raise SyntaxError from None
         if type(operator) not in _ORDERS or type(value) not in (int, float):
             raise SyntaxError
-        way, strict = _ORDERS[type(operator)]
-        return name, [_range(-way, value, not strict) if negated else _range(way, value, strict)]
-
-
-def _range(way: int, bound: float, is_strict: bool) -> tuple:
-    """Return the numbers up to a bound (`way` 1), or from it on; without itself, if strict."""
-    end = math.nextafter(bound, -way * math.inf) if is_strict else bound
-    return (None, end) if way > 0 else (end, None)
+        way, is_strict = _ORDERS[type(operator)]  # up to a bound (1), or from it on; without itself, if strict
+        way, is_strict = (-way, not is_strict) if negated else (way, is_strict)
+        end = math.nextafter(value, -way * math.inf) if is_strict else value
+        return name, [(None, end) if way > 0 else (end, None)]
 
 
 def _summands(node: Any) -> Sequence[Any]:

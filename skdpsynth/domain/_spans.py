@@ -175,38 +175,33 @@ def with_spans(schema: Schema, spans: Spans) -> Schema:
 
 def _kept_by_spans(schema: Schema, possible: Mapping[Inequality, SpanEdge]) -> list[Rule]:
     """Return the inequalities and totals of whose columns no other rule needs the numbers, and at most one the larger column."""
-    moved, others, rules = {}, {}, schema.rules
-    for place, rule in enumerate(rules):
-        if isinstance(rule, Inequality):
-            moved[place] = {rule.low, rule.high}
+    named: dict[int, set] = {}
+    for place, rule in enumerate(schema.rules):
+        if isinstance(rule, Inequality | Impossible | Unique):
+            named[place] = set(rule.columns_named)
         elif isinstance(rule, Sum) and binds(rule, schema, schema.sources):
-            moved[place] = set(leaves_of(rule, schema.sources))
-        elif isinstance(rule, Impossible | Unique):
-            others[place] = set(rule.columns_named)
-    highs = [rule.high for rule in rules if isinstance(rule, Inequality)]
+            named[place] = set(leaves_of(rule, schema.sources))
+    highs = [rule.high for rule in schema.rules if isinstance(rule, Inequality)]
     single = {rule for rule in possible if highs.count(rule.high) == 1}
-    kept = {place for place in moved if isinstance(rules[place], Sum) or rules[place] in single}
-    while True:
-        left = {place for place in kept if all(other in kept for other, names in (moved | others).items() if names & moved[place])}
-        if left == kept:
-            return [rule for place, rule in enumerate(rules) if place in kept]
+    left = {place for place in named if isinstance(rule := schema.rules[place], Sum) or (isinstance(rule, Inequality) and rule in single)}
+    kept: set[int] = set()
+    while left != kept:
         kept = left
-
-
-def _apart(low: Axis, high: Axis) -> float | None:
-    """Return the difference of `read` between equal values; None where each is rounded in its way."""
-    if isinstance(low, TimeAxis) and isinstance(high, TimeAxis):
-        return float(low.first - high.first) if (low.unit, low.step) == (high.unit, high.step) else None
-    if isinstance(low, NumberAxis) and isinstance(high, NumberAxis):
-        return None if high.is_whole and not low.is_whole else 0.0
-    return None
+        left = {place for place in kept if all(other in kept for other, names in named.items() if names & named[place])}
+    return [rule for place, rule in enumerate(schema.rules) if place in kept]
 
 
 def _edge(rule: Inequality, schema: Schema, axes: Mapping[Any, Axis]) -> SpanEdge | None:
     """Return the span of an inequality of two columns on one scale; None where no span is possible."""
-    low, high = schema[rule.low].coded, schema[rule.high].coded
-    apart = _apart(axes[rule.low], axes[rule.high])
-    if apart is None or not (most := float(high.high) - float(low.low) - apart) > max(rule.strict - 1e-9, 0.0):
+    low, high, first, second = schema[rule.low].coded, schema[rule.high].coded, axes[rule.low], axes[rule.high]
+    apart = 0.0
+    if isinstance(first, TimeAxis) and isinstance(second, TimeAxis):
+        apart = float(first.first - second.first)
+        if (first.unit, first.step) != (second.unit, second.step):  # each is rounded in its way
+            return None
+    elif not (isinstance(first, NumberAxis) and isinstance(second, NumberAxis)) or (second.is_whole and not first.is_whole):
+        return None
+    if not (most := float(high.high) - float(low.low) - apart) > max(rule.strict - 1e-9, 0.0):
         return None
     may_pass = float(low.high) + apart + rule.strict > float(high.high)
     ends = float(low.low), float(low.high)
