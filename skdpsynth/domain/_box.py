@@ -268,7 +268,6 @@ class Ball:
 
     @property
     def unit(self) -> np.ndarray:
-        """Length of 1 on each axis, in the units of the data."""
         return self.box.step / 2
 
     @property
@@ -368,7 +367,6 @@ def _squared(rows: np.ndarray) -> np.ndarray:
 
 
 def _tile(per_feature: np.ndarray) -> Any:
-    """Repeat one number a feature over a tile of rows (or return the number, if they are all equal)."""
     return per_feature[0] if (per_feature == per_feature[0]).all() else np.tile(per_feature, _TILE)
 
 
@@ -425,8 +423,6 @@ def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -
 
 @dataclass(frozen=True, eq=False)
 class UnknownBounds:
-    """The columns whose bounds are to be bought, and what is public about each."""
-
     columns: tuple[int, ...]  # their places in the rows
     least: np.ndarray  # that the dtype of each can hold; infinite where it says nothing
     most: np.ndarray

@@ -29,12 +29,10 @@ class AllowedCells:
 
     @property
     def chosen(self) -> np.ndarray:
-        """Return `among`, empty where it is not given."""
         return np.empty(0) if self.among is None else self.among
 
     @property
     def is_missing(self) -> bool:
-        """Whether a cell must be missing."""
         return self.missing and self.among is not None and not len(self.among)
 
     def of(self, values: np.ndarray) -> np.ndarray:
@@ -59,7 +57,6 @@ class Cells:
 
     @property
     def missing(self) -> np.ndarray:
-        """Whether each code stands for a missing cell."""
         return np.arange(self.size) >= self.n_levels + len(self.least)
 
 
@@ -224,7 +221,6 @@ def _score_of_items(name: Any, kind: Any, items: Sequence[Any]) -> Score:
 
 
 def _level_of(kind: Any, item: Any) -> Any:
-    """Return the truth value that a word stands for; anything else as it is."""
     words = (getattr(kind, "words", None) or ()) if isinstance(kind, Boolean) else ()
     if not isinstance(item, bool) and item in words:
         return kind.levels[words.index(item)]
@@ -315,8 +311,6 @@ class Inequality(Rule):
 
 @dataclass(frozen=True)
 class ListRule(Rule):
-    """A rule about a list of columns."""
-
     columns: Any
     _least: ClassVar[int] = 2  # columns
 

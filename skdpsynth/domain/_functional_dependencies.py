@@ -181,12 +181,10 @@ class Derived(Unseen):
 
     @property
     def parsed(self) -> Expression:
-        """The expression, ready to be computed."""
         return expression_of(self.expression)
 
 
 def times_given(derived: Derived, nullable: bool = False, has_zone: bool = False) -> Times:
-    """Return the kind of a result that is a time; without bounds, of all times."""
     year, offset = 31_622_400, "+00:00" if has_zone else ""
     all_of: dict[str, tuple] = {
         "date": ("0001-01-01", "9999-12-31"),
@@ -286,7 +284,6 @@ class Determines(Rule):
 
 
 def _can_hold(kind: Any, value: Any) -> bool:
-    """Whether a column of this kind can hold a value."""
     if value is None:
         return kind.nullable
     try:
@@ -434,7 +431,6 @@ def _number(kind: Any, values: np.ndarray, dtype: str | None, kinds: list[Any]) 
 
 
 def _unit_of(kind: Times, beside: list[Any]) -> int:
-    """Return the microseconds in which a time counts in an expression over columns of these kinds."""
     kinds = {type(each) for each in beside if isinstance(each, Times)} - {Duration} if isinstance(kind, Duration) else {type(kind)}
     return MICROSECONDS["day" if kinds == {Date} else "second"]
 

@@ -86,7 +86,6 @@ class Grid:
         return np.where(np.isnan(x), -1, np.minimum(cells, self.n_cells - 1)).astype(np.int32)
 
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return uniform numbers in cells."""
         left, right = self.edges[cells], self.edges[cells + 1]
         x = rng.random(len(cells))
         x *= right - left

@@ -39,7 +39,6 @@ class Kind:
         return self
 
     def _facts(self) -> dict[str, Any]:
-        """Return the facts that are stated, by the name of their parameter."""
         facts = {each.name: getattr(self, each.name) for each in fields(self) if each.init}  # type: ignore[arg-type]
         return {name: fact for name, fact in facts.items() if fact not in (None, ())}
 
@@ -67,8 +66,6 @@ class Kind:
 
 
 class Bounded(Kind):
-    """A kind with public bounds, or a word in their place."""
-
     low: Any
     high: Any
     nullable: bool
@@ -90,7 +87,6 @@ class Bounded(Kind):
         return bound
 
     def bounds_in_files(self) -> Any:
-        """Return the bounds as a file holds them."""
         return self.bounds or [self._in_file(self.low), self._in_file(self.high)]
 
     def _facts(self) -> dict[str, Any]:
@@ -234,7 +230,6 @@ class _Levels(Kind):
 
     @property
     def n_codes(self) -> int:
-        """Number of levels, with that of a missing cell."""
         if self.unstated is not None:
             raise ValueError(f"levels must be stated to be counted, got {self.levels!r}; write them as a list.")
         return len(self.levels) + self.nullable
@@ -372,16 +367,12 @@ class Boolean(_Levels):
 
     @property
     def coded(self) -> Nominal:
-        """The two levels that mechanisms see."""
         return Nominal(self.levels, nullable=self.nullable)
 
 
 class Unseen(Kind):
-    """A kind of column that no mechanism sees."""
-
     @property
     def coded(self) -> None:
-        """None: mechanisms do not see it."""
         return None
 
 
@@ -419,7 +410,6 @@ class Identifier(Unseen):
 
     @property
     def comes_back(self) -> bool:
-        """Whether samples have the column."""
         return self.labels is not False
 
     def made(self, numbers: np.ndarray) -> np.ndarray:
@@ -483,7 +473,6 @@ class Text(Unseen):
 
 
 def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return bounds as plain numbers, finite and in order."""
     if not (is_real(low) and is_real(high)):
         raise ValueError(f"bounds must be two numbers, got {bounds_repr(low, high)}; they are public facts, never learned from rows.")
     low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
@@ -540,12 +529,10 @@ def is_flag(value: Any) -> bool:
 
 
 def as_nullable(kind: Any) -> Any:
-    """Return a kind whose cells may be missing, if it has a place for that."""
     return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 
 def name_column_in_errors(name: Any, make: Callable[[], _Made]) -> _Made:
-    """Return what `make` makes, or say which column its error is about."""
     try:
         return make()
     except ValueError as error:

@@ -22,14 +22,11 @@ Columns = Mapping[Any, np.ndarray]
 @savable
 @dataclass(frozen=True)
 class NumberAxis:
-    """Numbers as floats."""
-
     kind: Continuous
     dtype: str  # of numpy: that of the column in the caller's table
 
     @property
     def is_whole(self) -> bool:
-        """Whether values are whole numbers in the table."""
         return bool(self.kind.integer) or np.dtype(self.dtype).kind in "iub"
 
     def shown(self, x: np.ndarray) -> np.ndarray:
@@ -201,7 +198,6 @@ class Orders:
         return x
 
     def _reaches(self, name: Any, goals: Sequence[Any]) -> bool:
-        """Whether a column is at most one of others, by some inequalities."""
         return any(first == name and (second in goals or self._reaches(second, goals)) for first, second, _ in self.edges)
 
     def _sum(self, x: Columns) -> np.ndarray:

@@ -46,7 +46,6 @@ RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
 def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
-    """Return kinds by column, rules, and how files are read, as JSON."""
     facts: dict[str, Any] = {"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}
     facts |= {"rules": [rule.to_keys() for rule in rules]} if rules else {}
     facts |= {"read": dict(read)} if read else {}
@@ -54,7 +53,6 @@ def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
 
 
 def columns_of_json(source: Any) -> _Read:
-    """Read a schema from a file, its text, or the parsed text."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         source = _text_of(source)
     try:
@@ -78,7 +76,6 @@ def _text_of(path: Any) -> str:
 
 
 def columns_of_file(path: Any) -> _Read:
-    """Read a schema from a file of YAML or JSON, by its suffix."""
     file = Path(os.fsdecode(path)).expanduser()
     read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
     if read is None:
@@ -87,7 +84,6 @@ def columns_of_file(path: Any) -> _Read:
 
 
 def columns_of_yaml(source: Any) -> _Read:
-    """Read a schema from a file of YAML, or its text."""
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source must be a file of YAML or its text, got {short_repr(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
@@ -212,7 +208,6 @@ def _cells_of(keys: Any) -> dict:
 
 
 def _mapping_of(keys: Any) -> dict:
-    """Return a mapping of levels that a file holds as pairs in a list, or as a dict."""
     pairs = list(keys.items()) if isinstance(keys, Mapping) else keys
     if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
         raise ValueError(f"mapping must be a dict, or a list of pairs [level, value], got {short_repr(keys)}.")
@@ -248,7 +243,6 @@ _WIDEST = 100  # characters of a list in one line
 
 
 def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
-    """Return kinds by column, rules, and how files are read, as YAML that people edit."""
     yaml = _yaml()
     lines = ["columns:"]
     for name, kind in columns.items():
@@ -281,7 +275,6 @@ def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
 
 
 def _note(kind: str, key: str, value: Any) -> str:
-    """Return the comment beside a fact."""
     if key == "kind":
         return "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" else ""
     if value != "open" or key not in ("bounds", "levels", "format"):

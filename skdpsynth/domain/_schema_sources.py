@@ -71,7 +71,6 @@ _MISSING = {*MISSING_WORDS, "None", "?"}
 
 
 def kind_of(name: Any, value: Any) -> Any:
-    """Return the kind that a value of a schema stands for."""
     column = f"schema of column {name_repr(name)}"
     if isinstance(value, Kind):
         return value
@@ -155,7 +154,6 @@ def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[
 
 
 def _from_sdtype(facts: Mapping[str, Any], domain: Any, is_key: bool) -> Any:
-    """Return the domain of a column; None if there is none."""
     sdtype = facts.get("sdtype")
     if domain is None and sdtype == "id":
         return Identifier(labels=is_key)
@@ -175,7 +173,6 @@ def _from_sdtype(facts: Mapping[str, Any], domain: Any, is_key: bool) -> Any:
 
 
 def _open_kind_of(facts: Mapping[str, Any]) -> Any:
-    """Return the kind of a column without its bounds or levels."""
     if facts["sdtype"] == "datetime":
         form = facts.get("datetime_format")
         return DateTime(bounds="open") if form is None or _HAS_TIME.search(form) else Date(bounds="open")
@@ -254,7 +251,6 @@ def _scalar(value: Any) -> Any:
 
 
 def _finished(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return keys of a column with its kind, by the facts that a code book has of it."""
     levels, ends = keys.pop("levels"), [keys.pop("low", None), keys.pop("high", None)]
     if isinstance(levels, list) and all(map(is_name, levels)):
         levels = list(dict.fromkeys(map(str, levels) if any(isinstance(level, str) for level in levels) else levels))
@@ -417,7 +413,6 @@ def _are_most(some: Sized, cells: Sized) -> bool:
 
 
 def _values(read: Any, cells: Iterable[str]) -> list[Any]:
-    """Return what can be read of cells."""
     found = []
     for cell in cells:
         with suppress(ValueError):
@@ -443,7 +438,6 @@ def _csvw_beside(path: Path) -> dict[str, Any] | None:
 
 
 def _kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
-    """Return the kind of a column by its datatype in CSVW, with its bounds or list of words where they are public."""
     told = column.get("datatype", "string")
     told = told if isinstance(told, Mapping) else {"base": told}
     base, words = str(told.get("base", "string")), str(told.get("format", ""))
@@ -461,7 +455,6 @@ def _kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
 
 
 def _bounded(made: Any, ends: Sequence[Any], **facts: Any) -> Any:
-    """Return a kind with bounds, which are open where there are none."""
     return made(*ends, **facts) if ends else made(bounds="open", **facts)
 
 

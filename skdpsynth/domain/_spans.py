@@ -121,7 +121,6 @@ class Spans:
         return {name: np.where(fixed[name], columns[name], moved[name]) for name in moved}
 
     def meets(self, chunk: Sequence[np.ndarray], wanted: Mapping[Any, AllowedCells]) -> np.ndarray:
-        """Return which rows with spans meet conditions on columns."""
         columns = dict(zip(self.names, self.decode(chunk), strict=True))
         return np.all([wanted[name].of(columns[name]) for name in wanted], axis=0)
 

@@ -80,7 +80,6 @@ class TimeFormat:
 
     @property
     def is_date(self) -> bool:
-        """Whether it tells a date."""
         return "Y" in self.codes or "y" in self.codes
 
     @property
@@ -119,7 +118,6 @@ class TimeFormat:
         return day * DAY + hour * HOUR + minute * 60_000_000 + second * 1_000_000 + int(cells.get("f", "0").ljust(6, "0"))
 
     def write(self, microseconds: np.ndarray) -> list[str]:
-        """Return a text for each number of microseconds."""
         days, rest = np.divmod(microseconds, DAY) if self.is_date else (np.zeros_like(microseconds), microseconds)
         dates = days.astype("datetime64[D]")
         months = dates.astype("datetime64[M]")
@@ -233,7 +231,6 @@ class Times(Bounded):
 
     @property
     def microseconds(self) -> int:
-        """Microseconds of the resolution."""
         return MICROSECONDS[self.resolution]
 
     def microseconds_of(self, value: Any) -> int:
@@ -241,7 +238,6 @@ class Times(Bounded):
         raise NotImplementedError
 
     def _bound(self, microseconds: int) -> Any:
-        """Return a bound as it is kept."""
         raise NotImplementedError
 
     def read_text(self, text: str) -> int | None:
@@ -249,7 +245,6 @@ class Times(Bounded):
         raise NotImplementedError
 
     def write(self, microseconds: np.ndarray) -> list[str]:
-        """Return cells of text."""
         codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
         return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + self.half)
 
@@ -262,7 +257,6 @@ class Times(Bounded):
         raise ValueError(f"bounds must be two {self.example}, got {shown}; they are public facts, never learned from rows.")
 
     def units_of(self, value: Any) -> int:
-        """Return a value, as bounds are given, in units of the resolution."""
         return self._checked(self.microseconds_of, value) // self.microseconds
 
     @property
@@ -294,8 +288,6 @@ class Times(Bounded):
 
 @dataclass(frozen=True, repr=False)
 class Calendar(Times):
-    """Dates, or times on dates."""
-
     def __post_init__(self) -> None:
         if self.bounds is None:
             moments = [self._checked(partial(read_moment, form=self.form), bound) for bound in (self.low, self.high)]

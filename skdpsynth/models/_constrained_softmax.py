@@ -39,7 +39,6 @@ class ConstrainedGroup:
         return f"ConstrainedGroup(columns={self.columns}, {len(self.tuples)} tuples)"
 
     def law(self, label: int) -> "ConstrainedSoftmax":
-        """Return the softmax in a class of rows."""
         return ConstrainedSoftmax(self.columns, self.classes, self.tuples[self.allowed[label]])
 
     def law_of_descent(self, label: int) -> "ConstrainedSoftmax | WeightedPair":
@@ -58,8 +57,6 @@ class ConstrainedGroup:
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedState:
-    """Probabilities of a group at every node."""
-
     tuples: np.ndarray  # shape (n_tuples, n_nodes)
     singles: list[np.ndarray]  # of the codes of each column
     within: list[np.ndarray]  # of each code within its class
@@ -185,7 +182,6 @@ def _sum_by_class(values: np.ndarray, classes: np.ndarray, n_classes: int) -> np
 
 
 def _logsumexp_by_class(logits: np.ndarray, classes: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (the log of the sum of exp over each class, the softmax within each class)."""
     if n_classes == len(classes):
         whole = np.empty_like(logits)
         whole[classes] = logits
@@ -199,8 +195,6 @@ def _logsumexp_by_class(logits: np.ndarray, classes: np.ndarray, n_classes: int)
 
 @dataclass(frozen=True, eq=False)
 class WeightedPairState:
-    """Probabilities at every node."""
-
     singles: list[np.ndarray]  # of the codes of each column
     first: np.ndarray  # A / Z
     second: np.ndarray  # B

@@ -90,7 +90,6 @@ class _TableImputer:
         return self.spans.decode_known(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
 
     def _conditional_law(self, wanted: Mapping[Any, Any]) -> JointDistribution:
-        """Return the law on a condition; without it, where that has no probability."""
         conditional, probability = self.law.given(wanted) if wanted else (self.law, 1.0)
         if not probability:
             return self.law
