@@ -352,7 +352,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             # The square of a noisy mean is too large by the noise, in expectation; and the mean is nearer if it is shrunk by that share.
             nearer = shrink_mean(offset, mean_deviation / n)
             second = (second - np.outer(nearer, offset)) * (n / max(n - 1, 1))
-            mean = ball.clipped(mean + unit * nearer)
+            mean = ball.clip(mean + unit * nearer)
         covariance, edge = stretch * (unit[:, None] * second * unit), stretch * edge / n * float(np.max(unit)) ** 2
         self._set_components(covariance, mean, edge, result_dtype(rows, ball.width), float(ball.box.step.min()))
         if self.explained_variance_[0] < self.noise_edge_ and plan.relative_edge <= n:  # else it was told before

@@ -296,7 +296,7 @@ class Ball:
         """Whether a row within the bounds may lie beyond the radius."""
         return self.reach < int((self.largest**2).sum())
 
-    def clipped(self, point: np.ndarray) -> np.ndarray:
+    def clip(self, point: np.ndarray) -> np.ndarray:
         """Clip a point, in the units of the data, to the bounds, up to a grid step."""
         return np.clip(point, self.box.low + self.least * self.box.step, self.box.low + (self.most + 1) * self.box.step)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._constraints import AllowedCodes, Columns, ListRule, Rule, Score, check_name, in_file
-from skdpsynth.domain._kinds import Continuous, Unseen, checked_bounds, list_names, name_repr, plain_value
+from skdpsynth.domain._kinds import Continuous, Unseen, check_bounds, list_names, name_repr, plain_value
 from skdpsynth.domain._order_constraints import axis_of, in_order
 from skdpsynth.domain._times import MICROSECONDS, Date, DateTime, Duration, TimeOfDay, Times
 from skdpsynth.persistence import savable
@@ -53,69 +53,58 @@ class Expression:
             raise ValueError(f"expression must be a text such as 'weight / height ** 2', got {short_repr(text)}.")
         words, self._quoted = without_backticks(text)
         try:
-            self._tree = ast.parse(words, mode="eval").body
+            tree = ast.parse(words, mode="eval").body
         except (SyntaxError, RecursionError, MemoryError, ValueError):
             raise ValueError(f"expression must be arithmetic such as 'weight / height ** 2', got {short_repr(text)}.") from None
-        used = dict[str, None]()
-        self._check(self._tree, used, short_repr(text))
-        if not used:
+        self._names, self._functions = dict[str, None](), set[Any]()
+        self._value = self._compile(tree, short_repr(text))
+        if not self._names:
             raise ValueError(f"expression must name a column, got {short_repr(text)}.")
-        self.names = tuple(used)
+        self.names = tuple(self._names)
 
-    def _check(self, node: ast.AST, used: dict[str, None], text: str, depth: int = 0) -> None:
-        """Refuse all that is not on the list: no attributes, no subscripts, no calls but of the functions here."""
+    def _compile(self, node: Any, text: str, depth: int = 0) -> Callable[[Mapping[str, np.ndarray]], Any]:
+        """Return the function of columns that a node is, or refuse what is not on the list: attributes, subscripts, other calls."""
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            float(node.value)  # type: ignore[arg-type]
-        elif isinstance(node, ast.Name):
-            used[self._quoted.get(node.id, node.id)] = None
-        else:
-            operands = _operands(node)
-            if not operands or depth > _DEEPEST:
-                raise ValueError(
-                    f"expression may have columns, numbers, + - * / // % **, and {', '.join(_FUNCTIONS)}, got {text}; a column whose name "
-                    "is no word stands in backticks."
-                )
-            for each in operands:
-                self._check(each, used, text, depth + 1)
+            number = float(node.value)  # type: ignore[arg-type]
+            return lambda columns: number
+        if isinstance(node, ast.Name):
+            name = self._quoted.get(node.id, node.id)
+            self._names[name] = None
+            return lambda columns: columns[name]
+        function, operands = _parts_of(node)
+        if not operands or depth > _DEEPEST:
+            raise ValueError(
+                f"expression may have columns, numbers, + - * / // % **, and {', '.join(_FUNCTIONS)}, got {text}; a column whose name is "
+                "no word stands in backticks."
+            )
+        self._functions.add(function)
+        apply = _FUNCTIONS[function] if isinstance(function, str) else _OPERATORS[function]
+        of_operands = [self._compile(each, text, depth + 1) for each in operands]
+        return lambda columns: apply(*(value(columns) for value in of_operands))
 
     @property
     def is_partial(self) -> bool:
         """Whether it may have no finite value where its columns have one: it divides, takes roots, powers or logarithms."""
-        return any(_function_of(node) in _PARTIAL for node in ast.walk(self._tree))
+        return bool(self._functions & _PARTIAL)
 
     @np.errstate(all="ignore")
     def value(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the value in each row, NaN where there is none that is finite."""
-        values = np.array(np.broadcast_to(self._of(self._tree, columns), next(iter(columns.values())).shape), dtype=float)
+        values = np.array(np.broadcast_to(self._value(columns), next(iter(columns.values())).shape), dtype=float)
         values[~np.isfinite(values)] = np.nan
         return values
 
-    def _of(self, node: Any, columns: Mapping[str, np.ndarray]) -> Any:
-        if isinstance(node, ast.Constant):
-            return float(node.value)  # type: ignore[arg-type]
-        if isinstance(node, ast.Name):
-            return columns[self._quoted.get(node.id, node.id)]
-        function = _function_of(node)
-        apply = _FUNCTIONS[function] if isinstance(function, str) else _OPERATORS[function]
-        return apply(*(self._of(each, columns) for each in _operands(node)))
 
-
-def _function_of(node: Any) -> Any:
-    """Return the type of an operator, or the name of a function; None for another node."""
-    if isinstance(node, ast.BinOp | ast.UnaryOp):
-        return type(node.op)
-    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
-
-
-def _operands(node: Any) -> list[ast.AST]:
-    """Return the operands of an operator, or the arguments of a function; none if it is not on the list, or takes others."""
-    name = _function_of(node)
-    if isinstance(node, ast.BinOp | ast.UnaryOp):
-        return [] if name not in _OPERATORS else [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
+def _parts_of(node: Any) -> tuple[Any, list[ast.AST]]:
+    """Return (the type of an operator or the name of a function, its operands); no operands, if it is not on the list, or takes others."""
+    if isinstance(node, ast.BinOp | ast.UnaryOp) and type(node.op) in _OPERATORS:
+        return type(node.op), [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
     if name not in _FUNCTIONS or node.keywords or len(node.args) not in _N_ARGUMENTS.get(name, (1,)):
-        return []
+        return None, []
     has_digits = name == "round" and len(node.args) == 2
-    return node.args if not has_digits or (isinstance(node.args[1], ast.Constant) and type(node.args[1].value) is int) else []
+    is_plain = not has_digits or (isinstance(node.args[1], ast.Constant) and type(node.args[1].value) is int)
+    return name, node.args if is_plain else []
 
 
 expression_of = lru_cache(maxsize=256)(Expression)
@@ -173,14 +162,15 @@ class Derived(Unseen):
             raise ValueError(f"gives must be None, 'date', 'datetime', 'time' or 'duration', got {short_repr(self.gives)}.")
         if self.bounds is not None:
             if not isinstance(self.bounds, tuple | list) or len(self.bounds) != 2:
-                checked_bounds(self.bounds, None)
-            checked = checked_bounds(*self.bounds) if self.gives is None else times_given(self).bounds_in_files()
+                check_bounds(self.bounds, None)
+            checked = check_bounds(*self.bounds) if self.gives is None else times_given(self).bounds_in_files()
             vars(self).update(bounds=tuple(checked))
         if self.gives is not None:
             times_given(self)
 
     @property
     def parsed(self) -> Expression:
+        """The expression, ready to be computed."""
         return expression_of(self.expression)
 
 

@@ -161,14 +161,15 @@ class Continuous(Bounded):
         if integer and not is_whole:
             raise ValueError("integer must be False where decimals or step are no whole numbers, got True; leave one of them out.")
         if not self._check_word():
-            low, high = checked_bounds(low, high)
+            low, high = check_bounds(low, high)
             integer = isinstance(low, int) and isinstance(high, int) and is_whole if self.integer is None else integer
             if integer and not (low == int(low) and high == int(high) and max(abs(low), abs(high)) <= _MOST_WHOLE):
                 raise ValueError(f"bounds must be whole and at most 2**53, got {bounds_repr(low, high)}; or set integer=False.")
             low, high = (int(low), int(high)) if integer else (float(low), float(high))
         vars(self).update(low=low, high=high, integer=integer)
-        ends = None if self.unit is None or self.bounds is not None else _multiples_within(self.unit, low, high)
-        if ends is not None and ends[0] > ends[1]:
+        if self.unit is None or self.bounds is not None or (ends := _multiples_within(self.unit, low, high)) is None:
+            return
+        if ends[0] > ends[1]:
             raise ValueError(f"bounds must hold a multiple of {float(self.unit):g}, got {bounds_repr(low, high)}; correct step or bounds.")
 
     @property
@@ -230,6 +231,7 @@ class _Levels(Kind):
 
     @property
     def n_codes(self) -> int:
+        """Number of levels, with that of a missing cell."""
         if self.unstated is not None:
             raise ValueError(f"levels must be stated to be counted, got {self.levels!r}; write them as a list.")
         return len(self.levels) + self.nullable
@@ -412,7 +414,7 @@ class Identifier(Unseen):
     def comes_back(self) -> bool:
         return self.labels is not False
 
-    def made(self, numbers: np.ndarray) -> np.ndarray:
+    def make_labels(self, numbers: np.ndarray) -> np.ndarray:
         """Return labels for the rows of a sample, by their numbers."""
         numbers = as_numeric_array(numbers, "numbers", whole=True)
         return numbers if self.labels is True else np.array([f"{self.labels}{number}" for number in numbers.tolist()], dtype=object)
@@ -472,7 +474,7 @@ class Text(Unseen):
     """
 
 
-def checked_bounds(low: Any, high: Any) -> tuple[Any, Any]:
+def check_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     if not (is_real(low) and is_real(high)):
         raise ValueError(f"bounds must be two numbers, got {bounds_repr(low, high)}; they are public facts, never learned from rows.")
     low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))

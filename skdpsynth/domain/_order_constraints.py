@@ -163,14 +163,14 @@ class Orders:
             kept &= self._lacks_part(missing) | ((self._sum(x) >= bottom) & (self._sum(x) <= top))
         return kept
 
-    def repaired(self, x: Columns, least: Columns, most: Columns, missing: Columns) -> dict[Any, np.ndarray]:
+    def repair(self, x: Columns, least: Columns, most: Columns, missing: Columns) -> dict[Any, np.ndarray]:
         """Return rows near to these that keep all of it, between the least and the most of each cell, where that can be."""
         low, high, x = self._solution(least, missing, 1), self._solution(most, missing, -1), dict(x)
         for name in self.columns:
             x[name] = np.minimum(np.maximum(self._end(name, x, low[name], missing, 1), x[name]), high[name])
         return self._with_sum(x, low, high, missing)
 
-    def solved(self, least: Columns, most: Columns, missing: Columns, rng: np.random.Generator) -> dict[Any, np.ndarray]:
+    def solve(self, least: Columns, most: Columns, missing: Columns, rng: np.random.Generator) -> dict[Any, np.ndarray]:
         """Return rows that keep all of it, where that can be: each number uniform in what those before it leave."""
         low, high, x = self._solution(least, missing, 1), self._solution(most, missing, -1), dict(least)
         for name in self.columns:

@@ -88,17 +88,18 @@ def columns_of_yaml(source: Any) -> _Read:
         raise ValueError(f"source must be a file of YAML or its text, got {short_repr(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
         source = _text_of(source)
-    return _columns_of(parsed_yaml(source))
+    return _columns_of(parse_yaml(source))
 
 
-def parsed_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Return what YAML holds, or say where it is none."""
     yaml = _yaml()
+    safe: Any = yaml.SafeLoader
 
-    class Loader(yaml.SafeLoader):
+    class Loader(safe):
         """The safe loader, but for numbers that begin with 0 and times such as 12:30: codes of people, not octal, and text."""
 
-    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.items()
+    resolvers = safe.yaml_implicit_resolvers.items()
     Loader.yaml_implicit_resolvers = {first: [each for each in some if each[0] != _INT] for first, some in resolvers}
     Loader.add_implicit_resolver(_INT, re.compile(r"[-+]?(0|[1-9][0-9_]*)$"), list("-+0123456789"))
     try:
@@ -349,8 +350,8 @@ class _Parser:
         if not all(type(operator) in _ORDERS for operator in node.ops):
             raise SyntaxError
         ways = [_ORDERS[type(operator)] for operator in node.ops]
-        pairs = zip(ways, pairwise(map(self._name, sides)), strict=True)
-        return [Inequality(*pair[::way], strict) for (way, strict), pair in pairs]
+        pairs = [pair[::way] for (way, _), pair in zip(ways, pairwise(map(self._name, sides)), strict=True)]
+        return [Inequality(low, high, strict) for (low, high), (_, strict) in zip(pairs, ways, strict=True)]
 
     def _name(self, node: Any) -> Any:
         if not isinstance(node, ast.Name):

@@ -29,7 +29,7 @@ from skdpsynth.domain._kinds import (
     name_column_in_errors,
     name_repr,
 )
-from skdpsynth.domain._schema_files import parsed_yaml
+from skdpsynth.domain._schema_files import parse_yaml
 from skdpsynth.domain._times import DAY, Date, DateTime, Duration, TimeOfDay, read_clock
 from skdpsynth.frames import (
     MISSING_WORDS,
@@ -221,7 +221,7 @@ def columns_of_code_book(path: Any, labels: bool) -> list[dict[str, Any]]:
                 keys[key] = list(map(_scalar, cell.split(";")))
             elif key not in ("value", "label"):
                 keys[key] = cell if key in ("levels", "missing") else _scalar(cell)
-    return list(map(_finished, columns.values()))
+    return list(map(_add_kind, columns.values()))
 
 
 def _rows_of(path: Path) -> Iterable[Mapping[str, Any]]:
@@ -230,7 +230,7 @@ def _rows_of(path: Path) -> Iterable[Mapping[str, Any]]:
         return [row for chunk in open_source(path, "code book", read=read).chunks() for row in chunk.to_pylist()]
     rows = None
     with suppress(ValueError):
-        rows = json.loads(path.read_text("utf-8")) if path.suffix.lower() == ".json" else parsed_yaml(path.read_text("utf-8"))
+        rows = json.loads(path.read_text("utf-8")) if path.suffix.lower() == ".json" else parse_yaml(path.read_text("utf-8"))
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise ValueError(f"code book must be a list of variables, got {short_repr(path.name)}; begin each with '- variable: its name'.")
     return rows
@@ -250,7 +250,7 @@ def _scalar(value: Any) -> Any:
     return text
 
 
-def _finished(keys: dict[str, Any]) -> dict[str, Any]:
+def _add_kind(keys: dict[str, Any]) -> dict[str, Any]:
     levels, ends = keys.pop("levels"), [keys.pop("low", None), keys.pop("high", None)]
     if isinstance(levels, list) and all(map(is_name, levels)):
         levels = list(dict.fromkeys(map(str, levels) if any(isinstance(level, str) for level in levels) else levels))
@@ -446,15 +446,15 @@ def _kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
     if base == "boolean":
         kind: Any = Nominal(words.split("|") if words else [False, True])
     elif base in _TIMES:
-        kind = _bounded(_TIMES[base], ends)
+        kind = _make_bounded(_TIMES[base], ends)
     elif base in _NUMBERS or _INTEGERS.fullmatch(base):
-        kind = _bounded(Continuous, list(map(_scalar, ends)), integer=base not in _NUMBERS)
+        kind = _make_bounded(Continuous, list(map(_scalar, ends)), integer=base not in _NUMBERS)
     else:
         kind = Nominal(words.split("|") if public and _LIST.fullmatch(words) else "open")
     return as_nullable(kind) if column.get("required") is False else kind
 
 
-def _bounded(made: Any, ends: Sequence[Any], **facts: Any) -> Any:
+def _make_bounded(made: Any, ends: Sequence[Any], **facts: Any) -> Any:
     return made(*ends, **facts) if ends else made(bounds="open", **facts)
 
 
@@ -492,5 +492,5 @@ def _kind_of_ddi(variable: Any, public: bool) -> Any:
     elif form.get("type") == "character":
         kind = Nominal("open")
     else:
-        kind = _bounded(Continuous, [] if "" in ends else ends, integer=variable.get("dcml") == "0")
+        kind = _make_bounded(Continuous, [] if "" in ends else ends, integer=variable.get("dcml") == "0")
     return as_nullable(kind) if gone else kind

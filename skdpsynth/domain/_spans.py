@@ -116,7 +116,7 @@ class Spans:
             x = np.where(missing[name], axes[name].value(low), columns[name])
             shown[name] = np.clip(axes[name].shown(x), low, high)
             least[name], most[name] = (np.where(fixed[name], shown[name], end) for end in (low, high))
-        kept = orders.repaired(shown, least, most, missing)
+        kept = orders.repair(shown, least, most, missing)
         moved = {name: np.where(missing[name], np.nan, axes[name].value(kept[name])) for name in kept}
         return {name: np.where(fixed[name], columns[name], moved[name]) for name in moved}
 

@@ -45,7 +45,7 @@ class Tie:
         """The columns of numbers that are compared or added up, whose bins all differ."""
         return frozenset(self.orders.columns)
 
-    def trimmed(self, name: Any, cells: Cells) -> Cells:
+    def trim(self, name: Any, cells: Cells) -> Cells:
         """Return bins without the ends that rounding puts into a range of an `Impossible` that the rest of the bin is not in.
 
         The ends of ranges are edges of bins, but a number just beyond one may be written as the end itself, in a column of 32 bits.
@@ -71,7 +71,7 @@ class Tie:
 
     def tuples(self, cells: Mapping[Any, Cells], most: int) -> tuple[dict[Any, np.ndarray], np.ndarray | None]:
         """Return (the class of each code of each column, the tuples of classes that can occur); None in place of more than `most`."""
-        cells = {name: self.trimmed(name, cells[name]) for name in self.columns}
+        cells = {name: self.trim(name, cells[name]) for name in self.columns}
         classes = {name: self.classes(name, cells[name]) for name in self.columns}
         first = {name: np.unique(classes[name], return_index=True)[1] for name in self.columns}  # a code of each class
         sets = [set(each.scores) for each in self.allowed] + [{*edge[:2]} for edge in self.orders.edges]
@@ -126,8 +126,8 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
     binding = [rule for rule in rules if isinstance(rule, Sum) and binds(rule, columns, sources)]
     totals = [(leaves_of(rule, sources), float(columns[rule.total].low), float(columns[rule.total].high)) for rule in binding]
     groups: list[set] = []
-    for names in [set(each.scores) for each in allowed] + [{*edge[:2]} for edge in edges] + [{*total[0]} for total in totals]:
-        groups = [group for group in groups if not group & names] + [names.union(*(group for group in groups if group & names))]
+    for near in [set(each.scores) for each in allowed] + [{*edge[:2]} for edge in edges] + [{*total[0]} for total in totals]:
+        groups = [group for group in groups if not group & near] + [near.union(*(group for group in groups if group & near))]
     axes, ties = axes_of(columns, dtypes), []
     for group in groups:
         own = [edge for edge in edges if edge[0] in group]
@@ -171,7 +171,7 @@ def check_rules(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
             for name in inputs:
                 if any(isinstance(level, str) for level in getattr(columns[name], "levels", ())):
                     raise ValueError(f"{subject} takes column {name_repr(name)}, whose levels are no numbers.")
-    sources = _checked_sources(columns, rules)
+    sources = _check_sources(columns, rules)
     for rule in rules:
         rule._check(columns, sources)
     if rules:
@@ -198,7 +198,7 @@ def _check_names(names: Sequence[Any], subject: str, columns: Columns) -> None:
             raise ValueError(f"{subject} names column {name_repr(name)}, whose facts are {kind.unstated}; rules need bounds and levels.")
 
 
-def _checked_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
+def _check_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
     """Return by column what computes it, or refuse circles, two rules for one column, and other rules about computed columns."""
     targets = [rule.columns_named[-1] for rule in rules if isinstance(rule, Determines | Sum)]
     targets += [name for name, kind in columns.items() if isinstance(kind, Derived)]

@@ -190,7 +190,7 @@ class Times(Bounded):
         vars(self).update(missing=tuple(value if keeps_numbers and is_real(value) else str(value) for value in self.missing))
         if self._check_word():
             return
-        low, high = (self._bound(self._checked(self.microseconds_of, bound)) for bound in (self.low, self.high))
+        low, high = (self._bound(self._read_bound(self.microseconds_of, bound)) for bound in (self.low, self.high))
         vars(self).update(low=low, high=high)
         if not 0 < self.units_of(self.high) - self.units_of(self.low) <= _MOST_UNITS:
             raise ValueError(
@@ -248,7 +248,7 @@ class Times(Bounded):
         codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
         return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + self.half)
 
-    def _checked(self, read: Callable[[Any], Any], value: Any) -> Any:
+    def _read_bound(self, read: Callable[[Any], Any], value: Any) -> Any:
         """Return what is read from a value, or refuse it."""
         with suppress(Exception):  # also of the caller's own objects
             if (found := read(value)) is not None:
@@ -257,7 +257,7 @@ class Times(Bounded):
         raise ValueError(f"bounds must be two {self.example}, got {shown}; they are public facts, never learned from rows.")
 
     def units_of(self, value: Any) -> int:
-        return self._checked(self.microseconds_of, value) // self.microseconds
+        return self._read_bound(self.microseconds_of, value) // self.microseconds
 
     @property
     def first(self) -> int:
@@ -290,7 +290,7 @@ class Times(Bounded):
 class Calendar(Times):
     def __post_init__(self) -> None:
         if self.bounds is None:
-            moments = [self._checked(partial(read_moment, form=self.form), bound) for bound in (self.low, self.high)]
+            moments = [self._read_bound(partial(read_moment, form=self.form), bound) for bound in (self.low, self.high)]
             zones, shown = {moment.tzinfo is not None for moment in moments}, bounds_repr(self.low, self.high)
             if True in zones and isinstance(self, Date):
                 raise ValueError(f"bounds of dates must have no time zone, got {shown}; use DateTime for a column that has one.")

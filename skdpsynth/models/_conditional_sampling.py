@@ -70,7 +70,7 @@ class ConstraintImputer:
             shown, missing = self.shown(own), {name: self.missing(name, own[name]) for name in self.names}
             ends = {name: self._ends(name, own[name], shown[name], name in free) for name in orders.columns}
             least, most = {name: each[0] for name, each in ends.items()}, {name: each[1] for name, each in ends.items()}
-            moved, can = orders.solved(least, most, missing, rng), orders.can_hold(least, most, missing)
+            moved, can = orders.solve(least, most, missing, rng), orders.can_hold(least, most, missing)
             for name in orders.columns:
                 if name in free:
                     changed = can & ~missing[name]

@@ -227,9 +227,9 @@ class WeightedPair:
         A, B = (np.exp(own - own.max(axis=0)) for own in logits)  # of logits of the model, not of rows
         on_first = self.weights.astype(A.dtype) @ B
         A /= np.maximum(np.einsum("iz,iz->z", A, on_first), np.finfo(A.dtype).tiny)  # where all likely pairs are excluded
-        return WeightedPairState([A * on_first, B * (self._transposed(A) @ A)], A, B)
+        return WeightedPairState([A * on_first, B * (self._transpose(A) @ A)], A, B)
 
-    def _transposed(self, A: np.ndarray) -> np.ndarray:
+    def _transpose(self, A: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(self.weights.T, dtype=A.dtype)
 
     def joint(self, state: WeightedPairState, pair: tuple[int, int]) -> np.ndarray:
@@ -248,7 +248,7 @@ class WeightedPair:
         A, B, (P, Q), (G, H) = state.first, state.second, state.singles, by_singles
         E = self.weights * by_pairs[0, 1].astype(A.dtype, copy=False)
         first = P * G + A * (self.weights @ (B * H) + E @ B)
-        second = Q * H + B * (self._transposed(A) @ (A * G) + E.T @ A)
+        second = Q * H + B * (self._transpose(A) @ (A * G) + E.T @ A)
         mean = first.sum(axis=0)
         return [first - P * mean, second - Q * mean]
 

@@ -37,7 +37,7 @@ def impute_table(
         return dict(values)
     completing = _TableImputer(law, schema, dtypes, spans, rng)
     evidence = Evidence(schema, values, present, dtypes)
-    out = completing.drawn(evidence)
+    out = completing.draw(evidence)
     if schema.sources:
         completing.redraw_levels(evidence, out)
         completing.redraw_parts(evidence, out)
@@ -71,7 +71,7 @@ class _TableImputer:
         self.patterns: dict = {}
         self.ties = ties_of(schema, law.schema.rules, dtypes)
 
-    def drawn(self, evidence: Evidence) -> Columns:
+    def draw(self, evidence: Evidence) -> Columns:
         """Return the columns that mechanisms see, filled."""
         given, known = ({name: each[name] for name in self.names} for each in (evidence.values, evidence.known))
         values, known_here = self.spans.encode_known(given, known) if self.spans else ([*given.values()], [*known.values()])
@@ -101,7 +101,7 @@ class _TableImputer:
         values = {name: column[rows] for name, column in {**evidence.values, **out}.items()}
         known = {name: flag[rows] | (name in held) for name, flag in evidence.known.items()}
         fresh = Evidence(self.schema, values, known, self.dtypes)
-        return fresh, self.drawn(fresh)
+        return fresh, self.draw(fresh)
 
     def redraw_levels(self, evidence: Evidence, out: Columns) -> None:
         """Draw rows again whose levels contradict a known value of `Determines`; at last one level after the other."""

@@ -182,7 +182,7 @@ class BinConstraintSampler:
                 shown[name][broken[holds]] = drawn[name][holds]
             broken = broken[~holds]
         ends = {name: ends_of(self.cells[name], codes[name][broken]) for name in orders.columns}
-        moved = orders.repaired(
+        moved = orders.repair(
             {name: shown[name][broken] for name in orders.columns},
             {name: least for name, (least, _) in ends.items()},
             {name: most for name, (_, most) in ends.items()},

@@ -31,7 +31,7 @@ class ConstrainedColumns:
     def conditional_cells(self, name: Hashable, linked: Mapping[Hashable, Any]) -> Cells:
         """Return the cells of a column of numbers, of which conditions may have left a part."""
         first, last = linked[name].ends()
-        return self.tie.trimmed(name, cells_of_numbers(self.tie.axes[name], first, last, self.cells[name].nullable))
+        return self.tie.trim(name, cells_of_numbers(self.tie.axes[name], first, last, self.cells[name].nullable))
 
     def can_hold(self, codes: Mapping[Hashable, np.ndarray], linked: Mapping[Hashable, Any]) -> np.ndarray:
         """Return which tuples of codes of the columns that are compared have numbers that keep the rules, on conditions."""
@@ -96,7 +96,7 @@ def constrain_columns(
             if tuples is not None:
                 break
         assert tuples is not None
-        trimmed = {name: tie.trimmed(name, own) for name, own in cells.items()}
+        trimmed = {name: tie.trim(name, own) for name, own in cells.items()}
         out.append(ConstrainedColumns(tie, trimmed, classes, tuples))
     return out, links
 

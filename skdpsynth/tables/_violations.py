@@ -118,11 +118,11 @@ def _count(rule: Any, rows: _Rows, seen: set) -> int:
     return int(broken.sum())
 
 
-def _is_allowed(rule: Impossible | Determines, rows: _Rows) -> np.ndarray | bool:
+def _is_allowed(rule: Impossible | Determines, rows: _Rows) -> np.ndarray | np.bool_:
     """Return which rows have a tuple of cells that a rule allows."""
     allowed = rule.allowed_codes(rows.kinds, {})
     if allowed is None:
-        return True
+        return np.True_
     return allowed.holds({name: rows.shown(name) for name in allowed.scores}, {name: rows.missing(name) for name in allowed.scores})
 
 

@@ -46,7 +46,7 @@ def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
     if isinstance(kind, Times):
         return times_out(values, kind, backend, dtype)
     if isinstance(kind, Identifier):
-        return labels_out(kind.made(values), backend, dtype)
+        return labels_out(kind.make_labels(values), backend, dtype)
     if isinstance(kind, Continuous):
         return _numbers_out(values, kind, backend, dtype)
     return _pandas_levels_out(values, kind, dtype) if backend == "pandas" else _other_levels_out(values, kind, backend, dtype)
@@ -105,7 +105,7 @@ def _array_of_numbers(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype:
         if isinstance(kind, Continuous):
             rows[:, j] = cast(column, dtype, kind.low, kind.high)
         elif isinstance(kind, Identifier):
-            rows[:, j] = kind.made(column)
+            rows[:, j] = kind.make_labels(column)
         else:
             rows[:, j] = _levels_in_dtype(kind, dtype)[column]
             if kind.nullable:
@@ -127,7 +127,7 @@ def _objects(column: np.ndarray, kind: Any, dtype: np.dtype) -> np.ndarray:
     if isinstance(kind, Times):
         return time_cells(column, kind, dtype)
     if isinstance(kind, Identifier):
-        return kind.made(column)
+        return kind.make_labels(column)
     if isinstance(kind, Continuous):
         return column.astype(np.int64) if kind.integer and not kind.nullable else column
     return _level_cells(kind, column)

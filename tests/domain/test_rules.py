@@ -254,7 +254,7 @@ def test_repaired_rows_keep_all_that_can_be_kept(seed):
     missing = {name: rng.random(60) < 0.15 for name in names}
     x = {name: rng.integers(least[name], most[name] + 1).astype(float) for name in names}
     can = orders.can_hold(least, most, missing)
-    moved = orders.repaired(x, least, most, missing)
+    moved = orders.repair(x, least, most, missing)
     held = orders.holds(moved, missing) & np.all([missing[n] | ((moved[n] >= least[n]) & (moved[n] <= most[n])) for n in names], axis=0)
     for row in range(60):
         ranges = [np.arange(least[name][row], most[name][row] + 1) for name in names]
@@ -270,7 +270,7 @@ def test_rows_that_keep_the_rules_are_not_repaired():
     orders = Orders(("a", "b"), (("a", "b", False),), axes)
     x = dict(zip("ab", np.sort(rng.random((2, 50)), axis=0), strict=True))
     ends = {name: np.zeros(50) for name in "ab"}, {name: np.ones(50) for name in "ab"}
-    moved = orders.repaired(x, *ends, {name: np.zeros(50, dtype=bool) for name in "ab"})
+    moved = orders.repair(x, *ends, {name: np.zeros(50, dtype=bool) for name in "ab"})
     for name in "ab":
         np.testing.assert_array_equal(moved[name], x[name])
 
