@@ -43,6 +43,7 @@ domain._box: _squared
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
 frames._contribution_bounding: siphash
 tables._cells: numbers_of
+tables._private_facts: ApplyPrivateFacts
 tables._cells: level_cells
 tables._cells: Codes look_up_each read_levels
 domain._order_constraints: Orders axis_of in_order

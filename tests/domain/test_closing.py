@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from internals import level_cells, split_columns
+from internals import ApplyPrivateFacts, level_cells, split_columns
 from sources import Evil
 
 from skdpsynth.domain import Continuous, Nominal, Schema
-from skdpsynth.tables import ApplyPrivateFacts, columns_without_bounds, columns_without_levels, read, with_levels, with_placeholder_kinds
+from skdpsynth.tables import columns_without_bounds, read, with_levels, with_placeholder_kinds
 
 OPEN = Schema({"x": Continuous(bounds="private"), "n": Continuous(bounds="private", integer=True, nullable=True), "w": Nominal("private")})
 
@@ -52,7 +52,6 @@ def test_what_is_public_of_unknown_columns_follows_from_dtypes():
     assert unknown.columns == (0, 1)
     assert unknown.least.tolist() == [-float(np.finfo("float32").max), -(2.0**53)]
     assert unknown.whole.tolist() == [False, True]
-    assert columns_without_levels(OPEN) == (2,)
     assert columns_without_bounds(Schema({"x": (0, 1)}), ("int64",)) is None
 
 
