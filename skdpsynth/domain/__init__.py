@@ -32,7 +32,6 @@ from skdpsynth.domain._functional_dependencies import (
     Sum,
     compute_columns,
     inputs_of,
-    sources_of,
     table_of,
     times_given,
     written_kind,

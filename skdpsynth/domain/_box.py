@@ -429,11 +429,11 @@ class UnknownBounds:
     whole: np.ndarray  # which hold whole numbers
 
 
-def _is_private(bounds: Any) -> bool:
+def _is_private(bounds: object) -> bool:
     return isinstance(bounds, str) and bounds == PRIVATE
 
 
-def has_private(bounds: Any) -> bool:
+def has_private(bounds: object) -> bool:
     return any(map(_is_private, bounds.values() if isinstance(bounds, dict) else [bounds]))
 
 

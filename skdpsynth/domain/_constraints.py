@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -206,7 +206,7 @@ class Impossible(Rule):
         return AllowedCodes(scores, np.arange(len(scores) + 1) < len(scores))
 
 
-def _score_of_items(name: Any, kind: Any, items: Sequence[Any]) -> Score:
+def _score_of_items(name: Hashable, kind: Any, items: Sequence[Any]) -> Score:
     """Return 1 for the cells of a column that an `Impossible` names, or refuse what the kind does not know."""
     missing = None in items
     if missing and not kind.nullable:
@@ -227,7 +227,7 @@ def _level_of(kind: Any, item: Any) -> Any:
     return item == "true" if isinstance(kind, Boolean) and item in ("true", "false") else item
 
 
-def _range(name: Any, kind: Any, ends: tuple) -> tuple:
+def _range(name: Hashable, kind: Any, ends: tuple) -> tuple:
     """Return a range on the axis of a column, with its bounds in place of None."""
     is_time = isinstance(kind, Times)
     takes_numbers = not is_time or kind.family == "duration"
@@ -404,7 +404,7 @@ def n_keys(names: Sequence[Any], columns: Columns) -> int:
     return math.prod(kind.high - kind.low + 1 if isinstance(kind, Continuous) else len(kind.levels) for kind in kinds)
 
 
-def check_name(parameter: str, name: Any) -> None:
+def check_name(parameter: str, name: object) -> None:
     if not is_name(name):
         raise ValueError(f"{parameter} must name columns by words or numbers, got {short_repr(name)}; say their names.")
 

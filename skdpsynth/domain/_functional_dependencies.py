@@ -7,7 +7,7 @@ import ast
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -366,7 +366,7 @@ def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
     return {name: sources[name] for name in in_order(list(sources), edges)}  # fewer in a circle, which the checks of the schema refuse
 
 
-def written_kind(name: Any, source: Any, columns: Columns) -> Any:
+def written_kind(name: Hashable, source: Any, columns: Columns) -> Any:
     """Return the kind by which a column is written: its own, unless it is a `Derived` source."""
     if not isinstance(source, Derived):
         return columns[name]

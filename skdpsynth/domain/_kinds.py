@@ -3,7 +3,7 @@
 import datetime
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -520,12 +520,12 @@ def plain_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value
 
 
-def _is_level(level: Any) -> bool:
+def _is_level(level: object) -> bool:
     is_whole = isinstance(level, int) and -(2**63) <= level < 2**64
     return isinstance(level, str) or is_whole or (isinstance(level, float) and math.isfinite(level))
 
 
-def is_flag(value: Any) -> bool:
+def is_flag(value: object) -> bool:
     """Whether this is True or False, or a number equal to one of them."""
     return isinstance(value, bool | np.bool_ | int | float) and value in (True, False)
 
@@ -534,7 +534,7 @@ def as_nullable(kind: Any) -> Any:
     return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 
-def name_column_in_errors(name: Any, make: Callable[[], _Made]) -> _Made:
+def name_column_in_errors(name: Hashable, make: Callable[[], _Made]) -> _Made:
     try:
         return make()
     except ValueError as error:
@@ -547,14 +547,14 @@ def first_duplicate(values: Sequence[Any]) -> Any:
     return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
 
 
-def is_name(name: Any) -> bool:
+def is_name(name: object) -> bool:
     """Whether something can be the name of a column: a word, a number, a date, or a tuple of these."""
     if isinstance(name, tuple):
         return all(map(is_name, name))
     return name is None or (isinstance(name, str | int | float | np.generic | datetime.date) and not isinstance(name, np.void))
 
 
-def name_repr(name: Any) -> str:
+def name_repr(name: Hashable) -> str:
     """Return how a message shows the name of a column, which is public."""
     return f"({', '.join(map(name_repr, name))})" if isinstance(name, tuple) else short_repr(name)
 
@@ -563,7 +563,7 @@ def list_names(names: Sequence[Any], most: int = 5) -> str:
     return ", ".join(map(name_repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def bounds_repr(low: Any, high: Any) -> str:
+def bounds_repr(low: object, high: object) -> str:
     return f"({short_repr(plain_value(low))}, {short_repr(plain_value(high))})"
 
 

@@ -4,7 +4,7 @@ A rule must hold for values as they stand in the caller's table: a date counts f
 An axis holds these values. All its maps are monotone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,7 +132,7 @@ class Orders:
             solution[name] = self._end(name, solution, solution[name], missing, way)
         return solution
 
-    def _end(self, name: Any, x: Columns, end: np.ndarray, missing: Columns, way: int) -> np.ndarray:
+    def _end(self, name: Hashable, x: Columns, end: np.ndarray, missing: Columns, way: int) -> np.ndarray:
         """Return the least value that smaller columns leave (`way` 1), or the largest that larger ones do (-1)."""
         reach, farther = (self.axes[name].ceil, np.maximum) if way > 0 else (self.axes[name].floor, np.minimum)
         for low, high, strict in self.edges:
@@ -197,7 +197,7 @@ class Orders:
                     x[name] = np.where(excess > 0, end, x[name])  # it must make room
         return x
 
-    def _reaches(self, name: Any, goals: Sequence[Any]) -> bool:
+    def _reaches(self, name: Hashable, goals: Sequence[Any]) -> bool:
         return any(first == name and (second in goals or self._reaches(second, goals)) for first, second, _ in self.edges)
 
     def _sum(self, x: Columns) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Schemas: public facts about the columns of a mixed table, stated by the user and never inferred from rows."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ class Schema(Mapping):
             return cls(*columns_of_file(schema))
         return schema if isinstance(schema, cls) else cls(schema)
 
-    def __getitem__(self, name: Any) -> Any:
+    def __getitem__(self, name: Hashable) -> Any:
         return self._columns[name]
 
     def __iter__(self) -> Iterator[Any]:
@@ -139,7 +139,7 @@ class Schema(Mapping):
         """The schema whose columns this has as mechanisms see them; itself, if it has all."""
         return self._whole or self
 
-    def is_coded(self, name: Any) -> bool:
+    def is_coded(self, name: object) -> bool:
         """Whether mechanisms see a column: not identifiers, text and computed columns."""
         if not is_name(name) or name not in self._columns:
             raise ValueError(f"name must be that of a column of the schema, got {short_repr(name)}; list(schema) has them.")

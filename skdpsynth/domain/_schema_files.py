@@ -5,7 +5,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
@@ -145,7 +145,7 @@ def _check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
 
 
-def _is_name(name: Any) -> bool:
+def _is_name(name: object) -> bool:
     return all(map(_is_name, name)) if isinstance(name, tuple) else name is None or isinstance(name, str | int | float)
 
 
@@ -260,7 +260,7 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
     return head + "\n".join(lines) + "\n"
 
 
-def _lines(yaml: Any, name: Any, kind: Any) -> list[str]:
+def _lines(yaml: Any, name: Hashable, kind: Any) -> list[str]:
     keys = kind.to_keys()
     lines = [f"- name: {_scalar(yaml, list(name) if isinstance(name, tuple) else name)}"]
     if keys.get("nullable") is False and "missing" not in keys:  # so that whoever adds `missing` need not take it out

@@ -4,7 +4,7 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set, Sized
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -70,7 +70,7 @@ _SLASHES = re.compile(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\
 _MISSING = {*MISSING_WORDS, "None", "?"}
 
 
-def kind_of(name: Any, value: Any) -> Any:
+def kind_of(name: Hashable, value: Any) -> Any:
     column = f"schema of column {name_repr(name)}"
     if isinstance(value, Kind):
         return value
@@ -101,7 +101,7 @@ def kind_of(name: Any, value: Any) -> Any:
     return name_column_in_errors(name, lambda: Nominal(value))
 
 
-def _is_day(bound: Any) -> bool:
+def _is_day(bound: object) -> bool:
     """Whether a bound is a day by its type, or as it is written: midnight is none."""
     if isinstance(bound, np.datetime64):
         return np.datetime_data(bound.dtype)[0] in ("Y", "M", "W", "D")
@@ -283,7 +283,7 @@ def skeleton_of(source: Any, public: bool = False, read: Any = None) -> _Skeleto
     return {name: kind for name, kind in (columns | named_as_keys).items() if name in read.get("columns", columns)}, read
 
 
-def _is_key_name(name: Any) -> bool:
+def _is_key_name(name: object) -> bool:
     """Whether a column is called as identifiers are: id, patient_id, PatientID."""
     return isinstance(name, str) and _KEY_NAME.fullmatch(name) is not None
 

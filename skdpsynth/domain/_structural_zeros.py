@@ -1,7 +1,7 @@
 """Structural zeros: the sets of columns that the rules of a schema constrain together, and which tuples of their codes can occur."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +45,7 @@ class Tie:
         """The columns of numbers that are compared or added up, whose bins all differ."""
         return frozenset(self.orders.columns)
 
-    def trim(self, name: Any, cells: Cells) -> Cells:
+    def trim(self, name: Hashable, cells: Cells) -> Cells:
         """Return bins without the ends that rounding puts into a range of an `Impossible` that the rest of the bin is not in.
 
         The ends of ranges are edges of bins, but a number just beyond one may be written as the end itself, in a column of 32 bits.
@@ -60,7 +60,7 @@ class Tie:
             most = np.where(partly & (most >= low) & (most <= high), axis.floor(np.full_like(most, below)), most)
         return Cells(0, least, most, cells.nullable)
 
-    def classes(self, name: Any, cells: Cells) -> np.ndarray:
+    def classes(self, name: Hashable, cells: Cells) -> np.ndarray:
         """Return the class of each code: codes that no rule tells apart are one class."""
         features = [each.scores[name].of_codes(cells) for each in self.allowed if name in each.scores] + [cells.missing]
         if len(cells.least):  # bins that rounding leaves empty

@@ -19,7 +19,6 @@ from skdpsynth.domain import (
     axis_of,
     compute_columns,
     inputs_of,
-    sources_of,
     written_kind,
 )
 from skdpsynth.frames import number_dtype, open_source, split_columns
@@ -84,8 +83,7 @@ def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str, decimal: str) -
     table, raw = split_columns(chunk)
     columns = dict(zip(table.columns, raw, strict=True))
     dtypes = dict(zip(table.columns, table.dtypes, strict=True))
-    sources = sources_of(schema, schema.rules)
-    wanted = wanted | {each for source in sources.values() for each in inputs_of(source, schema)}
+    wanted = wanted | {each for source in schema.sources.values() for each in inputs_of(source, schema)}
     absent = [each for each in wanted if each not in columns and schema[each].coded is not None]
     if absent:
         raise ValueError(f"{name} must have the columns that rules of schema name, but lacks {absent[0]!r}; pass the whole table.")
@@ -93,10 +91,10 @@ def _rows_of(chunk: Any, schema: Schema, wanted: set, name: str, decimal: str) -
     read = [each for each in wanted if each in columns and kinds[each].coded is not None]
     values = {each: read_column(columns[each], kinds[each], dtypes[each], decimal_mark=decimal) for each in read}
     # Inputs that are derived themselves are not read but computed first; all others count as they stand, computed or not.
-    derived = [(each, source) for each, source in sources.items() if isinstance(source, Derived)]
+    derived = [(each, source) for each, source in schema.sources.items() if isinstance(source, Derived)]
     for each, source in derived:
         values[each] = compute_columns(kinds, {each: source}, values, dtypes)[each]
-    computed = {each: compute_columns(kinds, {each: source}, values, dtypes)[each] for each, source in sources.items()}
+    computed = {each: compute_columns(kinds, {each: source}, values, dtypes)[each] for each, source in schema.sources.items()}
     return _Rows(kinds, values, columns, dtypes, computed, decimal), len(raw[0]) if raw else 0
 
 
