@@ -1,5 +1,6 @@
 """Rules and derived columns of a schema: what is refused, what files hold, and what is computed."""
 
+import itertools
 import math
 
 import numpy as np
@@ -24,6 +25,9 @@ from skdpsynth.domain import (
     Sum,
     Text,
     Unique,
+    cells_of_levels,
+    cells_of_numbers,
+    ties_of,
 )
 from skdpsynth.persistence import from_bytes, to_bytes
 
@@ -302,3 +306,48 @@ def test_what_can_be_no_rule_and_no_derived_column_is_refused():
     for make, message in NONSENSE:
         with pytest.raises(ValueError, match=message):
             make()
+
+
+def test_tuples_that_can_occur_are_those_of_rows_that_keep_all_rules():
+    size, missing = 4, None
+    kinds = {name: Continuous(0, size - 1, nullable=True) for name in "abc"} | {
+        "x": Nominal(["u", "v"], nullable=True),
+        "y": ["p", "q", "r"],
+    }
+    kinds |= {"z": Continuous(0, 9, nullable=True), "s": Continuous(0, 5, nullable=True)}
+    allowed = [("u", "p"), ("u", "q"), ("v", "r"), (None, "p")]
+    rules = [
+        Determines(["x", "y"], "z", {(x, y): place for place, (x, y) in enumerate(allowed)}),
+        MissingTogether(["b", "c"]),
+        Impossible({"a": (0, 1), "y": ["q", "r"]}),
+        Impossible({"x": "v", "c": None}),
+        Inequality("a", "b"),
+        Sum(["a", "c"], "s"),
+    ]
+    schema = Schema(kinds, rules=rules)
+    (tie,) = ties_of(schema, rules)
+    assert tie.columns == ("a", "b", "c", "x", "y")
+
+    def keeps(a, b, c, x, y):
+        return (
+            ((x, y) in allowed or x is missing)
+            and (b is missing) == (c is missing)
+            and not (a in (0, 1) and y in ("q", "r"))
+            and not (x == "v" and c is missing)
+            and (missing in (a, b) or a <= b)
+            and (missing in (a, c) or a + c <= 5)
+        )
+
+    numbers, codes = [*range(size), missing], {"x": ["u", "v", missing], "y": ["p", "q", "r"]}
+    rows = list(itertools.product(numbers, numbers, numbers, codes["x"], codes["y"]))
+    kept = np.array([keeps(*row) for row in rows])
+    places = {name: [numbers, numbers, numbers, codes["x"], codes["y"]][place] for place, name in enumerate(tie.columns)}
+    of_rows = {name: np.array([places[name].index(row[place]) for row in rows]) for place, name in enumerate(tie.columns)}
+    gone = {name: np.array([row[place] is missing for row in rows]) for place, name in enumerate(tie.columns)}
+    shown = {name: of_rows[name].astype(float) if name in "abc" else of_rows[name] for name in tie.columns}
+    np.testing.assert_array_equal(tie.holds(shown, gone), kept)
+    cells = {name: cells_of_numbers(tie.axes[name], np.arange(size), np.arange(size), True) for name in "abc"}
+    classes, tuples = tie.tuples(cells | {"x": cells_of_levels(2, True), "y": cells_of_levels(3, False)}, 1 << 14)
+    of_codes = np.column_stack([classes[name][of_rows[name]] for name in tie.columns])
+    assert {tuple(each) for each in of_codes[kept].tolist()} == {tuple(each) for each in tuples.tolist()}
+    assert len(np.unique(tuples, axis=0)) == len(tuples)
