@@ -53,7 +53,6 @@ from skdpsynth.frames import (
 )
 
 _Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
-_WITHOUT_DOMAIN = {"numerical": None, "categorical": None, "datetime": None, "boolean": Nominal([False, True])}
 _WRONG_DOMAIN: dict[Any, type] = {"numerical": list, "categorical": tuple}  # short forms that users mix up
 _HAS_TIME = re.compile(r"%[HIMSfpcXsTR]")  # in a format of times
 _KEY_NAME = re.compile(r"(?i:(.*[_ .-])?id)|.*[a-z](Id|ID)")
@@ -145,40 +144,32 @@ def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[
     if len(tables) != 1 or "columns" not in tables[0]:
         raise ValueError(f"metadata must describe the columns of one table, got {len(tables)} tables; give that of one.")
     keys = {tables[0].get("primary_key"), *tables[0].get("alternate_keys", ())}
-    columns = {}
-    for name, each in tables[0]["columns"].items():
-        columns[name] = name_column_in_errors(name, partial(_from_sdtype, each, unused.pop(name, None), name in keys))
-        if leave_open and columns[name] is None:
-            columns[name] = _open_kind_of(each)
+    columns = {
+        name: name_column_in_errors(name, partial(_kind_of_sdv, each, unused.pop(name, None), name in keys, leave_open))
+        for name, each in tables[0]["columns"].items()
+    }
     return _complete(columns, unused, nullable, "domains")
 
 
-def _from_sdtype(facts: Mapping[str, Any], domain: Any, is_key: bool) -> Any:
-    sdtype = facts.get("sdtype")
-    if domain is None and sdtype == "id":
-        return Identifier(labels=is_key)
+def _kind_of_sdv(facts: Mapping[str, Any], domain: Any, is_key: bool, leave_open: bool) -> Any:
+    """Return the domain of a column; None if there is none."""
+    sdtype, whole = facts.get("sdtype"), "int" in str(facts.get("computer_representation")).lower()
+    form = facts.get("datetime_format")
+    times = DateTime if form is None or _HAS_TIME.search(form) else Date
     if domain is None:
-        if sdtype not in _WITHOUT_DOMAIN:
+        kinds = {"numerical": Continuous(bounds="open", integer=whole), "categorical": Nominal("open"), "datetime": times(bounds="open")}
+        kinds |= {"boolean": Nominal([False, True]), "id": Identifier(labels=is_key)}
+        if sdtype not in kinds:
             raise ValueError(f"sdtype {short_repr(sdtype)} is not synthesized; give the domain Identifier(), or leave the column out.")
-        return _WITHOUT_DOMAIN[sdtype]
+        return kinds[sdtype] if leave_open or not kinds[sdtype].unstated else None
     if isinstance(domain, _WRONG_DOMAIN.get(sdtype, ())):
         raise ValueError(f"a {sdtype} column needs (low, high) of numbers, or a list of levels, got a {type(domain).__name__}.")
     if isinstance(domain, tuple) and len(domain) == 2:
         if sdtype == "numerical" and "computer_representation" in facts:
-            whole = _open_kind_of(facts).integer and all(is_real(end) and float(end).is_integer() for end in domain)
-            return Continuous(*domain, integer=whole)
+            return Continuous(*domain, integer=whole and all(is_real(end) and float(end).is_integer() for end in domain))
         if sdtype == "datetime":
-            return type(_open_kind_of(facts))(*domain)
+            return times(*domain)
     return domain
-
-
-def _open_kind_of(facts: Mapping[str, Any]) -> Any:
-    if facts["sdtype"] == "datetime":
-        form = facts.get("datetime_format")
-        return DateTime(bounds="open") if form is None or _HAS_TIME.search(form) else Date(bounds="open")
-    if facts["sdtype"] == "categorical":
-        return Nominal("open")
-    return Continuous(bounds="open", integer="int" in facts.get("computer_representation", "").lower())
 
 
 def _by_column(parameter: str, facts: Any) -> dict[Any, Any]:
