@@ -43,12 +43,9 @@ ASKING = tuple(
     for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_consistency")
 )
 # Files that hold no noise: how ledgers are kept, shown and written, how sums are read from elsewhere, what a plan expects of errors.
-SKIPPED = re.compile(r"privacy/_(ledger\w*|merge_ledgers|resume|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
+SKIPPED = re.compile(r"privacy/_(ledger\w*|resume|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
 # All numbers of these count. How words of random bits become tables of exact laws is compared with those laws elsewhere.
-NOISES = re.compile(
-    r"privacy/_(laplace|gaussian|composition|gaussian_dp|mechanism|losses|permute_and_flip|partition_selection|"
-    r"noise)\.py"
-)
+NOISES = re.compile(r"privacy/_(laplace|gaussian|composition|gaussian_dp|mechanism|losses|selection|noise)\.py")
 
 NAMED = re.compile(
     r"scale|share|sensitivit|change|loss|epsilon|rho|delta|spent|l1|l2_squared|\bsup\b|nuclear|units|weight|budget|SLACK|ROUNDED|threshold",
@@ -173,11 +170,11 @@ EQUIVALENT: dict[str, str] = {
     "privacy/_noise.py::1 << 60": "the most values that are not refused",
     "privacy/_noise.py::2000": "from where draws are looked up instead of rejected, by the same law",
     "privacy/_noise.py:shape_of:8": "bytes of a number: what memory is asked for",
-    "privacy/_partition_selection.py::2**62": "the largest count that is not refused",
+    "privacy/_selection.py::2**62": "the largest count that is not refused",
     "synthesis/_latent_planning.py:plan:list(weights.values())": "as weights",
     "synthesis/_latent_selection.py:plan_triples:list(weights.values())": "as weights",
-    "privacy/_partition_selection.py::2**40": "the largest scale that is not refused",
-    "privacy/_partition_selection.py::1 << 12": "bits of a bound, which is certified with however many",
+    "privacy/_selection.py::2**40": "the largest scale that is not refused",
+    "privacy/_selection.py::1 << 12": "bits of a bound, which is certified with however many",
     "fitting/_fit.py::Fraction(1, 10**9)": "the least epsilon that is not refused",
     "fitting/_budget.py::Fraction(1, 10**6)": "a delta that a warning proposes",
     "fitting/_budget.py::1024": "the largest epsilon that sizes follow",

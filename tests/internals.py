@@ -11,7 +11,7 @@ modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_t
 modules: measures._transport metrics._read_tables metrics._marginals metrics._quality
 modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
-modules: models._marginal_model models._training models._wide_factors privacy._partition_selection privacy._gaussian
+modules: models._marginal_model models._training models._wide_factors privacy._selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
 modules: privacy._optimal_composition duckdb._database
 modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
@@ -87,8 +87,8 @@ models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabil
 models._latent_factors: TripleErrors
 models._measurements: recoding_matrix
 models._wide_factors: CommonFactors WideTargets _Descent
-privacy._composition: covers rho_of_pure total
-privacy._partition_selection: is_hidden
+privacy._composition: covers rho_of_pure
+privacy._selection: is_hidden
 privacy._gaussian: _survival_table
 privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above
 privacy._gaussian_dp: epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
@@ -98,7 +98,7 @@ privacy._ledger_entry: parse_entry to_text entry_to_text parse_text
 privacy._noise: Noise
 privacy._matrix_laplace: FIRST_LIMB_BITS LIMB_BITS Normals fraction_bits
 privacy._optimal_composition: covers_composition optimal_epsilon
-privacy._permute_and_flip: ExponentialMechanism PermuteAndFlip _uniform_below _random_permutation
+privacy._selection: ExponentialMechanism PermuteAndFlip _uniform_below _random_permutation
 privacy._random: SurvivalTable
 privacy._composition: Sums
 report._facts: round_up

@@ -9,8 +9,6 @@ from skdpsynth.privacy._losses import LONE_ROW, PrivacyLoss, Unit, check_delta, 
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace
 from skdpsynth.privacy._mechanism import ContinualRelease, Mechanism, loss_of_kind, losses_of_kind, mechanism, scale_of_kind
 from skdpsynth.privacy._optimal_composition import AttackRisk
-from skdpsynth.privacy._partition_selection import Discovery, discovery
-from skdpsynth.privacy._permute_and_flip import selection_loss
 from skdpsynth.privacy._random import SEED_WARNING, RandomBits, SecureBits, SeededBits, check_rng, make_stream
 from skdpsynth.privacy._resume import (
     acknowledge_settled,
@@ -29,6 +27,7 @@ from skdpsynth.privacy._resume import (
     settle,
     unsettle,
 )
+from skdpsynth.privacy._selection import Discovery, discovery, selection_loss
 
 __all__ = [
     "AttackRisk",

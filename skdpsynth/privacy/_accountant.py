@@ -15,7 +15,7 @@ from skdpsynth._serialization import require
 from skdpsynth._validation import check_bool, check_string, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken
+from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
 from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore
 from skdpsynth.privacy._ledger_file import FileStore, existing_path
 from skdpsynth.privacy._ledger_views import (
@@ -41,12 +41,10 @@ from skdpsynth.privacy._losses import (
     split_exactly,
 )
 from skdpsynth.privacy._mechanism import ContinualRelease, check_covered
-from skdpsynth.privacy._merge_ledgers import merge_entries, merge_options
 from skdpsynth.privacy._noise import Noise, check_int64
 from skdpsynth.privacy._optimal_composition import AttackRisk, losses_of_child, optimal_loss, risk_of
-from skdpsynth.privacy._partition_selection import Discovery, check_tables
-from skdpsynth.privacy._permute_and_flip import check_utilities, selection_mechanism
 from skdpsynth.privacy._random import RandomBits
+from skdpsynth.privacy._selection import Discovery, check_tables, check_utilities, selection_mechanism
 
 _LONGEST = 1000  # characters of a note
 
@@ -182,22 +180,9 @@ class PrivacyAccountant:
 
     @classmethod
     def at(cls, path: Any, *, dataset: str | None = None, note: str | None = None) -> "PrivacyAccountant":
-        """Return the accountant of an existing ledger in a file, with the budget that it was made with.
+        """Return the accountant of an existing ledger at a `path`, with the budget that it was made with.
 
-        Parameters
-        ----------
-        path : str or path-like
-        dataset, note : str, default=None
-            As of the class.
-
-        Returns
-        -------
-        accountant : PrivacyAccountant
-
-        Raises
-        ------
-        LedgerError
-            If there is no file, or it cannot be used.
+        `dataset` and `note` are as of the class. Raises LedgerError if there is no file, or it cannot be used.
         """
         path = existing_path(path, "path")
         epsilon, delta, neighboring = FileStore(path).promise
@@ -208,27 +193,13 @@ class PrivacyAccountant:
     def split(self, weights: Any) -> list[Any]:
         """Return epsilons in the proportion of `weights` that sum exactly to what remains.
 
-        Parameters
-        ----------
-        weights : sequence of float
-            Positive and finite; a float means the decimal it prints.
-
-        Returns
-        -------
-        epsilons : list of Fraction (of ``math.inf`` for an infinite budget)
+        Weights are positive and finite, and a float means the decimal it prints. Epsilons are fractions (or ``math.inf``, of an infinite
+        budget).
         """
         return split_exactly(self._positive_remaining(), weights)
 
     def spend(self, loss: Any, *, name: str) -> None:
-        """Charge a loss without drawing noise here.
-
-        Parameters
-        ----------
-        loss : PrivacyLoss or number
-            A number is a pure epsilon.
-        name : str
-            Its purpose, for the ledger.
-        """
+        """Charge a loss, a `PrivacyLoss` or a number (a pure epsilon), without drawing noise here; `name` states its purpose."""
         self._charge(self._entry(name, as_loss(loss)))
 
     def release(
@@ -271,8 +242,7 @@ class PrivacyAccountant:
         Parameters
         ----------
         tables : sequence of dict of level to int
-            Exact counts of the levels that occur, strings or whole numbers, whose number alone is private. Each row has at most one level
-            of each table.
+            Exact counts of the levels that occur, strings or whole numbers. Each row has at most one level of each table.
         chosen : Discovery
             From `skdpsynth.privacy.discovery`.
         rng : SecureBits or SeededBits
@@ -303,10 +273,9 @@ class PrivacyAccountant:
             chosen e times less often.
         rng : SecureBits or SeededBits
         name : str
-            The name of the choice in the ledger.
         loss : PrivacyLoss or number, default=None
-            A pure one, for permute-and-flip, or one in rho, Gaussian or zCDP, for the exponential mechanism, which at the same loss chooses
-            candidates of less utility less often by twice that exponent. None: all that remains.
+            A pure one, for permute-and-flip, or one in rho for the exponential mechanism, which at the same loss chooses candidates of
+            less utility less often by twice that exponent. None: all that remains.
 
         Returns
         -------
@@ -325,19 +294,9 @@ class PrivacyAccountant:
     ) -> ContinualRelease:
         """Charge `loss` once for a mechanism that releases again and again, such as a counter along a stream.
 
-        Parameters
-        ----------
-        noise : DiscreteLaplace or DiscreteGaussian
-        rng : SecureBits or SeededBits
-        name : str
-        loss : PrivacyLoss or number, default=None
-            The cost of all its releases together, which the caller proves. None: all that remains.
-        sensitivity : Sensitivity, default=None
-            How far one row moves all values that are ever released together; see `release`.
-
-        Returns
-        -------
-        standing : object with ``release``
+        `loss` (None: all that remains) is the cost of all its releases together, which the caller proves, and `sensitivity` is how far one
+        row moves all values that are ever released together; `noise`, `rng` and `name` are as in `release`. Returns an object with a
+        method ``release``.
         """
         loss = self._rest() if loss is None else as_loss(loss)
         check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
@@ -391,8 +350,8 @@ class PrivacyAccountant:
     def children(self, losses: Any, delta: Any = 0.0, *, name: str) -> "list[PrivacyAccountant]":
         """Hand parts of the budget that are fixed in advance to new accountants, at the least joint epsilon that is possible.
 
-        This one is charged at once and in full, by optimal composition at `delta`, however much of the children is used. The children can
-        be spent from in any order, and by turns.
+        This one is charged at once and in full, by optimal composition [1]_ [2]_ at `delta`, however much of the children is used. The
+        children can be spent from in any order, and by turns [3]_.
 
         Parameters
         ----------
@@ -533,7 +492,7 @@ class PrivacyAccountant:
         sums, epsilon = self._account.sums(), self._positive_remaining()
         if sums.most == math.inf:
             return PrivacyLoss(epsilon=epsilon)
-        return PrivacyLoss(rho=sums.remaining_rho, gaussian=sums.only_gaussian)
+        return PrivacyLoss(rho=sums.most - sums.total_rho, gaussian=sums.only_gaussian)
 
     # Views
 
@@ -577,22 +536,14 @@ class PrivacyAccountant:
         return self._closed
 
     def epsilon_at(self, delta: Any) -> Amount:
-        """Return the spent epsilon at another delta, rounded up; infinite where there is none.
+        """Return the spent epsilon at another `delta` in [0, 1), rounded up; infinite where there is none.
 
-        So ledgers of different deltas can be compared. For losses that were fixed in advance, such as those of a fit, it is a bound at
-        every delta at once. For losses that were chosen adaptively it is a bound if they are pure; where some are in rho the accountant is
-        a filter, which keeps its promise at its own epsilon and delta only.
-
-        Parameters
-        ----------
-        delta : number
-            In [0, 1). At 0 epsilon is the pure part, infinite if there is another.
-
-        Returns
-        -------
-        epsilon : Fraction or inf
+        So ledgers of different deltas can be compared. At delta 0 it is the pure part, infinite if there is another. For losses that were
+        fixed in advance, such as those of a fit, it is a bound at every delta at once. For losses that were chosen adaptively it is a bound
+        if they are pure; where some are in rho the accountant is a filter, which keeps its promise at its own epsilon and delta only.
         """
-        return self._account.sums().at(check_delta(delta))
+        sums, delta = self._account.sums(), check_delta(delta)
+        return math.inf if sums.delta > delta else sums.total(delta)[0]
 
     def risk(self, fpr: Any = 0.01) -> AttackRisk:
         """Return the gain of the best attack on the releases so far, on a target whose every other row the attacker knows.
@@ -644,11 +595,7 @@ class PrivacyAccountant:
         The facts are: the statistic and its public sizes, the neighboring relation, the unit of privacy, the norm that the noise covers
         and the sensitivity in it, the noise with its scales, and the loss; exact numbers as texts such as "1/10". It holds no value,
         neither of rows nor with noise, and no name of a data set. It holds the names of releases, which may quote names of columns.
-
-        Returns
-        -------
-        evidence : dict
-            As ``json.dumps`` takes it; `skdpsynth_evidence.check_evidence` checks it.
+        ``json.dumps`` writes it, and `skdpsynth_evidence.check_evidence` checks it.
 
         Examples
         --------
@@ -683,10 +630,7 @@ class PrivacyAccountant:
     def charges(self) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
         """Return (entry, epsilon, delta) of each charge: its increments of `spent` and `spent_delta`, as in `to_frame`.
 
-        Returns
-        -------
-        charges : iterator of (LedgerEntry, Fraction, Fraction)
-            The epsilon is infinite where nothing was protected.
+        An epsilon is infinite where nothing was protected.
 
         Examples
         --------
@@ -736,7 +680,7 @@ class PrivacyAccountant:
         entries = list(ledger.below(number))
         # Two that go on from one record give the same numbers to different entries, so each is a ledger of its own.
         known = (replace(entry, source=entry.source or f"{ledger.store.id}:{entry.id}") for entry in entries)
-        copy = Ledger.of(known, root=number, charge=ledger.charge_of(number))
+        copy = Ledger.of(known, None, number, ledger.charge_of(number))
         return self._copy_with(Account(copy, number, resumable=entries), closed=False)
 
     def _copy_with(self, account: Account, *, closed: bool) -> Self:
@@ -780,7 +724,8 @@ class PrivacyAccountant:
         >>> second.import_record(first.record()), second.import_record(first.record()), second.spent
         (1, 0, Fraction(1, 2))
         """
-        other = self._other(record)
+        other = PrivacyAccountant.at(record) if isinstance(record, str | os.PathLike) else record
+        self._check_importable(other)
         self.check_open("A record")
         of, mine, budget = other._account.number, self._account.number, (self.epsilon, self.delta)
         ledger = other._account.ledger.copy(of)
@@ -801,11 +746,10 @@ class PrivacyAccountant:
                     refused.append(error)
         raise refused[0]
 
-    def _other(self, record: Any) -> "PrivacyAccountant":
-        other = PrivacyAccountant.at(record) if isinstance(record, str | os.PathLike) else record
+    def _check_importable(self, other: Any) -> None:
         if not isinstance(other, PrivacyAccountant):
             raise ValueError(
-                f"record must be a PrivacyAccountant or the path of a ledger, got {short_repr(record)}; give accountant.record()."
+                f"record must be a PrivacyAccountant or the path of a ledger, got {short_repr(other)}; give accountant.record()."
             )
         if other.neighboring != self.neighboring:
             raise ValueError(
@@ -817,7 +761,6 @@ class PrivacyAccountant:
                 f"record must protect {self.unit}, as this accountant does, got one that protects others; charge what it cost such a unit "
                 "with spend."
             )
-        return other
 
     # Processes, pickles and copies
 

@@ -78,10 +78,6 @@ def _zcdp_above(rho: Fraction, delta: Fraction) -> Fraction:
     start = math.log(max(math.sqrt(-log_delta / rate), 1e-6))
     found = minimize_scalar(bound, bounds=(start - 12, start + 12), method="bounded", options={"xatol": 1e-9})
     excess = to_fraction(round(math.exp(found.x), 12) or 1e-12)
-    return max(Fraction(0), _bound_above(rho, delta, excess))
-
-
-def _bound_above(rho: Fraction, delta: Fraction, excess: Fraction) -> Fraction:
     alpha = 1 + excess
     first = _ceil_decimal(rho * alpha)
     second = _CONTEXT.divide(
@@ -91,7 +87,7 @@ def _bound_above(rho: Fraction, delta: Fraction, excess: Fraction) -> Fraction:
     total = _CONTEXT.add(_CONTEXT.add(first, second), third)
     if total < _LARGE:
         total = total.quantize(Decimal("1e-15"), rounding=ROUND_CEILING, context=_CONTEXT)
-    return Fraction(total)
+    return max(Fraction(0), Fraction(total))
 
 
 def _ln(x: Fraction) -> Decimal:
@@ -191,24 +187,6 @@ _LARGEST_PURE = 60
 _PURE_GRID = 10**24
 
 
-def total(epsilon: Amount, rho: Amount, spent: Fraction, delta: Fraction, gaussian: bool = False) -> tuple[Amount, Fraction]:
-    """Return an upper bound on the (epsilon, delta) of sums of epsilons, of rhos and of deltas, at the `delta` of a budget.
-
-    `gaussian` says that every rho is that of Gaussian noise; otherwise only zCDP is known of all. Pure and approximate losses add (basic
-    composition); rho adds, and is converted once, at what the approximate losses leave of `delta`. That holds in any order for losses
-    whose shares are fixed in advance: if pure and Gaussian losses alternate, the privacy loss L is at most epsilon + L', where L' is that
-    of the experiment in which only values with Gaussian noise move to the neighbor:
-    E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x). For losses that are chosen adaptively `Sums.admits` states
-    which order is valid. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and has
-    no proven filter, so it is not used.
-    """
-    if not rho:
-        return epsilon, spent
-    if math.inf in (rho, epsilon) or delta <= spent:
-        return math.inf, spent
-    return epsilon + _epsilon_above(Fraction(rho), delta - spent, gaussian), delta
-
-
 def covers(loss: PrivacyLoss, other: PrivacyLoss) -> bool:
     """Whether a charge of `loss` pays for `other`, of one release."""
     if loss.is_infinite or other.is_infinite:
@@ -263,27 +241,34 @@ class Sums:
         return loss.rho is not None and (loss.gaussian or not self.gaussian)
 
     def total(self, delta: Fraction) -> tuple[Amount, Fraction]:
-        if self.most != math.inf and self.epsilon:
-            return total(Fraction(0), self._total_rho, self.delta, delta, self.gaussian and self.only_gaussian)
-        return total(self.epsilon, self.rho, self.delta, delta, self.gaussian)
+        """Return an upper bound on the (epsilon, delta) of all losses, at the `delta` of a budget.
 
-    def at(self, delta: Fraction) -> Amount:
-        """Return epsilon at any delta; infinite where the losses spend more."""
-        return math.inf if self.delta > delta else self.total(delta)[0]
+        Pure and approximate losses add (basic composition); rho adds, and is converted once, at what the approximate losses leave of
+        `delta`. That holds in any order for losses whose shares are fixed in advance: if pure and Gaussian losses alternate, the privacy
+        loss L is at most epsilon + L', where L' is that of the experiment in which only values with Gaussian noise move to the neighbor:
+        E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x). For losses that are chosen adaptively `admits` states
+        which order is valid. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and
+        has no proven filter, so it is not used.
+        """
+        epsilon, rho, gaussian = self.epsilon, self.rho, self.gaussian
+        if self.most != math.inf and epsilon:
+            epsilon, rho, gaussian = Fraction(0), self.total_rho, gaussian and self.only_gaussian
+        if not rho:
+            return epsilon, self.delta
+        if math.inf in (rho, epsilon) or delta <= self.delta:
+            return math.inf, self.delta
+        return epsilon + _epsilon_above(Fraction(rho), delta - self.delta, gaussian), delta
 
     @property
     def exceeds_charge(self) -> bool:
         """Whether the losses are more, or of another kind, than the rho that the account was charged for in."""
         if self.most == math.inf:
             return False
-        return bool(self.delta) or (self.only_gaussian and not self.gaussian) or self._total_rho > self.most
+        return bool(self.delta) or (self.only_gaussian and not self.gaussian) or self.total_rho > self.most
 
     @property
-    def remaining_rho(self) -> Amount:
-        return self.most - self._total_rho
-
-    @property
-    def _total_rho(self) -> Amount:
+    def total_rho(self) -> Amount:
+        """All losses in rho, of an account that was charged for in rho."""
         return self.rho + (self.pure_gaussian if self.only_gaussian else self.pure)
 
     def with_group(self, before: "Sums", after: "Sums") -> "Sums":

@@ -147,7 +147,9 @@ def _delta(a: Decimal, fall: Decimal) -> Decimal:
 def mills_ratio_bounds(x: Decimal) -> tuple[Decimal, Decimal]:
     """Return bounds below and above Q(x) / phi(x)."""
     if x > _SERIES:
-        bounds = _continued_fraction(x)
+        # By R(x) = 1/(x + 1/(x + 2/(x + 3/(x + ...)))): with positive terms one convergent is below, the next above.
+        depth = 36 + int((114 / float(x)) ** 2)  # they close like exp(-x sqrt(2 depth)), or as depth! / x^(2 depth)
+        bounds = _convergent(x, depth), _convergent(x, depth + 1)
     elif x >= 0:
         bounds = _series(x)
     else:  # Q(x) = 1 - Q(-x)
@@ -167,12 +169,6 @@ def _series(x: Decimal) -> tuple[Decimal, Decimal]:
     # Terms at least halve from here. Those before are below 3e5, so that rounding is below 1e-70 in all.
     ratio = _UP.subtract(_UP.multiply(_UP.divide(_ROOT, Decimal(2)), _UP.exp(_half_square(x, _UP))), total)
     return _UP.subtract(ratio, _LOOSE), _UP.add(ratio, _LOOSE)
-
-
-def _continued_fraction(x: Decimal) -> tuple[Decimal, Decimal]:
-    """Bounds by R(x) = 1/(x + 1/(x + 2/(x + 3/(x + ...)))): with positive terms one convergent is below, the next above."""
-    depth = 36 + int((114 / float(x)) ** 2)  # they close like exp(-x sqrt(2 depth)), or as depth! / x^(2 depth)
-    return _convergent(x, depth), _convergent(x, depth + 1)
 
 
 def _convergent(x: Decimal, depth: int) -> Decimal:
@@ -206,19 +202,16 @@ def rho_of_gaussian(epsilon: Fraction, delta: Fraction, least: Fraction) -> Frac
     while _float_epsilon(high, log_delta) < target:
         high += 1
     mu = math.exp(brentq(lambda log_mu: _float_epsilon(log_mu, log_delta) - target, low, high, xtol=1e-14))
-    rho = _refine_rho(to_fraction(mu * mu / 2), goal, kept, mu)
+    rho = to_fraction(mu * mu / 2)
+    # Move rho to where epsilon is the goal, further than floats can tell. At a fixed delta the derivative of epsilon in mu is
+    # 1 / R(a + mu), as d(delta) = phi(a) d(mu) - phi(a) R(a + mu) d(epsilon).
+    slope = mu * _float_mills(mu + _float_a(mu, log_delta))
+    moved = rho + (goal - _epsilon_above(rho, kept)) * to_fraction(slope)
+    rho = Fraction(_quotient(moved, _SHORT)) if abs(moved - rho) < rho / 10**6 else rho
     less = Fraction(1, 10**12)
     while epsilon_of_gaussian(rho, delta) > epsilon:
         rho, less = rho - rho * less, less + less
     return max(rho, least)
-
-
-def _refine_rho(rho: Fraction, goal: Fraction, delta: Fraction, mu: float) -> Fraction:
-    """Move rho to where epsilon is the goal, further than floats can tell."""
-    # At a fixed delta the derivative of epsilon in mu is 1 / R(a + mu), as d(delta) = phi(a) d(mu) - phi(a) R(a + mu) d(epsilon).
-    slope = mu * _float_mills(mu + _float_a(mu, _float_ln(_quotient(delta, _DOWN))))
-    moved = rho + (goal - _epsilon_above(rho, delta)) * to_fraction(slope)
-    return Fraction(_quotient(moved, _SHORT)) if abs(moved - rho) < rho / 10**6 else rho
 
 
 def _float_epsilon(log_mu: float, log_delta: float) -> float:

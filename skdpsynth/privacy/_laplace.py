@@ -144,7 +144,7 @@ def _power_table(scale: Fraction, signed: bool) -> SurvivalTable:
         work = bits + 64
         one, (q_low, q_high) = 1 << work, exp_minus(1 / scale, work)
         low, high = ((one << work + 1) // (one + q_high), -((-one << work + 1) // (one + q_low))) if signed else (one, one)
-        out = []
+        out: list[Bounds] = []
         while not out or out[-1][1] > 1:
             low, high = low * q_low >> work, -(-high * q_high >> work)  # `multiply_bounds`, thousands of times
             out.append((low >> 64, -(-high >> 64)))
@@ -274,10 +274,9 @@ def _draw_cube(radius: int, count: int, rng: RandomBits) -> np.ndarray:
         wrapped = [(_uniform_below(width, rng) - radius) % 2**64 for _ in range(count)]
         return np.array(wrapped, dtype=np.uint64).astype(np.int64)
     shift = np.uint64(64 - max(1, (width - 1).bit_length()))
-    out, missing = np.empty(count, dtype=np.int64), np.arange(count)
-    while len(missing):
-        draws = np.frombuffer(rng.bytes(8 * len(missing)), dtype=np.uint64) >> shift
-        accepted = draws < width
-        out[missing[accepted]] = draws[accepted].astype(np.int64) - radius
-        missing = missing[~accepted]
-    return out
+
+    def propose(n: int) -> tuple[np.ndarray, np.ndarray]:
+        draws = np.frombuffer(rng.bytes(8 * n), dtype=np.uint64) >> shift
+        return draws.astype(np.int64) - radius, draws < width
+
+    return sample_by_rejection(count, propose)

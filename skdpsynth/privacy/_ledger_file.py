@@ -15,7 +15,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -129,7 +129,7 @@ class FileStore:
                 break
             except sqlite3.Error as error:
                 if not _is_busy(error) or time.monotonic() > deadline:
-                    raise self._failure(error) from None
+                    raise _sqlite_error(self.path, error) from None
             except (_Unreadable, UnicodeDecodeError):  # Python reads what SQLite says of a damaged file as text
                 raise LedgerError(f"{self.path!r} {SQLITE_MESSAGES[11]}.") from None
             time.sleep(os.urandom(1)[0] / 25600)  # up to 10 ms, so that who waits takes turns
@@ -153,7 +153,7 @@ class FileStore:
                     return
             except sqlite3.Error as error:
                 if not _is_busy(error):
-                    raise self._failure(error) from None
+                    raise _sqlite_error(self.path, error) from None
             if time.monotonic() > deadline:
                 raise LedgerError(
                     f"{self.path} was read by others for {PATIENCE:g} seconds, so a charge that was made could not be moved into it, and "
@@ -174,38 +174,36 @@ class FileStore:
     def _connect(self) -> Any:
         self._place = _device_and_inode(self.path)
         _check_not_mounted(self.path)
-        db = sqlite3.connect(f"{Path(self.path).as_uri()}?mode=rw", uri=True, timeout=0.25, isolation_level=None, check_same_thread=False)
-        try:
-            self._learn(db)
-        except BaseException:
-            db.close()  # now, and not when the traceback is forgotten
-            raise
-        return db
-
-    def _learn(self, db: Any) -> None:
-        db.execute("pragma trusted_schema = off")
-        db.execute(f"pragma synchronous = {SYNCHRONOUS}")
-        (application,), (version,) = (db.execute(f"pragma {name}").fetchone() for name in ("application_id", "user_version"))
-        if application != _APPLICATION_ID:
-            raise _not_a_ledger_error(self.path)
-        if version != _FORMAT:
-            raise LedgerError(
-                f"{self.path} is a ledger of format {version}, and this version of skdpsynth reads {_FORMAT}; open it with the one that "
-                "wrote it."
-            )
-        self._beside = _beside(self.path)
-        if db.execute("pragma journal_mode").fetchone()[0] == "wal":
-            # Another connection of this process with other files beside the ledger would share its memory with this one.
-            connected = [other for other in list(_OPEN_STORES) if other._db is not None and other._process == os.getpid()]
-            if None in self._beside or any(other._place == self._place and other._beside != self._beside for other in connected):
-                raise _lost_wal_error(self.path)
-        about = dict(db.execute("select name, value from about").fetchall())
-        *promise, id_ = _decode(lambda: (*parse_text(about["budget"]), about["neighboring"], about["id"]))
-        (latest,) = db.execute("select max(id) from entries").fetchone()
-        if self.id not in ("", id_) or (latest or 0) < self._latest_seen:
-            raise LedgerError(f"{self.path} is not what it was: another ledger, or an old copy, is in its place; put the right one back.")
-        self.promise, self.id = tuple(promise), id_
-        self.dataset, self._process = about.get("dataset"), os.getpid()
+        with ExitStack() as undone:
+            uri = f"{Path(self.path).as_uri()}?mode=rw"
+            db = sqlite3.connect(uri, uri=True, timeout=0.25, isolation_level=None, check_same_thread=False)
+            undone.callback(db.close)  # now, and not when the traceback is forgotten
+            db.execute("pragma trusted_schema = off")
+            db.execute(f"pragma synchronous = {SYNCHRONOUS}")
+            (application,), (version,) = (db.execute(f"pragma {name}").fetchone() for name in ("application_id", "user_version"))
+            if application != _APPLICATION_ID:
+                raise _not_a_ledger_error(self.path)
+            if version != _FORMAT:
+                raise LedgerError(
+                    f"{self.path} is a ledger of format {version}, and this version of skdpsynth reads {_FORMAT}; open it with the one "
+                    "that wrote it."
+                )
+            self._beside = _beside(self.path)
+            if db.execute("pragma journal_mode").fetchone()[0] == "wal":
+                # Another connection of this process with other files beside the ledger would share its memory with this one.
+                connected = [other for other in list(_OPEN_STORES) if other._db is not None and other._process == os.getpid()]
+                if None in self._beside or any(other._place == self._place and other._beside != self._beside for other in connected):
+                    raise _lost_wal_error(self.path)
+            about = dict(db.execute("select name, value from about").fetchall())
+            *promise, id_ = _decode(lambda: (*parse_text(about["budget"]), about["neighboring"], about["id"]))
+            (latest,) = db.execute("select max(id) from entries").fetchone()
+            if self.id not in ("", id_) or (latest or 0) < self._latest_seen:
+                raise LedgerError(
+                    f"{self.path} is not what it was: another ledger, or an old copy, is in its place; put the right one back."
+                )
+            self.promise, self.id, self.dataset, self._process = tuple(promise), id_, about.get("dataset"), os.getpid()
+            undone.pop_all()
+            return db
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None
@@ -217,10 +215,6 @@ class FileStore:
             raise LedgerError(f"{self.path} was removed or replaced while it was open, and nothing is drawn; put it back, or start anew.")
         if _beside(self.path) != self._beside:
             raise _lost_wal_error(self.path)
-
-    def _failure(self, error: sqlite3.Error) -> LedgerError:
-        other = f"cannot be used ({type(error).__name__}: {error}), and nothing is drawn; look at the file and its disk"
-        return LedgerError(f"{self.path!r} {SQLITE_MESSAGES.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, other)}.")
 
     # The same as of a store in memory, within a transaction
 
@@ -309,13 +303,11 @@ def check_path(path: Any, name: str = "ledger") -> str:
     """Return the absolute path of a ledger that may exist or not; raise if it cannot be one."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str) or not os.fspath(path):
         raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; 'budget.db' is one.")
-    full = os.path.abspath(os.fspath(path))
-    if "\0" in full:
-        raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; leave the null character out.")
-    try:
-        os.fsencode(full)
-    except UnicodeEncodeError:
-        raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; no file can have that name here.") from None
+    full, is_possible = os.path.abspath(os.fspath(path)), False
+    with suppress(UnicodeEncodeError):
+        is_possible = b"\0" not in os.fsencode(full)
+    if not is_possible:
+        raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; no file can have that name here.")
     full = os.path.realpath(full) if os.path.exists(full) else full  # where SQLite keeps -wal
     if os.path.isdir(full):
         raise LedgerError(f"{full!r} is a folder; name a file in it, such as 'budget.db'.")
@@ -406,9 +398,7 @@ def _make_file(path: str, promise: Promise, dataset: str | None) -> None:
             (os.rename if os.name == "nt" else os.link)(beside, path)
         _flush_folder(path)
     except sqlite3.Error as error:
-        raise LedgerError(
-            f"{path!r} {SQLITE_MESSAGES.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, f'cannot be made ({error})')}."
-        ) from None
+        raise _sqlite_error(path, error) from None
     except OSError as error:
         raise LedgerError(f"{path!r} cannot be made ({error.strerror}); choose a folder that may be written.") from None
     finally:
@@ -446,6 +436,11 @@ def _flush_folder(path: str) -> None:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (5, 6)
+
+
+def _sqlite_error(path: str, error: sqlite3.Error) -> LedgerError:
+    other = f"cannot be used ({type(error).__name__}: {error}), and nothing is drawn; look at the file and its disk"
+    return LedgerError(f"{path!r} {SQLITE_MESSAGES.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, other)}.")
 
 
 def _not_a_ledger_error(path: str) -> LedgerError:

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 from skdpsynth._text import html_table
@@ -18,7 +17,7 @@ from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, commo
 _MOST_SHOWN = 20  # charges in a notebook
 _FIELDS = ("n_values", "randomness", "group", "time", "dataset", "unit", "process", "note")  # of an entry
 _COLUMNS = ("name", "part_of", "epsilon", "delta", "loss", "rho", "noise", "sensitivity", *_FIELDS)
-_FLOAT_COLUMNS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
+_AMOUNTS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
 # The norm of a change that each noise covers; a choice is charged by what one utility moves.
 _NORMS = {
     "DiscreteLaplace": "l1",
@@ -34,15 +33,14 @@ LedgerLine = tuple[LedgerEntry, str | None, Amount | None, Fraction | None]
 
 
 def ledger_lines(ledger: Ledger, account: int | None, delta: Fraction) -> Iterator[LedgerLine]:
+    def parts_of(entry: LedgerEntry, path: str) -> Iterator[LedgerLine]:
+        for part in ledger.entries(entry.id):
+            yield ledger.with_randomness(part), path, None, None
+            yield from parts_of(part, f"{path} / {part.name}")
+
     for entry, epsilon, spent in ledger.additions(account, delta):
         yield ledger.with_randomness(entry), None, epsilon, spent
-        yield from _part_lines(ledger, entry, entry.name)
-
-
-def _part_lines(ledger: Ledger, entry: LedgerEntry, path: str) -> Iterator[LedgerLine]:
-    for part in ledger.entries(entry.id):
-        yield ledger.with_randomness(part), path, None, None
-        yield from _part_lines(ledger, part, f"{path} / {part.name}")
+        yield from parts_of(entry, entry.name)
 
 
 def noise_of(ledger: Ledger, entry: LedgerEntry) -> str | None:
@@ -56,30 +54,24 @@ def ledger_frame(ledger: Ledger, account: int | None, delta: Fraction, backend: 
     import narwhals.stable.v2 as nw
 
     check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
-    rows = [_row(ledger, *line) for line in ledger_lines(ledger, account, delta) if parts or line[1] is None]
-    names = [name for name in _COLUMNS if parts or name != "part_of"]
-    columns = {name: [row[name] for row in rows] for name in names}
-    schema = {name: nw.Float64 if name in _FLOAT_COLUMNS else nw.String for name in names}
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS if parts or name != "part_of"}
+    for entry, part_of, epsilon, spent in ledger_lines(ledger, account, delta):
+        if parts or part_of is None:
+            facts = {name: getattr(entry, name) for name in ("name", *_FIELDS)} | {"part_of": part_of, "noise": noise_of(ledger, entry)}
+            amounts = {"epsilon": epsilon, "delta": spent, "rho": entry.loss.rho, "n_values": entry.n_values}
+            amounts["sensitivity"] = None if entry.sensitivity is None else entry.sensitivity.l1
+            facts |= {"loss": str(entry.loss)} | {name: None if amount is None else float(amount) for name, amount in amounts.items()}
+            for name, column in columns.items():
+                column.append(facts[name])
     try:
         if backend == "pandas":  # where narwhals would turn a text that is missing into one that says so
             import pandas as pd
 
-            return pd.DataFrame(
-                {name: pd.Series(column, dtype=float if name in _FLOAT_COLUMNS else object) for name, column in columns.items()}
-            )
+            return pd.DataFrame({name: pd.Series(column, dtype=float if name in _AMOUNTS else object) for name, column in columns.items()})
+        schema = {name: nw.Float64 if name in _AMOUNTS else nw.String for name in columns}
         return nw.from_dict(columns, schema=schema, backend=backend).to_native()
     except ModuleNotFoundError:
         raise ImportError(f"to_frame needs {backend}: install it, name another backend, or read the ledger itself.") from None
-
-
-def _row(ledger: Ledger, entry: LedgerEntry, part_of: str | None, epsilon: Amount | None, delta: Fraction | None) -> dict[str, Any]:
-    amounts = _to_float(epsilon), _to_float(delta), str(entry.loss), _to_float(entry.loss.rho)
-    noise = noise_of(ledger, entry), _to_float(entry.sensitivity and entry.sensitivity.l1)
-    return dict(zip(_COLUMNS, (entry.name, part_of, *amounts, *noise, *(getattr(entry, name) for name in _FIELDS)), strict=True))
-
-
-def _to_float(amount: Any) -> float | None:
-    return None if amount is None else float(amount)
 
 
 def unit_in_words(entries: Iterable[LedgerEntry], unit: Unit | None) -> str | None:
@@ -112,6 +104,12 @@ def accountant_html(accountant: Any, ledger: Ledger, account: int | None) -> str
 def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[str, Any]:
     entries = list(ledger.below(account))
     charge = ledger.charge_of(account)
+    numbers: list[list[int]] = []  # first and last of each run; entries that a stream folded leave gaps
+    for number in sorted(entry.id for entry in entries):
+        if numbers and numbers[-1][1] == number - 1:
+            numbers[-1][1] = number
+        else:
+            numbers.append([number, number])
     return {
         "format": "skdpsynth evidence",
         "version": 1,
@@ -125,12 +123,13 @@ def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[st
         },
         "charged": None if charge is None else _loss_facts(charge),
         "spent": {"epsilon": exact_text(accountant.spent), "delta": exact_text(accountant.spent_delta)},
-        "numbers": list(_consecutive_ranges(sorted(entry.id for entry in entries))),
+        "numbers": numbers,
         "releases": [_release_facts(entry, account) for entry in entries],
     }
 
 
 def _release_facts(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
+    rows = re.search(r", at most (\d+) rows?$", entry.unit or "")
     facts: dict[str, Any] = {
         "number": entry.id,
         "name": entry.name,
@@ -138,20 +137,16 @@ def _release_facts(entry: LedgerEntry, account: int | None) -> dict[str, Any]:
         "group": entry.group,
         "relation": entry.neighboring,
         "unit": entry.unit,
-        "rows_per_unit": _rows_per_unit(entry.unit),
+        "rows_per_unit": int(rows[1]) if rows else 1,
         "loss": _loss_facts(entry.loss),
     }
     if entry.noise is None:
         return facts
     sensitivity, norm = entry.sensitivity, _NORMS.get(entry.noise)
     stated = None if sensitivity is None or norm is None else getattr(sensitivity, norm)
-    statistic = (
-        None
-        if sensitivity is None or sensitivity.statistic is None
-        else {name: _statistic_fact(value) for name, value in sensitivity.statistic}
-    )
+    statistic = None if sensitivity is None else sensitivity.statistic
     return facts | {
-        "statistic": statistic,
+        "statistic": None if statistic is None else {name: _statistic_fact(value) for name, value in statistic},
         "norm": norm,
         "sensitivity": None if stated is None else exact_text(stated),
         "noise": entry.noise,
@@ -173,27 +168,12 @@ def _statistic_fact(value: Any) -> Any:
     return value if isinstance(value, str | int) else exact_text(value)
 
 
-def _rows_per_unit(unit: str | None) -> int:
-    """Return the most rows of a unit, which its words end with."""
-    found = re.search(r", at most (\d+) rows?$", unit or "")
-    return int(found[1]) if found else 1
-
-
-def _consecutive_ranges(numbers: list[int]) -> Iterator[list[int]]:
-    """Yield the first and the last number of each run without a gap; entries that a stream folded leave gaps."""
-    ends = [i for i, (a, b) in enumerate(pairwise(numbers)) if b > a + 1]
-    starts = [0, *(i + 1 for i in ends)]
-    yield from ([numbers[a], numbers[b]] for a, b in zip(starts, [*ends, len(numbers) - 1], strict=True) if numbers)
-
-
 def losses_of(ledger: Ledger, account: int | None) -> list[PrivacyLoss]:
     """Return the losses of the lines of an account; of a group, those of its largest member, as a row is in one of them alone."""
     entries = ledger.entries(account)
     losses = [entry.loss for entry in entries if entry.group is None]
-    for group in dict.fromkeys(entry.group for entry in entries if entry.group is not None):
-        sums = ledger.store.sums((account, group))
-        losses += [] if sums is None else sums.losses()
-    return losses
+    groups = dict.fromkeys(entry.group for entry in entries if entry.group is not None)
+    return losses + [loss for group in groups for loss in (ledger.store.sums((account, group)) or Sums()).losses()]
 
 
 def dp_events(ledger: Ledger, account: int | None) -> Any:
@@ -201,44 +181,35 @@ def dp_events(ledger: Ledger, account: int | None) -> Any:
         from dp_accounting import dp_event
     except ModuleNotFoundError:
         raise ImportError("to_dp_events needs dp-accounting: pip install 'skdpsynth[accounting]'.") from None
-    return dp_event.ComposedDpEvent([_event(dp_event, loss) for loss in _losses(ledger, account)])
+
+    def event(loss: PrivacyLoss) -> Any:
+        if loss.is_infinite:
+            return dp_event.NonPrivateDpEvent()
+        if loss.rho is not None:
+            rho = float(loss.rho)
+            return dp_event.GaussianDpEvent(noise_multiplier=1 / math.sqrt(2 * rho)) if loss.gaussian else dp_event.ZCDpEvent(rho=rho)
+        if loss.delta:
+            return dp_event.UnsupportedDpEvent()
+        return dp_event.DiscreteLaplaceDpEvent(noise_parameter=float(loss.epsilon), sensitivity=1)
+
+    return dp_event.ComposedDpEvent([event(loss) for loss in _release_losses(ledger, account)])
 
 
-def _losses(ledger: Ledger, account: int | None) -> Iterator[PrivacyLoss]:
-    """Yield the losses of all releases; of a group, those of its costliest member."""
+def _release_losses(ledger: Ledger, account: int | None) -> Iterator[PrivacyLoss]:
+    """Yield the losses of all releases; of a group, those of its costliest member, or the largest of each kind if no member has both."""
     groups: dict[str, dict[str, list[LedgerEntry]]] = {}
+
+    def losses(entries: Iterable[LedgerEntry]) -> Iterator[PrivacyLoss]:
+        for entry in entries:
+            yield from _release_losses(ledger, entry.id) if ledger.entries(entry.id) else (entry.loss,)
+
     for entry in ledger.entries(account):
         if entry.group is None:
-            yield from _release_losses(ledger, entry)
+            yield from losses([entry])
         else:
             groups.setdefault(entry.group, {}).setdefault(entry.name, []).append(entry)
     for members in groups.values():
-        yield from _largest_member_losses(ledger, members)
-
-
-def _release_losses(ledger: Ledger, entry: LedgerEntry) -> Iterator[PrivacyLoss]:
-    if ledger.entries(entry.id):
-        yield from _losses(ledger, entry.id)
-    else:
-        yield entry.loss
-
-
-def _largest_member_losses(ledger: Ledger, members: dict[str, list[LedgerEntry]]) -> list[PrivacyLoss]:
-    """Return the losses of the costliest member; where none is the largest in all, the largest of each kind."""
-    sums = {name: Sums.of(*(entry.loss for entry in entries)) for name, entries in members.items()}
-    most = largest(sums.values())
-    for name, entries in members.items():
-        if sums[name] == most:
-            return [loss for entry in entries for loss in _release_losses(ledger, entry)]
-    return most.losses()
-
-
-def _event(dp_event: Any, loss: PrivacyLoss) -> Any:
-    if loss.is_infinite:
-        return dp_event.NonPrivateDpEvent()
-    if loss.rho is not None:
-        rho = float(loss.rho)
-        return dp_event.GaussianDpEvent(noise_multiplier=1 / math.sqrt(2 * rho)) if loss.gaussian else dp_event.ZCDpEvent(rho=rho)
-    if loss.delta:
-        return dp_event.UnsupportedDpEvent()
-    return dp_event.DiscreteLaplaceDpEvent(noise_parameter=float(loss.epsilon), sensitivity=1)
+        sums = {name: Sums.of(*(entry.loss for entry in entries)) for name, entries in members.items()}
+        most = largest(sums.values())
+        costliest = next((entries for name, entries in members.items() if sums[name] == most), None)
+        yield from most.losses() if costliest is None else losses(costliest)

@@ -112,7 +112,7 @@ def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str]
     if share.is_infinite:
         return Mechanism(sensitivity, DiscreteLaplace(Fraction(0)), share, n_values)
     kind, place, scale = _least_deviation(sensitivity, share, tuple(kinds), n_values)
-    return Mechanism(sensitivity, _NOISES[kind](scale), losses_of_kind(kind, share)[place], n_values)  # type: ignore[call-arg]
+    return Mechanism(sensitivity, _NOISES[kind](scale), losses_of_kind(kind, share)[place], n_values)
 
 
 _NOISES: dict[str, type[Noise]] = {
@@ -127,7 +127,7 @@ _NOISES: dict[str, type[Noise]] = {
 def _least_deviation(sensitivity: Sensitivity, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[str, int, Fraction]:
     """Return the kind of noise of least deviation, the number of its loss, and its scale: no object that a pickle may tell apart."""
     options = [
-        (Mechanism(sensitivity, _NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)  # type: ignore[call-arg]
+        (Mechanism(sensitivity, _NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)
         for kind in kinds
         for place, loss in enumerate(losses_of_kind(kind, share))
         for scale in [scale_of_kind(kind, sensitivity, loss)]

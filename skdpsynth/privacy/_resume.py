@@ -53,11 +53,10 @@ from typing import Any
 from skdpsynth._parallel import lock_of
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.privacy._accountant import PrivacyAccountant
-from skdpsynth.privacy._ledger import Account, Budget, Ledger, Overtaken
+from skdpsynth.privacy._ledger import Account, Budget, Ledger, Overtaken, move_line_name, parse_moves
 from skdpsynth.privacy._ledger_entry import LedgerEntry
 from skdpsynth.privacy._ledger_file import FileStore
 from skdpsynth.privacy._losses import PrivacyLoss, Unit
-from skdpsynth.privacy._merge_ledgers import move_line_name, parse_moves
 
 
 def is_durable(accountant: PrivacyAccountant) -> bool:

@@ -7,7 +7,7 @@ from itertools import chain, combinations, combinations_with_replacement, produc
 
 import numpy as np
 import pytest
-from internals import _partition_selection, exp_minus, is_hidden
+from internals import _selection, exp_minus, is_hidden
 from laws import ALARM, CERTAIN, chi_squared
 from sampler_trees import decimal
 
@@ -142,8 +142,8 @@ def test_one_unit_of_the_last_bit_is_kept_for_noise_that_wraps(scale):
 @pytest.mark.parametrize("k", [1, 5])
 def test_the_search_for_a_threshold_ends_at_the_least_wherever_it_begins(monkeypatch, away, k):
     share = PrivacyLoss(0.5, 1e-6, rows=k)
-    least, near = discovery("replace_one", 2, share).threshold, _partition_selection._approximate_threshold
-    monkeypatch.setattr(_partition_selection, "_approximate_threshold", lambda *asked: near(*asked) + away)
+    least, near = discovery("replace_one", 2, share).threshold, _selection._approximate_threshold
+    monkeypatch.setattr(_selection, "_approximate_threshold", lambda *asked: near(*asked) + away)
     assert discovery("replace_one", 2, share).threshold == least
 
 

@@ -400,7 +400,7 @@ def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose, in_c
         thread.join()
 
 
-DOOR = ("_accountant", "_composition", "_merge_ledgers", "_ledger", "_ledger_entry", "_ledger_file", "_ledger_views")
+DOOR = ("_accountant", "_composition", "_ledger", "_ledger_entry", "_ledger_file", "_ledger_views")
 DOOR = tuple(str(Path(privacy.__file__).parent / f"{name}.py") for name in DOOR)
 
 

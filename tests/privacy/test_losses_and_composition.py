@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import covers, gaussian_of_pure, rho_of_pure, total
+from internals import Sums, covers, gaussian_of_pure, rho_of_pure
 
 from skdpsynth.privacy import (
     PrivacyAccountant,
@@ -113,8 +113,8 @@ def test_losses_add_in_all_their_numbers_and_rho_before_it_is_converted():
     assert spent(others, Fraction(1, 2)) == (Fraction(3, 4), Fraction(4, 10**6))
     assert spent(moments, delta) == (epsilon_of_rho(Fraction(3, 100), delta), delta)
     assert spent(others + moments, delta) == (Fraction(3, 4) + epsilon_of_rho(Fraction(3, 100), Fraction(6, 10**6)), delta)
-    assert total(Fraction(1, 4), Fraction(3, 100), delta, delta)[0] == math.inf
-    assert 10**301 <= total(Fraction(0), Fraction(10**301), Fraction(0), Fraction(1, 10**6))[0] < 1.0001 * 10**301
+    assert Sums(Fraction(1, 4), Fraction(3, 100), delta, gaussian=False).total(delta)[0] == math.inf
+    assert 10**301 <= Sums(rho=Fraction(10**301), gaussian=False).total(Fraction(1, 10**6))[0] < 1.0001 * 10**301
 
 
 @pytest.mark.parametrize("epsilon", [1e15, 1e26, 9e299, 1e300])
