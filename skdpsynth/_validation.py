@@ -14,6 +14,11 @@ from typing import Any
 import numpy as np
 
 _LONGEST = 80  # characters of a value that a message shows
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_TESTING = os.path.join(_HERE, "testing") + os.sep  # which call from outside, as a user does
+_TRANSPARENT_PACKAGES = ("sklearn", "joblib", "contextlib", "functools")  # what may stand between a caller and us
+_WARNED: dict[tuple[str, type, str, int], object] = {}  # the first to say it, for each text and place
+_ONCE_ACTIONS = ("default", "module", "once")  # actions that do not repeat themselves
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 
 
@@ -23,23 +28,21 @@ def short_repr(value: Any) -> str:
     Numbers and words are shown, cut where they are long. For anything else only the type is shown: a table given in place of a parameter
     must not be printed.
     """
-    if type(value) in _PLAIN:
-        if isinstance(value, int) and abs(value) >= 10**_LONGEST:  # Python refuses to print the longest
-            return f"a whole number of more than {_LONGEST} digits"
-        return _truncate(repr(value))
-    if isinstance(value, numbers.Number):
+    kind, text, shape = type(value), None, getattr(value, "shape", None)
+    if kind is int and abs(value) >= 10**_LONGEST:  # Python refuses to print the longest
+        return f"a whole number of more than {_LONGEST} digits"
+    if kind in _PLAIN:
+        text = repr(value)
+    elif isinstance(value, numbers.Number):
         with suppress(ValueError):  # Python refuses to print fractions of the longest numbers, too
-            return _truncate(repr(value.item()) if hasattr(value, "item") else str(value))
-    shape = getattr(value, "shape", None)
+            text = repr(value.item()) if hasattr(value, "item") else str(value)
+    if text is not None:
+        return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
     if isinstance(shape, tuple) and all(isinstance(side, int) for side in shape):
-        return f"a {type(value).__name__} of shape {shape}"
-    if type(value) in (tuple, list, set, dict) and len(value) > 0:
-        return f"a {type(value).__name__} of {len(value)}"
-    return f"a {type(value).__name__}" if type(value) not in (tuple, list, set, dict) else f"an empty {type(value).__name__}"
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+        return f"a {kind.__name__} of shape {shape}"
+    if kind not in (tuple, list, set, dict):
+        return f"a {kind.__name__}"
+    return f"a {kind.__name__} of {len(value)}" if value else f"an empty {kind.__name__}"
 
 
 def is_real(value: Any) -> bool:
@@ -135,51 +138,33 @@ def available_memory() -> float:
         return math.inf
 
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_TESTING = os.path.join(_HERE, "testing") + os.sep  # which call from outside, as a user does
-_TRANSPARENT_PACKAGES = ("sklearn", "joblib", "contextlib", "functools")  # what may stand between a caller and us
-
-
-_WARNED: dict[tuple[str, type, str, int], object] = {}  # the first to say it, for each text and place
-_ONCE_ACTIONS = ("default", "module", "once")  # actions that do not repeat themselves
-
-
-def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn in the name of the caller of the package: the first frame outside of it, and of scikit-learn.
 
     A place in the caller's code gets the same warning once a process, unless filters say "always". Python means to do so too, but forgets
     it whenever filters change, and scikit-learn changes them for each fit of a search.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _is_internal_frame(frame):
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None:
+        package, code = frame.f_globals.get("__name__", "").split(".")[0], frame.f_code
+        if package not in _TRANSPARENT_PACKAGES and (not code.co_filename.startswith(_HERE) or code.co_filename.startswith(_TESTING)):
+            break
         frame = frame.f_back
-    if category is None:
-        category = type(message) if isinstance(message, Warning) else UserWarning
-    text, file, line = str(message), frame.f_code.co_filename, frame.f_lineno
-    module, mine = frame.f_globals.get("__name__") or "<unknown>", object()
-    if _filter_action(text, category, module, line) in _ONCE_ACTIONS and _WARNED.setdefault((text, category, file, line), mine) is not mine:
+    file, line, module = frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__") or "<unknown>"
+    action = getattr(warnings, "defaultaction", "default")
+    for first, text, kind, name, at in getattr(warnings, "_get_filters", lambda: warnings.filters)():  # of this context, from Python 3.14
+        if issubclass(category, kind) and at in (0, line) and _matches(text, message) and _matches(name, module):
+            action = first
+            break
+    mine = object()
+    if action in _ONCE_ACTIONS and _WARNED.setdefault((message, category, file, line), mine) is not mine:
         return
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(message, category, file, line, module=module, registry=registry)
 
 
-def _filter_action(text: str, category: type[Warning], module: str, line: int) -> str:
-    """Return the action of the filters for a warning, as Python finds it."""
-    filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()  # of this context, from Python 3.14
-    for action, message, kind, name, at in filters:
-        if issubclass(category, kind) and at in (0, line) and _matches(message, text) and _matches(name, module):
-            return str(action)
-    return getattr(warnings, "defaultaction", "default")
-
-
 def _matches(pattern: Any, text: str) -> bool:
     return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
-
-
-def _is_internal_frame(frame: Any) -> bool:
-    file = frame.f_code.co_filename
-    package = frame.f_globals.get("__name__", "").split(".")[0]
-    return (file.startswith(_HERE) and not file.startswith(_TESTING)) or package in _TRANSPARENT_PACKAGES
 
 
 def as_array(values: Any, dtype: Any = None) -> np.ndarray:

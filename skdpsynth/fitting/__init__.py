@@ -1,10 +1,9 @@
 """One fit: public facts, a plan and a budget."""
 
-from skdpsynth.fitting._budget import Budget, Facts, MissingFact, Plan, public_size, reserve_budget
+from skdpsynth.fitting._budget import Budget, Facts, MissingFact, Plan, reserve_budget
 from skdpsynth.fitting._fit import (
     PrivateEstimator,
     check_part,
-    check_part_rows,
     check_rows_per_unit,
     check_useful_epsilon,
     check_y_is_ignored,

@@ -89,8 +89,12 @@ class Facts:
 
     @property
     def size(self) -> float:
-        """Epsilon times the number of rows over the rows of a unit, capped: depths and numbers of cells follow from it."""
-        return public_size(self.epsilon / self.rows_per_unit, self.n_samples or 1)
+        """Epsilon times the number of rows over the rows of a unit: depths and numbers of cells follow from it.
+
+        It is capped, so that these stay within memory; epsilon counts up to 1024, so that absurd values, and no noise at all, cost no more
+        time than the rows are worth.
+        """
+        return min(float(min(self.epsilon / self.rows_per_unit, _LARGEST_EPSILON)) * (self.n_samples or 1), _LARGEST_SIZE)
 
     @property
     def takes_delta(self) -> bool:
@@ -128,14 +132,6 @@ class Facts:
     def part(self, **changes: Any) -> "Facts":
         """Return the facts of an inner estimator, which collects its own warnings."""
         return replace(self, **{"missing": (), **changes}, told=[])
-
-
-def public_size(epsilon: Any, n_samples: int) -> float:
-    """Return ``epsilon * n_samples``, capped so that sizes derived from it (depths, numbers of cells) stay within memory.
-
-    Epsilon counts up to 1024, so that absurd values, and no noise at all, cost no more time than the rows are worth.
-    """
-    return min(float(min(epsilon, _LARGEST_EPSILON)) * n_samples, _LARGEST_SIZE)
 
 
 @dataclass(frozen=True, eq=False)

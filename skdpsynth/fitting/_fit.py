@@ -159,11 +159,11 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
                 facts = replace(facts, n_samples=outer.facts.n_samples, count_error=outer.facts.count_error)
         if facts.n_samples is None and self._counts_rows:
             facts = replace(facts, missing=(NumberOfRows(), *facts.missing))
-        plan = self._plan(placeholder_facts(facts))
+        plan = self._plan(placeholder_facts(facts) if facts.missing else facts)
         if not isinstance(plan, Plan):
             name, kind = type(self).__name__, type(plan).__name__
             raise TypeError(f"{name}._plan must return a Plan, got a {kind}; derive yours from skdpsynth.fitting.Plan.")
-        rho = rho_of_fit(facts, plan.rho)
+        rho = rho_of_fit(facts, plan.rho) if facts.missing else plan.rho
         if outer is None:
             self._warn_before_charge(facts, plan, rng.seeded, labels is not None)
             if shared is not None and not self._claims:
@@ -234,8 +234,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
 
     def _warn_before_charge(self, facts: Facts, plan: Plan, is_seeded: bool, has_unit: bool) -> None:
         """Note the warnings that are known by now."""
-        schema = self._stated_schema
-        if schema is not None and not has_unit:
+        if not has_unit and (schema := self._stated_schema) is not None:
             keys = [rule.columns_named for rule in schema.rules if isinstance(rule, Unique)]
             for name in [name for name, kind in schema.items() if isinstance(kind, Identifier) and (name,) not in keys][:1]:
                 facts.warn(
@@ -290,13 +289,9 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return None if schema is None else Schema.of(schema)
 
     @property
-    def _has_schema(self) -> bool:
-        return getattr(self, "schema", None) is not None
-
-    @property
     def _lacks_bounds(self) -> bool:
         """Whether rows are clipped to bounds that nobody gave."""
-        return not self._has_schema and self.bounds is None
+        return getattr(self, "schema", None) is None and self.bounds is None
 
     @property
     def _rows_per_unit(self) -> int:
@@ -467,12 +462,6 @@ def _part_parameters(part: Any, facts: Facts) -> dict[str, Any]:
     if "max_rows_per_unit" in part.get_params(deep=False):
         settings["max_rows_per_unit"] = facts.rows_per_unit
     return {"epsilon": facts.epsilon, "delta": facts.delta, "neighboring": facts.neighboring, **settings}
-
-
-def check_part_rows(part: Any, rows: Rows) -> None:
-    """Refuse, before any budget is spent, a synthesizer that needs the rows themselves where they can only be summed."""
-    if not rows.source.is_readable and not isinstance(part, PrivateEstimator):
-        rows.source.chunks()
 
 
 def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:

@@ -29,9 +29,7 @@ _SURE, _LIKELY = 2.0, 1.5  # deviations of a sum, up to which it is taken for no
 
 
 def placeholder_facts(facts: Facts) -> Facts:
-    """Return facts by which a plan can be made, and refused, before anything is bought: itself where nothing is missing."""
-    if not facts.missing:
-        return facts
+    """Return facts by which a plan can be made, and refused, before anything is bought."""
     made_up = facts.part(missing=facts.missing)
     for fact in facts.missing:
         made_up = fact.placeholder(made_up)

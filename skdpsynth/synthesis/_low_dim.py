@@ -17,8 +17,8 @@ from skdpsynth.fitting import (
     Budget,
     Facts,
     Plan,
+    PrivateEstimator,
     check_part,
-    check_part_rows,
     check_useful_epsilon,
     clone_part,
     fit_part,
@@ -196,8 +196,8 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         rows, more = super()._read(X)
-        if not isinstance(self.synthesizer, str):
-            check_part_rows(self.synthesizer, rows)
+        if not (rows.source.is_readable or isinstance(self.synthesizer, str | PrivateEstimator)):
+            rows.source.chunks()  # which it needs: refused before any budget is spent
         return rows, more
 
     def _plan(self, facts: Facts) -> _LowDimPlan:

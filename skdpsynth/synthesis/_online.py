@@ -798,8 +798,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
         return rows if self._reader is None else encode(list(rows), self.schema_)
 
     @property
-    def _has_schema(self) -> bool:
-        return self._reader is not None
+    def _lacks_bounds(self) -> bool:
+        return self._reader is None and self.bounds is None
 
     @property
     def _stated_schema(self) -> Schema | None:
