@@ -4,7 +4,7 @@ from importlib import import_module
 
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
-modules: _progress _serialization cli._exit_codes cli._synthesize decomposition._pca_api domain._box frames._csv
+modules: _progress _serialization cli._program cli._synthesize decomposition._pca_api domain._box frames._csv
 modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._sites
 modules: _parallel measures._partition measures._measure model_selection._search
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_transport measures._ortools measures._placement
@@ -32,8 +32,8 @@ auditing._result: lower_epsilon lower_mu lower_share is_refuted lower_epsilon_of
 auditing._outputs: independent_draws minus_log_density visible_numbers run
 auditing._neighbors: check_neighbors CountingMechanism
 auditing._audit: Layout NoiseAudit RATIO rules_learned=learn_rule
-cli._choose_estimator: choose_method methods_learned=modeled_schema
-cli._wording: in_words_of_commands
+cli._synthesize: choose_method methods_learned=modeled_schema
+cli._messages: in_words_of_commands
 cli._program: program
 continual._tree: ContinualCounter calibrate_noise
 continual._square_root: _EARLY _NEAR

@@ -18,7 +18,7 @@ pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner
-from internals import _exit_codes, _synthesize, choose_method, program
+from internals import _program, _synthesize, choose_method, program
 from internals import methods_learned as learned
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
@@ -345,7 +345,7 @@ def test_a_run_that_breaks_after_the_charge_says_what_was_charged(folder, monkey
         raise OSError("No space left on device.")
 
     fine("budget", "init", "budget.db", "--epsilon", 2)
-    monkeypatch.setattr(_synthesize, "write_sample", full)
+    monkeypatch.setattr(_synthesize, "write_rows", full)
     done = run(*SYNTHESIZE[:-2], "--ledger", "budget.db", "-o", "out.csv", "--quiet")
     assert done.exit_code == 2
     *_, charged, error = done.stderr.splitlines()
@@ -431,7 +431,7 @@ def test_an_audit_of_a_model_reads_its_settings_alone(folder):
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_an_end_that_comes_again_wakes_a_thread_that_waits_and_lets_files_be_removed(monkeypatch, waits):
-    monkeypatch.setattr(_exit_codes, "_AGAIN", 0.1 if waits else 0.02)
+    monkeypatch.setattr(_program, "_AGAIN", 0.1 if waits else 0.02)
     removed, begun = [], time.monotonic()
 
     def ends():
@@ -448,13 +448,13 @@ def test_an_end_that_comes_again_wakes_a_thread_that_waits_and_lets_files_be_rem
                 time.sleep(0.3)
             removed.append(True)
 
-    with pytest.raises(_exit_codes.Terminated), _exit_codes._handle_termination():
+    with pytest.raises(_program.Terminated), _program._handle_termination():
         ends()
     assert removed or waits
     assert time.monotonic() - begun < 30
 
 
-@pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt(), 130), (_exit_codes.Terminated(15), 143)])
+@pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt(), 130), (_program.Terminated(15), 143)])
 def test_a_signal_that_an_import_turns_into_an_error_of_its_own_ends_the_program_all_the_same(signal, code, capsys):
     def command():
         try:
@@ -462,7 +462,7 @@ def test_a_signal_that_an_import_turns_into_an_error_of_its_own_ends_the_program
         except BaseException as error:
             raise ImportError("initialization failed") from error
 
-    assert _exit_codes.run_command(command) == code
+    assert _program.run_command(command) == code
     assert "no half-written file is left" in capsys.readouterr().err
 
 

@@ -1,19 +1,85 @@
-"""The commands `budget ...`."""
+"""Commands on what epsilon buys, what it was spent on, and whether it holds: `plan`, `budget ...` and `audit`."""
 
 import csv
 import io
-import os
+import json
+import math
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from skdpsynth.cli._exit_codes import CHECK_FAILED
-from skdpsynth.cli._files import Outputs, write_text
-from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
-from skdpsynth.cli._privacy_options import add_privacy_options
+from skdpsynth.cli import _options as options
+from skdpsynth.cli._messages import CHECK_FAILED, Refusal, Voice, json_number, speaks
+from skdpsynth.cli._options import Outputs, open_ledger, open_model, write_text
+from skdpsynth.cli._synthesize import choose_estimator, modeled_schema, say_method
 
 _NUMBERS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
+_GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
+
+
+@click.command(short_help="Tell what errors to expect, before you spend.")
+@options.SCHEMA
+@click.option("--rows", required=True, type=click.IntRange(1), help="How many rows the table has, or about how many.")
+@click.option("--epsilon", "epsilons", multiple=True, type=float, help="What to try; may be given again. [default: 0.1 to 10]")
+@options.DELTA
+@options.NEIGHBORING
+@options.UNIT
+@options.MAX_ROWS
+@options.METHOD
+@options.STRATIFY
+@click.option("--too-wide", type=click.FloatRange(1), default=1.0, show_default=True, help="How many times too wide the bounds may be.")
+@click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Tables that are simulated.")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds after which no further table is begun.")
+@speaks
+def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, **given: Any) -> None:
+    """Tell what errors to expect at several epsilons, from public facts: a schema and a number of rows.
+
+    Tables are simulated; no private row is read, and nothing is spent.
+    """
+    from skdpsynth.domain import Schema
+    from skdpsynth.model_selection import plan as make_plan
+
+    kinds = modeled_schema(Schema.of(stated), given["unit"])
+    settings = {"delta": given["delta"], "neighboring": given["neighboring"]}
+    estimator, method, why = choose_estimator(given["method"], kinds, None, given["stratify"], **settings)
+    say_method(voice, given["method"], method, why)
+    with voice.progress_bars():
+        settings = {"unit_rows": given["most"], "too_wide": given["too_wide"], "n_repeats": repeats, "time_limit": time_limit}
+        epsilons = given["epsilons"] or (0.1, 0.3, 1, 3, 10)
+        expected = make_plan(estimator, rows, epsilons=epsilons, schema=_guess_schema(voice, kinds), **settings)
+    names = [measure.name for measure in expected.measures]
+
+    def errors(values: Any) -> dict[str, float | None]:
+        return {name: None if math.isnan(value) else float(value) for name, value in zip(names, values, strict=True)}
+
+    points = [
+        {"epsilon": point.epsilon, "delta": point.delta, "unit_rows": point.unit_rows, "too_few_rows": point.is_small}
+        | {"error": errors(point.mean), "spread": errors(point.spread)}
+        for point in expected.points
+    ]
+    told = {"method": method, "why": why, "estimator": expected.estimator, "rows": expected.n_samples, "neighboring": expected.neighboring}
+    told |= {"budgets": points, "no_privacy": errors(expected.no_privacy), "no_data": errors(expected.no_data)}
+    voice.result(told, str(expected))
+
+
+def _guess_schema(voice: Voice, kinds: Any) -> Any:
+    """Return a schema in which bounds and levels that are to be bought are guesses, to simulate rows; None where all are stated."""
+    from skdpsynth.domain import Nominal, list_names
+    from skdpsynth.tables import with_bounds
+
+    private = {name: kind for name, kind in kinds.items() if kind.unstated == "private"}
+    if not private:
+        return None
+    voice.note(
+        f"What is private of {list_names(list(private))} is simulated within [0, {_GUESSED_BOUND}], or as {_GUESSED_LEVELS} levels, and "
+        "bought; for closer errors give a schema with guesses in their place."
+    )
+    levels = [f"level {number}" for number in range(_GUESSED_LEVELS)]
+    for name, kind in private.items():
+        has_levels = hasattr(kind, "levels")
+        private[name] = Nominal(levels, nullable=kind.nullable) if has_levels else with_bounds(kind, 0, _GUESSED_BOUND)
+    return kinds.with_kinds({**kinds, **private})
 
 
 @click.group(invoke_without_command=True)
@@ -26,9 +92,11 @@ def budget(context: click.Context) -> None:
 
 @budget.command("init", short_help="Make a LEDGER: the limit of one data set, for good.")
 @click.argument("ledger", type=click.Path())
-@add_privacy_options
+@options.EPSILON
+@options.DELTA
+@options.NEIGHBORING
 @click.option("--dataset", help="What you call the data set; each entry says so.")
-@add_output_options
+@speaks
 def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: str, dataset: str | None) -> None:
     """Make a LEDGER: the limit for all releases of one data set, for good. It cannot be raised later."""
     from skdpsynth.privacy import PrivacyAccountant
@@ -40,51 +108,65 @@ def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: s
 
 @budget.command("show")
 @click.argument("ledger", type=click.Path())
-@add_output_options
+@speaks
 def show(voice: Voice, ledger: str) -> None:
     """Show what was spent from a LEDGER, on what, and what remains."""
-    accountant = load_ledger(ledger)
+    accountant = open_ledger(ledger)
     told, lines = _summary(ledger, accountant), _lines(accountant, parts=False)
-    voice.result({**told, "entries": lines}, "\n".join([_heading(told), "", *_table(lines), "", str(accountant.risk())]))
+    name, number = "" if told["dataset"] is None else f" of {told['dataset']}", {name: _short(value) for name, value in told.items()}
+    heading = (
+        f"Budget{name} in {ledger}: spent epsilon {number['spent']} of "
+        f"{number['epsilon']}, delta {number['spent_delta']} of {number['delta']}; epsilon {number['remaining']} remains "
+        f"({told['neighboring']})."
+    )
+    # Fit for a terminal: `export` has the seconds, and the scales of the noise.
+    names = ("time", "name", "epsilon", "delta", "noise", "unit")
+    rows = [list(names)]
+    for line in lines:
+        kinds = dict.fromkeys(each.partition("(")[0].removeprefix("Discrete") for each in (line["noise"] or "").split("; "))
+        short = {**line, "time": line["time"][:16].replace("T", " "), "noise": ", ".join(kinds)}
+        rows.append([_short(short[name]) for name in names])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    voice.result({**told, "entries": lines}, "\n".join([heading, "", *table, "", str(accountant.risk())]))
 
 
 @budget.command("export", short_help="Write all charges of a LEDGER, as CSV or JSON.")
 @click.argument("ledger", type=click.Path())
 @click.option("--format", "form", type=click.Choice(["csv", "json"]), help="[default: by the end of the file, else csv]")
-@click.option("-o", "--output", "out", type=click.Path(), help="A file. Without it: standard output.")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@add_output_options
+@options.OUTPUT
+@options.FORCE
+@speaks
 def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: bool) -> None:
     """Write a LEDGER for others: each charge, and below it what was released for it, with its noise."""
     Outputs(force, [ledger]).check("-o", out)
-    accountant = load_ledger(ledger)
+    accountant = open_ledger(ledger)
     lines = _lines(accountant, parts=True)
-    form = form or ("json" if voice.is_json or str(out).lower().endswith(".json") else "csv")
-    if form == "json":
-        import json
-
+    if (form or ("json" if voice.is_json or str(out).lower().endswith(".json") else "csv")) == "json":
         write_text(out, json.dumps({**_summary(ledger, accountant), "entries": lines}, indent=1, ensure_ascii=False, allow_nan=False))
-    else:
-        write_text(out, _csv_of(lines))
+        return
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(lines[0]) if lines else ["name", "epsilon", "delta"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_text(out, text.getvalue())
 
 
 @budget.command("evidence", short_help="Write what each figure of a LEDGER follows from, as JSON.")
 @click.argument("ledger", type=click.Path())
-@click.option("-o", "--output", "out", type=click.Path(), help="A file. Without it: standard output.")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
-@add_output_options
+@options.OUTPUT
+@options.FORCE
+@speaks
 def evidence(voice: Voice, ledger: str, out: str | None, force: bool) -> None:
     """Write what each release of a LEDGER was, and all that its loss follows from, so that others can check it. No value is in it."""
-    import json
-
     Outputs(force, [ledger]).check("-o", out)
-    write_text(out, json.dumps(load_ledger(ledger).evidence(), indent=1))
+    write_text(out, json.dumps(open_ledger(ledger).evidence(), indent=1))
 
 
 @budget.command("check", short_help="Derive every figure of an EVIDENCE again.")
 @click.argument("told", metavar="EVIDENCE", type=click.Path(exists=True, dir_okay=False))
 @click.option("--strict", is_flag=True, help="Exit code 1 also if a line is loose or cannot be checked.")
-@add_output_options
+@speaks
 def check(voice: Voice, told: str, strict: bool) -> int:
     """Derive every change, every loss and their sum in an EVIDENCE again. Exit code 1 if a line is wrong."""
     from skdpsynth_evidence import check_evidence
@@ -94,32 +176,13 @@ def check(voice: Voice, told: str, strict: bool) -> int:
     return 0 if (found.is_exact if strict else found.ok) else CHECK_FAILED
 
 
-def load_ledger(path: str) -> Any:
-    """Open the ledger of an existing file."""
-    from skdpsynth.privacy import PrivacyAccountant
-
-    if not os.path.lexists(path):
-        raise Refusal(f"LEDGER must exist, but there is no file {path!r}; make it by skdpsynth budget init")
-    return PrivacyAccountant.at(path)
-
-
 def _summary(path: str, accountant: Any) -> dict[str, Any]:
     told = {"ledger": path, "dataset": accountant.dataset, "neighboring": accountant.neighboring}
-    for name in ("epsilon", "delta", "spent", "spent_delta", "remaining"):
-        told[name] = json_number(getattr(accountant, name))
-    return told
+    return told | {name: json_number(getattr(accountant, name)) for name in ("epsilon", "delta", "spent", "spent_delta", "remaining")}
 
 
-def _heading(told: dict[str, Any]) -> str:
-    name = "" if told["dataset"] is None else f" of {told['dataset']}"
-    return (
-        f"Budget{name} in {told['ledger']}: spent epsilon {_short(told['spent'])} of {_short(told['epsilon'])}, delta "
-        f"{_short(told['spent_delta'])} of {_short(told['delta'])}; epsilon {_short(told['remaining'])} remains ({told['neighboring']})."
-    )
-
-
-def _short(number: Any) -> str:
-    return f"{number:g}" if isinstance(number, float) else str(number)
+def _short(value: Any) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _lines(accountant: Any, parts: bool) -> list[dict[str, Any]]:
@@ -127,24 +190,66 @@ def _lines(accountant: Any, parts: bool) -> list[dict[str, Any]]:
     return [{name: json_number(value) if name in _NUMBERS else value for name, value in row.items()} for row in rows]
 
 
-def _table(lines: list[dict[str, Any]]) -> list[str]:
-    """Lay out entries for a terminal; `export` has the seconds and the scales of the noise."""
-    names = ("time", "name", "epsilon", "delta", "noise", "unit")
-    spoken = [{**line, "time": line["time"][:16].replace("T", " "), "noise": _kinds(line["noise"])} for line in lines]
-    cells = [list(names), *([_short(line[name]) if line[name] is not None else "" for name in names] for line in spoken)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(names))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+@click.command(short_help="Test a promise: fit made-up tables many times.")
+@click.argument("path", metavar="[MODEL]", required=False, type=click.Path())
+@click.option(
+    "--schema", "stated", type=click.Path(), help="In place of MODEL: what is public about its columns; the next four go with it."
+)
+@click.option("--epsilon", type=float, help="What is promised.")
+@options.DELTA
+@options.NEIGHBORING
+@options.METHOD
+@click.option("--rows", type=click.IntRange(2), default=500, show_default=True, help="Of the made-up tables.")
+@click.option("--trials", type=click.IntRange(20), default=400, show_default=True, help="Fits; more of them can show more.")
+@click.option("--confidence", type=float, default=0.99, show_default=True, help="With which the bound holds.")
+@click.option("--released", is_flag=True, help="Look at what is released alone: much faster, but blind to leaks beside it.")
+@click.option("--jobs", type=int, help="Processes.  [default: 1]")
+@speaks
+def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: float, released: bool, jobs: int | None, **given: Any) -> int:
+    """Bound from below what is lost, by fitting two made-up neighboring tables many times.
+
+    Of the settings that MODEL was fitted with, or of a method on a schema. No private row is read and nothing is charged. Exit code 1 if
+    the promise was refuted; if not, that is no proof of it.
+    """
+    from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
+
+    if (path is None) == (given["stated"] is None):
+        raise Refusal("audit takes either MODEL or --schema; give one of them")
+    estimator, n_features = _stated_estimator(voice, given) if path is None else _fitted_estimator(path)
+    with voice.progress_bars():
+        pair = worst_case_neighbors(estimator, rows, n_features=n_features)
+        event = "released" if released else None
+        result = audit_epsilon(estimator, *pair, event, n_trials=trials, confidence=confidence, n_jobs=jobs)
+    told = {name: json_number(value) if isinstance(value, float) else value for name, value in asdict(result).items()}
+    voice.result({"is_broken": bool(result.is_broken), **told}, str(result))
+    return CHECK_FAILED if result.is_broken else 0
 
 
-def _kinds(noise: str | None) -> str:
-    """Return the kinds of noise of an entry, each once, without scales."""
-    return ", ".join(dict.fromkeys(each.partition("(")[0].removeprefix("Discrete") for each in (noise or "").split("; ")))
+def _stated_estimator(voice: Voice, given: dict[str, Any]) -> tuple[Any, int | None]:
+    """Return an unfitted estimator for the columns of a schema, of which it knows the number."""
+    if given["epsilon"] is None:
+        raise Refusal("--epsilon must go with --schema, because it is what is promised; add it")
+    from skdpsynth.domain import Schema
+
+    settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")}
+    estimator, method, why = choose_estimator(given["method"], Schema.of(given["stated"]).coded, None, **settings)
+    say_method(voice, given["method"], method, why)
+    return estimator, None
 
 
-def _csv_of(lines: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    names = list(lines[0]) if lines else ["name", "epsilon", "delta"]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
+def _fitted_estimator(path: str) -> tuple[Any, int | None]:
+    """Return an unfitted copy without an accountant, units of several rows, or columns of labels, and the number of columns if unknown."""
+    from sklearn.base import clone
+
+    from skdpsynth.domain import Schema
+
+    model = open_model(path)
+    if not hasattr(model, "get_params"):
+        raise Refusal(f"MODEL must be a private estimator, but it holds a {type(model).__name__}; give what synthesize --model wrote")
+    given = model.get_params(deep=False)
+    settings: dict[str, Any] = {"accountant": None, "max_rows_per_unit": 1}
+    has_schema = given.get("schema") is not None
+    if has_schema:
+        settings["schema"] = Schema.of(given["schema"]).coded
+    made = clone(model).set_params(**{name: value for name, value in settings.items() if name in given})
+    return made, None if has_schema else getattr(model, "n_features_in_", None)

@@ -6,11 +6,8 @@ from typing import Any
 
 import click
 
-from skdpsynth.cli._exit_codes import CHECK_FAILED
-from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_text
-from skdpsynth.cli._output import Voice, add_output_options
-from skdpsynth.cli._read_options import add_read_options, open_schema
-from skdpsynth.cli._wording import in_words_of_commands, with_rules_of_files
+from skdpsynth.cli._messages import CHECK_FAILED, Voice, in_words_of_commands, speaks, with_rules_of_files
+from skdpsynth.cli._options import SCHEMA, STREAM, Outputs, open_inputs, open_schema, takes_read_options, write_text
 
 _GUESSED = (
     "Kinds of files without dtypes are guessed from their first rows: for your eyes only, until you have checked and stated each as public."
@@ -31,8 +28,8 @@ def schema(context: click.Context) -> None:
 @click.option("--force", is_flag=True, help="Replace the file if it exists; what was filled in is lost.")
 @click.option("--labels-are-public", "public", is_flag=True, help="Value labels, categories and bounds in metadata are public: write them.")
 @click.option("--codebook", type=click.Path(), help="A table of variable, value and label (kind, low, high), which are public.")
-@add_read_options
-@add_output_options
+@takes_read_options
+@speaks
 def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, codebook: str | None, read: dict[str, Any]) -> None:
     """Write the columns of a table and their kinds, with every bound and level open: no value of a row.
 
@@ -42,15 +39,13 @@ def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, 
     """
     from skdpsynth.domain import Schema
 
-    if out is not None:
-        Outputs(force, [source]).check("-o", out, (".yaml", ".yml", ".json"))
+    Outputs(force, [source]).check("-o", out, (".yaml", ".yml", ".json"))
     with open_inputs([source]) as path:
         found = Schema.skeleton(path, public, read)
     if codebook is not None:
         book = Schema.from_codebook(codebook)
         found = Schema({name: book.get(name, kind) for name, kind in found.items()}, read=found.read)
-    as_json = voice.is_json or (out is not None and out.lower().endswith(".json"))
-    if as_json:
+    if voice.is_json or str(out).lower().endswith(".json"):
         write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
     else:
         write_text(out, f"# {_GUESSED}\n{found.to_yaml()}")
@@ -61,9 +56,9 @@ def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, 
 
 @schema.command("check")
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
-@click.option("--schema", "stated", required=True, type=click.Path(), help="A .yaml or .json file of `schema init`, filled in.")
-@add_read_options
-@add_output_options
+@SCHEMA
+@takes_read_options
+@speaks
 def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, Any]) -> int:
     """Tell what of a table does not fit its schema. This READS THE ROWS: the result is not private.
 
@@ -73,12 +68,11 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     facts = open_schema(stated, read)
     with open_inputs(sources) as table:
         findings = facts.check(table)
-    found, notes = ([replace(each, told=_in_words(each.told, facts)) for each in part] for part in (findings, findings.notes))
+    found, notes = (
+        tuple(replace(each, told=in_words_of_commands(with_rules_of_files(each.told, facts))) for each in part)
+        for part in (findings, findings.notes)
+    )
     told: dict[str, Any] = {"private": False, "rows": findings.n_samples}
     told |= {"findings": list(map(asdict, found)), "notes": list(map(asdict, notes))}
-    voice.result(told, str(type(findings)(findings.n_samples, tuple(found), tuple(notes))))
-    return CHECK_FAILED if len(findings) else 0
-
-
-def _in_words(text: str, facts: Any) -> str:
-    return in_words_of_commands(with_rules_of_files(text, facts))
+    voice.result(told, str(type(findings)(findings.n_samples, found, notes)))
+    return CHECK_FAILED if found else 0

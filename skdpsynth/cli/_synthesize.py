@@ -1,111 +1,199 @@
-"""The command `synthesize`."""
+"""The command `synthesize`, and the choice of a synthesizer by public facts alone."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from skdpsynth.cli._choose_estimator import METHODS, choose_method, fit_input, make_estimator, modeled_schema, say_method
-from skdpsynth.cli._files import STREAM, Outputs, open_inputs, write_sample
-from skdpsynth.cli._output import Refusal, Voice, add_output_options, json_number
-from skdpsynth.cli._privacy_options import add_privacy_options, open_ledger, report_charges
-from skdpsynth.cli._read_options import add_read_options, open_schema
+from skdpsynth.cli import _options as options
+from skdpsynth.cli._messages import Refusal, Voice, json_number, speaks
+from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_schema, takes_read_options, write_rows
+
+_MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; measured by benchmarks/command_line.py
 
 
 @click.command(short_help="Learn a table, and write synthetic rows.")
 @click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
-@click.option("--schema", "stated", required=True, type=click.Path(), help="What is public about the columns: a .yaml or .json file.")
-@add_privacy_options
-@click.option("--unit", help="The column that says whose row it is. Then the promise protects a person, not a row.")
-@click.option("--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="How many rows of one unit count. [default: 1]")
-@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True, help="How; auto says what it took, and why.")
-@click.option("--stratify", help="The column that a model shall predict from the synthetic rows.")
+@options.SCHEMA
+@options.EPSILON
+@options.DELTA
+@options.NEIGHBORING
+@options.UNIT
+@options.MAX_ROWS
+@options.METHOD
+@options.STRATIFY
 @click.option("--rows", type=click.IntRange(1), help="How many synthetic rows. [default: as many as the table has]")
-@click.option("-o", "--output", "out", required=True, type=click.Path(), help="A .csv, .tsv or .parquet file; '-' is standard output.")
+@options.TABLE
 @click.option("--card", "page", type=click.Path(), help="Write a release card there, an .html file to publish beside the rows.")
 @click.option("--ledger", type=click.Path(), help="The budget to charge, from `budget init`.")
 @click.option("--model", "kept", type=click.Path(), help="Keep the fitted model there, to draw more rows for free.")
-@click.option("--force", is_flag=True, help="Replace files that exist.")
-@add_read_options
-@add_output_options
-def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, **given: Any) -> None:
+@options.FORCE
+@takes_read_options
+@speaks
+def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, Any], **given: Any) -> None:
     """Learn a table under differential privacy, and write synthetic rows.
 
     All of epsilon is spent by one run, on the whole table; more rows of the same --model are free. With --ledger the charge is on the
     disk before noise is drawn, and stays there whatever happens afterwards.
     """
-    _check_places(voice, sources, stated, given)
-    schema = open_schema(stated, given["read"])
-    estimator, method, why = _estimator(schema, given)
-    accountant = open_ledger(given["ledger"], given["epsilon"], given["delta"] if method != "pmm" else 0.0, given["neighboring"])
+    out, page, kept, ledger, n_rows = (given[name] for name in ("out", "page", "kept", "ledger", "rows"))
+    _check_places(voice, [*sources, stated], given)
+    schema = open_schema(stated, read)
+    settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")} | {"max_rows_per_unit": given["most"] or 1}
+    stratify = {str(name): name for name in schema}.get(given["stratify"], given["stratify"])
+    estimator, method, why = choose_estimator(given["method"], schema, given["unit"], stratify, **settings)
+    accountant = None if ledger is None else _check_ledger(ledger, estimator)
     say_method(voice, given["method"], method, why)
     estimator.set_params(accountant=accountant)
-    with report_charges(accountant, given["ledger"], voice):
+    with _report_charges(accountant, ledger):
         with open_inputs(sources) as table, voice.progress_bars():
-            model = estimator.fit(fit_input(table, estimator, schema), unit=given["unit"])
-        if given["kept"] is not None:
-            model.save(given["kept"])
-        write_sample(model, given["rows"], given["out"])
-        if given["page"] is not None:
-            write_card(model, given["page"])
-    _say_done(voice, model, accountant, {**given, "method": method, "why": why})
+            model = estimator.fit(_fit_input(table, estimator, schema), unit=given["unit"])
+        if kept is not None:
+            model.save(kept)
+        where = write_rows(lambda place: model.sample(n_rows, out=place), out)
+        if page is not None:
+            from skdpsynth.report import card
+
+            card(model).save(page)
+    record = model.accountant_
+    if n_rows is None and record.neighboring == "replace_one":
+        n_rows = model.n_samples_
+    told = {"method": method, "why": why, "rows": n_rows, "output": out, "model": kept, "card": page, "epsilon": json_number(record.spent)}
+    told |= {"delta": json_number(record.spent_delta), "neighboring": record.neighboring, "unit": record.unit, "ledger": ledger}
+    told["remaining"] = None if accountant is None else json_number(accountant.remaining)
+    whom = "NOT PRIVATE, because there is no noise" if record.spent == math.inf else f"protects one {record.unit or 'row'}"
+    left = "" if accountant is None else f"; {float(accountant.remaining):g} of {float(accountant.epsilon):g} remain in {ledger}"
+    voice.done(
+        told,
+        f"Wrote {'rows' if n_rows is None else f'{n_rows} rows'} to {where}. Spent epsilon {float(record.spent):g}, delta "
+        f"{float(record.spent_delta):g}, {record.neighboring}; {whom}{left}.",
+    )
 
 
-def _check_places(voice: Voice, sources: tuple[str, ...], stated: str, given: dict[str, Any]) -> None:
+def _check_places(voice: Voice, read: list[str], given: dict[str, Any]) -> None:
     """Refuse unwritable outputs before anything is read."""
     if given["most"] is not None and given["unit"] is None:
         raise Refusal("--max-rows-per-unit must go with --unit, the column that says whose row it is; add it")
-    places = Outputs(given["force"], [*sources, stated, *([given["ledger"]] if given["ledger"] else [])])
+    places = Outputs(given["force"], read if given["ledger"] is None else [*read, given["ledger"]])
     places.check_table(given["out"], voice)
-    check_card(places, given["page"])
+    places.check_page("--card", given["page"])
     places.check("--model", given["kept"])
     for option, path in (("--card", given["page"]), ("--model", given["kept"])):
         if path == STREAM:
             raise Refusal(f"{option} must name a file, got '-'; the rows may go to standard output")
 
 
-def _estimator(schema: Any, given: dict[str, Any]) -> tuple[Any, str, str]:
+def _check_ledger(path: str, estimator: Any) -> Any:
+    """Open a ledger that can pay for a run, and refuse any other before a row is read."""
+    from skdpsynth.exceptions import BudgetExceededError
+    from skdpsynth.synthesis import PrivateMeasureMechanism
+
+    accountant = open_ledger(path)
+    if accountant.neighboring != estimator.neighboring:
+        raise ValueError(
+            f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {estimator.neighboring!r}; use one relation."
+        )
+    # The plan of the fit decides which of these it is charged as, and the fit asks again before it draws.
+    delta, refused = 0.0 if isinstance(estimator, PrivateMeasureMechanism) else estimator.delta, []
+    for rho in (None, "gaussian", "zcdp") if delta else (None,):
+        try:
+            accountant.check_affordable(estimator.epsilon, delta, name="synthesize", rho=rho)
+            return accountant
+        except (BudgetExceededError, ValueError) as error:
+            refused.append(error)
+    raise refused[0]
+
+
+@contextmanager
+def _report_charges(accountant: Any, path: str | None) -> Iterator[None]:
+    """Print the charges of a run that breaks; they stay, because noise may have been seen."""
+    from skdpsynth.exceptions import BudgetExceededError
+
+    before = accountant and accountant.spent
+    try:
+        yield
+    except BaseException as error:
+        # A refused run was charged nothing: others spent the difference.
+        if accountant is not None and accountant.spent > before and not isinstance(error, BudgetExceededError):
+            click.echo(
+                f"The budget {path} was charged before the run broke, and stays so: spent epsilon {float(before):g} before, "
+                f"{float(accountant.spent):g} of {float(accountant.epsilon):g} now.",
+                err=True,
+            )
+        raise
+
+
+def _fit_input(table: Any, estimator: Any, schema: Any) -> Any:
+    """Wrap a table for estimators that take only numbers, because the schema knows which of them are whole."""
+    import numpy as np
+
+    from skdpsynth.frames import open_source
+
+    if hasattr(estimator, "schema"):
+        return table
+    source = open_source(table, read=schema.read, skips_damaged=estimator.neighboring != "replace_one", wanted=list(schema))
+    source.number_dtypes = {name: np.dtype(np.int64) for name, kind in schema.items() if getattr(kind, "integer", False)}
+    return source
+
+
+def choose_estimator(method: str, schema: Any, unit: str | None, stratify: Any = None, **settings: Any) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and the reason for the choice."""
-    columns = {str(name): name for name in schema}
-    stratify = given["stratify"] if given["stratify"] is None else columns.get(given["stratify"], given["stratify"])
-    method, why = choose_method(given["method"], modeled_schema(schema, given["unit"]), stratify, given["delta"])
-    settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")} | {"max_rows_per_unit": given["most"] or 1}
-    return make_estimator(method, schema, given["unit"], stratify, **settings), method, why
+    from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism
+
+    kinds = modeled_schema(schema, unit)
+    method, why = choose_method(method, kinds, stratify, settings["delta"])
+    if method == "latent-factor":
+        return LatentFactorSynthesizer(schema, stratify=stratify, **settings), method, why
+    bounds = {name: (kind.low, kind.high) for name, kind in kinds.items()}
+    return (PrivateMeasureMechanism if method == "pmm" else LowDimSynthesizer)(bounds=bounds, **settings), method, why
 
 
-def check_card(places: Outputs, page: str | None) -> None:
-    """Refuse an unwritable page, and raise ImportError if a package for cards is missing."""
-    if page is None:
-        return
-    places.check("--card", page, (".html", ".htm"))
-    import jinja2  # noqa: F401
-    import matplotlib  # noqa: F401
+def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple[str, str]:
+    """Choose a method, with a reason, by the kinds and the number of the learned columns and by delta."""
+    from skdpsynth.domain import Continuous
 
-    import skdpsynth.report  # noqa: F401
+    if method == "latent-factor":
+        return method, "as asked"
+    plain = [name for name, kind in kinds.items() if isinstance(kind, Continuous) and kind.unstated is None and not kind.nullable]
+    # A column that is left out counts last: it is no reason that users look for.
+    odd = sorted((name for name in kinds if name not in plain), key=lambda name: kinds[name].coded is None)
+    needed = refusal = None  # why it must be the latent factors
+    if stratify is not None:
+        needed = "--stratify counts each class apart"
+        refusal = f"--stratify goes with --method latent-factor alone, got {method!r}; leave one of them out"
+    elif odd:
+        is_left_out = kinds[odd[0]].coded is None
+        has_other = "columns that are left out" if is_left_out else f"other columns than plain numbers, {str(odd[0])!r} for one"
+        needed = f"the schema has {has_other}"
+        refusal = f"--method {method} takes numbers with bounds and without missing cells alone, but the schema says otherwise of column "
+        refusal += f"{str(odd[0])!r}; use --method latent-factor"
+    elif kinds.rules:
+        needed = "the schema has rules, which no other method keeps"
+        refusal = f"--method {method} keeps no rules, but the schema has {len(kinds.rules)}; use --method latent-factor"
+    if method != "auto":
+        if refusal is not None:
+            raise Refusal(refusal)
+        return method, "as asked"
+    if needed is not None:
+        return "latent-factor", needed
+    has_numbers = f"the schema has {len(kinds)} column{'s' * (len(kinds) != 1)}, all numbers,"
+    if len(kinds) <= _MAX_PMM_COLUMNS:
+        return "pmm", f"{has_numbers} and up to {_MAX_PMM_COLUMNS} cells of their box are most accurate"
+    if delta:
+        return "latent-factor", f"{has_numbers} and with delta above 0 counts of pairs are accurate"
+    return "lowdim", f"{has_numbers} too many for pure noise on pairs of them"
 
 
-def write_card(model: Any, page: str) -> Any:
-    from skdpsynth.report import card
-
-    made = card(model, audience="public")
-    made.save(page)
-    return made
+def say_method(voice: Voice, asked: str, method: str, why: str) -> None:
+    if asked == "auto":
+        voice.note(f"Method {method}: {why}.")
 
 
-def _say_done(voice: Voice, model: Any, accountant: Any, given: dict[str, Any]) -> None:
-    record = model.accountant_
-    is_known = given["rows"] is not None or record.neighboring == "replace_one"
-    rows = (given["rows"] or model.n_samples_) if is_known else None
-    told = {"method": given["method"], "why": given["why"], "rows": rows, "output": given["out"], "model": given["kept"]}
-    told |= {"card": given["page"], "epsilon": json_number(record.spent), "delta": json_number(record.spent_delta)}
-    told |= {"neighboring": record.neighboring, "unit": None if record.unit is None else str(record.unit), "ledger": given["ledger"]}
-    told["remaining"] = None if accountant is None else json_number(accountant.remaining)
-    whom = f"protects {'one row' if record.unit is None else f'one {record.unit}'}"
-    whom = "NOT PRIVATE, because there is no noise" if record.spent == math.inf else whom
-    left = "" if accountant is None else f"; {float(accountant.remaining):g} of {float(accountant.epsilon):g} remain in {given['ledger']}"
-    where = "standard output" if given["out"] == STREAM else given["out"]
-    voice.done(
-        told,
-        f"Wrote {'rows' if rows is None else f'{rows} rows'} to {where}. Spent epsilon {float(record.spent):g}, delta "
-        f"{float(record.spent_delta):g}, {record.neighboring}; {whom}{left}.",
-    )
+def modeled_schema(schema: Any, unit: str | None) -> Any:
+    """Leave out the column of units and the rules that name it."""
+    from skdpsynth.domain import Schema
+
+    columns = {name: kind for name, kind in schema.items() if str(name) != unit}
+    return Schema(columns, [rule for rule in schema.rules if columns.keys() >= set(rule.columns_named)], schema.read)

@@ -1,0 +1,281 @@
+"""Commands on a fitted model: `sample`, `card`, `impute`, `interval` and `evaluate`."""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import click
+
+from skdpsynth._text import join_words
+from skdpsynth.cli import _options as options
+from skdpsynth.cli._messages import Refusal, Voice, speaks
+from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_model, open_schema, takes_read_options, write_rows
+
+_NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
+_LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
+
+
+@click.command()
+@click.argument("path", metavar="MODEL", type=click.Path())
+@click.option("-n", "--rows", type=click.IntRange(1), help="How many. [default: as many as the table had]")
+@options.TABLE
+@options.FORCE
+@speaks
+def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> None:
+    """Draw rows of a model that `synthesize --model` kept. It costs no privacy."""
+    Outputs(force, [path]).check_table(out, voice)
+    model = open_model(path, "sample")
+    where = write_rows(lambda place: model.sample(rows, out=place), out)
+    voice.done({"rows": rows, "output": out}, f"Wrote {'rows' if rows is None else f'{rows} rows'} to {where}, at no cost of privacy.")
+
+
+@click.command(short_help="Write the public card of a model or a ledger, an .html page.")
+@click.argument("path", metavar="MODEL_OR_LEDGER", type=click.Path())
+@click.option("-o", "--output", "page", required=True, type=click.Path(), help="An .html file.")
+@options.FORCE
+@speaks
+def card(voice: Voice, path: str, page: str, force: bool) -> None:
+    """Write the public card of a model, or of a whole ledger: what was released, what it promises, and what it does not.
+
+    The card of a model shows what this model was charged, that of a ledger all that was charged. With --json it prints the same in the
+    fields of the registry of deployments.
+    """
+    Outputs(force, [path]).check_page("-o", page)
+    is_ledger = False
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            is_ledger = file.read(16) == b"SQLite format 3\0"
+    from skdpsynth.report import card as made_of
+
+    made = made_of(open_ledger(path) if is_ledger else open_model(path))
+    made.save(page)
+    voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds noisy and synthetic things alone.")
+
+
+@click.command(short_help="Fill the missing cells of your own rows: as secret as they are.")
+@click.argument("path", metavar="MODEL", type=click.Path())
+@click.argument("source", metavar="INPUT", type=click.Path())
+@options.TABLE
+@click.option("--complete", is_flag=True, help="Fill cells too to which rules leave no value: against the rules.")
+@options.FORCE
+@speaks
+def impute(voice: Voice, path: str, source: str, out: str, complete: bool, force: bool) -> None:
+    """Fill the missing cells of INPUT by draws from a model, given the other cells of each row.
+
+    It costs no privacy, but the result is INPUT with some cells more: as secret as it was, and no synthetic data.
+    """
+    if path == source == STREAM:
+        raise Refusal("MODEL and INPUT must not both be '-', because there is one standard input; write one of them to a file")
+    Outputs(force, [path, source]).check_table(out, voice)
+    model = open_model(path, "impute")
+    with open_inputs([source]) as place:
+        filled = model.impute(_read_cells(place, model.schema_), complete=complete)
+    from skdpsynth.frames import check_output_path, output_suffix, write_table
+
+    where = write_rows(lambda place: write_table(check_output_path(place), filled, [filled], output_suffix(place)), out)
+    voice.done({"rows": len(filled), "output": out}, f"Wrote {len(filled)} rows to {where}. NOT PRIVATE: as secret as the rows of INPUT.")
+
+
+def _read_cells(place: Any, schema: Any) -> Any:
+    """Return a file as a table of Arrow; in columns of text a cell is missing that is none, or no number among numbers."""
+    import pyarrow as pa
+
+    from skdpsynth.frames import open_source, split_columns
+
+    source = open_source(place, "INPUT", read=schema.read)
+    chunks = [*source.chunks()]
+    if not chunks:
+        raise Refusal("INPUT must have rows, but has none; give those whose missing cells you want filled")
+    table = pa.concat_tables(chunks)
+    if not source.is_text:
+        return table
+    if source.n_damaged:
+        raise Refusal("INPUT has damaged lines, of which no cell is known; schema check counts them")
+    mark = schema.read.get("decimal", ".") + schema.read.get("thousands", "")
+    columns = [_type_column(column, schema.get(column.name), mark) for column in split_columns(table)[1]]
+    return pa.table(columns, names=table.column_names)
+
+
+def _type_column(column: Any, kind: Any, decimal_mark: str) -> Any:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from skdpsynth.domain import Continuous, Derived, as_nullable
+    from skdpsynth.frames import MISSING_WORDS
+    from skdpsynth.tables import numbers_of, read_column
+
+    if isinstance(kind, Continuous | Derived):
+        numbers = numbers_of(column, decimal_mark)
+        is_whole = getattr(kind, "integer", False) and np.all(np.isnan(numbers) | (numbers == np.rint(numbers)))
+        found = pa.array(numbers, from_pandas=True)
+        return found.cast(pa.int64()) if is_whole else found
+    levels: Any = getattr(kind, "words", None) or getattr(kind, "levels", ())
+    if not all(isinstance(level, str) for level in levels):
+        return pa.array([*levels, None]).take(pa.array(read_column(column, as_nullable(kind), "String", is_text=True)))
+    cells = column.to_native()
+    return pc.if_else(pc.is_in(cells, pa.array(MISSING_WORDS)), pa.scalar(None, pa.string()), cells)
+
+
+@click.command(short_help="Tell means and shares of people like those of the data, with intervals.")
+@click.argument("path", metavar="MODEL", type=click.Path())
+@click.option("--mean", "means", multiple=True, metavar="COLUMN", help="Of numbers, where they are not missing; may be given again.")
+@click.option("--share", "shares", multiple=True, metavar="COLUMN", help="Of each of its levels; may be given again.")
+@click.option("--by", metavar="COLUMN", help="In each group of rows that have the same level there.")
+@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True)
+@click.option("--refits", type=click.IntRange(8, 10_000), default=40, show_default=True, help="More make the ends steadier.")
+@speaks
+def interval(
+    voice: Voice, path: str, means: tuple[str, ...], shares: tuple[str, ...], by: str | None, confidence: float, refits: int
+) -> None:
+    """Estimate means and shares of the population from a model, with confidence intervals. It costs no privacy.
+
+    The mechanism is run again and again on rows of the model, so that the intervals know of the noise, and of what the model leaves out.
+    """
+    if not means and not shares:
+        raise Refusal("interval must have a --mean or a --share of a column; give one")
+    model = open_model(path, "interval")
+    asked = {"--mean": means, "--share": shares, "--by": () if by is None else (by,)}
+    columns = {option: [_find_column(model.schema_, option, name) for name in names] for option, names in asked.items()}
+    statistic = _make_statistic(model, *columns.values())
+    with voice.progress_bars():
+        found = model.interval(statistic, confidence, n_refits=refits)
+    lines = [
+        {"name": name, "estimate": float(estimate), "low": float(low), "high": float(high), "error": float(error)}
+        for name, estimate, low, high, error in zip(found.names, found.estimate, found.low, found.high, found.error, strict=True)
+    ]
+    voice.result({"confidence": confidence, "intervals": lines}, str(found))
+
+
+def _find_column(schema: Any, option: str, name: str) -> Any:
+    """Return a column by the word that names it, of numbers for means and of levels for all else."""
+    from skdpsynth.domain import Continuous
+
+    column = {str(each): each for each in schema}.get(name)
+    kind = None if column is None else schema[column]
+    levels = getattr(kind, "words", None) or getattr(kind, "levels", ())
+    has_numbers = isinstance(kind, Continuous) or (levels and not any(isinstance(level, str) for level in levels))
+    if not (has_numbers if option == "--mean" else levels):
+        what, other = ("numbers", "--share") if option == "--mean" else ("levels", "--mean")
+        got = "which MODEL has not" if kind is None else f"which is {type(kind).__name__.lower()}"
+        raise Refusal(f"{option} must name a column of {what}, got {name!r}, {got}; name another, or give {other}")
+    return column
+
+
+def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by: Sequence[Any]) -> Callable[[Any], dict[str, float]]:
+    """Return the means and shares as a function of a table; groups that hardly any row is in are left out."""
+    import numpy as np
+
+    from skdpsynth.frames import split_columns
+    from skdpsynth.tables import kind_out
+
+    rows = model.sample(_LOOK)
+    form = split_columns(rows)[0]
+    dtypes = dict(zip(form.columns, form.dtypes, strict=True))
+    levels = {name: kind_out(model.schema_[name], dtypes[name]).levels for name in (*shares, *by)}
+
+    def parts_of(table: Any) -> dict[str, tuple[float, float, int]]:
+        """Return by name the statistic of a group, the same of all rows, and the number of known cells of the group."""
+        columns = {f"mean of {name}": _cells(table, name).astype(float) for name in means}
+        for name in shares:
+            cells = _cells(table, name)
+            columns |= {f"share of {name} {level}": (cells == level).astype(float) for level in levels[name]}
+        groups: dict[str, Any] = {f", {name} {level}": _cells(table, name) == level for name in by for level in levels[name]}
+        found = {}
+        for where, rows in (groups or {"": slice(None)}).items():
+            for what, cells in columns.items():
+                known = [some[~np.isnan(some)] for some in (cells[rows], cells)]
+                here, everywhere = (float(some.mean()) if len(some) else 0.0 for some in known)
+                found[f"{what}{where}"] = here, everywhere, len(known[0])
+        return found
+
+    names = [name for name, (*_, n_known) in parts_of(rows).items() if n_known >= _FEW * len(rows)]
+    if not names:
+        raise Refusal("--mean and --share must be of columns in which cells are known, got none; name others")
+
+    def statistic(table: Any) -> dict[str, float]:
+        parts = parts_of(table)
+        return {name: parts[name][0] if parts[name][2] else parts[name][1] for name in names}  # a group without rows is as all are
+
+    return statistic
+
+
+def _cells(table: Any, name: Any) -> Any:
+    """Return a column of a table as an array of objects, with NaN where a cell is missing."""
+    import numpy as np
+
+    from skdpsynth.frames import split_columns
+
+    kind, columns = split_columns(table)
+    column = columns[kind.columns.index(name)]
+    cells = column.tolist() if kind.library in ("numpy", "pandas") else column.to_list()
+    return np.array([np.nan if cell is None or str(cell) == "<NA>" else cell for cell in cells], dtype=object)
+
+
+@click.command(short_help="Compare synthetic rows with real ones: not private.")
+@click.argument("real", type=click.Path())
+@click.argument("synthetic", required=False, type=click.Path())
+@click.option("--schema", "stated", type=click.Path(), help="What is public about the columns; or --model, which knows it.")
+@click.option("--model", "kept", type=click.Path(), help="What synthesize --model wrote; it draws rows where SYNTHETIC is left out.")
+@click.option("--target", help="The column that a model shall predict; scores of a model trained on synthetic and on real rows.")
+@click.option("--holdout", type=click.Path(), help="Rows not in the fit, where REAL are those of it: attack both, and compare.")
+@click.option("-o", "--output", "page", type=click.Path(), help="Write a page too, an .html file; as secret as the rows.")
+@options.FORCE
+@takes_read_options
+@speaks
+def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any], force: bool, **given: Any) -> None:
+    """Compare synthetic rows, or those of a model, with real ones. This READS THE REAL ROWS: the result is not private."""
+    holdout, stated, kept, page, target = (given[name] for name in ("holdout", "stated", "kept", "page", "target"))
+    if not (synthetic is None) == (stated is None) == (kept is not None):
+        raise Refusal("evaluate takes SYNTHETIC with --schema, or --model alone, which draws rows and knows its schema; give these")
+    paths = {"REAL": real, "SYNTHETIC": synthetic, "--model": kept, "--holdout": holdout}
+    paths = {name: path for name, path in paths.items() if path is not None}
+    if list(paths.values()).count(STREAM) > 1:
+        names = join_words([*paths], "and")
+        raise Refusal(f"{names} must not both be '-', because there is one standard input; write one of them to a file")
+    Outputs(force, [*paths.values(), stated or STREAM]).check_page("-o", page)
+    from skdpsynth.auditing import privacy_evidence
+    from skdpsynth.frames import open_source
+    from skdpsynth.metrics import quality_report
+
+    model = None if kept is None else open_model(kept, "sample")
+    known: Any = getattr(model, "schema_", stated)
+    schema = None if known is None else open_schema(known, read)
+    column: Any = None if target is None else {str(name): name for name in schema or ()}.get(target, target)
+    with open_inputs([real]) as rows, nullcontext(model) if synthetic is None else open_inputs([synthetic]) as made:
+        rows = open_source(rows, "REAL", read=read if schema is None else schema.read)
+        if model is None:
+            made = _open_synthetic(made, schema)
+        quality = quality_report(rows, made, schema, target=column) if model is None else model.evaluate(rows, target=column)
+        evidence = None
+        if holdout is not None:
+            with open_inputs([holdout]) as others:
+                evidence = privacy_evidence(made, rows, others, schema)
+    if page is not None:
+        from skdpsynth.report import quality_page
+
+        quality_page(quality, evidence=evidence).save(page)
+    lines = quality.to_records()
+    measures = [{name: None if isinstance(cell, float) and math.isnan(cell) else cell for name, cell in line.items()} for line in lines]
+    result: dict[str, Any] = {"private": False, "warning": _NOT_PRIVATE, "measures": measures}
+    if evidence is not None:
+        result["evidence"] = {"found": evidence.found, "measures": evidence.to_records(), "words": str(evidence)}
+    voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
+
+
+def _open_synthetic(place: Any, schema: Any) -> Any:
+    """Open rows as `synthesize` writes them, by suffix alone, if that gives columns of the schema; else as `read` says."""
+    from skdpsynth.domain import Identifier
+    from skdpsynth.frames import open_source
+
+    wanted = {str(name) for name, kind in schema.items() if not isinstance(kind, Identifier)}
+    if schema.read:
+        try:
+            plain = open_source(place, "SYNTHETIC")
+            if wanted <= set(map(str, plain.columns)):
+                return plain
+        except (ValueError, TypeError):
+            pass
+    return open_source(place, "SYNTHETIC", read=schema.read)

@@ -1,0 +1,201 @@
+"""Options that commands share, and the files that they read and write."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from skdpsynth._atomic_write import atomic_write, output_path
+from skdpsynth._text import join_words
+from skdpsynth.cli._messages import Refusal, Voice
+
+STREAM = "-"
+_METHODS = ("auto", "latent-factor", "pmm", "lowdim")
+_RELATIONS = ("replace_one", "add_or_remove_one")
+_TABLES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_PACKED = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}  # first bytes of such files
+
+
+_PATH = click.Path()
+_DELTA_HELP = "Above 0, such as 1e-6, most noise is Gaussian, and much smaller for many columns."
+_RELATION_HELP = "Is the number of rows public (replace_one), or private (add_or_remove_one)?"
+_METHOD_HELP = "How; auto says what it took, and why."
+FORCE = click.option("--force", is_flag=True, help="Replace files that exist.")
+OUTPUT = click.option("-o", "--output", "out", type=_PATH, help="A file. Without it: standard output.")
+TABLE = click.option("-o", "--output", "out", required=True, type=_PATH, help="A .csv, .tsv or .parquet file; '-' is standard output.")
+SCHEMA = click.option("--schema", "stated", required=True, type=_PATH, help="What is public about the columns: a .yaml or .json file.")
+EPSILON = click.option("--epsilon", type=float, required=True, help="The whole budget; a smaller one protects more. 1 is common.")
+DELTA = click.option("--delta", type=float, default=0.0, show_default=True, help=_DELTA_HELP)
+NEIGHBORING = click.option("--neighboring", type=click.Choice(_RELATIONS), default="replace_one", show_default=True, help=_RELATION_HELP)
+UNIT = click.option("--unit", help="The column that says whose row it is. Then the promise protects a person, not a row.")
+MAX_ROWS = click.option(
+    "--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="Rows of one unit that count. [default: 1]"
+)
+METHOD = click.option("--method", type=click.Choice(_METHODS), default="auto", show_default=True, help=_METHOD_HELP)
+STRATIFY = click.option("--stratify", help="The column that a model shall predict from the synthetic rows.")
+_READ: dict[str, dict[str, Any]] = {
+    "separator": {"help": "Between two cells of a text file, such as ';' or tab."},
+    "decimal": {"type": click.Choice([".", ","]), "help": "Mark of decimals in a text file."},
+    "thousands": {"type": click.Choice([".", ",", " ", "'"]), "help": "Mark between groups of digits in a text file."},
+    "encoding": {"help": "Of a text file, such as cp1252.  [default: utf-8]"},
+    "comment": {"help": "Lines of a text file that begin with it are no rows."},
+    "skip": {"type": click.IntRange(0), "help": "Lines of a text file, or rows of a sheet, before the names of the columns."},
+    "columns": {"help": "Which are read, with commas between them.  [default: all]"},
+    "sheet": {"help": "Of an .xlsx file.  [default: the first]"},
+    "table": {"help": "Of an SQLite file.  [default: the only one]"},
+}
+
+
+def takes_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add options that say how INPUT is read, and pass those that are given as `read`, in the form of a schema's."""
+
+    @wraps(command)
+    def reading(*args: Any, **given: Any) -> Any:
+        read = {name: value for name in _READ if (value := given.pop(name)) is not None}
+        if read.get("separator") in ("tab", "\\t"):
+            read["separator"] = "\t"
+        if "columns" in read:
+            read["columns"] = [name.strip() for name in read["columns"].split(",")]
+        return command(*args, read=read, **given)
+
+    for name, facts in reversed(_READ.items()):
+        reading = click.option(f"--{name}", **facts)(reading)
+    return reading
+
+
+def open_schema(path: str, read: dict[str, Any]) -> Any:
+    """Return the schema in a file, with options of the command line in place of its own."""
+    from skdpsynth.domain import Schema
+
+    schema = Schema.of(path)
+    return Schema(schema, read={**schema.read, **read}) if read else schema
+
+
+def open_ledger(path: str) -> Any:
+    """Open the ledger of an existing file."""
+    from skdpsynth.privacy import PrivacyAccountant
+
+    if not os.path.lexists(path):
+        raise Refusal(f"LEDGER must exist, but there is no file {path!r}; make it by skdpsynth budget init")
+    return PrivacyAccountant.at(path)
+
+
+def open_model(path: str, method: str | None = None) -> Any:
+    """Load a model from a file or from standard input; no code in it runs. Refuse one that lacks a method."""
+    from skdpsynth.persistence import from_bytes, load
+
+    if path == STREAM:
+        model = from_bytes(sys.stdin.buffer.read(), "standard input")
+    elif not os.path.exists(path) or os.path.isdir(path):
+        raise Refusal(f"MODEL must exist, but there is no file {path!r}; write it by skdpsynth synthesize --model")
+    else:
+        model = load(path)
+    if method is not None and not hasattr(model, method):
+        raise Refusal(f"MODEL must be a synthesizer that can {method}, but {path} holds a {type(model).__name__}, which cannot")
+    return model
+
+
+@contextmanager
+def open_inputs(paths: Sequence[str]) -> Iterator[Any]:
+    """Yield the paths of tables; standard input is copied to a file, because a fit reads more than once.
+
+    The copy is as secret as the rows: only its owner may read it, in a folder that is removed at the end.
+    """
+    if STREAM not in paths:
+        yield paths[0] if len(paths) == 1 else list(paths)
+        return
+    if len(paths) > 1:
+        raise Refusal("INPUT must be '-' alone, or paths; write standard input to a file first")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "standard_input"
+        with file.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        with file.open("rb") as copy:
+            start = copy.read(1 << 16)
+        if not start:
+            raise Refusal("INPUT must be a table, but standard input is empty; see that what writes into the pipe went well")
+        header = start.partition(b"\n")[0]
+        suffix = ".tsv" if b"\t" in header and b"," not in header else ".csv"
+        suffix = next((packed for magic, packed in _PACKED.items() if start.startswith(magic)), suffix)
+        place = str(file.rename(f"{file}{suffix}"))
+        try:
+            yield place
+        except (ValueError, TypeError) as error:
+            if len(error.args) == 1 and isinstance(error.args[0], str):
+                error.args = (error.args[0].replace(repr(place), "standard input").replace(place, "standard input"),)
+            raise
+
+
+class Outputs:
+    """Checks of the files that a command will write, before it reads anything.
+
+    Files that exist are replaced only if `is_forced`; those that it reads never are.
+    """
+
+    def __init__(self, is_forced: bool, read: Sequence[str] = ()) -> None:
+        self._is_forced = is_forced
+        self._taken = {os.path.realpath(path): "a file that is read here" for path in read if path != STREAM}
+
+    def check(self, option: str, path: str | None, suffixes: Sequence[str] = ()) -> None:
+        """Refuse a path that cannot or must not be written."""
+        if path is None or path == STREAM:
+            return
+        if suffixes and not path.lower().endswith(tuple(suffixes)):
+            raise Refusal(f"{option} must end in {join_words(suffixes, 'or')}, got {path!r}")
+        place = Path(os.path.realpath(path))
+        if not place.parent.is_dir():
+            raise Refusal(f"{option} must lie in a folder that exists, got {path!r}; make the folder first")
+        if place.is_dir():
+            raise Refusal(f"{option} must name a file, got the folder {path!r}")
+        if str(place) in self._taken:
+            raise Refusal(f"{option} must be a file of its own, but {path!r} is {self._taken[str(place)]}; give another name")
+        if place.exists() and not self._is_forced:
+            raise Refusal(f"{option} must be a new file, but {path!r} exists; give another name, or --force to replace it")
+        self._taken[str(place)] = f"that of {option} as well"
+
+    def check_table(self, path: str, voice: Voice) -> None:
+        self.check("-o", path, _TABLES)
+        if path == STREAM and voice.is_json:
+            raise Refusal("--json must not go with -o -, because both write to standard output; name a file, or leave --json out")
+        if path != STREAM:
+            from skdpsynth.frames import check_output_path
+
+            check_output_path(path, "-o")  # raises if its writer is not installed
+
+    def check_page(self, option: str, path: str | None) -> None:
+        """Refuse an unwritable page, and raise ImportError if a package for pages is missing."""
+        if path is not None:
+            self.check(option, path, (".html", ".htm"))
+            import jinja2  # noqa: F401
+            import matplotlib  # noqa: F401
+
+            import skdpsynth.report  # noqa: F401
+
+
+def write_text(path: str | None, text: str) -> None:
+    if path in (None, STREAM):
+        click.echo(text, nl=not text.endswith("\n"))
+        return
+    with atomic_write(output_path(path)) as file:
+        file.write((text if text.endswith("\n") else text + "\n").encode())
+
+
+def write_rows(write: Callable[[Any], object], path: str) -> str:
+    """Write rows to a file, or as CSV to standard output, and return the name of the place in words."""
+    if path != STREAM:
+        write(path)
+        return path
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "sample.csv"
+        write(table)
+        with table.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+    return "standard output"
