@@ -184,7 +184,7 @@ def _check_model(model: Any, accountant: PrivacyAccountant | None) -> None:
             "the model's own ledger."
         )
     # The result of a step of another fit depends on earlier steps, which were charged elsewhere.
-    if accountant in (None, own) and own._account is not None and getattr(model, "accountant", None) is None:
+    if accountant in (None, own) and own._account.number is not None and getattr(model, "accountant", None) is None:
         raise ValueError(
             f"model must be the whole of a fit, got a {type(model).__name__} that is a part of one, charged with its own share alone; give "
             "the estimator that holds it, or that one's accountant_ as accountant."

@@ -278,7 +278,7 @@ class CardFacts:
             return cls(title or "What was spent of a privacy budget", made, None, words, promise, _versions(promise))
         is_stream = hasattr(model, "n_samples_seen_")
         # A stream with its own account may spend more later; a shared account was charged all of it at the start.
-        in_full = is_stream and (accountant is None or model.accountant_._account is None)
+        in_full = is_stream and (accountant is None or model.accountant_._account.number is None)
         promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
         winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
         columns = tuple(_columns(winner))
