@@ -187,7 +187,7 @@ FAULTS = (
     ),
     Fault(
         "near_exact",
-        "synthesis/_latent_differences.py",
+        "synthesis/_latent_selection.py",
         "zip(pairs, exact.tables(noisy), edges, apart, strict=True)",
         "zip(pairs, exact.tables(), edges, apart, strict=True)",
         "which columns are near each other follows from exact differences",

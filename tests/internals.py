@@ -15,7 +15,7 @@ modules: models._marginal_model models._training models._wide_factors privacy._s
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
 modules: privacy._optimal_composition duckdb._database
 modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
-modules: synthesis._latent_differences synthesis._latent_planning synthesis._online_blocks synthesis._online
+modules: synthesis._latent_selection synthesis._latent_planning synthesis._online_blocks synthesis._online
 modules: synthesis._private_measure
 modules: synthesis._signed_measure
 _parallel: one_blas_thread
@@ -113,7 +113,7 @@ statistics._marginals: levels_of
 synthesis._base: default_n_samples
 synthesis._intervals: _bias_corrected_interval
 synthesis._latent_selection: PairSelection column_splits
-synthesis._latent_differences: independent_share
+synthesis._latent_selection: independent_share
 synthesis._latent_planning: PairRelease
 synthesis._latent_planning: MAX_CODES MarginalsPlan
 synthesis._latent_selection: has_triples plan_triples

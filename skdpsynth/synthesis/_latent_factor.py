@@ -10,23 +10,22 @@ import numpy as np
 from sklearn.base import clone
 
 from skdpsynth._validation import check_choice, is_integer, short_repr
-from skdpsynth.domain import Box, Continuous, Nominal, Schema, is_name, keys_of, list_names, spans_of, ties_of, with_spans
+from skdpsynth.domain import Continuous, Nominal, Schema, is_name, list_names, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts, MissingFact, PrivateLevels, private_columns
 from skdpsynth.frames import Rows
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
-from skdpsynth.synthesis import _latent_marginals, _latent_planning, _latent_scores
 from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
-from skdpsynth.synthesis._latent_differences import describe_loose_orders, describe_unordered_times
-from skdpsynth.synthesis._latent_planning import MAX_CODES, CodesOfStream
+from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, fitted_model_attributes
+from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
 from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prior_of_numbers, open_prior
+from skdpsynth.synthesis._latent_scores import ScoresStrategy
 from skdpsynth.tables import close_schema, continue_table, encode, start_table
 
-_STRATEGIES = {"marginals": _latent_marginals, "scores": _latent_scores}
+_STRATEGIES = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
 _MAX_STRATA = 10
 _MAX_FACTORS = 64
-_DEFAULT_N_FACTORS = {"marginals": 32, "scores": 8}
 
 
 @savable
@@ -259,39 +258,25 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         return rows.map(closing).kept(), replace(facts, schema=schema.coded)
 
     def _plan(self, facts: Facts) -> Any:
-        schema = facts.schema or _schema_from_box(facts.box)
+        if (schema := facts.schema) is None:  # of a plan within another estimator
+            assert facts.box is not None
+            bounds = zip(facts.box.low.tolist(), facts.box.high.tolist(), strict=True)
+            schema = Schema({place: Continuous(low, high) for place, (low, high) in enumerate(bounds)})
         self._check_parameters(schema)
-        if self.strategy == "scores" and (ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole)):
-            raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
-        if self.strategy == "marginals":
-            spans = self._spans if "_container" in vars(self) else spans_of(schema.whole)
-            block = None
-            if self._block is not None:
-                codes = self._block.past[-1]._counted.codes if self._block.past else None
-                block = CodesOfStream(codes, codes is None or not codes.can_count(self._block.n_expected))
-            return _latent_planning.plan(facts, with_spans(schema, spans), self.stratify, self._n_factors, block)
-        return _latent_scores.plan(facts, schema, self.synthesizer, self._n_factors)
+        return self._way.plan(self, facts, schema)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
-        if self.strategy == "marginals":
-            # What rules compare is what the caller gets, in the dtypes of the table.
-            spans, dtypes = self._spans, dict(zip(self.schema_, self._container.dtypes, strict=True))
-            rows = rows.map(spans) if spans else rows
-            prior = self._prior if self._prior is None or not spans else self._prior.map(spans)
-            plan = replace(plan, prior=prior, ties=ties_of(self.schema_, plan.schema.rules, dtypes))
-        for name, value in _STRATEGIES[self.strategy].fitted_attributes(rows, plan, budget).items():
-            setattr(self, name, value)
-        if self.strategy == "marginals":
-            near = self._counted.codes.near if "_counted" in vars(self) else self._model.near
-            for message in (describe_unordered_times(self.schema_, near), describe_loose_orders(self.schema_, spans)):
-                if message is not None:
-                    budget.warn(message)
-        self.__dict__.pop("_prior", None)
+        vars(self).update(self._way.release(self, rows, plan, budget))
+        vars(self).pop("_prior", None)
+
+    @property
+    def _way(self) -> MarginalsStrategy | ScoresStrategy:
+        return _STRATEGIES[self.strategy]
 
     @property
     def _n_factors(self) -> int:
-        return _DEFAULT_N_FACTORS[self.strategy] if self.n_factors == "auto" else self.n_factors
+        return self._way.n_factors if self.n_factors == "auto" else self.n_factors
 
     def _plan_blocks(self, facts: Facts) -> BlockPlan:
         if self.strategy != "marginals":
@@ -304,7 +289,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         # The noise of a block is the same however few rows it has: the model of all needs large ones. Just after a block the noise on
         # frequencies is sqrt((g + 1) / (g - 1)) times that of one fit to the rows so far, and g times that before the next. The mean of its
         # logarithm is least at g = 1 + sqrt(2), and from 2.1 to 2.8 within 1 % of that. Less lets fewer rows wait.
-        return BlockPlan(True, 2.25, _latent_planning.least_rows(self._plan(facts), facts.neighboring), is_fast=False)
+        return BlockPlan(True, 2.25, least_rows(self._plan(facts), facts.neighboring), is_fast=False)
 
     def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: Any) -> "LatentFactorSynthesizer":
         return self._pool_blocks(blocks, numbers) if blocks else self._fit_public_facts(reader)
@@ -323,7 +308,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         vars(union).update(vars(blocks[-1]))
         union._counted = pool_measurements([block._counted for block in blocks], numbers)
         union.n_samples_ = union._counted.n_samples
-        vars(union).update(_latent_marginals.fitted_model_attributes(union._counted, self._n_factors))
+        vars(union).update(fitted_model_attributes(union._counted, self._n_factors))
         return union
 
     @property
@@ -341,7 +326,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         # A block of a stream is counted, and gets a model of its own only if somebody asks for it: a sample of the stream is drawn from
         # one model of all its blocks.
         if name in ("factors_", "_model") and "_counted" in vars(self):
-            self.__dict__.update(_latent_marginals.fitted_model_attributes(self._counted, self._n_factors))
+            self.__dict__.update(fitted_model_attributes(self._counted, self._n_factors))
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -388,19 +373,12 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             )
         if self.synthesizer is not None:
             check_choice("synthesizer", self.synthesizer, ("pmm", "psmm"))
-            if self.strategy != "scores":
-                raise ValueError(
-                    f"synthesizer must be None for strategy='marginals', got {short_repr(self.synthesizer)}; it serves strategy='scores'."
-                )
-        if self.prior is not None and self.strategy == "scores":
-            raise ValueError(f"prior must be None for strategy='scores', got {short_repr(self.prior)}; use strategy='marginals'.")
+        self._way.check(self, schema)
         if self.stratify is not None:
             self._check_stratify(schema)
 
     def _check_stratify(self, schema: Schema) -> None:
         column = self.stratify
-        if self.strategy == "scores":
-            raise ValueError(f"stratify must be None for strategy='scores', got {short_repr(column)}; use strategy='marginals'.")
         if not is_name(column) or column not in schema:
             raise ValueError(f"stratify must be a column of schema, got {short_repr(column)}; give its name.")
         kind = schema[column]
@@ -421,9 +399,3 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         has_schema = self.schema is not None
         tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = has_schema
         return tags
-
-
-def _schema_from_box(box: Box | None) -> Schema:
-    """Return the schema of numbers in a box, as a plan within another estimator needs it."""
-    assert box is not None
-    return Schema({i: Continuous(low, high) for i, (low, high) in enumerate(zip(box.low.tolist(), box.high.tolist(), strict=True))})

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Continuous, Nominal
-from skdpsynth.fitting import Budget
+from skdpsynth._validation import short_repr
+from skdpsynth.domain import Continuous, Nominal, Schema, spans_of, ties_of, with_spans
+from skdpsynth.fitting import Budget, Facts
 from skdpsynth.frames import Rows
 from skdpsynth.models import (
     CoarsePairs,
@@ -33,19 +34,30 @@ from skdpsynth.models import (
     pairs_within,
 )
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
-from skdpsynth.synthesis._latent_differences import find_near_columns
 from skdpsynth.synthesis._latent_planning import (
     MAX_CODES,
     ONE_BLOCK,
+    CodesOfStream,
     MarginalsPlan,
     PairRelease,
     answer_query,
     bin_growth,
     choose_n_bins,
     many_level_columns,
+    plan,
     warn_of_noise,
 )
-from skdpsynth.synthesis._latent_selection import PairSelection, TripleRound, column_splits, has_triples, plan_triples, refine_links
+from skdpsynth.synthesis._latent_selection import (
+    SPLITS,
+    PairSelection,
+    column_splits,
+    describe_loose_orders,
+    describe_unordered_times,
+    find_near_columns,
+    has_triples,
+    plan_triples,
+    release_triples,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +68,41 @@ class _CodedRows:
     sizes: list[int]
 
 
-def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
+class MarginalsStrategy:
+    """Counts of cells, of columns and of pairs, and a model of latent factors that is fitted to them."""
+
+    n_factors = 32  # usual
+
+    def check(self, synthesizer: Any, schema: Schema) -> None:
+        if synthesizer.synthesizer is not None:
+            raise ValueError(
+                f"synthesizer must be None for strategy='marginals', got {short_repr(synthesizer.synthesizer)}; it serves "
+                "strategy='scores'."
+            )
+
+    def plan(self, synthesizer: Any, facts: Facts, schema: Schema) -> MarginalsPlan:
+        spans = synthesizer._spans if "_container" in vars(synthesizer) else spans_of(schema.whole)
+        block, of_stream = None, synthesizer._block
+        if of_stream is not None:
+            codes = of_stream.past[-1]._counted.codes if of_stream.past else None
+            block = CodesOfStream(codes, codes is None or not codes.can_count(of_stream.n_expected))
+        return plan(facts, with_spans(schema, spans), synthesizer.stratify, synthesizer._n_factors, block)
+
+    def release(self, synthesizer: Any, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
+        schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior
+        # What rules compare is what the caller gets, in the dtypes of the table.
+        dtypes = dict(zip(schema, synthesizer._container.dtypes, strict=True))
+        prior = prior.map(spans) if prior is not None and spans else prior
+        plan = replace(plan, prior=prior, ties=ties_of(schema, plan.schema.rules, dtypes))
+        attributes = fitted_attributes(rows.map(spans) if spans else rows, plan, budget)
+        near = attributes["_counted"].codes.near if "_counted" in attributes else attributes["_model"].near
+        for message in (describe_unordered_times(schema, near), describe_loose_orders(schema, spans)):
+            if message is not None:
+                budget.warn(message)
+        return attributes
+
+
+def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
     """Release the tree counts of continuous columns, the counts of columns and of pairs; return the fitted attributes."""
     schema, stratum, names = plan.schema, plan.stratum, plan.names
     located = _locate_cells(rows, plan)
@@ -109,7 +155,7 @@ def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, bu
         return {"_counted": counted}, []
     fitted, triples = fitted_model_attributes(counted, plan.n_factors), []
     if has_triples(plan):
-        triples = [TripleRound(coded.rows, coded.sizes, plan, budget, counted.codes.near).released(fitted["_model"], counted.totals)]
+        triples = [release_triples(coded.rows, coded.sizes, plan, budget, counted.codes.near, fitted["_model"], counted.totals)]
         fitted = _model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
     return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
 
@@ -203,7 +249,8 @@ def _rows_for_pair_selection(
 ) -> tuple[Rows, list[int], list[np.ndarray]]:
     """Return the rows as codes in which pairs are chosen, the number of these codes, and the splits of each column."""
     schema = plan.schema
-    finer = refine_links(links)
+    # In more bins than are counted, whose edges are splits: choices are of distances alone.
+    finer = {name: link.recut(SPLITS + 1) for name, link in links.items() if isinstance(link, Link)}
     coded = _encode_rows(located, plan, {**links, **finer})  # there is no stratum
     masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
     shares = [np.append(mass, [0.0] * (size - len(mass))) for mass, size in zip(masses, coded.sizes, strict=False)]

@@ -239,7 +239,11 @@ def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     if not noise:
         return _MOST_BINS
     few = _numeric_weight(plan.schema, plan.stratum) if plan.block is None else 0.0
-    if (found := _BINS ** (1 - few) * _n_bins_above_noise(plan, noise, n_rows) ** few) < _BINS:
+    sizes = [size for size, kind in zip(_planned_sizes(plan), plan.kinds, strict=True) if not isinstance(kind, Continuous)]
+    n_others = len(plan.kinds) - 1
+    # Tables of all classes inform the same factors, so their noise adds up.
+    logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(plan.n_classes))) - float(np.log(sizes).sum())
+    if (found := _BINS ** (1 - few) * math.exp(logarithm / (2 * n_others - len(sizes))) ** few) < _BINS:
         return max(round(found), _LEAST_BINS)
     return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS))
 
@@ -258,15 +262,6 @@ def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | Non
             precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
     rows = n_rows * math.sqrt(precision / plan.n_classes)
     return None if rows < MIN_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
-
-
-def _n_bins_above_noise(plan: MarginalsPlan, noise: float, n_rows: float) -> float:
-    """Return K so that a cell of a column of K bins with another has `_CLEAR` times the noise, in the geometric mean over those."""
-    sizes = [size for size, kind in zip(_planned_sizes(plan), plan.kinds, strict=True) if not isinstance(kind, Continuous)]
-    n_others = len(plan.kinds) - 1
-    # Tables of all classes inform the same factors, so their noise adds up.
-    logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(plan.n_classes))) - float(np.log(sizes).sum())
-    return math.exp(logarithm / (2 * n_others - len(sizes)))
 
 
 def many_level_columns(schema: Schema) -> list[Hashable]:
@@ -345,62 +340,35 @@ def answer_query(
     return budget.answer(query, noise, name), noise
 
 
-def warn_of_noise(told: Any, plan: MarginalsPlan, relation: str, n: float) -> None:
+def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: float) -> None:
     """Let facts or a budget warn, by public or noisy numbers, of the effect of noise on tables of n rows."""
-    if message := level_noise_warning(plan, relation, n):
-        told.warn(message)
-        return
-    if message := pair_noise_warning(plan, relation, n):
-        told.warn(message)
-    if message := range_noise_warning(plan, relation, n):
-        told.warn(message, BoundsWarning)
-
-
-def level_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
-    """Return a warning if the count of a level can hardly be told from its noise, by public or noisy numbers; or None."""
     deviation = max(_table_deviations(plan, relation))
-    if deviation <= n / _SURE:
-        return None
-    return (
-        f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
-        "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
-    )
-
-
-def pair_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
-    """Return a warning if the noise on a table of two columns is as large as the table, by public or noisy numbers; or None."""
-    if len(plan.kinds) < 2 or not plan.counts_all_pairs:
-        return None
-    n_bins = choose_n_bins(plan, relation, n)
-    sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, _planned_sizes(plan), strict=True)]
-    n_pairs = math.comb(len(sizes), 2)
-    n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
-    # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
-    if n_cells * _plan_pairs(plan, plan.shares, sizes, relation)[0].deviation / math.sqrt(2 * math.pi) <= n:
-        return None
-    return (
-        f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only strong "
-        "dependences are kept: use more rows, a larger epsilon or fewer columns."
-    )
-
-
-def range_noise_warning(plan: MarginalsPlan, relation: str, n: float) -> str | None:
-    """Return a warning if noise hides where numbers end within their bounds, by public or noisy numbers; or None."""
+    if deviation > n / _SURE:
+        told.warn(
+            f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
+            "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
+        )
+        return
+    if len(plan.kinds) > 1 and plan.counts_all_pairs:
+        n_bins = choose_n_bins(plan, relation, n)
+        sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, _planned_sizes(plan), strict=True)]
+        n_pairs = math.comb(len(sizes), 2)
+        n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
+        # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
+        if n_cells * _plan_pairs(plan, plan.shares, sizes, relation)[0].deviation / math.sqrt(2 * math.pi) > n:
+            told.warn(
+                f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only "
+                "strong dependences are kept: use more rows, a larger epsilon or fewer columns."
+            )
+            return
     numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
-    if not numbers or bin_growth(plan, relation, n) is not None:
-        return None
-    return (
-        f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds are "
-        "many times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or use more "
-        "rows or a larger epsilon."
-    )
-
-
-def _max_codes(kind: Any) -> int:
-    """Return the most codes that a column may have in tables of pairs."""
-    if isinstance(kind, Continuous):
-        return 2 * _MOST_BINS + kind.nullable
-    return min(kind.n_codes, MAX_CODES + kind.nullable) if isinstance(kind, Nominal) else kind.n_codes
+    if numbers and bin_growth(plan, relation, n) is None:
+        told.warn(
+            f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds "
+            "are many times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or "
+            "use more rows or a larger epsilon.",
+            BoundsWarning,
+        )
 
 
 def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
@@ -423,7 +391,10 @@ def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
 
 def _check_size(schema: Schema, stratum: Hashable) -> None:
     """Refuse a schema that would take too long or too much memory, by public numbers."""
-    sizes = [_max_codes(kind) for name, kind in schema.items() if name != stratum]
+    sizes = []  # the most codes that each column may have in tables of pairs
+    for kind in (kind for name, kind in schema.items() if name != stratum):
+        n_codes = 2 * _MOST_BINS + kind.nullable if isinstance(kind, Continuous) else kind.n_codes
+        sizes.append(min(n_codes, MAX_CODES + kind.nullable) if isinstance(kind, Nominal) else n_codes)
     if math.comb(len(sizes), 2) > _MAX_TABLES:
         raise ValueError(
             f"schema has {len(sizes)} columns, whose pairs are more than {_MAX_TABLES} tables and would take minutes; leave columns out."

@@ -1,14 +1,15 @@
 """Strategy "scores" of mixed tables, the published route made private: thresholds, latent normal columns, private moments."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from skdpsynth._validation import short_repr
 from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.domain import Box, Ordinal, Schema
+from skdpsynth.domain import Box, Ordinal, Schema, keys_of, ties_of
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, fit_part
 from skdpsynth.frames import Rows
 from skdpsynth.models import LatentLinks, ScoreModel
@@ -26,51 +27,69 @@ class ScoresPlan(Plan):
     """The noise of thresholds, and the inner estimator that learns the latent rows."""
 
     schema: Schema
-    n_factors: int
     n_samples: int | None  # None: private, so the part releases it
     thresholds: Mechanism | None  # None: no column has thresholds
     part: Any  # unfitted PrivatePCA or LowDimSynthesizer
     part_facts: Facts
 
 
-def plan(facts: Facts, schema: Schema, synthesizer: str | None, n_factors: int) -> ScoresPlan:
-    """Share epsilon between thresholds and moments; refuse what the inner estimator refuses, and what would take too long."""
-    sizes = _threshold_columns(schema)
-    n_latent = sum(LatentLinks(schema, dict.fromkeys(sizes, np.zeros(0))).widths)
-    _check_size(n_latent, facts.n_samples or 1)
-    noise, rest = None, facts.epsilon
-    if sizes:
-        first, second = facts.share.pure.split([_SHARE, 1 - _SHARE])
-        noise, rest = mechanism(Thresholds.sensitivity(facts.neighboring, list(sizes.values())), first), second.epsilon
-    edge = np.full(n_latent, LatentLinks.edge)
-    part = PrivatePCA(center="private") if synthesizer is None else LowDimSynthesizer(synthesizer=synthesizer, center="private")
-    part_facts = facts.part(epsilon=rest, n_features=n_latent, box=Box(-edge, edge), schema=None)
-    spends_delta = check_part(part, part_facts).spends_delta
-    if facts.n_samples is not None:
-        facts.told.extend(part_facts.told)
-    return ScoresPlan(
-        spends_delta, schema=schema, n_factors=n_factors, n_samples=facts.n_samples, thresholds=noise, part=part, part_facts=part_facts
-    )
+class ScoresStrategy:
+    """Algorithms 1 to 3 of Zhang, Xu, Tang and Qu (2024), made private."""
 
+    n_factors = 8  # usual
 
-def fitted_attributes(rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
-    """Run Algorithms 1 to 3 with private releases; return the fitted attributes.
+    def check(self, synthesizer: Any, schema: Schema) -> None:
+        for name in ("prior", "stratify"):
+            if (value := getattr(synthesizer, name)) is not None:
+                raise ValueError(f"{name} must be None for strategy='scores', got {short_repr(value)}; use strategy='marginals'.")
+        if ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole):
+            raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
 
-    In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw
-    depends on no other row. So for each outcome of the draws the latent tables of neighbors are neighbors (where a row is added, up to
-    the order of rows, which does not change sums); what is released of them has the loss of the inner estimator, whatever the draws are,
-    and so has their mixture.
-    """
-    values = rows.collected()  # each gets a latent row at random, once
-    counts = _release_counts(values, plan, budget)
-    links = LatentLinks.of(plan.schema, counts, plan.n_samples)
-    part = fit_part(clone(plan.part), links.latent(values, _Uniforms(budget.rng.child("latent rows"))), budget, plan.part_facts)
-    if plan.n_samples is None:
-        facts = plan.part_facts.part(n_samples=part.n_samples_)
-        check_part(clone(plan.part), facts)  # it warns as soon as the number of rows is known
-        budget.told.extend(facts.told)
-    sizes = {"n_samples_": part.n_samples_, "_size_error": part._size_error}
-    return {**sizes, "marginals_": counts, "factors_": part, "_model": _build_model(links, part, plan.n_factors)}
+    def plan(self, synthesizer: Any, facts: Facts, schema: Schema) -> ScoresPlan:
+        """Share epsilon between thresholds and moments; refuse what the inner estimator refuses, and what would take too long."""
+        sizes = _threshold_columns(schema)
+        n_latent = sum(LatentLinks(schema, dict.fromkeys(sizes, np.zeros(0))).widths)
+        _check_size(n_latent, facts.n_samples or 1)
+        noise, rest = None, facts.epsilon
+        if sizes:
+            first, second = facts.share.pure.split([_SHARE, 1 - _SHARE])
+            noise, rest = mechanism(Thresholds.sensitivity(facts.neighboring, list(sizes.values())), first), second.epsilon
+        edge = np.full(n_latent, LatentLinks.edge)
+        inner = synthesizer.synthesizer
+        part = PrivatePCA(center="private") if inner is None else LowDimSynthesizer(synthesizer=inner, center="private")
+        part_facts = facts.part(epsilon=rest, n_features=n_latent, box=Box(-edge, edge), schema=None)
+        spends_delta = check_part(part, part_facts).spends_delta
+        if facts.n_samples is not None:
+            facts.told.extend(part_facts.told)
+        return ScoresPlan(spends_delta, schema=schema, n_samples=facts.n_samples, thresholds=noise, part=part, part_facts=part_facts)
+
+    def release(self, synthesizer: Any, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
+        """Run Algorithms 1 to 3 with private releases; return the fitted attributes.
+
+        In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw
+        depends on no other row. So for each outcome of the draws the latent tables of neighbors are neighbors (where a row is added, up to
+        the order of rows, which does not change sums); what is released of them has the loss of the inner estimator, whatever the draws
+        are, and so has their mixture.
+        """
+        values, counts = rows.collected(), {}  # each row gets a latent row at random, once
+        if plan.thresholds is not None:
+            sizes = _threshold_columns(plan.schema)
+            columns = [column for name, column in zip(plan.schema, values, strict=True) if name in sizes]
+            exact = Thresholds.of(columns, list(sizes.values()), budget.relation)
+            noisy = budget.answer(exact.query(budget.relation), plan.thresholds, "counts of ordinal levels")
+            counts = dict(zip(sizes, exact.columns(noisy), strict=True))
+        links = LatentLinks.of(plan.schema, counts, plan.n_samples)
+        part = fit_part(clone(plan.part), links.latent(values, _Uniforms(budget.rng.child("latent rows"))), budget, plan.part_facts)
+        if plan.n_samples is None:
+            facts = plan.part_facts.part(n_samples=part.n_samples_)
+            check_part(clone(plan.part), facts)  # it warns as soon as the number of rows is known
+            budget.told.extend(facts.told)
+        if isinstance(part, LowDimSynthesizer):
+            model = ScoreModel.of_synthesizer(links, part)
+        else:
+            moments = part.mean_, part.components_, part.explained_variance_, part.covariance_
+            model = ScoreModel.of_moments(links, *moments, synthesizer._n_factors)
+        return {"n_samples_": part.n_samples_, "_size_error": part._size_error, "marginals_": counts, "factors_": part, "_model": model}
 
 
 class _Uniforms:
@@ -84,25 +103,8 @@ class _Uniforms:
         return np.ldexp((whole >> np.uint64(11)).astype(float), -53).reshape(shape)
 
 
-def _release_counts(values: Sequence[np.ndarray], plan: ScoresPlan, budget: Budget) -> Mapping[Hashable, np.ndarray]:
-    """Release the counts of levels of ordinal columns."""
-    if plan.thresholds is None:
-        return {}
-    sizes = _threshold_columns(plan.schema)
-    columns = [column for name, column in zip(plan.schema, values, strict=True) if name in sizes]
-    exact = Thresholds.of(columns, list(sizes.values()), budget.relation)
-    noisy = budget.answer(exact.query(budget.relation), plan.thresholds, "counts of ordinal levels")
-    return dict(zip(sizes, exact.columns(noisy), strict=True))
-
-
 def _threshold_columns(schema: Schema) -> dict[Hashable, int]:
     return {name: len(kind.levels) for name, kind in schema.items() if isinstance(kind, Ordinal) and not kind.nullable}
-
-
-def _build_model(links: LatentLinks, part: Any, n_factors: int) -> ScoreModel:
-    if isinstance(part, LowDimSynthesizer):
-        return ScoreModel.of_synthesizer(links, part)
-    return ScoreModel.of_moments(links, part.mean_, part.components_, part.explained_variance_, part.covariance_, n_factors)
 
 
 def _check_size(n_latent: int, n_samples: int) -> None:
