@@ -124,11 +124,9 @@ synthesis._online_tree: GrowingTree depth_shares
 synthesis._subspace: count_axis_cells range_edges choose_interval range_noise axis_scales default_ranges
 synthesis._signed_measure: default_n_cells lattice_shape
 synthesis._subspace: Subspace
-testing._budget_laws: is_covered
-testing._spy: NoiseLoss fixed_bits pair_loss watch_releases
+testing._budget_laws: NoiseLoss is_covered pair_loss
 testing._fit_laws: check_refit_is_fresh
-testing._check: LAWS entries_of rows
-testing._side_effects: difference full_state released_state serialized_bytes
+testing._harness: LAWS difference entries_of fixed_bits full_state released_state rows serialized_bytes watch_releases
 """
 _PLACES = {}
 for line in _NAMES.strip().splitlines():

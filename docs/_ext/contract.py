@@ -31,8 +31,7 @@ from skdpsynth import (
 )
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.statistics import Sensitivity
-from skdpsynth.testing._check import entries_of, rows
-from skdpsynth.testing._spy import fixed_bits, watch_releases
+from skdpsynth.testing._harness import entries_of, fixed_bits, rows, watch_releases
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 DELTAS = (0.0, 1e-6)

@@ -5,14 +5,9 @@ from typing import Any
 
 from skdpsynth._validation import check_bool
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _side_effects, _unit_laws
-from skdpsynth.testing._check import LAWS
-from skdpsynth.testing._spy import Draw as Draw
-from skdpsynth.testing._spy import NoiseLoss as NoiseLoss
-from skdpsynth.testing._spy import StopRun as StopRun
-from skdpsynth.testing._spy import kind_of as kind_of
-from skdpsynth.testing._spy import pair_loss as pair_loss
-from skdpsynth.testing._spy import watch_releases as watch_releases
+from skdpsynth.testing import _fit_laws, _input_laws
+from skdpsynth.testing._budget_laws import NoiseLoss, pair_loss
+from skdpsynth.testing._harness import LAWS, Draw, StopRun, kind_of, watch_releases
 
 __all__ = ["check_synthesizer"]
 
@@ -67,7 +62,7 @@ def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tu
     lacking = [name for name in _SHARED if name not in estimator.get_params()]
     if lacking:
         raise TypeError(f"{type(estimator).__name__}.__init__ must have the parameters of every private estimator, but lacks {lacking}.")
-    checks = [(estimator, check) for check in LAWS if check.needs(estimator)]  # type: ignore[attr-defined]
+    checks = [(estimator, check) for check in LAWS if check.is_for(estimator)]  # type: ignore[attr-defined]
     if generate_only:
         return checks
     for _, check in checks:

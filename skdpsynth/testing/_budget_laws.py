@@ -1,7 +1,8 @@
-"""Laws of the budget: amount and time of charges, and noise that covers them."""
+"""Laws of the budget: amount and time of charges, noise that covers them, and units of privacy with many rows."""
 
 import math
 import time
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from importlib.util import find_spec
@@ -21,11 +22,96 @@ from skdpsynth.privacy import (
     epsilon_of_rho,
     rho_of_epsilon,
 )
-from skdpsynth.testing._check import catch_refusal, clone_with, entries_of, is_stream, law, relations, require, rows, takes_nan
-from skdpsynth.testing._spy import Draw, NoiseLoss, fixed_bits, gaussian_loss, kind_of, loss_of_ratios, pair_loss, watch_releases
+from skdpsynth.testing._harness import (
+    Draw,
+    catch_refusal,
+    clone_with,
+    clone_with_seed,
+    entries_of,
+    fixed_bits,
+    is_stream,
+    kind_of,
+    law,
+    record_warnings,
+    relations,
+    released_state,
+    require,
+    require_equal,
+    rows,
+    takes_nan,
+    watch_releases,
+)
 
 _MILLIONTH = Fraction(1, 10**6)
 _ROUNDING = 1 + 1e-9  # of the conversion of rho, which is computed in floats
+_KINDS: dict[str, Any] = {
+    "Gaussian": DiscreteGaussian,
+    "MatrixLaplace": DiscreteMatrixLaplace,
+    "SupNorm": DiscreteSupNorm,
+    "Laplace": DiscreteLaplace,
+}
+_DRAWS = 10_000
+_MOST = 3  # rows of a unit
+_UNITS = 40
+_ROWS = 180  # of these, more than count: a stream releases something of them
+
+
+# Losses
+
+
+@dataclass(frozen=True)
+class NoiseLoss:
+    """Loss of noise between two tables."""
+
+    epsilon: Any = Fraction(0)  # Fraction or inf, of noise with a pure loss
+    rho: Any = Fraction(0)  # of Gaussian noise, in zCDP: the sum of change^2 over 2 scale^2
+    gaussian: Any = Fraction(0)  # half of mu^2 of the continuous noise that was rounded: over 2 (scale^2 - 5/3); inf for scales below 3
+
+    def __add__(self, other: "NoiseLoss") -> "NoiseLoss":
+        return NoiseLoss(self.epsilon + other.epsilon, self.rho + other.rho, self.gaussian + other.gaussian)
+
+
+def pair_loss(draw: Draw, other: Draw) -> NoiseLoss:
+    """Return the exact loss of one answer between the tables of two draws.
+
+    Laplace noise loses the sum of |change| over scale, sup-norm noise the largest of them, matrix Laplace noise the sum of the absolute
+    eigenvalues of the change over scale, Gaussian noise sums of squares.
+    """
+    if "MatrixLaplace" in kind_of(draw.noise):
+        norm, scale = float(np.abs(np.linalg.eigvalsh((draw.values - other.values).astype(float))).sum()), Fraction(draw.noise.scale)
+        if not norm:
+            return NoiseLoss()
+        return NoiseLoss(Fraction(norm * (1 - 1e-9)) / scale if scale else math.inf)  # less what floats may be wrong
+    moved = np.flatnonzero(draw.values.ravel() != other.values.ravel())
+    if not len(moved):
+        return NoiseLoss()
+    scales = np.broadcast_to(np.asarray(draw.noise.scale, dtype=object), draw.values.shape).ravel()[moved]
+    if any(scale == 0 for scale in scales):
+        return NoiseLoss(math.inf)
+    first, second = draw.values.ravel()[moved].tolist(), other.values.ravel()[moved].tolist()
+    changes = [(Fraction(abs(a - b)), Fraction(scale)) for a, b, scale in zip(first, second, scales, strict=True)]
+    kind = kind_of(draw.noise)
+    if "Gaussian" in kind:
+        return sum((gaussian_loss(sensitivity**2, scale) for sensitivity, scale in changes), NoiseLoss())
+    return loss_of_ratios(kind, [sensitivity / scale for sensitivity, scale in changes])
+
+
+def gaussian_loss(squared: Fraction, scale: Fraction) -> NoiseLoss:
+    """Return the loss of Gaussian noise for a squared change."""
+    continuous = scale**2 - Fraction(5, 3)
+    return NoiseLoss(rho=squared / (2 * scale**2), gaussian=squared / (2 * continuous) if scale >= 3 else math.inf)
+
+
+def loss_of_ratios(kind: str, ratios: list[Fraction]) -> NoiseLoss:
+    """Return the loss of noise of a pure kind, from |change| over scale of each value."""
+    if "SupNorm" in kind:
+        return NoiseLoss(max(ratios))
+    if "Laplace" in kind:
+        return NoiseLoss(sum(ratios, Fraction(0)))
+    raise AssertionError(f"the noise {kind} has no loss that is known here")
+
+
+# The ledger
 
 
 @law()
@@ -64,11 +150,11 @@ def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Any) -> 
     fitted = clone_with(estimator, epsilon=0.4, accountant=shared).fit(rows())
     require(clone_with(fitted).accountant is shared, "a clone has another accountant")
     clone_with(fitted).fit(rows())
-    whole = [
-        PrivacyLoss(0.4, entry.loss.delta) if entry.loss.rho is None else _epsilon_as_rho(entry.loss, estimator) for entry in shared.ledger
-    ]
-    require([entry.loss for entry in shared.ledger] == whole, f"fits at 0.4 were charged {', '.join(str(e.loss) for e in shared.ledger)}")
-    in_rho = whole[0].rho is not None
+    losses = [entry.loss for entry in shared.ledger]
+    in_rho, gaussian = losses[0].rho is not None, losses[0].gaussian
+    whole = PrivacyLoss(rho=rho_of_epsilon(0.4, estimator.delta, gaussian=gaussian), gaussian=gaussian) if in_rho else PrivacyLoss(0.4)
+    expected = [whole if in_rho else PrivacyLoss(0.4, loss.delta) for loss in losses]
+    require(losses == expected, f"fits at 0.4 were charged {', '.join(map(str, losses))}")
     require(shared.spent <= Fraction(8, 10) and (in_rho or shared.spent == Fraction(8, 10)), f"two fits at 0.4 spent {shared.spent}")
     for _ in range(10 if in_rho else 1):
         before, spent = dict(vars(fitted)), shared.spent
@@ -79,11 +165,6 @@ def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Any) -> 
             require(_same(before, vars(fitted)), "a refused fit changed the object")
             return
     raise AssertionError("more fits at 0.4 than there are in 1 were not refused")
-
-
-def _epsilon_as_rho(loss: PrivacyLoss, estimator: Any) -> PrivacyLoss:
-    """Return an epsilon of 0.4 in rho, of the same kind as a loss."""
-    return PrivacyLoss(rho=rho_of_epsilon(0.4, estimator.delta, gaussian=loss.gaussian), gaussian=loss.gaussian)
 
 
 @law()
@@ -201,7 +282,11 @@ def check_the_noise_of_every_entry_covers_its_loss(estimator: Any) -> None:
         drawn = [entry for entry in entries_of(accountant) if entry.noise is not None]
         require(drawn, "something was charged, but nothing was drawn at the door")
         for entry in drawn:
-            _check_coverage(entry, relation)
+            require(entry.sensitivity is not None, f"{entry.name!r} does not state its change")
+            stated = entry.sensitivity.relation
+            require(stated == relation, f"{entry.name!r} states its change under {stated}, the fit is under {relation}")
+            loss = noise_loss(entry.noise, entry.scale, entry.sensitivity)
+            require(is_covered(loss, entry.loss), f"{entry.name!r} costs {_text(loss)} by its noise, and was charged {entry.loss}")
 
 
 def relation_delta_pairs(estimator: Any) -> list[tuple[str, Any]]:
@@ -236,25 +321,6 @@ def _check_noise_variance(draw: Draw) -> None:
     require(any((again != drawn[0]).any() for again in drawn), f"all draws of {kind} are the same")
 
 
-_KINDS: dict[str, Any] = {
-    "Gaussian": DiscreteGaussian,
-    "MatrixLaplace": DiscreteMatrixLaplace,
-    "SupNorm": DiscreteSupNorm,
-    "Laplace": DiscreteLaplace,
-}
-_DRAWS = 10_000
-
-
-def _check_coverage(entry: Any, relation: str) -> None:
-    require(entry.sensitivity is not None, f"{entry.name!r} does not state its change")
-    require(
-        entry.sensitivity.relation == relation,
-        f"{entry.name!r} states its change under {entry.sensitivity.relation}, the fit is under {relation}",
-    )
-    loss = noise_loss(entry.noise, entry.scale, entry.sensitivity)
-    require(is_covered(loss, entry.loss), f"{entry.name!r} costs {_text(loss)} by its noise, and was charged {entry.loss}")
-
-
 def noise_loss(kind: str, scales: tuple, sensitivity: Any) -> NoiseLoss:
     """Return the loss of noise with these scales, of which the smallest counts, for a sensitivity.
 
@@ -278,13 +344,13 @@ def is_covered(lost: NoiseLoss, charged: PrivacyLoss) -> bool:
         return True
     if not rho:
         return epsilon <= charged.epsilon
-    return bool(charged.delta) and _total_epsilon(lost, charged.delta) <= float(charged.epsilon) * _ROUNDING
-
-
-def _total_epsilon(lost: NoiseLoss, delta: Any) -> float:
-    """Return the epsilon of pure and Gaussian losses together, the best of three bounds."""
-    apart = float(lost.epsilon) + min(float(epsilon_of_rho(lost.rho, delta)), float(epsilon_of_rho(lost.gaussian, delta, gaussian=True)))
-    return min(apart, float(epsilon_of_rho(lost.rho + Fraction(lost.epsilon) ** 2 / 2, delta)))
+    if not charged.delta:
+        return False
+    # The epsilon of pure and Gaussian losses together is the best of three bounds.
+    rounded = float(epsilon_of_rho(lost.gaussian, charged.delta, gaussian=True))
+    apart = float(epsilon) + min(float(epsilon_of_rho(rho, charged.delta)), rounded)
+    both = min(apart, float(epsilon_of_rho(rho + Fraction(epsilon) ** 2 / 2, charged.delta)))
+    return both <= float(charged.epsilon) * _ROUNDING
 
 
 def _text(lost: NoiseLoss) -> str:
@@ -343,3 +409,108 @@ def check_answer_losses(answers: list[Draw], others: list[Draw], accountant: Pri
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
     return before.keys() == after.keys() and all(after[name] is before[name] for name in before)
+
+
+# Units
+
+
+def _max_rows_per_unit(estimator: Any, **parameters: Any) -> int:
+    """Return a supported number of rows of a unit: several, or one if the estimator refuses more."""
+    try:
+        clone_with(estimator, max_rows_per_unit=_MOST, **parameters).fit(rows(10), unit=np.arange(10))
+    except ValueError as error:
+        require("max_rows_per_unit" in str(error), f"several rows of a unit were refused with {error}")
+        return 1
+    return _MOST
+
+
+def _table_with_units() -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and labels: units of about four rows, after one of a hundred equal rows in a corner."""
+    table = np.vstack([np.zeros((100, 3)), rows(_ROWS)])
+    return table, np.append(np.full(100, _UNITS), np.arange(_ROWS) % _UNITS)
+
+
+@law(needs="max_rows_per_unit")
+def check_units_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -> None:
+    """Whatever one unit brings, be it a hundred rows: given back the answers of its neighbor, a table has lost at most epsilon."""
+    for relation, delta in relation_delta_pairs(estimator):
+        settings = {"neighboring": relation, "delta": delta, "bounds": (0.0, 1.0)}
+        settings["max_rows_per_unit"] = _max_rows_per_unit(estimator, **settings)
+        table, labels = _table_with_units()
+        with watch_releases() as door:
+            with fixed_bits():
+                accountant = clone_with(estimator, random_state=None, **settings).fit(table, unit=labels).accountant_
+            answers = door.take()
+            refuse_unseen_releases(answers, accountant)
+            for neighbor, unit in _neighbors_of_units(table, labels, relation):
+                door.replay(answers)
+                with fixed_bits():  # the same key chooses the rows that count, as it does with the same chance
+                    clone_with(estimator, random_state=None, **settings).fit(neighbor, unit=unit)
+                check_answer_losses(answers, door.take(), accountant)
+
+
+def _neighbors_of_units(table: np.ndarray, labels: np.ndarray, relation: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return tables in which one unit has other rows or none, or another unit has come."""
+    other = labels != _UNITS
+    if relation == "replace_one":
+        return [(np.where(other[:, None], table, corner), labels) for corner in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.375] * 3)]
+    came = np.vstack([np.ones((50, 3)), table]), np.append(np.full(50, _UNITS + 1), labels)
+    return [(table[other], labels[other]), came]
+
+
+@law(needs="max_rows_per_unit")
+def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Any) -> None:
+    """A unit with a hundred equal rows is learned from, and warned of, as if it had only `most`; rows without a label as if not there."""
+    most = _max_rows_per_unit(estimator)
+    table, labels = _table_with_units()
+    labels[100:] = np.arange(_ROWS) // most  # the others have as many as count
+    first = np.append(np.arange(100) < most, np.full(_ROWS, True))
+    labels[:100] = _ROWS
+    more, named = np.vstack([table, np.ones((20, 3))]), [*labels.tolist(), *[None] * 20]
+    with record_warnings() as told:
+        whole = clone_with_seed(estimator, max_rows_per_unit=most).fit(more, unit=named)
+    with record_warnings() as of_few:
+        few = clone_with_seed(estimator, max_rows_per_unit=most).fit(table[first], unit=labels[first])
+    words = [[str(w.message) for w in caught] for caught in (told, of_few)]
+    require(words[0] == words[1], f"with rows beyond the most of their unit a fit warns with {words[0]}, else with {words[1]}")
+    require_equal(released_state(whole), released_state(few), "with rows beyond the most of their unit")
+    require(not hasattr(whole, "n_samples_") or whole.n_samples_ == few.n_samples_, "they count in n_samples_")
+
+
+@law(needs="max_rows_per_unit", unless="partial_fit")
+def check_rows_of_other_units_decide_nothing(estimator: Any) -> None:
+    """The order of rows means nothing, be they of one unit or of several, and also where a unit has more different rows than count."""
+    most = _max_rows_per_unit(estimator)
+    table, labels = np.vstack([rows(100), rows(_ROWS)]), _table_with_units()[1]
+    order = np.random.default_rng(1).permutation(len(labels))
+    first = clone_with_seed(estimator, max_rows_per_unit=most).fit(table, unit=labels)
+    second = clone_with_seed(estimator, max_rows_per_unit=most).fit(table[order], unit=labels[order])
+    require_equal(released_state(first), released_state(second), "between orders of rows")
+
+
+@law(needs="max_rows_per_unit")
+def check_noise_for_units_of_k_rows_is_k_fold(estimator: Any) -> None:
+    """With delta 0 and k rows of a unit, k epsilon releases what epsilon does of rows: all noise is exactly k times larger."""
+    if estimator.delta:
+        return
+    most = _max_rows_per_unit(estimator, delta=0)
+    table, labels = rows(100), np.arange(100) % 40
+    units = clone_with_seed(estimator, delta=0, epsilon=most * 0.5, max_rows_per_unit=most).fit(table, unit=labels)
+    alone = clone_with_seed(estimator, delta=0, epsilon=0.5).fit(table if most > 1 else table[:40])
+    scales = [[entry.scale for entry in entries_of(fitted.accountant_)] for fitted in (units, alone)]
+    require(scales[0] == scales[1], f"the scales are {scales[0]}, and those of rows {scales[1]}")
+    of_units, of_rows = ({path: leaf for path, leaf in released_state(fitted).items() if "(" in path} for fitted in (units, alone))
+    require_equal(of_units, of_rows, "between units and rows")
+
+
+@law(needs="max_rows_per_unit")
+def check_the_ledger_says_the_unit(estimator: Any) -> None:
+    """Each entry of a fit with units says whom it protects; those of a fit without say none."""
+    most = _max_rows_per_unit(estimator)
+    table, labels = rows(200), np.arange(200) % 70  # a stream has released something of so many
+    fitted = clone_with(estimator, max_rows_per_unit=most).fit(np.column_stack([labels, table]), unit=0)
+    require(fitted.n_features_in_ == 3, f"the column of the units counts among the {fitted.n_features_in_} features")
+    said = {entry.unit for entry in entries_of(fitted.accountant_)}
+    require(said == {f"column 0, at most {most} row{'s' * (most > 1)}"}, f"the ledger says {said}")
+    said = {entry.unit for entry in entries_of(clone_with(estimator).fit(table).accountant_)}
+    require(said == {None}, f"the ledger of a fit to rows says {said}")

@@ -1,39 +1,51 @@
-"""Laws of the results of a fit: they follow from noisy answers alone, and nothing of an earlier fit remains."""
+"""Laws of a fit: its results follow from noisy answers alone, nothing of an earlier fit remains, and it has no side effects."""
 
 import pickle
+import sys
 import tempfile
+import threading
 import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning
 from skdpsynth.persistence import load
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.testing._budget_laws import worst_neighbors
-from skdpsynth.testing._check import (
-    can_sample,
-    can_save,
+from skdpsynth.testing._harness import (
+    Spy,
+    as_rows,
     catch_refusal,
     clone_with,
     clone_with_seed,
+    difference,
     entries_of,
-    ignores_row_order,
+    fixed_bits,
+    full_state,
     is_stream,
     law,
+    ledger_line,
     record_warnings,
     relations,
+    released_state,
     require,
+    require_equal,
     rows,
+    serialized_bytes,
+    watch_releases,
     with_column_names,
 )
-from skdpsynth.testing._side_effects import as_rows, difference, full_state, ledger_line, released_state, require_equal, serialized_bytes
-from skdpsynth.testing._spy import Spy, fixed_bits, watch_releases
 
 _COLUMNS = 3  # of the usual tables
 _FITS = 30  # that would all be equal by chance once in 2**29 times
+_SHAPES = ((9, 1), (600, 3), (9, 6))  # of more tables
+_MANY = 5_000  # rows: with the few of other laws, some differences are clamped or omitted
+_TICKS = 4
 
 # Randomness
 
@@ -67,11 +79,6 @@ def check_seeded_fits_are_equal_and_say_so(estimator: Any) -> None:
 
 
 # Outputs
-
-
-_SHAPES = ((9, 1), (600, 3), (9, 6))  # of more tables
-_MANY = 5_000  # rows: with the few of other laws, some differences are clamped or omitted
-_TICKS = 4
 
 
 @law()
@@ -130,7 +137,7 @@ def _fit_outputs(unfitted: Any, table: np.ndarray, door: Spy, size: int) -> dict
     with record_warnings() as caught, fixed_bits():
         fitted = clone_with(unfitted).fit(table)
         draws, shown = list(door.draws), released_state(fitted)  # a stream may draw while it samples
-        if can_sample(fitted):
+        if hasattr(fitted, "sample"):
             shown |= {f"sample({n})": as_rows(fitted.sample(n, random_state=1)).tobytes() for n in (None, 7, 2 * size)}
     names = {name: type(value).__name__ for name, value in vars(fitted).items()}
     ledger = [ledger_line(entry) for entry in entries_of(fitted.accountant_)]
@@ -139,7 +146,7 @@ def _fit_outputs(unfitted: Any, table: np.ndarray, door: Spy, size: int) -> dict
     return {**shown, **inside, "the attributes": names, "the warnings": said, "the ledger": ledger, "the releases": len(draws)}
 
 
-@law(needs=is_stream)
+@law(needs="partial_fit")
 def check_rows_that_come_later_leave_the_answers_alone(estimator: Any) -> None:
     """Along a stream too, neighbors that get the same answers leave the same attributes, samples, warnings and ledger."""
     for relation in relations(estimator):
@@ -207,7 +214,7 @@ def check_a_shared_accountant_is_pickled_as_a_record(estimator: Any) -> None:
     shared.spend(shared.ledger[-1].loss, name="the original stays open")
 
 
-@law(needs=can_save)
+@law(needs="save")
 def check_a_saved_estimator_is_the_same_when_loaded(estimator: Any) -> None:
     """What save writes, load reads as the same estimator; a class that is not savable is refused in one sentence that says so."""
     fitted = clone_with(estimator).fit(rows())
@@ -256,7 +263,7 @@ def check_the_input_is_read_only_and_of_any_layout(estimator: Any) -> None:
         require_equal(first, released_state(clone_with_seed(estimator).fit(other)), "between memory layouts of one table")
 
 
-@law(needs=ignores_row_order)
+@law(unless="partial_fit")
 def check_the_order_of_rows_means_nothing(estimator: Any) -> None:
     """Rows in another order release the same, unless they are a stream, where the order is time."""
     table = rows(200)
@@ -264,7 +271,7 @@ def check_the_order_of_rows_means_nothing(estimator: Any) -> None:
     require_equal(first, second, "between orders of the rows")
 
 
-@law(needs=can_sample)
+@law(needs="sample")
 def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Any) -> None:
     """Synthetic rows lie within bounds, also if rows did not, and are as many as the rows (or as their noisy number)."""
     low, high = np.array([-3.0, 10.0, 0.1]), np.array([-1.0, 11.0, 0.3])
@@ -276,7 +283,7 @@ def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Any) -> 
     require(((drawn >= low) & (drawn <= high)).all(), "a synthetic row lies outside of bounds")
 
 
-@law(needs=can_sample)
+@law(needs="sample")
 def check_samples_repeat_by_their_own_seed_only(estimator: Any) -> None:
     """A sample repeats by its own seed; without one it does not, also after a seeded fit."""
     for mechanism in (clone_with(estimator, random_state=None), clone_with_seed(estimator)):
@@ -285,16 +292,12 @@ def check_samples_repeat_by_their_own_seed_only(estimator: Any) -> None:
         require(np.array_equal(first, second), "two samples of one seed differ")
         require(as_rows(fitted.sample(1)).shape == (1, 3), "a sample of one row has another shape")
         # Noise leaves a model of a single row now and then, but hardly four times in a row.
-        require(not all(_samples_are_equal(mechanism) for _ in range(4)), "two samples without a seed are equal")
+        fits = (mechanism.fit(rows()) for _ in range(4))
+        repeated = all((as_rows(again.sample(50)) == as_rows(again.sample(50))).all() for again in fits)
+        require(not repeated, "two samples without a seed are equal")
 
 
-def _samples_are_equal(mechanism: Any) -> bool:
-    fitted = mechanism.fit(rows())
-    first, second = (as_rows(fitted.sample(50)) for _ in range(2))
-    return np.array_equal(first, second)
-
-
-@law(needs=can_sample)
+@law(needs="sample")
 def check_batches_are_the_rows_of_one_sample(estimator: Any) -> None:
     """A few batches are together the rows of a sample under the same seed, in their order."""
     fitted = clone_with(estimator).fit(rows())
@@ -303,7 +306,7 @@ def check_batches_are_the_rows_of_one_sample(estimator: Any) -> None:
     require(np.array_equal(np.concatenate(batches), as_rows(fitted.sample(50, random_state=0))), "they are not the rows of the sample")
 
 
-@law(needs=can_sample)
+@law(needs="sample")
 def check_sample_refuses_a_bad_number_of_rows(estimator: Any) -> None:
     """Sample refuses a number of rows that is none, in the name of n_samples."""
     fitted = clone_with(estimator).fit(rows())
@@ -312,14 +315,14 @@ def check_sample_refuses_a_bad_number_of_rows(estimator: Any) -> None:
         require("n_samples must be a positive integer" in str(error), f"n_samples={bad!r} was refused with {error}")
 
 
-@law(needs=can_sample)
+@law(needs="sample")
 def check_score_is_a_repeatable_negative_distance(estimator: Any) -> None:
     """The score repeats, and is minus a distance."""
     fitted = clone_with(estimator).fit(rows())
     require(fitted.score(rows()) == fitted.score(rows()) < 0, f"it scored {fitted.score(rows())}, then {fitted.score(rows())}")
 
 
-@law(needs=can_sample)
+@law(needs="sample")
 def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
     """Samples of clustered rows are better at epsilon 50 than at 0.0005: means of some fits, far apart even where there are two cells."""
     table = np.random.default_rng(0).beta(30, 70, size=(200, 3))
@@ -332,7 +335,7 @@ def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
     require(strong > weak, f"the mean score was {weak:.4g} at epsilon 0.0005 and {strong:.4g} at 50")
 
 
-@law(needs=can_sample)
+@law(needs="sample")
 def check_sampling_spends_nothing_and_says_nothing(estimator: Any) -> None:
     """Samples are free: the ledger stays as it was, and no warning comes."""
     fitted = clone_with(estimator, random_state=None).fit(rows())
@@ -342,3 +345,112 @@ def check_sampling_spends_nothing_and_says_nothing(estimator: Any) -> None:
         fitted.sample()
     require(before == (fitted.accountant_.spent, len(fitted.accountant_.ledger)), "the ledger has changed")
     require(not caught, f"sample warned: {caught[0].message if caught else ''}")
+
+
+# Side effects
+
+
+def _call(function: Callable[..., Any], *given: Any) -> Any:
+    return function(*given)
+
+
+_LINE = _call.__code__.co_firstlineno + 1  # of the call above, whose file is this one
+
+
+@law()
+def check_warnings_name_the_file_and_line_of_the_caller(estimator: Any) -> None:
+    """Every warning names the file and the line that called into the package."""
+    for n, parameters in ((3, {"random_state": 0}), (60, {"epsilon": 50.0}), (60, {"epsilon": 0.01}), (60, {"delta": 0.1})):
+        with record_warnings() as caught:
+            fitted = _call(clone_with(estimator, **parameters).fit, rows(n))
+            for name in ("partial_fit", "transform", "score"):
+                if hasattr(fitted, name):
+                    _call(getattr(fitted, name), rows(n))
+            if hasattr(fitted, "sample"):
+                _call(fitted.sample)
+        for warning in caught:
+            place = (warning.filename, warning.lineno)
+            require(
+                place == (__file__, _LINE),
+                f"{str(warning.message)[:60]!r} names line {warning.lineno} of {warning.filename.rpartition('/')[2]}",
+            )
+
+
+@law()
+def check_warnings_as_errors_lose_no_money(estimator: Any) -> None:
+    """If a warning is an error, then nothing was spent, or the estimator is fitted."""
+    for n, parameters in ((1, {}), (5, {"epsilon": 0.1}), (60, {"epsilon": 50.0}), (60, {"delta": 0.1}), (5, {"random_state": 0})):
+        shared = PrivacyAccountant(100, 0.5, neighboring=estimator.neighboring)
+        unfitted = clone_with(estimator, accountant=shared, **parameters)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                unfitted.fit(rows(n))
+            except Exception as error:
+                kept = shared.spent == 0 or hasattr(unfitted, "accountant_")
+                require(kept, f"{float(shared.spent):g} was spent and nothing is fitted, by {type(error).__name__}: {error}")
+        if hasattr(unfitted, "accountant_"):
+            released_state(unfitted)
+
+
+@law()
+def check_floating_point_errors_change_nothing(estimator: Any) -> None:
+    """With all floating-point errors raised, a fit releases and samples the same."""
+    expected = released_state(clone_with_seed(estimator).fit(rows()))
+    with np.errstate(all="raise"):
+        require_equal(expected, released_state(clone_with_seed(estimator).fit(rows())), "under np.seterr(all='raise')")
+
+
+@law()
+def check_fits_in_threads_leave_the_process_as_it_was(estimator: Any) -> None:
+    """Fits in four threads leave the warning filters and the limits of BLAS as they were."""
+    filters, limits = list(warnings.filters), _limits()
+    try:
+        _in_threads([lambda: [clone_with(estimator).fit(rows(40)) for _ in range(2)]] * 4)
+        after = list(warnings.filters)
+    finally:
+        warnings.filters[:] = filters  # type: ignore[index]
+    require(after == filters, f"warnings.filters begins with {after[:1]}, and began with {filters[:1]}")
+    require(all(_limits().get(path) == n for path, n in limits.items()), f"threads of BLAS were {limits}, and are {_limits()}")
+
+
+@law(needs="partial_fit")
+def check_threads_feed_a_stream_as_one_would(estimator: Any) -> None:
+    """Threads that feed a stream and sample from it lose no row (or tick), and no part of it is released twice."""
+    fitted = clone_with(estimator).fit(rows(20))
+    feed, draw = (lambda: [fitted.partial_fit(row[None]) for row in rows(40)]), (lambda: [fitted.sample(10) for _ in range(20)])
+    _in_threads([feed] * 3 + [draw])
+    in_ticks = hasattr(fitted, "n_ticks_seen_")  # where the number of rows is private: each call is one
+    seen, came = (fitted.n_ticks_seen_, 1 + 3 * 40) if in_ticks else (fitted.n_samples_seen_, 20 + 3 * 40)
+    require(seen == came, f"{seen} {'ticks' if in_ticks else 'rows'} have come of {came}")
+    names = [entry.name for entry in fitted.accountant_.ledger]
+    twice = [name for name in names if names.count(name) > 1]
+    require(not twice, f"{twice[:1]} was charged {len(twice)} times")
+
+
+def _in_threads(works: Sequence[Callable[[], Any]]) -> None:
+    """Run all at once with frequent switches between threads, and raise an error of any of them."""
+    failures: list[Exception] = []
+
+    def guarded(work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    pause = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(pause)
+    if failures:
+        raise failures[0]
+
+
+def _limits() -> dict[str, int]:
+    return {pool["filepath"].rpartition("/")[2]: pool["num_threads"] for pool in threadpool_info()}

@@ -11,25 +11,24 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.testing._check import (
+from skdpsynth.testing._harness import (
     LONGEST,
     SECRET,
-    can_sample,
     catch_refusal,
     chain,
     check_no_secret_in_error,
     clone_with,
     clone_with_seed,
+    difference,
     law,
-    parameters_of,
     record_warnings,
+    released_state,
     require,
     rows,
     takes_nan,
     takes_sparse,
     with_column_names,
 )
-from skdpsynth.testing._side_effects import difference, released_state
 
 _CELL = 31415.5
 
@@ -73,27 +72,18 @@ def bad_tables() -> dict[str, Any]:
         "records": np.array([(_CELL, 1)], dtype=[("a", float), ("b", int)]),
         "masked array": np.ma.array([[_CELL, 0.1], [0.2, 0.3]], mask=[[True, False], [False, False]]),
     }
-    for module, make in (("pandas", _pandas_tables), ("polars", _polars_tables)):
-        if find_spec(module):
-            tables.update(make())
+    if find_spec("pandas"):
+        import pandas as pd
+
+        tables["pandas series"] = pd.Series([_CELL, 1])
+        tables["pandas frame with words"] = pd.DataFrame({"a": [_CELL, 1], "b": ["x", "y"]})
+        tables["pandas frame of categories"] = pd.DataFrame({"a": pd.Categorical([SECRET, "y"])})
+    if find_spec("polars"):
+        import polars as pl
+
+        words = pl.DataFrame({"a": [SECRET, "y"]})
+        tables |= {"polars series": pl.Series([_CELL, 1]), "polars frame of words": words, "lazy polars frame of words": words.lazy()}
     return tables
-
-
-def _pandas_tables() -> dict[str, Any]:
-    import pandas as pd
-
-    return {
-        "pandas series": pd.Series([_CELL, 1]),
-        "pandas frame with words": pd.DataFrame({"a": [_CELL, 1], "b": ["x", "y"]}),
-        "pandas frame of categories": pd.DataFrame({"a": pd.Categorical([SECRET, "y"])}),
-    }
-
-
-def _polars_tables() -> dict[str, Any]:
-    import polars as pl
-
-    words = pl.DataFrame({"a": [SECRET, "y"]})
-    return {"polars series": pl.Series([_CELL, 1]), "polars frame of words": words, "lazy polars frame of words": words.lazy()}
 
 
 @law()
@@ -204,18 +194,16 @@ def check_errors_do_not_depend_on_the_rows(estimator: Any) -> None:
         usual, extreme = rows(*shape), rows(*shape, seed=1)
         extreme[0], extreme[1], extreme[2] = 1e300, -1e300, np.finfo(float).smallest_subnormal
         kinds = {"usual": usual, "constant": np.full(shape, 0.5), "extreme": extreme}
-        words = {kind: _error_message(estimator, table) for kind, table in kinds.items()}
+        words: dict[str, str | None] = {}
+        for kind, table in kinds.items():
+            try:
+                clone_with(estimator).fit(table)
+                words[kind] = None
+            except Exception as error:
+                words[kind] = f"{type(error).__name__}: {error}"
         differing = next((kind for kind in words if words[kind] != words["usual"]), None)
         found = f"usual rows of shape {shape} met {words['usual'] or 'no error'}"
         require(differing is None, f"{found}, and {differing} rows {words.get(differing or '') or 'no error'}")
-
-
-def _error_message(estimator: Any, table: np.ndarray) -> str | None:
-    try:
-        clone_with(estimator).fit(table)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return None
 
 
 @law()
@@ -226,10 +214,11 @@ def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Any) -> None
         _check_quotes_no_cell(partial(_fit_first, estimator, secret), "the first parameter")
         for name in estimator.get_params(deep=False):
             _check_quotes_no_cell(partial(_fit_with, estimator, **{name: secret}), name)
-        if can_sample(estimator):
+        if hasattr(estimator, "sample"):
             fitted = clone_with(estimator).fit(rows())
-            for name in parameters_of(fitted.sample):
-                _check_quotes_no_cell(partial(fitted.sample, **{name: secret}), f"{name} of sample")
+            for name, parameter in inspect.signature(fitted.sample).parameters.items():
+                if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                    _check_quotes_no_cell(partial(fitted.sample, **{name: secret}), f"{name} of sample")
 
 
 def _fit_with(estimator: Any, **parameters: Any) -> Any:
