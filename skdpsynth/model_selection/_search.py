@@ -529,6 +529,7 @@ class PrivateSearchCV(PrivateEstimator):
         if facts.schema is not None:
             width = encode([np.zeros(0, dtype=np.int64)] * len(facts.schema.coded), facts.schema).shape[1]
             box = Box(np.zeros(width), np.ones(width))
+        assert box is not None  # numbers have one
         utility = SCORINGS[scoring](box)
         first, rest = asking.split([_COUNT, 1 - _COUNT]) if facts.n_samples is None else (None, asking)
         choice, scores = rest.split([_CHOICE, _SCORES])
