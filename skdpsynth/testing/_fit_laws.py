@@ -107,7 +107,8 @@ def check_large_tables_leave_what_their_answers_say(estimator: Any) -> None:
             _check_same_outputs(unfitted, table, [neighbor])
         elif relation == "add_or_remove_one":  # else rows are time, and so many are only more blocks of few
             before, *after = (rows(_MANY, seed=seed) for seed in range(_TICKS - 1))
-            _check_same_stream_outputs(unfitted, [before, table, *after], [[before, neighbor, *after]])
+            outputs = partial(_stream_outputs, unfitted)
+            _compare_outputs(outputs, [before, table, *after], [[before, neighbor, *after]], "of streams of many rows")
 
 
 def _with_out_of_bounds_row(table: np.ndarray) -> np.ndarray:
@@ -117,22 +118,25 @@ def _with_out_of_bounds_row(table: np.ndarray) -> np.ndarray:
 
 
 def _check_same_outputs(unfitted: Any, table: np.ndarray, others: list[np.ndarray]) -> None:
-    with watch_releases() as door:
+    if table.shape[1] != _COLUMNS:
         try:
-            expected = _fit_outputs(unfitted, table, door, len(table))
-        except ValueError:
-            if table.shape[1] == _COLUMNS:
-                raise
-            return  # a parameter of the estimator refuses so many columns
+            clone_with(unfitted).fit(table)
+        except ValueError:  # a parameter of the estimator refuses so many columns
+            return
+    _compare_outputs(partial(_fit_outputs, unfitted, len(table)), table, others, f"of tables of shape {table.shape}")
+
+
+def _compare_outputs(outputs: Callable[[Any, Spy], dict[str, Any]], first: Any, others: list[Any], where: str) -> None:
+    """Require the same outputs of others as of the first, given its answers, and as many releases."""
+    with watch_releases() as door:
+        expected = outputs(first, door)
         door.replay(door.take())
         for other in others:
-            require_equal(
-                expected, _fit_outputs(unfitted, other, door, len(table)), f"although the answers were the same, of shape {table.shape}"
-            )
-            require(len(door.take()) == len(door.answers or ()), "a table made fewer releases than another")
+            require_equal(expected, outputs(other, door), f"{where}, although the answers were the same")
+            require(len(door.take()) == len(door.answers or ()), f"others made fewer releases {where}")
 
 
-def _fit_outputs(unfitted: Any, table: np.ndarray, door: Spy, size: int) -> dict[str, Any]:
+def _fit_outputs(unfitted: Any, size: int, table: np.ndarray, door: Spy) -> dict[str, Any]:
     """Return all outputs of a fit, with samples of several sizes; a stream that holds open rows is not looked into."""
     with record_warnings() as caught, fixed_bits():
         fitted = clone_with(unfitted).fit(table)
@@ -154,17 +158,8 @@ def check_rows_that_come_later_leave_the_answers_alone(estimator: Any) -> None:
         table, neighbors = worst_neighbors(relation)
         others = [rows(40, seed=seed) for seed in range(9)]
         whole, *streams_beside = ([*others[:4], each, *others[5:]] for each in (table, *neighbors))
-        _check_same_stream_outputs(unfitted, whole, streams_beside)
-
-
-def _check_same_stream_outputs(unfitted: Any, whole: list[np.ndarray], others: list[list[np.ndarray]]) -> None:
-    with watch_releases() as door:
-        expected = _stream_outputs(unfitted, whole, door)
-        door.replay(door.take())
-        for other in others:
-            where = f"of streams that are neighbors under {unfitted.neighboring!r}, although the answers were the same"
-            require_equal(expected, _stream_outputs(unfitted, other, door), where)
-            require(len(door.take()) == len(door.answers or ()), "a stream made fewer releases than its neighbor")
+        where = f"of streams that are neighbors under {relation!r}"
+        _compare_outputs(partial(_stream_outputs, unfitted), whole, streams_beside, where)
 
 
 def _stream_outputs(unfitted: Any, tables: list[np.ndarray], door: Spy) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from sklearn.base import BaseEstimator, clone
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SecureBits
 
 SECRET = "31415"  # in cells that no message may quote
-LONGEST = 400  # characters of a message
 LAWS: list[Callable[[Any], None]] = []
 _PROBES = 50  # rows that are drawn or transformed to compare two estimators
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), Fraction, np.generic, np.dtype, enum.Enum)
@@ -127,18 +126,6 @@ def catch_refusal(call: Callable[[], Any], what: str) -> Exception:
     raise AssertionError(f"{what} was accepted")
 
 
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and the chain of its causes or contexts."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def check_no_secret_in_error(error: BaseException, what: str) -> None:
-    for one in chain(error):
-        require(SECRET not in str(one), f"the message about {what} quotes a cell")
-
-
 @contextmanager
 def record_warnings() -> Iterator[list[warnings.WarningMessage]]:
     """Record all warnings, also repeated ones."""
@@ -156,7 +143,7 @@ def released_state(fitted: Any) -> dict[str, Any]:
 
     The accountant is left out, because two fits that release the same may be charged at different times.
     """
-    shown = {path: leaf for name, value in fitted_attributes(fitted).items() for path, leaf in leaves(value, name)}
+    shown = dict(leaf for name, value in fitted_attributes(fitted).items() for leaf in leaves(value, name))
     if hasattr(fitted, "sample"):
         shown.update(leaves(as_rows(fitted.sample(_PROBES, random_state=0)), f"sample({_PROBES})"))
     if hasattr(fitted, "transform"):
@@ -166,8 +153,7 @@ def released_state(fitted: Any) -> dict[str, Any]:
 
 
 def fitted_attributes(fitted: Any) -> dict[str, Any]:
-    public = {name: value for name, value in vars(fitted).items() if name.endswith("_") and not name.startswith("_")}
-    return {name: value for name, value in public.items() if name != "accountant_"}
+    return {n: v for n, v in vars(fitted).items() if n.endswith("_") and not n.startswith("_") and n != "accountant_"}
 
 
 def full_state(fitted: Any) -> dict[str, Any]:
@@ -189,8 +175,7 @@ def serialized_bytes(fitted: Any) -> dict[str, Any]:
 
 def difference(first: dict[str, Any], second: dict[str, Any]) -> str | None:
     """Return the first difference of two states in words, or None."""
-    missing = sorted(first.keys() ^ second.keys())
-    if missing:
+    if missing := sorted(first.keys() ^ second.keys()):
         return f"only one of the two has {missing[0]}"
     return next((f"{path} differs" for path, leaf in first.items() if leaf != second[path]), None)
 
@@ -288,20 +273,21 @@ class Spy:
     def observe(self, values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
         """Record a draw and return the answer to release."""
         values, name = np.array(values), said.get("name")
-        answer = self._again(name, drawn) if self.answer is None else self.answer(name, values, drawn)
+        answer = drawn if self.answer is None else self.answer(name, values, drawn)
+        if self.answer is None and self.answers is not None:
+            answer = self._recall(name, drawn.shape)
         self.draws.append(Draw(name, values, noise, said.get("loss"), said.get("sensitivity"), answer.copy(), **how))
         if len(self.draws) == self.until:
             raise StopRun
         return answer
 
-    def _again(self, name: str | None, drawn: np.ndarray) -> np.ndarray:
-        if self.answers is None:
-            return drawn
-        place = len(self.draws)
-        if place >= len(self.answers) or self.answers[place].name != name or self.answers[place].answer.shape != drawn.shape:
-            was = "nothing" if place >= len(self.answers) else f"{self.answers[place].name!r} of shape {self.answers[place].answer.shape}"
-            raise AssertionError(f"release {place} is {name!r} of shape {drawn.shape}, where on the neighbor it was {was}")
-        return self.answers[place].answer.copy()
+    def _recall(self, name: str | None, shape: tuple[int, ...]) -> np.ndarray:
+        place, answers = len(self.draws), self.answers or []
+        known = answers[place] if place < len(answers) else None
+        if known is None or known.name != name or known.answer.shape != shape:
+            was = "nothing" if known is None else f"{known.name!r} of shape {known.answer.shape}"
+            raise AssertionError(f"release {place} is {name!r} of shape {shape}, where on the neighbor it was {was}")
+        return known.answer.copy()
 
 
 @contextmanager
