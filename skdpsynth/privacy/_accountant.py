@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
@@ -17,7 +17,7 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
 from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore
-from skdpsynth.privacy._ledger_file import FileStore, existing_path
+from skdpsynth.privacy._ledger_file import FilePath, FileStore, existing_path
 from skdpsynth.privacy._ledger_views import (
     accountant_html,
     describe_accountant,
@@ -31,6 +31,7 @@ from skdpsynth.privacy._ledger_views import (
 )
 from skdpsynth.privacy._losses import (
     Amount,
+    Cost,
     PrivacyLoss,
     Unit,
     as_loss,
@@ -44,7 +45,15 @@ from skdpsynth.privacy._mechanism import ContinualRelease, check_covered
 from skdpsynth.privacy._noise import Noise, check_int64
 from skdpsynth.privacy._optimal_composition import AttackRisk, losses_of_child, optimal_loss, risk_of
 from skdpsynth.privacy._random import RandomBits
-from skdpsynth.privacy._selection import Discovery, check_tables, check_utilities, selection_mechanism
+from skdpsynth.privacy._selection import (
+    Discovery,
+    ExponentialMechanism,
+    Level,
+    PermuteAndFlip,
+    check_tables,
+    check_utilities,
+    selection_mechanism,
+)
 
 _LONGEST = 1000  # characters of a note
 
@@ -152,11 +161,11 @@ class PrivacyAccountant:
 
     def __init__(
         self,
-        epsilon: Any,
-        delta: Any = 0.0,
+        epsilon: Amount,
+        delta: Amount = 0.0,
         *,
         neighboring: str = "replace_one",
-        ledger: Any = None,
+        ledger: FilePath | None = None,
         dataset: str | None = None,
         note: str | None = None,
         unit: Unit | None = None,
@@ -179,7 +188,7 @@ class PrivacyAccountant:
         self._account, self.dataset = Account(Ledger(store)), store.dataset if self.dataset is None else self.dataset
 
     @classmethod
-    def at(cls, path: Any, *, dataset: str | None = None, note: str | None = None) -> "PrivacyAccountant":
+    def at(cls, path: FilePath, *, dataset: str | None = None, note: str | None = None) -> "PrivacyAccountant":
         """Return the accountant of an existing ledger at a `path`, with the budget that it was made with.
 
         `dataset` and `note` are as of the class. Raises LedgerError if there is no file, or it cannot be used.
@@ -190,7 +199,7 @@ class PrivacyAccountant:
 
     # Spending
 
-    def split(self, weights: Any) -> list[Any]:
+    def split(self, weights: Sequence[Amount]) -> list[Amount]:
         """Return epsilons in the proportion of `weights` that sum exactly to what remains.
 
         Weights are positive and finite, and a float means the decimal it prints. Epsilons are fractions (or ``math.inf``, of an infinite
@@ -198,12 +207,19 @@ class PrivacyAccountant:
         """
         return split_exactly(self._positive_remaining(), weights)
 
-    def spend(self, loss: Any, *, name: str) -> None:
+    def spend(self, loss: Cost, *, name: str) -> None:
         """Charge a loss, a `PrivacyLoss` or a number (a pure epsilon), without drawing noise here; `name` states its purpose."""
         self._charge(self._entry(name, as_loss(loss)))
 
     def release(
-        self, values: Any, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, sensitivity: Sensitivity | None = None
+        self,
+        values: np.ndarray,
+        noise: Noise,
+        rng: RandomBits,
+        *,
+        name: str,
+        loss: Cost | None = None,
+        sensitivity: Sensitivity | None = None,
     ) -> np.ndarray:
         """Charge `loss`, then add noise to exact integers: the only way out for private data.
 
@@ -236,7 +252,9 @@ class PrivacyAccountant:
         self._charge(self._entry(name, loss, noise, rng, sensitivity, n_values=values.size))
         return values + noise.sample(values.shape, rng)
 
-    def release_discovered(self, tables: Any, chosen: Discovery, rng: RandomBits, *, name: str) -> list[list[Any]]:
+    def release_discovered(
+        self, tables: Sequence[Mapping[Level, int]], chosen: Discovery, rng: RandomBits, *, name: str
+    ) -> list[list[Level]]:
         """Charge the loss of a discovery, then return the levels of tables that enough rows have.
 
         Parameters
@@ -261,7 +279,9 @@ class PrivacyAccountant:
         self._charge(self._entry(name, chosen.loss, chosen.noise, rng, count_sensitivity(self.neighboring, len(tables), facts)))
         return [chosen.shown_levels(table, rng) for table in tables]
 
-    def release_choice(self, utilities: Any, sensitivity: Sensitivity, rng: RandomBits, *, name: str, loss: Any = None) -> int:
+    def release_choice(
+        self, utilities: np.ndarray, sensitivity: Sensitivity, rng: RandomBits, *, name: str, loss: Cost | None = None
+    ) -> int:
         """Charge `loss`, then choose one of some candidates, preferably one of large utility; nothing else about the utilities leaves.
 
         Parameters
@@ -282,15 +302,15 @@ class PrivacyAccountant:
         chosen : int
             The number of a candidate.
         """
-        utilities = check_utilities(utilities)
+        listed = check_utilities(utilities)
         loss = self._rest() if loss is None else as_loss(loss)
         check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
         choice = selection_mechanism(sensitivity.times(self.rows_per_unit), loss, self.neighboring, rng)
         self._charge(self._entry(name, loss, choice, rng, sensitivity, n_values=1))
-        return choice.choose(utilities, rng)
+        return choice.choose(listed, rng)
 
     def standing(
-        self, noise: Noise, rng: RandomBits, *, name: str, loss: Any = None, sensitivity: Sensitivity | None = None
+        self, noise: Noise, rng: RandomBits, *, name: str, loss: Cost | None = None, sensitivity: Sensitivity | None = None
     ) -> ContinualRelease:
         """Charge `loss` once for a mechanism that releases again and again, such as a counter along a stream.
 
@@ -303,7 +323,7 @@ class PrivacyAccountant:
         self._charge(self._entry(name, loss, noise, rng, sensitivity))
         return ContinualRelease(self, noise, loss, rng)
 
-    def standing_again(self, noise: Noise, rng: RandomBits, *, name: str, loss: Any, sensitivity: Sensitivity) -> ContinualRelease:
+    def standing_again(self, noise: Noise, rng: RandomBits, *, name: str, loss: Cost, sensitivity: Sensitivity) -> ContinualRelease:
         """Return the releases of a mechanism that goes on after it was saved and loaded, under a charge of the record.
 
         `name` is that of the charge: an entry of the record, or of a child in it. The last one counts, and each is taken up once. `loss`
@@ -319,7 +339,7 @@ class PrivacyAccountant:
         return ContinualRelease(self, noise, loss, rng)
 
     def child(
-        self, epsilon: Any, delta: Any = 0.0, *, name: str, group: str | None = None, rho: str | None = None, unit: Unit | None = None
+        self, epsilon: Amount, delta: Amount = 0.0, *, name: str, group: str | None = None, rho: str | None = None, unit: Unit | None = None
     ) -> "PrivacyAccountant":
         """Hand part of the budget to a new accountant; this one is charged at once and in full.
 
@@ -347,7 +367,7 @@ class PrivacyAccountant:
         """
         return self._child(epsilon, delta, name, group, rho, unit)
 
-    def children(self, losses: Any, delta: Any = 0.0, *, name: str) -> "list[PrivacyAccountant]":
+    def children(self, losses: Sequence[Cost], delta: Amount = 0.0, *, name: str) -> "list[PrivacyAccountant]":
         """Hand parts of the budget that are fixed in advance to new accountants, at the least joint epsilon that is possible.
 
         This one is charged at once and in full, by optimal composition [1]_ [2]_ at `delta`, however much of the children is used. The
@@ -390,7 +410,7 @@ class PrivacyAccountant:
         return [both.child(part.epsilon, part.delta, name=f"{name} {number}") for number, part in enumerate(parts, 1)]
 
     def _child(
-        self, epsilon: Any, delta: Any, name: str, group: str | None, rho: str | None, unit: Unit | None, claims: bool = False
+        self, epsilon: Amount, delta: Amount, name: str, group: str | None, rho: str | None, unit: Unit | None, claims: bool = False
     ) -> "PrivacyAccountant":
         """Return a child; `claims`: its charge is pending, and that of a process that died before it showed anything serves again."""
         child = self._below(epsilon, delta, check_unit(unit, self.unit))
@@ -399,14 +419,14 @@ class PrivacyAccountant:
         child._account, child._process = Account(self._account.ledger, self._charge_first(entry, rho, write).id), self._process
         return child
 
-    def _below(self, epsilon: Any, delta: Any, unit: Unit | None) -> "PrivacyAccountant":
+    def _below(self, epsilon: Amount, delta: Amount, unit: Unit | None) -> "PrivacyAccountant":
         return PrivacyAccountant(epsilon, delta, neighboring=self.neighboring, dataset=self.dataset, note=self.note, unit=unit)
 
-    def check_affordable(self, epsilon: Any, delta: Any = 0.0, *, name: str, rho: str | None = None) -> None:
+    def check_affordable(self, epsilon: Amount, delta: Amount = 0.0, *, name: str, rho: str | None = None) -> None:
         """Raise the error that `child` would raise now; nothing is charged."""
         self._charge_first(self._entry(name, PrivacyLoss(epsilon, delta)), rho, self._account.ledger.check_room)
 
-    def fold(self, group: str, names: Any, *, into: str) -> None:
+    def fold(self, group: str, names: Collection[str], *, into: str) -> None:
         """Replace entries of a group by one that costs the largest of them, so that the ledger of an endless stream stays short.
 
         `names` are members whose rows never come again, and whose children are closed. An earlier entry named `into` is folded in.
@@ -430,7 +450,7 @@ class PrivacyAccountant:
         self,
         name: str,
         loss: PrivacyLoss,
-        noise: Any = None,
+        noise: Noise | PermuteAndFlip | ExponentialMechanism | None = None,
         rng: RandomBits | None = None,
         sensitivity: Sensitivity | None = None,
         *,
@@ -535,7 +555,7 @@ class PrivacyAccountant:
         """Whether this is a record that can no longer be spent from."""
         return self._closed
 
-    def epsilon_at(self, delta: Any) -> Amount:
+    def epsilon_at(self, delta: Amount) -> Amount:
         """Return the spent epsilon at another `delta` in [0, 1), rounded up; infinite where there is none.
 
         So ledgers of different deltas can be compared. At delta 0 it is the pure part, infinite if there is another. For losses that were
@@ -545,7 +565,7 @@ class PrivacyAccountant:
         sums, delta = self._account.sums(), check_delta(delta)
         return math.inf if sums.delta > delta else sums.total(delta)[0]
 
-    def risk(self, fpr: Any = 0.01) -> AttackRisk:
+    def risk(self, fpr: float = 0.01) -> AttackRisk:
         """Return the gain of the best attack on the releases so far, on a target whose every other row the attacker knows.
 
         Parameters
@@ -688,7 +708,7 @@ class PrivacyAccountant:
         vars(copy).update(vars(self), _account=account, _closed=closed, _process=os.getpid(), _planned=False)
         return copy
 
-    def import_record(self, record: Any) -> int:
+    def import_record(self, record: "PrivacyAccountant | FilePath") -> int:
         """Charge the expenses of another ledger on the same data, once: importing it again adds only new entries.
 
         Entries are known by the ledger that they were first charged in and their number there, whatever way they came. All of them are
@@ -724,8 +744,7 @@ class PrivacyAccountant:
         >>> second.import_record(first.record()), second.import_record(first.record()), second.spent
         (1, 0, Fraction(1, 2))
         """
-        other = PrivacyAccountant.at(record) if isinstance(record, str | os.PathLike) else record
-        self._check_importable(other)
+        other = self._check_importable(PrivacyAccountant.at(record) if isinstance(record, str | os.PathLike) else record)
         self.check_open("A record")
         of, mine, budget = other._account.number, self._account.number, (self.epsilon, self.delta)
         ledger = other._account.ledger.copy(of)
@@ -746,7 +765,7 @@ class PrivacyAccountant:
                     refused.append(error)
         raise refused[0]
 
-    def _check_importable(self, other: Any) -> None:
+    def _check_importable(self, other: object) -> "PrivacyAccountant":
         if not isinstance(other, PrivacyAccountant):
             raise ValueError(
                 f"record must be a PrivacyAccountant or the path of a ledger, got {short_repr(other)}; give accountant.record()."
@@ -761,6 +780,7 @@ class PrivacyAccountant:
                 f"record must protect {self.unit}, as this accountant does, got one that protects others; charge what it cost such a unit "
                 "with spend."
             )
+        return other
 
     # Processes, pickles and copies
 
@@ -829,14 +849,14 @@ def _reconnect(cls: type, state: dict[str, Any]) -> Any:
     return accountant
 
 
-def _check_note(name: str, words: Any) -> str | None:
+def _check_note(name: str, words: object) -> str | None:
     if words is not None and not (isinstance(words, str) and 0 < len(words) <= _LONGEST):
         given = f"a text of {len(words)}" if isinstance(words, str) else short_repr(words)
         raise ValueError(f"{name} must be None or a text of 1 to {_LONGEST} characters, got {given}; say it in a few words.")
     return words
 
 
-def resolve_accountant(accountant: Any) -> PrivacyAccountant | None:
+def resolve_accountant(accountant: PrivacyAccountant | FilePath | None) -> PrivacyAccountant | None:
     """Return the accountant that a parameter stands for: itself, that of the ledger at a path, or None."""
     if isinstance(accountant, str | os.PathLike):
         return PrivacyAccountant.at(existing_path(accountant, "accountant"))
@@ -844,7 +864,7 @@ def resolve_accountant(accountant: Any) -> PrivacyAccountant | None:
     return accountant
 
 
-def check_accountant(accountant: Any) -> None:
+def check_accountant(accountant: object) -> None:
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
         raise ValueError(
             f"accountant must be None or a PrivacyAccountant, got {type(accountant).__name__}; make one with PrivacyAccountant(epsilon), "

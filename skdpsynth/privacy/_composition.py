@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache, reduce
-from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
 
@@ -26,7 +25,7 @@ _SLACK = Decimal("1e-30")
 _LARGE = Decimal("1e20")  # beyond, 40 digits hold no 15 decimals
 
 
-def epsilon_of_rho(rho: Any, delta: Any, *, gaussian: bool = False) -> Amount:
+def epsilon_of_rho(rho: Amount, delta: Amount, *, gaussian: bool = False) -> Amount:
     """Return an upper bound on the epsilon of rho-zCDP, or of Gaussian noise of that rho, at `delta`, tight to about 1e-12.
 
     For zCDP it is the infimum over alpha > 1 of ``rho * alpha + ln(1 / (alpha * delta)) / (alpha - 1) + ln(1 - 1 / alpha)``; every alpha
@@ -103,14 +102,14 @@ def _log(x: Fraction) -> float:
     return math.log(x.numerator) - math.log(x.denominator)
 
 
-def _check_positive_delta(delta: Any) -> Fraction:
+def _check_positive_delta(delta: Amount) -> Fraction:
     delta = check_delta(delta)
     if not delta:
         raise ValueError("delta must be greater than 0 to convert zCDP, got 0; use Laplace noise for pure differential privacy.")
     return delta
 
 
-def rho_of_epsilon(epsilon: Any, delta: Any, *, gaussian: bool = False) -> Amount:
+def rho_of_epsilon(epsilon: Amount, delta: Amount, *, gaussian: bool = False) -> Amount:
     """Return the largest rho (rounded down, short by less than 1e-9 of it) with ``epsilon_of_rho(rho, delta, ...) <= epsilon``.
 
     Parameters

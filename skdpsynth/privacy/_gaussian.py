@@ -11,8 +11,8 @@ import numpy as np
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth.privacy._gaussian_dp import LEAST_SCALE, ROUNDING_VARIANCE
 from skdpsynth.privacy._laplace import draw_parts, join_parts
-from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon, to_fraction
-from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_epsilon, to_fraction
+from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise, Size
 from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, accept_exactly, exp_minus, multiply_bounds, sample_by_rejection
 
 _MAX_TABLE_SCALE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
@@ -56,7 +56,7 @@ class DiscreteGaussian(Noise):
     (3, 2)
     """
 
-    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
+    def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
         return self._sample_by_scale(size, rng, _sample, _sample_by_rejection)
 
@@ -124,7 +124,7 @@ def _survival_table(scale: Fraction) -> SurvivalTable:
     return SurvivalTable(survival, signed=True)
 
 
-def gaussian_scale(squared_sensitivity: Any, rho: Any, *, gaussian: bool = False) -> Fraction:
+def gaussian_scale(squared_sensitivity: Amount, rho: Amount, *, gaussian: bool = False) -> Fraction:
     """Return sqrt(squared_sensitivity / (2 rho)), rounded up to a multiple of 2**-20; 0 for an infinite rho.
 
     Where rho is a Gaussian loss the square is greater by 5/3, and the scale at least 3: see `DiscreteGaussian`.
@@ -133,7 +133,7 @@ def gaussian_scale(squared_sensitivity: Any, rho: Any, *, gaussian: bool = False
     if rho == math.inf:
         return Fraction(0)
     # isqrt(m - 1) + 1 is the least whole number whose square is at least m >= 1.
-    variance = to_fraction(squared_sensitivity) / (2 * rho)
+    variance = to_fraction(squared_sensitivity) / (2 * Fraction(rho))
     if gaussian and variance:
         variance = max(variance + ROUNDING_VARIANCE, Fraction(LEAST_SCALE**2))
     square = math.ceil(variance * 4**20)

@@ -10,8 +10,8 @@ import numpy as np
 
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import check_integer, short_repr
-from skdpsynth.privacy._losses import PrivacyLoss, check_epsilon, to_fraction
-from skdpsynth.privacy._noise import MAX_CACHED_TABLES, MOST_VALUES, SMALLEST, Noise, shape_of
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_epsilon, to_fraction
+from skdpsynth.privacy._noise import MAX_CACHED_TABLES, MOST_VALUES, SMALLEST, Noise, Size, shape_of
 from skdpsynth.privacy._random import (
     Bounds,
     RandomBits,
@@ -59,7 +59,7 @@ class DiscreteLaplace(Noise):
     (1000,)
     """
 
-    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
+    def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
         return self._sample_by_scale(size, rng, _sample, _sample_by_rejection)
 
@@ -171,10 +171,10 @@ def _digit_table(scale: Fraction) -> SurvivalTable:
     return SurvivalTable(survival, signed=False)
 
 
-def laplace_scale(sensitivity: Any, epsilon: Any) -> Fraction:
+def laplace_scale(sensitivity: Amount, epsilon: Amount) -> Fraction:
     """Return sensitivity / epsilon exactly, but at least 1/100 (more noise than needed); 0 for an infinite epsilon."""
-    epsilon = check_epsilon(epsilon)
-    return Fraction(0) if epsilon == math.inf else max(SMALLEST, to_fraction(sensitivity) / epsilon)
+    exact = check_epsilon(epsilon)
+    return Fraction(0) if exact == math.inf else max(SMALLEST, to_fraction(sensitivity) / Fraction(exact))
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class DiscreteSupNorm(Noise):
 
     _serves_scales = False
 
-    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
+    def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size`, one point of Z^D with D its number of entries, with the bits of `rng`."""
         check_stream(rng)
         shape = shape_of(size)

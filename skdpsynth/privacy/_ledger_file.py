@@ -53,6 +53,7 @@ SQLITE_MESSAGES = {  # by the codes of SQLite
     14: f"cannot be opened{_UNDRAWN}; see whether it is there, and may be read and written, with its folder",
     26: "is not a ledger of skdpsynth; name another file",
 }
+FilePath = str | os.PathLike[str]
 Promise = tuple[Amount, Fraction, str]
 """Epsilon, delta and relation of a budget."""
 _Result = TypeVar("_Result")
@@ -70,7 +71,7 @@ class FileStore:
     charge: PrivacyLoss | None = None
     _process = 0  # the one that is connected
 
-    def __init__(self, path: Any, id: str | None = None) -> None:
+    def __init__(self, path: FilePath, id: str | None = None) -> None:
         self.path, self.id = check_path(path), id or ""
         self._db: Any = None
         self._latest_seen = self._added = 0
@@ -79,7 +80,7 @@ class FileStore:
         self.run(lambda: None, "read")
 
     @classmethod
-    def opened(cls, path: Any, promise: Promise, dataset: str | None = None) -> "FileStore":
+    def opened(cls, path: FilePath, promise: Promise, dataset: str | None = None) -> "FileStore":
         """Return the store at a path, which is made if there is no file; refuse one of another budget."""
         path = check_path(path)
         if not os.path.lexists(path):
@@ -218,7 +219,7 @@ class FileStore:
 
     # The same as of a store in memory, within a transaction
 
-    def _first(self, question: str, *values: Any) -> Any:
+    def _first(self, question: str, *values: str | int | None) -> Any:
         """Return the first column of the first row of an answer; None if there is none."""
         row = self._db.execute(question, values).fetchone()
         return None if row is None else row[0]
@@ -299,7 +300,7 @@ def _decode(reader: Callable[..., Any], *arguments: Any) -> Any:
 # Paths, and what is wrong with them
 
 
-def check_path(path: Any, name: str = "ledger") -> str:
+def check_path(path: FilePath, name: str = "ledger") -> str:
     """Return the absolute path of a ledger that may exist or not; raise if it cannot be one."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str) or not os.fspath(path):
         raise ValueError(f"{name} must be the path of a file, got {short_repr(path)}; 'budget.db' is one.")
@@ -318,7 +319,7 @@ def check_path(path: Any, name: str = "ledger") -> str:
     return full
 
 
-def existing_path(path: Any, name: str) -> str:
+def existing_path(path: FilePath, name: str) -> str:
     """Return the absolute path of a ledger that exists, given for a parameter of this name."""
     path = check_path(path, name)
     if not os.path.lexists(path):

@@ -162,7 +162,7 @@ def _loss_facts(loss: PrivacyLoss) -> dict[str, Any]:
     return {"epsilon": exact_text(loss.epsilon), "delta": exact_text(loss.delta)}
 
 
-def _statistic_fact(value: Any) -> Any:
+def _statistic_fact(value: Fraction | str | int | tuple) -> Any:
     if isinstance(value, tuple):
         return [_statistic_fact(each) for each in value]
     return value if isinstance(value, str | int) else exact_text(value)

@@ -29,7 +29,7 @@ def to_fraction(value: Any) -> Fraction:
     return Fraction(repr(float(value)))
 
 
-def check_epsilon(epsilon: Any, name: str = "epsilon") -> Amount:
+def check_epsilon(epsilon: object, name: str = "epsilon") -> Amount:
     """Return a privacy parameter as an exact Fraction, or ``math.inf``; a float means the decimal it prints: 0.1 is 1/10."""
     if is_real(epsilon) and epsilon == math.inf:
         return math.inf
@@ -42,7 +42,7 @@ def check_epsilon(epsilon: Any, name: str = "epsilon") -> Amount:
     return exact
 
 
-def _as_finite_fraction(number: Any) -> Fraction | None:
+def _as_finite_fraction(number: object) -> Fraction | None:
     """Return a number as a fraction; None for anything else, and where floats cannot hold it (wider ones of numpy can)."""
     try:
         return to_fraction(number) if is_real(number) else None
@@ -58,7 +58,7 @@ def check_delta(delta: Any) -> Fraction:
     return exact
 
 
-def check_neighboring(neighboring: Any, name: str = "neighboring") -> str:
+def check_neighboring(neighboring: object, name: str = "neighboring") -> str:
     if not isinstance(neighboring, str) or neighboring not in RELATIONS:
         raise ValueError(
             f"{name} must be one of {RELATIONS}, got {short_repr(neighboring)}; use 'replace_one' when the number of rows is public."
@@ -66,7 +66,7 @@ def check_neighboring(neighboring: Any, name: str = "neighboring") -> str:
     return neighboring
 
 
-def split_exactly(amount: Amount, weights: Any) -> list[Any]:
+def split_exactly(amount: Amount, weights: Sequence[Amount]) -> list[Amount]:
     """Return Fractions in the proportion of `weights` that sum to `amount` exactly (or infinities)."""
     if is_real(weights):
         raise ValueError(f"weights must be a sequence, one for each part, got {short_repr(weights)}; [1] * 12 makes twelve equal parts.")
@@ -150,7 +150,7 @@ class PrivacyLoss:
         """Whether it bounds nothing: no noise, no privacy."""
         return math.inf in (self.epsilon, self.rho)
 
-    def split(self, weights: Sequence[Any]) -> "list[PrivacyLoss]":
+    def split(self, weights: Sequence[Amount]) -> "list[PrivacyLoss]":
         """Return losses in the proportion of `weights`, which add up to this one exactly; each keeps all of delta.
 
         A delta is kept whole because only one of the parts can spend it: the others are pure.
@@ -188,7 +188,11 @@ class PrivacyLoss:
         return f"epsilon={float(self.epsilon):.6g}" + (f", delta={float(self.delta):.3g}" if self.delta else "")
 
 
-def as_loss(loss: Any) -> PrivacyLoss:
+Cost = PrivacyLoss | Fraction | float
+"""A cost as callers may give it: a number is a pure epsilon."""
+
+
+def as_loss(loss: Cost) -> PrivacyLoss:
     return loss if isinstance(loss, PrivacyLoss) else PrivacyLoss(epsilon=loss)
 
 

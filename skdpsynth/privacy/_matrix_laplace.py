@@ -4,14 +4,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any
 
 import numpy as np
 
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import check_integer, short_repr
 from skdpsynth.privacy._losses import PrivacyLoss
-from skdpsynth.privacy._noise import Noise, shape_of
+from skdpsynth.privacy._noise import Noise, Size, shape_of
 from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, check_stream, exp_minus
 
 LIMB_BITS = 22  # bits of a limb
@@ -207,7 +206,7 @@ class DiscreteMatrixLaplace(Noise):
 
     _serves_scales = False
 
-    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
+    def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw a symmetric int64 matrix with the bits of `rng`, or a stack of independent ones: `size` is (m, m) or (count, m, m)."""
         check_stream(rng)
         shape = shape_of(size)

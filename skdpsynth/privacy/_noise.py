@@ -3,7 +3,7 @@
 import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +22,7 @@ MOST_VALUES = 1 << 60  # of one release: more than any memory holds
 MAX_CACHED_TABLES = 64  # tables of one kind
 _FEW = 2000  # values of each scale: more take longer by rejection than by a table that is made for them
 
+Size = int | Sequence[int]
 Sampler = Callable[[Fraction, int, RandomBits], np.ndarray]
 
 
@@ -42,7 +43,7 @@ class Noise(ABC):
         object.__setattr__(self, "scale", scale)
 
     @abstractmethod
-    def sample(self, size: Any, rng: RandomBits) -> np.ndarray:
+    def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
 
     @abstractmethod
@@ -91,7 +92,7 @@ class Noise(ABC):
         """Return kind and scale in words."""
         return describe_noise(type(self).__name__, self.scales)
 
-    def _sample_by_scale(self, size: Any, rng: RandomBits, sample_one: Sampler, by_rejection: Sampler) -> np.ndarray:
+    def _sample_by_scale(self, size: Size, rng: RandomBits, sample_one: Sampler, by_rejection: Sampler) -> np.ndarray:
         """Draw an array of shape `size`, by an exact sampler for each distinct scale.
 
         Where there are more scales than cached tables and each has few values, rejection is quicker: its proposals have whole scales, which
@@ -118,17 +119,17 @@ class Noise(ABC):
         return out.reshape(shape)
 
 
-def check_int64(values: Any) -> np.ndarray:
+def check_int64(values: object) -> np.ndarray:
     values = as_array(values)
     if values.dtype != np.int64:
         raise TypeError(f"values must be int64, so that their sensitivity is exact, got {values.dtype}; quantize them first.")
     return values
 
 
-def check_scale(scale: Any) -> Any:
+def check_scale(scale: object) -> Any:
     """Return `scale` as a Fraction, or as a read-only object array of Fractions."""
 
-    def check_one(value: Any) -> Fraction:
+    def check_one(value: object) -> Fraction:
         with suppress(ValueError, OverflowError):  # nan, infinities, more than floats hold
             fraction = to_fraction(value) if is_real(value) else None
             if fraction is not None and (fraction == 0 or SMALLEST <= fraction <= LARGEST):
@@ -153,7 +154,7 @@ def check_scale(scale: Any) -> Any:
     return out
 
 
-def shape_of(size: Any, name: str = "size") -> tuple[int, ...]:
+def shape_of(size: Size, name: str = "size") -> tuple[int, ...]:
     """Return the shape of as many values as memory holds, or raise ValueError."""
     shape = (size,) if is_integer(size, 0) else tuple(size) if isinstance(size, tuple | list) else (None,)
     if not all(is_integer(side, 0) for side in shape):

@@ -31,7 +31,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -206,7 +205,7 @@ class AttackRisk:
         )
 
 
-def risk_of(sums: Sums, losses: Sequence[PrivacyLoss], fpr: Any, neighboring: str, unit: str | None = None) -> AttackRisk:
+def risk_of(sums: Sums, losses: Sequence[PrivacyLoss], fpr: float, neighboring: str, unit: str | None = None) -> AttackRisk:
     """Return the gain of the best attack on losses that are fixed in advance, with these sums.
 
     An attack with false alarms a and right ones b has b <= e^epsilon a + delta and 1 - a <= e^epsilon (1 - b) + delta, for every (epsilon,

@@ -9,7 +9,6 @@ import numbers
 import os
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from skdpsynth.exceptions import InsecureRandomnessWarning
 _PREFIX = 15  # bits that the look-up table reads; the 16th bit of a word is the sign
 _UNDECIDED = np.iinfo(np.int16).min
 _BLOCK = 1 << 17  # draws at a time: the scratch stays in cache
+Seed = int | np.random.RandomState | None
 Bounds = tuple[int, int]
 Proposals = tuple[np.ndarray, np.ndarray]  # values, and which of them are accepted
 
@@ -41,7 +41,7 @@ class RandomBits:
         """Return the stream of the mechanism called `name`; secure streams are independent as they are."""
         return self
 
-    def random_state(self) -> Any:
+    def random_state(self) -> np.random.RandomState | None:
         """Return the ``random_state`` of an inner estimator."""
 
     def generator(self) -> np.random.Generator:
@@ -85,7 +85,7 @@ class SeededBits(RandomBits):
         return "SeededBits()"  # never the seed
 
 
-def check_rng(random_state: Any) -> SecureBits | SeededBits:
+def check_rng(random_state: Seed) -> SecureBits | SeededBits:
     """Turn scikit-learn's ``random_state`` into a stream of bits for noise.
 
     Parameters
@@ -114,14 +114,14 @@ def check_rng(random_state: Any) -> SecureBits | SeededBits:
     return rng
 
 
-def make_stream(random_state: Any) -> SecureBits | SeededBits:
+def make_stream(random_state: Seed) -> SecureBits | SeededBits:
     """Return the stream of a ``random_state`` as `check_rng` does, but leave the warning to the caller."""
     if random_state is None:
         return SecureBits()
-    if is_integer(random_state, 0):
-        return SeededBits(int(random_state))
     if isinstance(random_state, np.random.RandomState):
         return SeededBits(int.from_bytes(random_state.bytes(16)))
+    if is_integer(random_state, 0):
+        return SeededBits(int(random_state))
     raise ValueError(
         "random_state must be None (secure noise), a non-negative int or a numpy RandomState, "
         f"got {short_repr(random_state) if isinstance(random_state, numbers.Integral) else type(random_state).__name__}; "
@@ -129,7 +129,7 @@ def make_stream(random_state: Any) -> SecureBits | SeededBits:
     )
 
 
-def check_stream(rng: Any) -> None:
+def check_stream(rng: object) -> None:
     """Raise TypeError unless `rng` is a stream of this file: numpy's generators have ``bytes`` too, but not secure ones."""
     if not hasattr(rng, "seeded"):
         raise TypeError(f"rng must be a stream made by check_rng, got {type(rng).__name__}; use check_rng(None) for secure noise.")

@@ -48,7 +48,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from os.path import exists
-from typing import Any
 
 from skdpsynth._parallel import lock_of
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
@@ -56,7 +55,7 @@ from skdpsynth.privacy._accountant import PrivacyAccountant
 from skdpsynth.privacy._ledger import Account, Budget, Ledger, Overtaken, move_line_name, parse_moves
 from skdpsynth.privacy._ledger_entry import LedgerEntry
 from skdpsynth.privacy._ledger_file import FileStore
-from skdpsynth.privacy._losses import PrivacyLoss, Unit
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, Unit
 
 
 def is_durable(accountant: PrivacyAccountant) -> bool:
@@ -86,7 +85,7 @@ def checkpoint(accountant: PrivacyAccountant) -> PrivacyAccountant:
 
 
 def claim_child(
-    shared: PrivacyAccountant, epsilon: Any, delta: Any, *, name: str, rho: str | None = None, unit: Unit | None = None
+    shared: PrivacyAccountant, epsilon: Amount, delta: Amount, *, name: str, rho: str | None = None, unit: Unit | None = None
 ) -> PrivacyAccountant:
     """Return a child whose charge is pending; that of a process that died before it showed anything serves again."""
     return shared._child(epsilon, delta, name, None, rho, unit, claims=True)
@@ -187,7 +186,7 @@ def is_overtaken(accountant: PrivacyAccountant) -> bool:
     return account.newest is not None and account.ledger.store.is_file and account.ledger.newest(account.number) != account.newest
 
 
-def mark_resumed(accountant: PrivacyAccountant, words: str, loss: tuple[Any, Any], group: str) -> None:
+def mark_resumed(accountant: PrivacyAccountant, words: str, loss: tuple[Amount, Amount], group: str) -> None:
     """Write a line that tells every copy of a stream that this one goes on; it is a member of a group that costs as much already."""
     newest = accountant._account.newest
     words = words if newest is None else f"{words}, after entry {newest}"  # so no two have one name, and add
@@ -202,7 +201,7 @@ def resume(
     *,
     row: int,
     stop_of: Callable[[str], float] | None,
-    loss: tuple[Any, Any],
+    loss: tuple[Amount, Amount],
     at: PrivacyAccountant | None = None,
 ) -> PrivacyAccountant:
     """Return an open accountant for a stream that was loaded, or overtaken by a copy.
@@ -280,7 +279,7 @@ def _previous_ledger(ledger: Ledger, path: str, id_: str) -> Ledger | None:
 
 
 def _record_move(
-    accountant: PrivacyAccountant, ledger: Ledger, account: int, known: int, group: str, names: list[str], loss: tuple[Any, Any]
+    accountant: PrivacyAccountant, ledger: Ledger, account: int, known: int, group: str, names: list[str], loss: tuple[Amount, Amount]
 ) -> int | None:
     """Write in both ledgers that an account goes on in this one, if it came from another.
 

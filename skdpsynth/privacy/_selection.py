@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._losses import PrivacyLoss, check_neighboring
 from skdpsynth.privacy._random import RandomBits, bernoulli_exp_minus, check_stream, exp_minus
 
+Level = str | int
 _STEPS = 1 << 20  # of a scale, as of Gaussian ones
 _LARGEST_SCALE = 2**40  # noise of it reaches 2**62 with a chance of exp(-2**22): far below one part in 2**_BITS
 _BITS = 1 << 12
@@ -147,7 +147,7 @@ def selection_loss(sup: Fraction, scale: Fraction, kind: PrivacyLoss) -> Privacy
     return PrivacyLoss(rho=gaussian_of_pure(sup / scale), gaussian=kind.gaussian, rows=kind.rows)
 
 
-def check_utilities(utilities: Any) -> list[int]:
+def check_utilities(utilities: object) -> list[int]:
     """Return utilities as whole numbers; refuse others, without a word about them."""
     utilities = as_array(utilities)
     if utilities.ndim != 1 or not utilities.size or utilities.dtype != np.int64:
@@ -244,7 +244,7 @@ class Discovery:
                 f"more than the loss {self.loss} that is charged; use `discovery`, which makes them together."
             )
 
-    def shown_levels(self, counts: Mapping[Any, int], rng: RandomBits) -> list[Any]:
+    def shown_levels(self, counts: Mapping[Level, int], rng: RandomBits) -> list[Level]:
         """Draw the noise of one table, and return the levels above the threshold.
 
         The `counts` of levels are exact, and **private**: only `PrivacyAccountant.release_discovered`, which charges, calls this.
@@ -333,7 +333,7 @@ def _approximate_threshold(scale: Fraction, delta: Fraction, n_rows: int) -> int
     return max(threshold + n_rows - 1, threshold + math.floor(float(scale) * math.log(n_rows)))
 
 
-def check_tables(tables: Sequence[Mapping[Any, int]]) -> list[dict[Any, int]]:
+def check_tables(tables: Sequence[Mapping[Level, int]]) -> list[dict[Level, int]]:
     """Return tables of exact counts; refuse other numbers, without a word about them."""
     listed = [dict(table) for table in tables] if isinstance(tables, list | tuple) and all(isinstance(t, Mapping) for t in tables) else None
     if listed is None:
