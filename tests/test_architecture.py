@@ -296,7 +296,6 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("synthesis/_online_blocks.py", "_check_loaded"): "a private file is checked",
     ("synthesis/_online_blocks.py", "__getstate__"): "a private file is written",
     ("synthesis/_online_tree.py", "with_new_rows"): "rows are time",
-    ("synthesis/_online_tree.py", "_count"): "rows are time",
 }
 
 

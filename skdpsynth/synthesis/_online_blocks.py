@@ -45,7 +45,6 @@ class NumericRows:
 
     @property
     def public_box(self) -> Box:
-        """The bounds that a block is fitted within."""
         return Box(self.box.low, self.box.high)
 
     def make_room(self, rows: int) -> list[np.ndarray]:
@@ -205,7 +204,9 @@ class Blocks:
                 f"{self._name(start, stop)} are left out, because their release was interrupted after it was charged; the blocks beside "
                 "them stand in for them."
             )
-            return self._without_rows(stop)
+            *past, last = self.blocks or [None]
+            kept = () if last is None else (*past, (last[0], stop, last[2]))
+            return replace(self, blocks=kept, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
         model = self._released(start, stop, budget)
         rates = (*self.rates, model.n_samples_ / (stop - start) if self.in_ticks else 1.0)
         blocks, least = (*self.blocks, (start, stop, model)), self.plan.least
@@ -220,10 +221,12 @@ class Blocks:
         # where a unit has rows in several: of its k rows j_b are in block b, whose noise for k rows loses epsilon j_b / k on so many, and
         # these sum to epsilon at most.
         relation, n_samples = ("add_or_remove_one", None) if self.in_ticks else ("replace_one", self.n_open)
-        box, n_features = self.kept.public_box, self.kept.n_features
-        facts = Facts(self.epsilon, self.delta, relation, n_samples, n_features, box, rows_per_unit=self.rows_per_unit)
-        rows, part = self.kept.as_table(self._buffer, self.n_open), self._next_block((stop - start) * self._rows_per_time)
-        name = self._name(start, stop)
+        size = n_samples, self.kept.n_features, self.kept.public_box
+        facts = Facts(self.epsilon, self.delta, relation, *size, rows_per_unit=self.rows_per_unit)
+        rows, part, name = self.kept.as_table(self._buffer, self.n_open), clone(self.inner), self._name(start, stop)
+        if self.plan.is_joined or self.kept.reader is not None:
+            past = tuple(model for *_, model in self.blocks)
+            part._block = StreamBlock(self.kept.reader, past, (stop - start) * self._rows_per_time)
         last = budget.accountant._last_entry()
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
         try:
@@ -236,19 +239,6 @@ class Blocks:
             raise
         vars(model).pop("_block", None)
         return model
-
-    def _next_block(self, n_samples: float) -> Any:
-        """Return the unfitted synthesizer of the next block, of about so many rows; it may use released facts of earlier ones."""
-        part = clone(self.inner)
-        if self.plan.is_joined or self.kept.reader is not None:
-            part._block = StreamBlock(self.kept.reader, tuple(model for *_, model in self.blocks), n_samples)
-        return part
-
-    def _without_rows(self, stop: int) -> "Blocks":
-        """Leave the open rows out; the block before stands in for them."""
-        *past, last = self.blocks or [None]
-        kept = () if last is None else (*past, (last[0], stop, last[2]))
-        return replace(self, blocks=kept, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
 
     def _within(self, window: int, budget: Budget) -> "Blocks":
         """Drop the blocks that end before the window; the last one stays, because it stands in for the open block."""
@@ -277,10 +267,9 @@ class Blocks:
         """Return the number of rows since `first` and its expected error; the last block stands in for the open one."""
         if not self.in_ticks:
             return self.n_seen - first, 0.0
-        parts = self._parts(first)
-        number = sum(length * rate for length, rate, _ in parts)
-        error = sum(length * rate * model._size_error / model.n_samples_ for length, rate, model in parts)
-        return max(1, round(number)), error
+        sizes = [(length * rate, model) for length, rate, model in self._parts(first)]
+        error = sum(size * model._size_error / model.n_samples_ for size, model in sizes)
+        return max(1, round(sum(size for size, _ in sizes))), error
 
     @property
     def n_rows_so_far(self) -> int:

@@ -40,49 +40,40 @@ class GrowingTree:
     epsilon: Any
     counter: str
     in_ticks: bool
-    n_seen: int
-    n_begun: int
-    level: int
-    counters: list[InhomogeneousCounter]
-    _partition: Any
-    _error: float
+    n_seen: int  # rows, or ticks
+    n_begun: int  # the same with those that are being counted
+    level: int  # of time
+    counters: list[InhomogeneousCounter]  # of the cells of one depth after the other
+    _error: float  # of the number of rows, at most, as expected
 
     group, delta, dropped = "levels of time", 0, 0
     first_row, stop_of = 0, None  # what was read of a counter stands in no ledger, so no name tells which rows were released
 
-    def __init__(self, box: Any, epsilon: Any, counter: str, in_ticks: bool = False) -> None:
+    def __init__(self, box: Box, epsilon: Any, counter: str, in_ticks: bool = False) -> None:
         self.box, self.epsilon, self.counter, self.in_ticks = box, epsilon, counter, in_ticks
-        self.n_seen = 0  # rows, or ticks
-        self.n_begun = 0  # n_seen, and what is being counted
-        self.level = -1  # of time
-        self.counters = []  # of the cells of one depth after the other
-        self._partition = None
-        self._error = 0.0  # of the number of rows, at most, as expected
+        self.n_seen = self.n_begun = 0
+        self.level, self.counters, self._error = -1, [], 0.0
 
     def _check_loaded(self) -> None:
-        require(check_epsilon(self.epsilon) and self.counter in ("kary", "binary", "sparse") and self._error >= 0)
-        require(0 <= self.n_seen <= self.n_begun and self.level >= -1)
-        depths = range(self.first_depth, self.first_depth + len(self.counters))
-        require(all((each.n_counters, each.counter) == (2**depth, self.counter) for depth, each in zip(depths, self.counters, strict=True)))
-        if self._partition is not None:
-            require(isinstance(self._partition, BinaryPartition))
-            require(self._partition.depth == self.first_depth + len(self.counters) - 1 and self.level >= 0)
-            require(np.array_equal(self._partition.box.low, self.box.low) and np.array_equal(self._partition.box.high, self.box.high))
-            self._check_shares()
-        else:
-            require(not self.counters and not self.n_seen)
-
-    def _check_shares(self) -> None:
-        """Refuse counters that cover less than a row changes, or with other shares than the level was charged for."""
-        shares = depth_shares(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
-        for depth, (counter, share) in enumerate(zip(self.counters, shares, strict=True), self.first_depth):
-            require((counter.sensitivity, counter.name) == (self._sensitivity, f"cells of depth {depth}"))
-            require(counter.epsilon in (None, share))
+        """Refuse counters that cover less than a row changes, or with other shares than their level was charged for."""
+        require(check_epsilon(self.epsilon) and 0 <= self.n_seen <= self.n_begun and self._error >= 0)
+        shares = self._shares() if self.counters else []
+        for depth, (counter, share) in enumerate(zip(self.counters, shares, strict=True), self._first_depth):
+            require((counter.n_counters, counter.counter, counter.sensitivity) == (2**depth, self.counter, self._sensitivity))
+            require(counter.name == f"cells of depth {depth}" and counter.epsilon in (None, share))
 
     @property
-    def first_depth(self) -> int:
+    def _first_depth(self) -> int:
         """Depth of the first counter; the number of all rows is counted only where it is private."""
         return 0 if self.in_ticks else 1
+
+    def _shares(self) -> list:
+        depth = len(self.counters) + self._first_depth - 1
+        return depth_shares(self.epsilon, depth, self.box.n_features, self._first_depth)
+
+    @property
+    def _partition(self) -> BinaryPartition:
+        return BinaryPartition(self.box, len(self.counters) + self._first_depth - 1, spread=False)
 
     def level_start(self, level: int) -> int:
         """Return the row or tick, counted from 1, with which a level of time begins."""
@@ -100,54 +91,55 @@ class GrowingTree:
             raise RuntimeError(
                 "The stream was interrupted while it took in rows, so counting them again is not safe; load a saved state, or fit."
             )
-        if self.in_ticks:
-            self.n_begun += 1
-            self._count_tick(X, budget.accountant, budget.rng)
-        else:
-            self.n_begun += len(X)
-            self._count(X, budget.accountant, budget.rng)
-        return self
-
-    def _count_tick(self, X: np.ndarray, accountant: Any, rng: Any) -> None:
-        if self.n_seen + 1 >= self.level_start(self.level + 1):
-            self._begin_level(accountant, rng)
-        counts = np.bincount(self._partition.locate(X), minlength=2**self._partition.depth)
-        for counter in reversed(self.counters):
-            counter.update(counts)
-            counts = pair_sums(counts)
-        self.n_seen += 1
-
-    def _count(self, X: np.ndarray, accountant: Any, rng: Any) -> None:
+        self.n_begun += 1 if self.in_ticks else len(X)
         start = 0
-        while start < len(X):
+        while self.n_seen < self.n_begun:
             if self.n_seen + 1 >= self.level_start(self.level + 1):
-                self._begin_level(accountant, rng)
-            stop = min(len(X), start + self.level_start(self.level + 1) - 1 - self.n_seen)
-            if self.counters:
-                cells = self._partition.locate(X[start:stop])
+                self._begin_level(budget.accountant, budget.rng)
+            if self.in_ticks:
+                counts = np.bincount(self._partition.locate(X), minlength=2**self._partition.depth)
+                for counter in reversed(self.counters):
+                    counter.update(counts)
+                    counts = pair_sums(counts)
+                self.n_seen += 1
+            else:
+                stop = min(len(X), start + self.level_start(self.level + 1) - 1 - self.n_seen)
+                cells: Any = self._partition.locate(X[start:stop]) if self.counters else None
                 for counter in reversed(self.counters):
                     counter.update_cells(cells)
                     cells = cells >> 1
-            self.n_seen += stop - start
-            start = stop
+                self.n_seen += stop - start
+                start = stop
+        return self
 
     def _begin_level(self, accountant: Any, rng: Any) -> None:
+        """End a level of time and begin the next, whose counters share its budget."""
         level = self.level + 1
         while self.n_seen + 1 >= self.level_start(level + 1):
             level += 1  # with epsilon > 1 the first levels may be empty
-        depth = self._depth_of(level)
+        # The depth is the level, where epsilon is at most 2**_FINEST: then the level begins with row 2**(level - _FINEST) at the earliest.
+        depth = min(level, (self.n_seen + 1).bit_length() - 1 + _FINEST, _DEEPEST, self.box.n_features * self.box.bits)
         for counter in self.counters:
             counter.end_level()
-        while len(self.counters) + self.first_depth <= depth:
+        while len(self.counters) + self._first_depth <= depth:
             self.counters.append(self._split())
         self.level = level
-        self._partition = BinaryPartition(self.box, depth, spread=False)
-        if self.counters:
-            self._start_counters(accountant, rng)
+        if not self.counters:
+            return
+        # A row is counted in one level of time: levels cost what one of them does.
+        name = self._level_name()
+        child = accountant.child(self.epsilon, name=name, group=self.group)
+        length = self.level_start(self.level + 1) - 1 - self.n_seen
+        shares = self._shares()
+        if self.in_ticks and self.epsilon != math.inf:
+            self._error += _COUNT_ERROR / float(shares[0])
+        for counter, share in zip(self.counters, shares, strict=True):
+            counter.every = self._comparison_interval(length, share)
+            counter.start_level(length, share, child, rng.child(name))
 
     def _split(self) -> InhomogeneousCounter:
         """Return a counter of cells one depth deeper; each inherits half of the released count of its parent, at no cost."""
-        depth = len(self.counters) + self.first_depth
+        depth = len(self.counters) + self._first_depth
         history = np.zeros(1, dtype=np.int64)
         if depth:
             parent = self.counters[-1].value if self.counters else np.array([self.n_seen])
@@ -161,18 +153,6 @@ class GrowingTree:
         """The L1 sensitivity of the counts of a depth: a replaced row leaves one cell for another; an added one is in one."""
         return 1 if self.in_ticks else 2
 
-    def _start_counters(self, accountant: Any, rng: Any) -> None:
-        # A row is counted in one level of time: levels cost what one of them does.
-        name = self._level_name()
-        child = accountant.child(self.epsilon, name=name, group=self.group)
-        length = self.level_start(self.level + 1) - 1 - self.n_seen
-        shares = depth_shares(self.epsilon, self._partition.depth, self.box.n_features, self.first_depth)
-        if self.in_ticks and self.epsilon != math.inf:
-            self._error += _COUNT_ERROR / float(shares[0])
-        for counter, share in zip(self.counters, shares, strict=True):
-            counter.every = self._comparison_interval(length, share)
-            counter.start_level(length, share, child, rng.child(name))
-
     def _comparison_interval(self, length: int, share: Any) -> int:
         """Return the steps from one comparison of a sparse counter to the next: a public choice."""
         if self.counter != "sparse" or self.epsilon == math.inf or self.in_ticks:
@@ -180,14 +160,6 @@ class GrowingTree:
         # A larger epsilon than the tree makes use of would only compare more often.
         felt = share * min(1, 2**_FINEST / self.epsilon)
         return max(1, int(9 * math.log(max(length, 2)) / float(felt / 4) / _COMPARISONS))
-
-    def _depth_of(self, level: int) -> int:
-        """Return the depth of the tree in a level of time that begins now, by public numbers.
-
-        It is the level, where epsilon is at most 2**_FINEST: then the level begins with row 2**(level - _FINEST) at the earliest.
-        """
-        rows = self.n_seen + 1
-        return min(level, rows.bit_length() - 1 + _FINEST, _DEEPEST, self.box.n_features * self.box.bits)
 
     def _level_name(self) -> str:
         return f"{'ticks' if self.in_ticks else 'rows'} {self.level_start(self.level) - 1} to {self.level_start(self.level + 1) - 2}"
@@ -224,12 +196,8 @@ class GrowingTree:
         counts = [np.maximum(counter.value, 0) for counter in self.counters]
         counts = counts if self.in_ticks else [np.array([self.n_seen]), *counts]
         depth = len(counts) - 1
-        if not depth:
-            whole = BinaryPartition(self.box, 0, spread=False)
-            return DiscreteMeasure.from_mass(whole, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int8), np.ones(1))
-        leaves = uniform_consistency(counts, rng)
-        everywhere = np.arange(2**depth)
-        return DiscreteMeasure.from_mass(self._partition, everywhere, np.full(2**depth, depth, dtype=np.int8), leaves)
+        leaves = uniform_consistency(counts, rng) if depth else np.ones(1)
+        return DiscreteMeasure.from_mass(self._partition, np.arange(2**depth), np.full(2**depth, depth, dtype=np.int8), leaves)
 
 
 def tree_depth(size: float) -> int:
