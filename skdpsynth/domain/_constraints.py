@@ -96,8 +96,12 @@ class Score:
     def of_cells(self, shown: np.ndarray, missing: np.ndarray) -> np.ndarray:
         """Return the number of each cell: codes of levels, or numbers on the axis."""
         if len(self.levels):
-            return np.append(self.levels, self.missing)[np.where(missing, -1, shown).astype(np.int64)]
-        return np.where(missing, self.missing, self.of_codes(Cells(0, shown, shown, False)))
+            scores = self.levels.take(shown.astype(np.int64, copy=False), mode="clip")
+        elif not self.ranges:
+            return missing * self.missing
+        else:
+            scores = np.any([(shown >= low) & (shown <= high) for low, high in self.ranges], axis=0)
+        return np.where(missing, self.missing, scores)
 
 
 @savable
@@ -125,7 +129,7 @@ class AllowedCodes:
 
     def holds(self, shown: Mapping[Any, np.ndarray], missing: Mapping[Any, np.ndarray]) -> np.ndarray:
         """Return which rows are allowed, given numbers on the axes and codes of levels."""
-        return self.sums[np.sum([score.of_cells(shown[name], missing[name]) for name, score in self.scores.items()], axis=0)]
+        return self.sums[sum(score.of_cells(shown[name], missing[name]) for name, score in self.scores.items())]
 
 
 class Rule(ABC):
