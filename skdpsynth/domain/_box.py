@@ -272,7 +272,6 @@ class Ball:
 
     @property
     def width(self) -> np.ndarray:
-        """Side lengths that bounds allow, in the units of the data."""
         return (self.most - self.least + 1) * self.box.step
 
     @property
@@ -293,7 +292,6 @@ class Ball:
 
     @property
     def shrinks(self) -> bool:
-        """Whether a row within the bounds may lie beyond the radius."""
         return self.reach < int((self.largest**2).sum())
 
     def clip(self, point: np.ndarray) -> np.ndarray:

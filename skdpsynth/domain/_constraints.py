@@ -124,11 +124,13 @@ class AllowedCodes:
             if name in codes:
                 total = total + scores[codes[name]]
             else:
-                allowed = np.any([np.append(allowed[each:], np.zeros(each, dtype=bool)) for each in np.unique(scores)], axis=0)
+                completed = np.zeros(len(allowed), dtype=bool)
+                for each in np.unique(scores):
+                    completed[: len(allowed) - each] |= allowed[each:]
+                allowed = completed
         return allowed[total]
 
     def holds(self, shown: Mapping[Any, np.ndarray], missing: Mapping[Any, np.ndarray]) -> np.ndarray:
-        """Return which rows are allowed, given numbers on the axes and codes of levels."""
         return self.sums[sum(score.of_cells(shown[name], missing[name]) for name, score in self.scores.items())]
 
 
@@ -414,5 +416,4 @@ def check_name(parameter: str, name: object) -> None:
 
 
 def in_file(value: Any) -> Any:
-    """Return a value as files hold it: tuples as lists."""
     return [in_file(item) for item in value] if isinstance(value, tuple | list) else value

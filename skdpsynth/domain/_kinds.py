@@ -76,7 +76,6 @@ class Bounded(Kind):
         return self.bounds
 
     def _check_word(self) -> bool:
-        """Whether a word stands for the bounds."""
         if self.bounds is None:
             return False
         if not isinstance(self.bounds, str) or self.bounds not in UNSTATED or self.low is not None or self.high is not None:
@@ -542,7 +541,6 @@ def name_column_in_errors(name: Hashable, make: Callable[[], _Made]) -> _Made:
 
 
 def first_duplicate(values: Sequence[Any]) -> Any:
-    """Return the first value that occurs a second time, which must be there."""
     seen: set = set()
     return next(value for value in values if value in seen or seen.add(value))  # type: ignore[func-returns-value]
 

@@ -49,7 +49,6 @@ class NumberAxis:
         return -self.ceil(-np.asarray(t, dtype=float))
 
     def value(self, t: np.ndarray) -> np.ndarray:
-        """Return values as `read` gives them."""
         return t
 
 
@@ -119,7 +118,6 @@ class Orders:
     total: Any = None  # (columns, low, high): what the columns must sum to
 
     def only(self, are_chosen: Callable[[set], bool]) -> "Orders":
-        """Return the inequalities, and the sum, whose columns are chosen."""
         edges = tuple(edge for edge in self.edges if are_chosen({*edge[:2]}))
         total = self.total if self.total and are_chosen({*self.total[0]}) else None
         compared = {name for edge in edges for name in edge[:2]} | {*(total[0] if total else ())}
@@ -154,7 +152,6 @@ class Orders:
         return holds
 
     def holds(self, x: Columns, missing: Columns) -> np.ndarray:
-        """Return whether each row keeps all of it."""
         kept = np.ones(len(next(iter(x.values()))), dtype=bool)
         for first, second, strict in self.edges:
             kept &= missing[first] | missing[second] | (x[first] < x[second] if strict else x[first] <= x[second])

@@ -92,7 +92,6 @@ def columns_of_yaml(source: Any) -> _Read:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return what YAML holds, or say where it is none."""
     yaml = _yaml()
     safe: Any = yaml.SafeLoader
 
@@ -198,7 +197,6 @@ def _rule_of(keys: Mapping[str, Any]) -> Rule:
 
 
 def _cells_of(keys: Any) -> dict:
-    """Return the cells of an impossible row; the values of each may be a list, or one of these."""
     if not keys or not isinstance(keys, list) or not all(isinstance(cell, Mapping) and set(cell) == {"column", "is"} for cell in keys):
         raise ValueError(f'cells must be a list such as [{{"column": "sex", "is": ["m"]}}, ...], got {short_repr(keys)}.')
     cells = {}

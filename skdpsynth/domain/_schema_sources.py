@@ -314,7 +314,6 @@ def _name_of(dtype: Any) -> str:
 
 
 def _kind_of(dtype: str) -> Any:
-    """Return the kind that a dtype suggests, with its facts left open."""
     family = family_of(dtype)
     if family in ("time of day", "duration"):
         return TimeOfDay() if family == "time of day" else Duration(bounds="open")

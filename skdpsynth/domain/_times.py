@@ -234,7 +234,6 @@ class Times(Bounded):
         return MICROSECONDS[self.resolution]
 
     def microseconds_of(self, value: Any) -> int:
-        """Return the microseconds of a value, as bounds are given; what is none raises."""
         raise NotImplementedError
 
     def _bound(self, microseconds: int) -> Any:

@@ -122,7 +122,6 @@ class ConstrainedSoftmax:
         return np.einsum("mlz,lz->ml", spread, state.within[k]) / spread.shape[2]
 
     def _of_pair(self, state: ConstrainedState, pair: Pair) -> np.ndarray:
-        """Return W of two columns, shape (n_classes, n_classes, n_nodes)."""
         return (self._pair_sums[pair] @ state.tuples).reshape(self.n_classes[pair[0]], self.n_classes[pair[1]], -1)
 
     def backward(self, state: ConstrainedState, by_singles: Sequence[np.ndarray], by_pairs: Mapping[Pair, np.ndarray]) -> list[np.ndarray]:
