@@ -22,6 +22,7 @@ from skdpsynth.domain._constraints import (
     MissingTogether,
     Rule,
     Unique,
+    cells_of_bins,
     cells_of_levels,
     cells_of_numbers,
     ends_of,

@@ -71,6 +71,12 @@ def cells_of_numbers(axis: Axis, first: np.ndarray, last: np.ndarray, nullable: 
     return Cells(0, axis.shown(np.asarray(first, dtype=float)), axis.shown(np.asarray(last, dtype=float)), nullable)
 
 
+def cells_of_bins(axis: Axis, edges: np.ndarray, kind: Continuous) -> Cells:
+    """Return cells of bins of numbers, each from its edge up to, not with, the next."""
+    last = np.ceil(edges[1:]) - 1 if kind.integer else np.nextafter(edges[1:], -np.inf)
+    return cells_of_numbers(axis, edges[:-1], np.minimum(last, kind.high), kind.nullable)
+
+
 def cells_of_levels(n_levels: int, nullable: bool) -> Cells:
     return Cells(n_levels, np.zeros(0), np.zeros(0), nullable)
 

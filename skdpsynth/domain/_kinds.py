@@ -372,9 +372,7 @@ class Boolean(_Levels):
 
 
 class Unseen(Kind):
-    @property
-    def coded(self) -> None:
-        return None
+    coded = None  # no mechanism sees the column
 
 
 @savable

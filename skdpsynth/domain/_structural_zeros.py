@@ -16,8 +16,8 @@ from skdpsynth.domain._constraints import (
     MissingTogether,
     Rule,
     Unique,
+    cells_of_bins,
     cells_of_levels,
-    cells_of_numbers,
     ends_of,
 )
 from skdpsynth.domain._functional_dependencies import Derived, Determines, Sum, binds, inputs_of, leaves_of, sources_of
@@ -242,9 +242,7 @@ def _check_ties(ties: Sequence[Tie], columns: Columns, cuts: Mapping[Any, np.nda
             kind = columns[name].coded
             if isinstance(kind, Continuous):
                 edges = np.concatenate([[kind.low], cuts.get(name, []), [math.nextafter(kind.high, math.inf)]])
-                last = np.minimum(np.ceil(edges[1:]) - 1 if kind.integer else np.nextafter(edges[1:], -np.inf), kind.high)
-                last[-1] = kind.high
-                cells[name] = cells_of_numbers(tie.axes[name], edges[:-1], last, kind.nullable)
+                cells[name] = cells_of_bins(tie.axes[name], edges, kind)
             else:
                 cells[name] = cells_of_levels(len(kind.levels), kind.nullable)
         tuples = tie.tuples(cells, _MOST_TUPLES)[1]

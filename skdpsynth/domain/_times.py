@@ -70,6 +70,11 @@ class TimeFormat:
         self._template = "".join(_CODES[part][1] if i % 2 else part for i, part in enumerate(self._parts))
         is_whole = not any(self._parts[::2]) and held <= set("YymdHMS")
         self.width = sum(4 if code == "Y" else 2 for code in self.codes) if is_whole else 0  # of whole numbers; 0: they are none
+        self.is_date = bool(held & set("Yy"))
+        # How many months it takes as one, 0 if it tells days; and the finest unit that it tells.
+        self.months = 0 if "d" in held or not self.is_date else 1 if held & set("mbB") else 3 if "q" in held else 12
+        units = (("f", "microsecond"), ("S", "second"), ("M", "minute"), ("H", "hour"), ("I", "hour"))
+        self.resolution = next((unit for code, unit in units if code in held), "day")
 
     def _read_part(self, i: int) -> str:
         part = self._parts[i]
@@ -77,21 +82,6 @@ class TimeFormat:
             return re.escape(part)
         beside = (i > 1 and not self._parts[i - 1]) or (i + 2 < len(self._parts) and not self._parts[i + 1])
         return f"(?P<{part.lstrip('-')}>{'[0-9]{2}' if beside and part in 'mdyHIMS' else _CODES[part][0]})"
-
-    @property
-    def is_date(self) -> bool:
-        return "Y" in self.codes or "y" in self.codes
-
-    @property
-    def months(self) -> int:
-        """How many months it takes as one, 0 if it tells days."""
-        return 0 if "d" in self.codes or not self.is_date else 1 if set("mbB") & set(self.codes) else 3 if "q" in self.codes else 12
-
-    @property
-    def resolution(self) -> str:
-        """The finest unit that it tells."""
-        units = (("f", "microsecond"), ("S", "second"), ("M", "minute"), ("H", "hour"), ("I", "hour"))
-        return next((unit for code, unit in units if code in self.codes), "day")
 
     def read(self, text: str) -> int | None:
         """Return the microseconds that a text tells, None if it is not in this form; a date that is none raises."""

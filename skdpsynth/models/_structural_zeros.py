@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Cells, Grid, Schema, Tie, cells_of_levels, cells_of_numbers, cuts_of, ends_of, grids_of
+from skdpsynth.domain import Cells, Grid, Schema, Tie, cells_of_bins, cells_of_levels, cells_of_numbers, cuts_of, ends_of, grids_of
 from skdpsynth.models._constrained_softmax import ConstrainedGroup
 from skdpsynth.models._quantile_bins import Link
 from skdpsynth.models._rare_levels import LevelGroups
@@ -87,9 +87,7 @@ def constrain_columns(
             for name in tie.columns:
                 kind, link = schema[name], links.get(name)
                 if isinstance(link, Link):
-                    edges = grids[name].edges[link.edges]
-                    last = edges[1:] - 1 if kind.integer else np.nextafter(edges[1:], -np.inf)
-                    cells[name] = cells_of_numbers(tie.axes[name], edges[:-1], np.minimum(last, kind.high), kind.nullable)
+                    cells[name] = cells_of_bins(tie.axes[name], grids[name].edges[link.edges], kind)
                 else:
                     cells[name] = cells_of_levels(len(kind.levels) if link is None else link.n_bins, kind.nullable)
             classes, tuples = tie.tuples(cells, MAX_TUPLES if is_last else _USUAL_TUPLES)
