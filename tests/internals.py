@@ -66,18 +66,18 @@ models._measurements: contrasts_expected=posterior_means shrink_class_contrasts
 models._noisy_tables: center_table weighting_deviations
 models._mixture_sampling: CommonNodeSampler MixtureSampler _shuffle_places_within
 models._conditional_sampling: sample_missing
-models._refined_bins: N_FINE_BINS RefinedBins
+models._quantile_bins: N_FINE_BINS RefinedBins
 models._constrained_softmax: ConstrainedGroup
 models._latent_factors: quasi_normal
-models._rare_levels: LevelGroups level_groups_expected=posterior_counts
+models._quantile_bins: LevelGroups level_groups_expected=posterior_counts
 models._within_bin: link_column linked_columns_Numbers=NumberColumn
 models._quantile_bins: CellsInBins share_by_mass grade_bins reweigh_bins
 models._wide_factors: CoarsePairs
 models._mixture: Mixture mixture_Part=Part
-models._differences: DifferenceSampler difference_pairs
+models._within_bin: DifferenceSampler difference_pairs
 models._constrained_softmax: WeightedPair
 models._noisy_tables: james_stein_factor pool_tables
-models._posterior: Pattern Posterior
+models._mixture: Pattern Posterior
 models._joint_distribution: JointDistribution
 models._quantile_bins: _smooth_shares split_mass
 models._training: Smoothness

@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Cells, Schema, Tie, cells_of_levels, ends_of
-from skdpsynth.models._differences import MIN_LEAD, DifferenceSampler, remaining_bin_ends
-from skdpsynth.models._joint_distribution import JointDistribution
-from skdpsynth.models._mixture import Mixture, Part
-from skdpsynth.models._posterior import Posterior
-from skdpsynth.models._row_sampling import BinSampler
+from skdpsynth.models._joint_distribution import BinSampler, JointDistribution
+from skdpsynth.models._mixture import Mixture, Part, Posterior
 from skdpsynth.models._structural_zeros import ConstrainedColumns
-from skdpsynth.models._within_bin import MemberColumn
+from skdpsynth.models._within_bin import MIN_LEAD, DifferenceSampler, MemberColumn, remaining_bin_ends
 
 _ROWS = 1 << 16  # at once, as many as `BinSampler` takes
 _CHOICES = 8  # draws of rows in which a number is given beside one that is not, of which one is taken

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Continuous, Nominal, Schema, Tie, grids_of
-from skdpsynth.models._differences import DifferenceLaw, DifferenceSampler, joint_columns
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._noisy_tables import Block, NoisyTables, shares_of, weighting_deviations
-from skdpsynth.models._quantile_bins import Link, share_by_mass
-from skdpsynth.models._rare_levels import LevelGroups
-from skdpsynth.models._refined_bins import RefinedBins
+from skdpsynth.models._quantile_bins import LevelGroups, Link, RefinedBins, share_by_mass
 from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups, constrain_columns, constraint_cuts, possible_strata
-from skdpsynth.models._within_bin import link_column
+from skdpsynth.models._within_bin import DifferenceLaw, DifferenceSampler, joint_columns, link_column
 from skdpsynth.persistence import savable
 
 _LEAST_ROWS = 10.0  # of a class: fewer make frequencies of noise

@@ -9,16 +9,15 @@ from scipy.fft import dct, idct
 from scipy.linalg import null_space
 
 from skdpsynth.domain import Schema, edges_of_spans
-from skdpsynth.models._differences import DifferenceLaw, difference_pairs, joint_columns
 from skdpsynth.models._latent_factors import LatentFactors
 from skdpsynth.models._marginal_model import MarginalModel, block_tables, is_ordered, stratum_weights
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
 from skdpsynth.models._public_prior import PublicPrior
-from skdpsynth.models._quantile_bins import Link
-from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth.models._quantile_bins import LevelGroups, Link
 from skdpsynth.models._significant_bins import threshold_bins
 from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups
 from skdpsynth.models._wide_factors import CommonFactors, fit_wide_factors
+from skdpsynth.models._within_bin import DifferenceLaw, difference_pairs, joint_columns
 from skdpsynth.persistence import savable
 
 _FINEST = -1  # power of 4 of the smallest variance but 0 of a component, in those of noise

@@ -1,10 +1,18 @@
-"""Mixtures of products, from which the columns of a block are drawn, and their exact conditional laws."""
+"""Mixtures of products: the law of a block of columns, its exact conditional laws, and posteriors of very many rows at once."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+from skdpsynth._parallel import cached_property
+
+_CELLS = 1 << 17  # of rows times nodes at once: they stay in cache
+_FEW = 1 << 12  # rows, up to which each finds its tuple by itself
+_MOST_KEPT = 1 << 26  # numbers of patterns in memory
+_CONTRADICTION = 1e6  # taken from the logarithm of the evidence for each: a class without one, if there is any, is always nearer
+_NARROW = 64  # tuples, up to which all are compared with a row's number at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,3 +157,280 @@ def _normalized(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     whole = joint.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(whole > 0, joint / whole, 1 / max(len(joint), 1)), whole
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The tuples of a part, grouped by the codes of those of its columns that are known.
+
+    Among tuples that differ only in cells to be filled, those are left out in which more of them are missing than need be: a cell stays
+    missing only where rules leave it no value. The last group has all tuples once more: it serves codes that cannot occur together, which
+    say nothing of the nodes.
+    """
+
+    codes: np.ndarray  # group after group, shape (n_tuples, n_columns)
+    probabilities: np.ndarray  # shape (n_tuples, n_nodes)
+    keys: np.ndarray  # the known codes of each group as one number, in order
+    starts: np.ndarray  # where the tuples of each group begin, shape (n_groups + 2,)
+    known: np.ndarray  # columns
+    sizes: np.ndarray  # number of codes of each column
+
+    @classmethod
+    def of(cls, part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray) -> "Pattern":
+        """Group the tuples; `sizes` are the numbers of codes of the columns, and `gone` the code of a missing cell, or -1."""
+        possible = (part.probabilities > 0).any(axis=1)
+        codes, probabilities = part.codes[possible], part.probabilities[possible]
+        kept = _fullest_tuples((codes == gone) & ~known, codes, sizes)
+        codes, probabilities = codes[kept], probabilities[kept]
+        keys = known_code_keys(codes, known, sizes)
+        order = np.argsort(keys, kind="stable")
+        different, first = np.unique(keys[order], return_index=True)
+        codes, probabilities = np.concatenate([codes[order], codes]), np.concatenate([probabilities[order], probabilities])
+        return cls(codes, probabilities, different, np.concatenate([first, [len(order), 2 * len(order)]]), known, sizes)
+
+    @cached_property
+    def masses(self) -> np.ndarray:
+        """P(group | node), shape (n_groups + 1, n_nodes)."""
+        return np.add.reduceat(self.probabilities, self.starts[:-1], axis=0)
+
+    @cached_property
+    def logs(self) -> np.ndarray:
+        """Logarithms of `masses`, float32; 0 in place of a group that no node allows."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.masses.any(axis=1, keepdims=True), np.log(self.masses), 0.0).astype(np.float32)
+
+    @cached_property
+    def impossible(self) -> np.ndarray:
+        """Which groups the model rules out, shape (n_groups + 1,): the last, of codes that cannot occur together."""
+        out = np.array(~self.masses.any(axis=1))
+        out[-1] = True
+        return out
+
+    def groups(self, codes: np.ndarray) -> np.ndarray:
+        keys = known_code_keys(codes, self.known, self.sizes)
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[places] == keys, places, len(self.keys))
+
+    @cached_property
+    def upto(self) -> np.ndarray:
+        """Sums of P(tuple | group and node) up to each tuple, shape (n_nodes, n_tuples + 1): each group adds 1."""
+        sizes = np.diff(self.starts)
+        whole = np.repeat(self.masses, sizes, axis=0)
+        even = np.repeat(1 / np.maximum(sizes, 1), sizes)[:, None]
+        share = np.where(whole > 0, self.probabilities / np.where(whole > 0, whole, 1.0), even)
+        return np.concatenate([np.zeros((1, share.shape[1])), np.cumsum(share, axis=0)]).T.copy()
+
+    def drawn(self, groups: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the codes of a tuple of each row, shape (n_rows, n_columns), given its group and node."""
+        first, last = self.starts[groups], self.starts[groups + 1]
+        if len(groups) <= _FEW and "upto" not in vars(self):
+            return self.codes[first + self._tuple_steps(first, last, nodes, rng)]
+        low, high = self.upto[nodes, first], self.upto[nodes, last]
+        targets = low + rng.random(len(groups)) * (high - low)
+        places = _locate_in_sums(self.upto, nodes, targets)
+        return self.codes[np.clip(places, first, last - 1)]
+
+    def _tuple_steps(self, first: np.ndarray, last: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> list[int]:
+        """Return which of the tuples of its group each row has: row by row, as sums over all tuples would take longer."""
+        steps = []
+        for start, stop, node, share in zip(first, last, nodes, rng.random(len(nodes)), strict=True):
+            upto = np.cumsum(self.probabilities[start:stop, node])
+            upto = upto if upto[-1] > 0 else np.arange(1.0, stop - start + 1)
+            steps.append(min(int(np.searchsorted(upto, share * upto[-1], side="right")), stop - start - 1))
+        return steps
+
+
+def _fullest_tuples(missing: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return which tuples have no more missing cells that could be filled than need be, given all their other cells."""
+    kept = np.ones(len(codes), dtype=bool)
+    for gone in np.unique(missing[missing.any(axis=1)], axis=0):
+        keys = known_code_keys(codes, ~gone, sizes)
+        alike = (missing == gone).all(axis=1)
+        fuller = (~missing | gone).all(axis=1) & ~alike
+        kept &= ~(alike & np.isin(keys, keys[fuller]))
+    return kept
+
+
+def known_code_keys(codes: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the codes of the known columns as one number, shape (n_rows,); rules tie too few columns for an overflow."""
+    keys = np.zeros(len(codes), dtype=np.int64)
+    for column in np.flatnonzero(known):
+        keys = keys * sizes[column] + codes[:, column]
+    return keys
+
+
+def _locate_in_sums(upto: np.ndarray, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the tuples in which numbers lie, each in the sums of its node."""
+    if upto.shape[1] <= _NARROW:
+        return (upto[nodes, 1:] <= targets[:, None]).sum(axis=1)
+    places = np.empty(len(nodes), dtype=np.int64)
+    order = np.argsort(nodes.astype(np.min_scalar_type(len(upto))), kind="stable")  # short numbers sort in one pass
+    different, first = np.unique(nodes[order], return_index=True)
+    for node, rows in zip(different, np.split(order, first[1:]), strict=True):
+        places[rows] = np.searchsorted(upto[node], targets[rows], side="right") - 1
+    return places
+
+
+class Posterior:
+    """The law of a block of columns in one class, given the known codes of each row.
+
+    The sizes count the code of a missing cell. Unknown codes are to be filled: they are not missing but where rules leave them no value.
+    Patterns of parts are kept in `patterns` for other rows.
+    """
+
+    def __init__(
+        self, mixture: Mixture, sizes: np.ndarray, nullable: np.ndarray, codes: np.ndarray, known: np.ndarray, patterns: dict | None = None
+    ) -> None:
+        self.mixture, self.n_rows = mixture, len(codes)
+        patterns = {} if patterns is None else patterns
+        self.parts = [_PartRows(part, sizes, nullable, codes, known, patterns) for part in mixture.parts]
+        self._contradiction_penalty = _CONTRADICTION * sum((part.is_contradicted for part in self.parts), np.zeros(len(codes)))
+
+    def evidence(self) -> np.ndarray:
+        """Return the log-likelihood of the known cells of each row, shape (n_rows,).
+
+        Codes that the model rules out say nothing of the nodes, but each such contradiction speaks against the class as a whole.
+        """
+        out = np.empty(self.n_rows)
+        for rows, logs, excluded in self._chunks():
+            largest = logs.max(axis=1)
+            logs -= largest[:, None]
+            out[rows] = np.log(np.exp(logs).sum(axis=1, dtype=float)) + largest - _CONTRADICTION * excluded
+        return out - self._contradiction_penalty
+
+    def log_evidence_by_common(self, n_common: int) -> np.ndarray:
+        """Return the log-likelihood of the known cells of each row given each common node, shape (n_rows, n_common)."""
+        whole = self.mixture.weights.reshape(n_common, -1).sum(axis=1)
+        out = np.empty((self.n_rows, n_common))
+        for rows, logs, excluded in self._chunks():
+            inner = logs.reshape(len(logs), n_common, -1)
+            largest = np.maximum(inner.max(axis=2, keepdims=True), np.finfo(np.float32).min)  # no difference of infinities
+            with np.errstate(divide="ignore"):
+                out[rows] = np.log(np.exp(inner - largest).sum(axis=2, dtype=float)) + largest[:, :, 0] - _CONTRADICTION * excluded[:, None]
+        with np.errstate(divide="ignore"):
+            out -= np.where(whole > 0, np.log(whole), 0.0)
+        return out - self._contradiction_penalty[:, None]
+
+    def filled(self, rng: np.random.Generator, common: np.ndarray | None = None, n_common: int = 1) -> np.ndarray:
+        """Return the codes with the unknown ones drawn, shape (n_rows, n_columns), int64.
+
+        `common` is the common node of each row, of `n_common`, where blocks share nodes.
+        """
+        nodes = np.empty(self.n_rows, dtype=np.int64)
+        for rows, logs, _ in self._chunks():
+            if common is not None:
+                logs = logs.reshape(len(logs), n_common, -1)[np.arange(len(logs)), common[rows]]
+                logs[~np.isfinite(logs).any(axis=1)] = 0  # of a row of contradictions, in which no node is possible
+            logs -= logs.max(axis=1, keepdims=True)
+            upto = np.cumsum(np.exp(logs, out=logs), axis=1, dtype=float)
+            targets = rng.random(len(upto)) * upto[:, -1]
+            nodes[rows] = np.minimum((upto <= targets[:, None]).sum(axis=1), upto.shape[1] - 1)
+            if common is not None:
+                nodes[rows] += common[rows] * logs.shape[1]
+        out = np.empty((self.n_rows, self.mixture.n_columns), dtype=np.int64)
+        for part in self.parts:
+            part.fill(out, np.minimum(nodes, len(self.mixture.weights) - 1), rng)
+        return out
+
+    def _chunks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Yield some rows, log P(node and known cells) up to a constant of each row, and which rows no node allows."""
+        with np.errstate(divide="ignore"):
+            weights = np.log(self.mixture.weights).astype(np.float32)
+        size = max(1, _CELLS // len(weights))
+        for start in range(0, self.n_rows, size):
+            rows = slice(start, min(start + size, self.n_rows))
+            logs = np.repeat(weights[None], rows.stop - start, axis=0)
+            for part in self.parts:
+                part.add_to(logs, rows)
+            # Where parts contradict each other in every node, the known cells say nothing.
+            impossible = ~np.isfinite(logs).any(axis=1)
+            logs[impossible] = weights
+            yield rows, logs, impossible
+
+
+def _cached_pattern(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray, kept: dict) -> Pattern:
+    """Return a pattern, which may have been made for other rows; the oldest are forgotten."""
+    key = id(part), known.tobytes()
+    if key not in kept:
+        pattern = Pattern.of(part, known, sizes, gone)
+        if pattern.probabilities.size > _MOST_KEPT:
+            return pattern
+        while sum(each.probabilities.size for _, each in kept.values()) + pattern.probabilities.size > _MOST_KEPT:
+            kept.pop(next(iter(kept)))
+        kept[key] = part, pattern  # with the part, so that no other one gets its id
+    return kept[key][1]
+
+
+class _PartRows:
+    """The columns of one part in all rows: which tuples agree with the known cells."""
+
+    def __init__(self, part: Part, sizes: np.ndarray, nullable: np.ndarray, codes: np.ndarray, known: np.ndarray, kept: dict) -> None:
+        self.columns = list(part.columns)
+        self.codes, self.is_known = codes[:, self.columns].copy(), known[:, self.columns]
+        sizes, self.within = sizes[self.columns].copy(), []
+        gone = np.where(nullable[self.columns], sizes - 1, -1)
+        for place, column in enumerate(self.columns):
+            if column in part.within:  # from here on its codes are classes
+                each = _CodesWithin(part.within[column], place, self.codes[:, place])
+                self.codes[:, place], sizes[place] = each.of_rows, each.n_classes
+                gone[place] = part.within[column].classes[-1] if nullable[column] else -1
+                self.within.append(each)
+        # Rules tie few columns, so which of them are known is a small number.
+        bits = 1 << np.arange(len(self.columns))
+        numbers = self.is_known @ bits
+        different = np.flatnonzero(np.bincount(numbers))
+        self.pattern = np.searchsorted(different, numbers)
+        patterns = (different[:, None] & bits) > 0
+        self.patterns = [_cached_pattern(part, pattern, sizes, gone, kept) for pattern in patterns]
+        self.group = np.empty(len(codes), dtype=np.int64)
+        self.place = np.empty(len(codes), dtype=np.int64)  # in the logarithms of all patterns
+        tables, before = [], 0
+        for number, pattern in enumerate(self.patterns):
+            rows = np.flatnonzero(self.pattern == number)
+            self.group[rows] = pattern.groups(self.codes[rows])
+            self.place[rows] = self.group[rows] + before
+            tables.append(pattern.logs)
+            before += len(tables[-1])
+        impossible = np.concatenate([pattern.impossible for pattern in self.patterns]) if tables else np.zeros(0, dtype=bool)
+        self.is_contradicted = impossible[self.place]
+        self.table = np.concatenate(tables) if tables else np.zeros((0, 1), dtype=np.float32)
+
+    def add_to(self, logs: np.ndarray, rows: slice) -> None:
+        """Add log P(known cells | node) of some rows."""
+        logs += self.table[self.place[rows]]
+        for each in self.within:
+            logs += np.where(self.is_known[rows, each.place, None], each.logs[each.codes[rows]], np.float32(0))
+
+    def fill(self, out: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> None:
+        """Write the codes of the part's columns, the unknown ones drawn given the node."""
+        made = self.codes
+        for number, pattern in enumerate(self.patterns):
+            missing = np.flatnonzero(~pattern.known)
+            rows = np.flatnonzero(self.pattern == number)
+            if len(missing) and len(rows):
+                made[np.ix_(rows, missing)] = pattern.drawn(self.group[rows], nodes[rows], rng)[:, missing]
+        for each in self.within:
+            made[:, each.place] = np.where(self.is_known[:, each.place], each.codes, each.drawn(made[:, each.place], nodes, rng))
+        out[:, self.columns] = made
+
+
+class _CodesWithin:
+    """The codes of a column of which a part tells the classes alone; `place` is that of the column in the part."""
+
+    def __init__(self, within: WithinClass, place: int, codes: np.ndarray) -> None:
+        self.place, self.codes, classes = place, codes.copy(), within.classes
+        self.n_classes = int(classes.max()) + 1
+        self.of_rows = classes[codes]
+        with np.errstate(divide="ignore"):
+            self.logs = np.maximum(np.log(within.probabilities), np.log(np.finfo(np.float32).tiny)).astype(np.float32)
+        self.order = np.argsort(classes, kind="stable")
+        self.starts = np.searchsorted(classes[self.order], np.arange(self.n_classes + 1))
+        upto = np.cumsum(within.probabilities[self.order], axis=0)
+        self.upto = np.concatenate([np.zeros((1, upto.shape[1])), upto]).T.copy()
+
+    def drawn(self, classes: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return a code in the class of each row, given its node."""
+        first, last = self.starts[classes], self.starts[classes + 1]
+        low, high = self.upto[nodes, first], self.upto[nodes, last]
+        places = _locate_in_sums(self.upto, nodes, low + rng.random(len(classes)) * (high - low))
+        return self.order[np.clip(places, first, last - 1)]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, center_table, james_stein_factor
-from skdpsynth.models._quantile_bins import Link
-from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth.models._quantile_bins import LevelGroups, Link
 from skdpsynth.persistence import savable
 
 _LEAST = 3  # free numbers: with fewer, shrinkage to a far point loses

@@ -1,4 +1,4 @@
-"""Links between numbers and codes: the noisy distribution of one column, cut into bins."""
+"""Quantile bins: the noisy law of one column cut into bins, refined ones, and groups of rare levels."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 
 from skdpsynth._parallel import cached_property
 from skdpsynth._validation import as_numeric_array, check_integer, check_real, short_repr
@@ -23,6 +23,18 @@ _LEAST_MEAN = 0.05  # of the prior of a share
 _MEANS = 64  # different ones: quantiles are computed once for each
 _POINTS = 25  # that stand for the prior of a share
 _CLEAR = 6.0  # deviations: estimates of a node of more rows have no prior
+
+N_FINE_BINS = 48  # bins, into which fewer are cut
+_LEAST_PROBABILITY = 1e-9  # probability of a code, in logarithms
+_FARTHEST = 2.0  # distances between two bins, up to which a trend goes on beyond the outer ones
+_FITTING_ROUNDS = 50
+_CLOSE = 1e-7  # share of a bin
+
+_HEAVY = 4  # deviations of noise above which a level may have a code of its own
+_CLEAR_COUNT = 8  # ... and above which its count needs no prior
+_COUNT_STEPS = 200
+_COUNT_POINTS = 64  # of the prior
+_COUNT_BINS = 4  # to a deviation, within which counts are alike
 
 
 @savable
@@ -316,3 +328,170 @@ class CellsInBins:
         upto = points_below(self.upto, counts[self.bins], shifts[self.bins]).astype(np.int64)
         upto += (np.cumsum(counts) - counts)[self.bins]
         return np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedBins:
+    """The bins of a link, each cut into finer ones.
+
+    Within wide bins columns would be independent, which takes a part of every correlation: a third, if normal columns have three bins. Here
+    the logarithms of the probabilities of bins given a node continue within bins: they are interpolated between the bins along normal
+    scores, and extrapolated as straight lines beyond the outer ones. In a model of normal factors that is exact: there the logarithm of
+    P(number | node) is linear in the number, but for a part that all nodes share. That part keeps P(finer bin) as the link has it. P(bin |
+    node) stays the same, too: so the law of the bins of all columns does not change.
+    """
+
+    link: Link  # the same measure in finer bins
+    coarse: np.ndarray  # the bin that each finer one is in
+    before: np.ndarray  # the first of the two bins between which it is interpolated
+    weights: np.ndarray  # of the second
+    parts: np.ndarray  # share of each in its bin
+
+    @classmethod
+    def of(cls, link: Link) -> "RefinedBins | None":
+        """Cut the bins of a link where they are few; None where there is one, or enough."""
+        if not 1 < link.n_bins < N_FINE_BINS:
+            return None
+        finer = Link(link.mass, _drop_empty_bins(link.recut(N_FINE_BINS, link.edges), link.edges))
+        if finer.n_bins == link.n_bins:
+            return None
+        coarse = link.bins_of(finer.edges[:-1])
+        scores, places = _normal_scores(link), _normal_scores(finer)
+        before = np.clip(np.searchsorted(scores, places) - 1, 0, link.n_bins - 2)
+        weights = (places - scores[before]) / np.maximum(np.diff(scores)[before], _LEAST_PROBABILITY)
+        return cls(finer, coarse, before, np.clip(weights, -_FARTHEST, 1 + _FARTHEST), _shares_within_bins(finer, coarse))
+
+    def probabilities(self, table: np.ndarray) -> np.ndarray:
+        """Return P(finer bin | node) of equally likely nodes, and at last that of a missing cell, where `table` has it."""
+        n_bins = int(self.coarse[-1]) + 1
+        logs, weights = np.log(np.maximum(table[:n_bins], _LEAST_PROBABILITY)), self.weights[:, None]
+        trend = (1 - weights) * logs[self.before] + weights * logs[self.before + 1]
+        return np.vstack(
+            [table[self.coarse] * self._within(np.exp(trend - _largest_within_bins(trend, self.coarse)), table), table[n_bins:]]
+        )
+
+    def _within(self, tilts: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """Return P(finer bin | bin, node), in proportion to the tilts but for a factor of each finer bin that leaves `parts` in the mean.
+
+        Found by iterated proportional fitting, of which every round ends with probabilities that sum to 1 within a bin.
+        """
+        first, factors = np.flatnonzero(np.diff(self.coarse, prepend=-1)), self.parts.copy()
+        of_nodes = table[self.coarse]
+        of_nodes = of_nodes / np.maximum(of_nodes.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        for _ in range(_FITTING_ROUNDS):
+            joint = factors[:, None] * tilts
+            joint /= np.maximum(np.add.reduceat(joint, first, axis=0), np.finfo(float).tiny)[self.coarse]
+            found = (joint * of_nodes).sum(axis=1)
+            if np.abs(found - self.parts).max() < _CLOSE:
+                break
+            factors *= np.divide(self.parts, found, out=np.ones_like(found), where=found > 0)
+        return joint
+
+
+def _drop_empty_bins(finer: Link, edges: np.ndarray) -> np.ndarray:
+    """Return edges such that no finer bin is empty in a bin that has mass: a row whose cell has none is known by its bin."""
+    is_edge = np.isin(finer.edges, edges)
+    # An empty bin joins the one before; the first of a bin, if it is empty still, the one behind.
+    kept = is_edge | np.append(finer.masses > 0, True)
+    finer, is_edge = Link(finer.mass, finer.edges[kept]), is_edge[kept]
+    after_empty = np.append(False, (finer.masses == 0) & is_edge[:-1])
+    return finer.edges[is_edge | ~after_empty]
+
+
+def _normal_scores(link: Link) -> np.ndarray:
+    """Return the mean of a standard normal number between the quantiles where each bin begins and ends: rising."""
+    masses = np.maximum(link.masses, _LEAST_PROBABILITY)
+    masses /= masses.sum()
+    upto = np.clip(np.cumsum(masses), 0, 1)[:-1]
+    density = np.concatenate([[0.0], np.exp(-(ndtri(upto) ** 2) / 2) / np.sqrt(2 * np.pi), [0.0]])
+    return (density[:-1] - density[1:]) / masses
+
+
+def _shares_within_bins(finer: Link, coarse: np.ndarray) -> np.ndarray:
+    """Return the share of each finer bin in its bin; by width where that has no mass, as numbers are drawn in it."""
+    masses, widths = finer.masses, np.diff(finer.edges).astype(float)
+    masses = np.where(np.bincount(coarse, masses)[coarse] > 0, masses, widths)
+    return masses / np.bincount(coarse, masses)[coarse]
+
+
+def _largest_within_bins(table: np.ndarray, coarse: np.ndarray) -> np.ndarray:
+    """Return the largest number of each bin at each node, at each finer bin."""
+    return np.maximum.reduceat(table, np.flatnonzero(np.diff(coarse, prepend=-1)), axis=0)[coarse]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class LevelGroups:
+    """The levels of a column, ordered by their codes, as cells of a `Link` whose bins are the codes."""
+
+    order: np.ndarray  # numbers of levels: those of code 0 first
+    link: Link  # with the mass of each level, in this order
+
+    @classmethod
+    def of(cls, counts: np.ndarray, deviation: float, groups: np.ndarray, most: int) -> "LevelGroups":
+        """Choose at most `most` codes from noisy counts.
+
+        Every group has a code for its levels, except the heaviest, which have their own as long as there are codes left: those that stand
+        out of the noise, and where there are several groups, those that hold as many rows as an equal share of all codes. Where there are
+        more groups than codes, the lightest are one.
+        """
+        groups = _merge_lightest(groups, np.bincount(groups, counts), most)
+        own = np.argsort(-counts, kind="stable")[: max(0, most - int(groups.max()) - 1)]
+        # Where there are groups of like levels, a level that leaves its group must be worth a code.
+        least = max(_HEAVY * deviation, counts.sum() / most if groups.max() else 0.0)
+        own = own[counts[own] > least]
+        codes = len(own) + groups
+        codes[own] = np.arange(len(own))
+        codes = np.unique(codes, return_inverse=True)[1]  # a group may have no levels left
+        order = np.argsort(codes, kind="stable")
+        edges = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        return cls(order, Link(shares_of(posterior_counts(counts, deviation))[order], edges))
+
+    def weighed(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
+        """Return the same codes with the mass of other noisy counts."""
+        return LevelGroups(self.order, Link(shares_of(posterior_counts(counts, deviation))[self.order], self.link.edges))
+
+    @property
+    def n_bins(self) -> int:
+        return self.link.n_bins
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The code of each level, shape (n_levels,)."""
+        codes = np.empty(len(self.order), dtype=np.int64)
+        codes[self.order] = self.link.codes
+        return codes
+
+
+def _merge_lightest(groups: np.ndarray, masses: np.ndarray, most: int) -> np.ndarray:
+    """Join the lightest of more than `most` groups."""
+    if len(masses) <= most:
+        return groups
+    kept = np.argsort(-masses, kind="stable")[: most - 1]
+    numbers = np.full(len(masses), most - 1)
+    numbers[kept] = np.arange(most - 1)
+    return numbers[groups]
+
+
+def posterior_counts(counts: np.ndarray, deviation: float) -> np.ndarray:
+    """Return the expected true counts given noisy ones, by a prior learned from all of them (empirical Bayes).
+
+    Most of thousands of levels have fewer rows than their noise, and positive parts of noise would be half of all rows drawn. The prior is
+    a mixture of points, found by expectation maximization; counts far above the noise stay as they are.
+    """
+    if not deviation:
+        return np.maximum(counts, 0).astype(float)
+    points = np.linspace(0, _CLEAR_COUNT + 1, _COUNT_POINTS)  # in deviations
+    small = counts < _CLEAR_COUNT * deviation
+    places, inverse, n_alike = np.unique(np.rint(_COUNT_BINS * counts[small] / deviation), return_inverse=True, return_counts=True)
+    out = np.maximum(counts, 0).astype(float)
+    if not len(places):
+        return out
+    likelihood = np.exp(-((places[:, None] / _COUNT_BINS - points) ** 2) / 2) + 1e-300
+    prior = np.full(_COUNT_POINTS, 1 / _COUNT_POINTS)
+    for _ in range(_COUNT_STEPS):
+        posterior = likelihood * prior
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        prior = n_alike @ posterior / n_alike.sum()
+    out[small] = (posterior @ points * deviation)[inverse]
+    return out

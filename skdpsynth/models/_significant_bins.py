@@ -6,8 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 import numpy as np
 
 from skdpsynth.models._noisy_tables import Block, NoisyTables, center_table, shares_of
-from skdpsynth.models._quantile_bins import Link, decay_rate, density_at_border, grade_bins, reweigh_bins
-from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth.models._quantile_bins import LevelGroups, Link, decay_rate, density_at_border, grade_bins, reweigh_bins
 
 MIN_ROWS = 150.0  # deviations of the count of a bin; with fewer rows, single bins cannot be told from noise
 _MIN_ROWS_OF_SPANS = 20.0  # deviations: what bins far out hold would be all of a mean

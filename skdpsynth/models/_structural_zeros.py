@@ -8,8 +8,7 @@ import numpy as np
 
 from skdpsynth.domain import Cells, Grid, Schema, Tie, cells_of_bins, cells_of_levels, cells_of_numbers, cuts_of, ends_of, grids_of
 from skdpsynth.models._constrained_softmax import ConstrainedGroup
-from skdpsynth.models._quantile_bins import Link
-from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth.models._quantile_bins import LevelGroups, Link
 from skdpsynth.persistence import savable
 
 MAX_TUPLES = 1 << 14  # of columns tied by rules, by public facts alone

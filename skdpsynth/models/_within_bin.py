@@ -1,14 +1,22 @@
-"""Columns whose codes are bins of cells: values drawn within a bin, and conditions on the cells."""
+"""Numbers within bins: columns whose codes are bins of cells, and pairs of columns whose difference has a law."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdpsynth.domain import AllowedCells, Continuous, Grid
-from skdpsynth.models._quantile_bins import CellsInBins, Link
-from skdpsynth.models._rare_levels import LevelGroups
+from skdpsynth._parallel import cached_property
+from skdpsynth.domain import AllowedCells, Continuous, Grid, Schema, grids_of
+from skdpsynth.models._constrained_softmax import WeightedPair
+from skdpsynth.models._quantile_bins import CellsInBins, LevelGroups, Link
+from skdpsynth.models._structural_zeros import ConstrainedColumns
+from skdpsynth.persistence import savable
+
+_FLOOR = 1e-4  # of the weight of a pair of bins, where 1 is that of independent columns: no pair is excluded
+_NARROW = 1e-6  # width of the range that stands for a single real number
+MIN_LEAD = 1e-6  # of the numbers of a bin's mass that differences place in the other bin: below it they tell nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,3 +166,215 @@ def link_column(link: Link | LevelGroups, kind: Any, grid: Grid | None) -> Linke
     assert isinstance(kind, Continuous)
     assert grid is not None
     return NumberColumn.of(link, grid)
+
+
+@savable
+@dataclass(frozen=True, eq=False, repr=False)
+class DifferenceLaw:
+    """The law of the difference of two columns of numbers, the second less the first, from noisy counts."""
+
+    first: Hashable
+    second: Hashable
+    edges: np.ndarray  # of cells of differences, within which they are uniform
+    mass: np.ndarray  # of the cells
+    whole: bool  # whether the numbers are whole
+
+    def __repr__(self) -> str:
+        return f"DifferenceLaw(first={self.first!r}, second={self.second!r})"
+
+    @property
+    def upto(self) -> np.ndarray:
+        """P(difference < edge), shape (n_cells + 1,)."""
+        upto = np.concatenate([[0.0], np.cumsum(self.mass)])
+        return upto / upto[-1]
+
+    def below(self, differences: np.ndarray) -> np.ndarray:
+        """Return P(difference < each of these)."""
+        return np.interp(differences, self.edges, self.upto)
+
+    def between(self, low: np.ndarray, high: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return differences drawn within ranges; where a range has no mass, its lower end."""
+        least, most = self.below(low), self.below(high)
+        targets = least + rng.random(len(low)) * (most - least)
+        cells = np.clip(np.searchsorted(self.upto, targets, side="right") - 1, 0, len(self.mass) - 1)
+        share = self.upto[cells + 1] - self.upto[cells]
+        inside = np.divide(targets - self.upto[cells], share, out=np.zeros(len(low)), where=share > 0)
+        found = self.edges[cells] + inside * (self.edges[cells + 1] - self.edges[cells])
+        return np.where(most > least, np.clip(found, low, high), low)
+
+    def swap_columns(self) -> "DifferenceLaw":
+        """Return the law of the first less the second."""
+        # Cells begin with a whole number that they hold, and end with one that they do not: k, ..., k + w - 1 becomes 1 - k - w, ..., -k.
+        return DifferenceLaw(self.second, self.first, self.whole - self.edges[::-1], self.mass[::-1].copy(), self.whole)
+
+
+@dataclass(frozen=True, eq=False)
+class DifferenceSampler:
+    """The law of two numbers given their bins.
+
+    A cell of the first is drawn, in proportion to its own mass in the bin times P(difference leads from its middle to the bin of the
+    second), and a uniform number in it; the second is this number plus a difference that leads to its bin. Where hardly any difference
+    does, the two are independent.
+    """
+
+    near: DifferenceLaw
+    first: NumberColumn | MemberColumn  # maybe on a condition
+    second: NumberColumn | MemberColumn
+    free: np.ndarray  # pairs of bins in which the two are independent, shape (n_bins, n_bins)
+
+    @classmethod
+    def of(cls, near: DifferenceLaw, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
+        """Return the law of two columns, without a condition."""
+        found = cls(near, linked[near.first], linked[near.second], np.zeros((1, 1), dtype=bool))
+        return replace(found, free=found.shares < MIN_LEAD)
+
+    @property
+    def names(self) -> tuple[Hashable, Hashable]:
+        return self.near.first, self.near.second
+
+    def on(self, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
+        """Return the law on the columns restricted by conditions."""
+        return replace(self, first=linked[self.near.first], second=linked[self.near.second])
+
+    @cached_property
+    def _cells(self) -> np.ndarray:
+        """P(difference leads to the remaining numbers of each bin of the second | cell of the first), shape (n_cells, n_bins)."""
+        low, high, bins = self._pieces
+        lead = self._lead(_cell_midpoints(self.first)[:, None], low[None], high[None])
+        if not isinstance(self.second, MemberColumn):
+            return lead
+        return np.stack([lead[:, bins == code].sum(axis=1) for code in range(self.second.n_bins)], axis=1)
+
+    def _lead(self, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return P(difference leads from x to a piece of the second); for single real numbers, its density."""
+        lead = self.near.below(high - x) - self.near.below(low - x)
+        return lead / _NARROW if isinstance(self.second, MemberColumn) and not self.near.whole else lead
+
+    @cached_property
+    def _pieces(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where pieces of the second begin and end, and their bins: one a bin, or one for each number that a condition leaves."""
+        if isinstance(self.second, MemberColumn):
+            numbers, half = self.second.numbers, 0 if self.near.whole else _NARROW / 2
+            return numbers - half, numbers + (half or 1), self.second.inside.bins
+        return *remaining_bin_ends(self.second), np.arange(self.second.n_bins)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """P(difference leads to the remaining numbers of bin j | remaining numbers of bin i), shape (n_bins, n_bins)."""
+        inside = self.first.inside
+        lead = inside.part[:, None] * self._cells
+        first = np.searchsorted(inside.bins, np.arange(self.first.n_bins + 1))
+        upto = np.concatenate([np.zeros((1, lead.shape[1])), np.cumsum(lead, axis=0)])
+        return upto[first[1:]] - upto[first[:-1]]
+
+    def weights(self, of_first: np.ndarray) -> np.ndarray:
+        """Return the probabilities of pairs of bins over those of independent columns, given those of the bins of the first."""
+        reached = of_first @ self.shares
+        return np.maximum(self.shares / np.maximum(reached, 1e-12), _FLOOR)
+
+    def correction(self, before: "DifferenceSampler", of_second: np.ndarray | None) -> np.ndarray:
+        """Return P(condition | pair of bins) over its value if numbers are independent given their bins, shape (n_bins, n_bins).
+
+        `before` is this law without the condition; `of_second` the share of each code of the second that the condition leaves. None: all.
+        """
+        of_bins = 1.0 if of_second is None else of_second[: self.second.n_bins]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = self.shares / (before.shares * of_bins)
+        return np.where(self.free | ~np.isfinite(found), 1.0, found)
+
+    def place(self, values: Mapping[Hashable, np.ndarray], codes: Mapping[Hashable, np.ndarray], rng: np.random.Generator) -> None:
+        """Change the numbers of rows within their bins, in place."""
+        first, second = self.names
+        i, j = (np.asarray(codes[name], dtype=np.int64) for name in self.names)
+        known = np.flatnonzero((i < self.first.n_bins) & (j < self.second.n_bins))
+        rows = known[~self.free[i[known], j[known]] & (self.shares[i[known], j[known]] > 0)]
+        if len(rows):
+            x = self.first.place(self._cells_of_first(i[rows], j[rows], rng), rng)
+            values[first][rows] = x
+            values[second][rows] = self.beside(x, j[rows], rng)
+
+    def _cells_of_first(self, i: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        inside, out = self.first.inside, np.empty(len(i), dtype=np.int64)
+        first = np.searchsorted(inside.bins, np.arange(self.first.n_bins + 1))
+        for code in np.unique(j):
+            rows = np.flatnonzero(j == code)
+            upto = np.concatenate([[0.0], np.cumsum(inside.part * self._cells[:, code])])
+            low, high = upto[first[i[rows]]], upto[first[i[rows] + 1]]
+            cells = np.searchsorted(upto, low + rng.random(len(rows)) * (high - low), side="right") - 1
+            out[rows] = np.clip(cells, first[i[rows]], first[i[rows] + 1] - 1)
+        return out
+
+    def beside(self, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the second number of each row: the first plus a difference that leads to its bin."""
+        if isinstance(self.second, MemberColumn):
+            return self._sample_members(self.second.numbers, x, j, rng)
+        low, high, _ = self._pieces
+        y = x + self.near.between(low[j] - x, high[j] - x, rng)
+        if self.near.whole:
+            y = np.floor(y)
+        least, most = self.second.ends()
+        return np.clip(y, least[j], most[j])
+
+    def _sample_members(self, numbers: np.ndarray, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the second number of each row, where a condition leaves some numbers."""
+        low, high, bins = self._pieces
+        out = np.empty(len(x))
+        for code in np.unique(j):
+            rows, own = np.flatnonzero(j == code), np.flatnonzero(bins == code)
+            upto = np.cumsum(self._lead(x[rows, None], low[own], high[own]) + 1e-300, axis=1)
+            chosen = (upto < rng.random((len(rows), 1)) * upto[:, -1:]).sum(axis=1)
+            out[rows] = numbers[own[chosen]]
+        return out
+
+
+def _cell_midpoints(column: NumberColumn | MemberColumn) -> np.ndarray:
+    """Return the middle of each cell; of whole numbers, one of them."""
+    if isinstance(column, MemberColumn):
+        return column.numbers
+    edges = column.grid.edges
+    return np.floor((edges[:-1] + edges[1:] - 1) / 2) if column.grid.kind.integer else (edges[:-1] + edges[1:]) / 2
+
+
+def remaining_bin_ends(column: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the remaining numbers of each bin begin and end; twice 0, where there are none."""
+    starts, stops, bins = column.grid.edges[:-1], column.grid.edges[1:], column.inside.bins
+    low, high = np.full(column.n_bins, np.inf), np.full(column.n_bins, -np.inf)
+    left = stops > starts
+    np.minimum.at(low, bins[left], starts[left])
+    np.maximum.at(high, bins[left], stops[left])
+    none = low > high
+    return np.where(none, 0.0, low), np.where(none, 0.0, high)
+
+
+def joint_columns(tied: Sequence[ConstrainedColumns], near: Sequence[DifferenceLaw]) -> set[Hashable]:
+    """Return the columns that are drawn with others, by rules or by a difference: known in the codes of their links."""
+    return {name for each in tied for name in each.tie.columns} | {name for each in near for name in (each.first, each.second)}
+
+
+def orient_difference(near: DifferenceLaw, links: Mapping[Hashable, Any], grids: Mapping[Hashable, Grid]) -> DifferenceLaw:
+    """Return the law such that the second is the column which the first plus an independent difference explains better."""
+
+    def miss(each: DifferenceLaw) -> float:
+        own, other = (links[name].masses for name in (each.first, each.second))
+        draw = DifferenceSampler.of(each, {name: NumberColumn.of(links[name], grids[name]) for name in (each.first, each.second)})
+        return float(np.abs(own @ draw.shares - other).sum())
+
+    return min(near, near.swap_columns(), key=miss)
+
+
+def difference_pairs(
+    near: Sequence[DifferenceLaw], schema: Schema, links: Mapping[Hashable, Any], names: Sequence[Hashable], block: Sequence[int]
+) -> tuple[WeightedPair, ...]:
+    """Return the pairs of a block of columns with the weights of their codes; a missing cell says nothing of the other column."""
+    places, grids = {names[place]: number for number, place in enumerate(block)}, grids_of(schema) if near else {}
+    out = []
+    for each in near:
+        pair = (each.first, each.second)
+        if not set(pair) <= set(places):
+            continue
+        weights = DifferenceSampler.of(each, {name: NumberColumn.of(links[name], grids[name]) for name in pair}).weights(
+            links[each.first].masses
+        )
+        weights = np.pad(weights, [(0, int(schema[name].nullable)) for name in pair], constant_values=1.0)
+        out.append(WeightedPair((places[each.first], places[each.second]), weights))
+    return tuple(out)
