@@ -425,7 +425,6 @@ class Tables:
         return np.split(numbers, np.cumsum(self.sizes())[:-1])
 
     def subsample_rows(self, most: int, rng: np.random.Generator) -> "Tables":
-        """Draw at most `most` rows of each table."""
         sizes = self.sizes()
         drawn = [np.sort(rng.choice(n, most, replace=False)) if n > most else np.arange(n) for n in sizes]
         return Tables(self.schema, tuple(take_rows(columns, some) for columns, some in zip(self.columns, drawn, strict=True)))
@@ -433,11 +432,9 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Rows of mixed tables as points, with the Euclidean distance of an attacker.
+    """Rows of mixed tables as points, with the Euclidean distance of `privacy_evidence`.
 
-    The squared distance of two rows adds, for each column of levels, 1 if they differ; for each column of numbers, their squared difference
-    in units of the range of the middle nine tenths of the synthetic values, and 1 if one of the two is missing. The scale follows from
-    synthetic rows alone, so bounds that are far too wide hide no column from the attack.
+    The scale follows from synthetic rows alone, so bounds that are far too wide hide no column from the attack.
     """
 
     blocks: tuple[list[np.ndarray], ...]  # for each table, an array of shape (n_rows, n_coordinates) for each column
@@ -495,11 +492,10 @@ def closest_record(space: Space, confidence: float) -> Gap:
 
 
 def membership(space: Space, confidence: float, rng: np.random.Generator) -> Gap:
-    """Call rows members where synthetic rows are much denser than the population.
+    """Call rows members where synthetic rows are much denser than the population, as `privacy_evidence` says.
 
-    This is the attack of DOMIAS with nearest-neighbor densities: the score is the distance to the closest row of one half of the held-out
-    rows over the distance to the closest synthetic row. A tenth of that half, each row looked up among the others, exceeds the threshold.
-    Training rows and the other half of the held-out rows are judged by it.
+    The score is the distance to the closest row of one half of the held-out rows, each looked up among the others, over the distance to
+    the closest synthetic row.
     """
     holdout, synthetic = space.points(HOLDOUT), space.points(SYNTHETIC)
     known, others = (holdout[half] for half in np.array_split(rng.permutation(len(holdout)), 2))
@@ -528,7 +524,6 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
 
 
 def _correct_guesses(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return which guesses are right, for the training and for the held-out rows."""
     synthetic, kind = space.points(SYNTHETIC, secret), list(tables.schema.values())[secret]
 
     def right(table: int) -> np.ndarray:

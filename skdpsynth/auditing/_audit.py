@@ -177,7 +177,6 @@ def check_confidence(confidence: Any) -> None:
 
 
 def claimed_privacy(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
-    """Return the epsilon and delta that the mechanism promises, or raise."""
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or callable(estimator)):
         raise TypeError(f"estimator must have fit, or be a function of a table, got {short_repr(estimator)}; give an instance.")
     stated = getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0)
@@ -268,8 +267,6 @@ def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Obser
 
 @dataclass(frozen=True, eq=False)
 class EventObserver:
-    """A number that the caller's function makes of a run."""
-
     mechanism: Any
     tables: tuple[Any, Any]
     event: Callable[[Any], Any]
@@ -315,7 +312,6 @@ class Layout:
 
     @classmethod
     def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
-        """Return the layout that looks at releases only."""
         (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
         if not any(runs):
             raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
@@ -470,7 +466,6 @@ def learn_rule(vectors: np.ndarray, bits: np.ndarray, names: list[str], n_runs: 
 
 
 def _scores(vectors: np.ndarray, bits: np.ndarray, names: list[str]) -> Iterator[Score]:
-    """Yield candidates: single numbers, and sums over all numbers that clearly differ."""
     X = np.clip(vectors, -_FAR, _FAR)
     first, other = X[~bits], X[bits]
     shift, spread = other.mean(axis=0) - first.mean(axis=0), (first.std(axis=0) + other.std(axis=0)) / 2
@@ -497,7 +492,9 @@ def _best_thresholds(
 ) -> tuple[float, tuple[float, float], float, float]:
     """Return the bound that a score promises with its thresholds, and the share of right guesses at all runs with its threshold."""
     scores = score.of(vectors)
-    cuts = np.unique(np.quantile(scores, _threshold_quantiles(len(scores)), method="nearest"))
+    even = np.linspace(0, 1, _CUTS)
+    rare = even[1] / 2.0 ** np.arange(1, 1 + max(0, int(np.log2(even[1] * len(scores) / _RARE))))  # which many runs allow
+    cuts = np.unique(np.quantile(scores, np.concatenate([even, rare, 1 - rare]), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
     right = expit(scores)  # probability that a guess is right: if the score is the ratio, more precise than counts, for any number of runs
     if score.words != RATIO or not _is_calibrated(right, bits, at_least, at_most):
@@ -513,13 +510,6 @@ def _best_thresholds(
     shares = (right @ at_least + (1 - right) @ ~at_least) / len(bits)
     middle = int(shares.argmax())
     return float(bounds[low, high]), (float(lows[low]), float(highs[high])), float(shares[middle]), float(cuts[middle])
-
-
-def _threshold_quantiles(n_runs: int) -> np.ndarray:
-    """Return the quantiles to try as thresholds; many runs allow rarer ones."""
-    even = np.linspace(0, 1, _CUTS)
-    rare = even[1] / 2.0 ** np.arange(1, 1 + max(0, int(np.log2(even[1] * n_runs / _RARE))))
-    return np.concatenate([even, rare, 1 - rare])
 
 
 def _is_calibrated(right: np.ndarray, bits: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> bool:

@@ -149,7 +149,6 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
 
 
 def _columns(X: Any, name: str) -> list | None:
-    """Return the library, names and dtypes of a data frame, or None for an array."""
     if column_names(X, name) is None:
         return None
     frame = eager_frame(X, name)
@@ -157,7 +156,6 @@ def _columns(X: Any, name: str) -> list | None:
 
 
 def rows_of(table: Any, name: str) -> list[tuple]:
-    """Return the rows of a table in memory as hashable tuples."""
     names = column_names(table)
     if names is not None:
         columns = [table[each] for each in names]
@@ -171,7 +169,6 @@ def rows_of(table: Any, name: str) -> list[tuple]:
 
 
 def table_of(rows: list[Any], names: list[Any] | None, n_features: int, dtype: Any) -> Any:
-    """Return rows as a data frame, if columns have names, or else as an array."""
     if names is None:
         return np.array(rows, dtype=dtype).reshape(len(rows), n_features)
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
@@ -179,7 +176,6 @@ def table_of(rows: list[Any], names: list[Any] | None, n_features: int, dtype: A
 
 
 def _is_missing(cell: Any) -> bool:
-    """Whether a cell is NaN or pandas' NA."""
     try:
         return bool(cell != cell)
     except TypeError:

@@ -64,7 +64,6 @@ class CanarySlots:
         return len(self.canaries)
 
     def table(self, bits: np.ndarray) -> Any:
-        """Return the table that holds the canaries whose bit is set."""
         if self.others is None:
             rows = [row for row, bit in zip(self.canaries, bits.tolist(), strict=True) if bit]
         else:

@@ -44,13 +44,11 @@ def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | 
 
 
 def probe_runs(mechanism: Any, X: Any) -> tuple[Any, list[list[Draw]]]:
-    """Return the outcome of one run, and the releases of several."""
     outcome, draws = run(mechanism, X)
     return outcome, [draws, *(run(mechanism, X)[1] for _ in range(_TRIED - 1))]
 
 
 def visible_numbers(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
-    """Return all visible numbers of a run by their place."""
     seen = {f"{draw.name!r} as released ({place})": np.ravel(draw.answer).astype(float) for place, draw in enumerate(visible_draws(draws))}
     if not hasattr(outcome, "fit"):
         seen.update(_numbers("output", outcome, 0))
@@ -164,7 +162,6 @@ def visible_draws(draws: list[Draw]) -> list[Draw]:
 
 
 def minus_log_likelihoods(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
-    """Return minus the log-likelihoods of several answers with the noise of one draw."""
     if "MatrixLaplace" in kind_of(draw.noise):
         return minus_log_density((answers - values) / noise_scales(draw))
     each = minus_log_likelihood_by_value(answers, values, draw).reshape(len(answers), -1)

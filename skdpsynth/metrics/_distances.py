@@ -198,8 +198,6 @@ def captured_variance_ratio(X: Any, components: Any) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)  # its sums are private: no repr shows them
 class Scatter:
-    """Mean of rows, and the sum of their products about it."""
-
     n_samples: int
     mean: np.ndarray
     products: np.ndarray  # (n_features, n_features)

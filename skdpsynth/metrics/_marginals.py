@@ -315,8 +315,6 @@ def _sparse_tables(tables: Sequence[Rows], sizes: Sequence[int], columns: tuple[
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class SparseCounts:
-    """Counts of the combinations that occur."""
-
     parts: list[tuple[np.ndarray, np.ndarray]]  # (sorted cells, counts), each less than half as long as the one before
 
     def __add__(self, other: "SparseCounts") -> "SparseCounts":
@@ -341,7 +339,6 @@ class SparseCount(Aggregator):
         return SparseCounts([])
 
     def add(self, statistic: SparseCounts, chunk: Chunk) -> SparseCounts:
-        """Count the rows of a chunk, in place."""
         cell = chunk[self.columns[0]].astype(np.int64)
         for column in self.columns[1:]:
             cell = cell * self.sizes[column] + chunk[column]
@@ -438,8 +435,6 @@ def _values(keys: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Digits:
-    """Counts of the next digit after each prefix."""
-
     counts: dict[int, np.ndarray]  # by the place of a column: (n_prefixes, 65536), for sorted prefixes
 
     def __add__(self, other: "Digits") -> "Digits":
@@ -458,7 +453,6 @@ class CountDigits(Aggregator):
         return Digits({place: np.zeros((size, _CODES), dtype=np.int64) for place, size in sizes.items()})
 
     def add(self, statistic: Digits, chunk: Chunk) -> Digits:
-        """Count the rows of a chunk, in place."""
         for place, counts in statistic.counts.items():
             column, known = chunk[place], np.unique(self.prefixes[place])
             if not len(known):

@@ -325,7 +325,6 @@ def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any,
 
 
 def _broken_rule_shares(X: Any, schema: Schema) -> dict[str, float]:
-    """Return the share of rows that break each rule of the schema, for rules that some row breaks."""
     shares: dict[str, float] = {}
     for each in schema.check(X):
         if each.problem in _BROKEN and each.share:
@@ -336,7 +335,6 @@ def _broken_rule_shares(X: Any, schema: Schema) -> dict[str, float]:
 
 
 def _draw_columns(rows: Rows, size: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return the columns of at most `size` rows."""
     n_samples = rows.n_samples or 0
     return rows.collected() if n_samples <= size else rows.taken(np.sort(rng.choice(n_samples, size, replace=False)))
 

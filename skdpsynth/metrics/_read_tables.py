@@ -19,8 +19,6 @@ MOST_READ = 1 << 25  # cells of a table that is read into memory, 256 MiB; large
 
 @dataclass(frozen=True)
 class AsMatrix:
-    """Turns chunks of a table into arrays of finite floats."""
-
     name: str
     instead: str = NUMBERS
 

@@ -64,8 +64,6 @@ class Measure:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Simulated errors at one budget."""
-
     epsilon: float
     delta: float
     unit_rows: int
@@ -430,8 +428,6 @@ def _list_numbers(name: str, values: Any) -> list[Any]:
 
 @dataclass(eq=False)
 class _Simulation:
-    """Fits of simulated tables, and their errors."""
-
     setting: "Setting"
     budgets: list[Budget]
     n_samples: int  # of the table that is planned for
@@ -461,7 +457,14 @@ class _Simulation:
         params: dict[str, Any] = {"epsilon": math.inf}
         if not isinstance(budget, str):
             epsilon, delta, unit_rows = budget
-            params = {"epsilon": _epsilon_for_noise(epsilon, delta, self.n_samples / self.n_rows / unit_rows), "delta": delta}
+            times = (
+                self.n_samples / self.n_rows / unit_rows
+            )  # that noise is smaller: pure noise by epsilon, Gaussian noise by the root of rho
+            if times != 1:
+                rho = float(rho_of_epsilon(epsilon, delta, gaussian=True)) * times**2 if delta else 0.0
+                more = float(epsilon_of_rho(rho, delta, gaussian=True)) if delta else epsilon * times
+                epsilon = min(more, max(epsilon, _LARGEST_EPSILON))
+            params = {"epsilon": epsilon, "delta": delta}
         params["random_state"] = int(rng.integers(2**31)) if self.is_seeded else None
         own = self.setting.estimator.get_params(deep=False)
         model = clone(self.setting.estimator).set_params(**{name: value for name, value in params.items() if name in own}).fit(X)
@@ -488,16 +491,6 @@ def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
 
         warnings.showwarning = show
         yield
-
-
-def _epsilon_for_noise(epsilon: float, delta: float, times: float) -> float:
-    """Return the epsilon at which noise is `times` times smaller: pure noise falls with epsilon, Gaussian noise with the root of rho."""
-    if times == 1:
-        return epsilon
-    more = epsilon * times
-    if delta:
-        more = float(epsilon_of_rho(float(rho_of_epsilon(epsilon, delta, gaussian=True)) * times**2, delta, gaussian=True))
-    return min(more, max(epsilon, _LARGEST_EPSILON))
 
 
 # What is simulated: rows, and the errors of a model of them
@@ -721,7 +714,6 @@ def make_setting(estimator: Any, bounds: Any, schema: Any, n_features: int | Non
 
 
 def _check_prior(prior: Any) -> tuple[Any, bool]:
-    """Return the source of rows, and whether it is a table."""
     if prior is None or (isinstance(prior, str) and prior == "uniform"):
         return prior, False
     if isinstance(prior, str):

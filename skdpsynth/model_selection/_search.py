@@ -59,7 +59,6 @@ class Utility(ABC):
         return Sensitivity(relation, n_candidates * one, n_candidates * one**2, one, statistic=statistic)
 
     def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
-        """Return the utility of a fitted model for held-out points, drawing a sample of the model by `rng`."""
         rows = self.counts(self.box.quantize(points))
         drawn = self.counts(self.box.quantize(model._sample_points(N_POINTS, rng)))
         return -int(np.abs(N_POINTS * rows - len(points) * drawn).sum())

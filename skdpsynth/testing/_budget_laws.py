@@ -97,7 +97,6 @@ def pair_loss(draw: Draw, other: Draw) -> NoiseLoss:
 
 
 def gaussian_loss(squared: Fraction, scale: Fraction) -> NoiseLoss:
-    """Return the loss of Gaussian noise for a squared change."""
     continuous = scale**2 - Fraction(5, 3)
     return NoiseLoss(rho=squared / (2 * scale**2), gaussian=squared / (2 * continuous) if scale >= 3 else math.inf)
 

@@ -163,7 +163,6 @@ def check_rows_that_come_later_leave_the_answers_alone(estimator: Any) -> None:
 
 
 def _stream_outputs(unfitted: Any, tables: list[np.ndarray], door: Spy) -> dict[str, Any]:
-    """Return all outputs of a stream, after each table."""
     stream, left = clone_with(unfitted), dict[str, Any]()
     with fixed_bits():
         for place, table in enumerate(tables):

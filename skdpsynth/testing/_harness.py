@@ -128,7 +128,6 @@ def catch_refusal(call: Callable[[], Any], what: str) -> Exception:
 
 @contextmanager
 def record_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Record all warnings, also repeated ones."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.filterwarnings("ignore", "invalid escape sequence")  # raised by Python when it compiles another package
@@ -174,7 +173,6 @@ def serialized_bytes(fitted: Any) -> dict[str, Any]:
 
 
 def difference(first: dict[str, Any], second: dict[str, Any]) -> str | None:
-    """Return the first difference of two states in words, or None."""
     if missing := sorted(first.keys() ^ second.keys()):
         return f"only one of the two has {missing[0]}"
     return next((f"{path} differs" for path, leaf in first.items() if leaf != second[path]), None)
@@ -214,7 +212,6 @@ def ledger_line(entry: Any) -> tuple[str, ...]:
 
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:
-    """Return (name, part) for the parts of an object."""
     if isinstance(thing, np.ndarray):
         thing = thing.tolist()
     if isinstance(thing, Mapping):
@@ -236,8 +233,6 @@ def _parts(thing: Any) -> list[tuple[str, Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One released answer."""
-
     name: str | None
     values: np.ndarray  # exact, hence private, int64
     noise: Any
@@ -254,8 +249,6 @@ class StopRun(BaseException):
 
 
 class Spy:
-    """Releases while they are watched."""
-
     def __init__(self, answers: list[Draw] | None = None, until: int | None = None) -> None:
         self.draws: list[Draw] = []
         self.answer: Callable[[str | None, np.ndarray, np.ndarray], np.ndarray] | None = None
@@ -271,7 +264,6 @@ class Spy:
         self.answers, self.draws = answers, []
 
     def observe(self, values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
-        """Record a draw and return the answer to release."""
         values, name = np.array(values), said.get("name")
         answer = drawn if self.answer is None else self.answer(name, values, drawn)
         if self.answer is None and self.answers is not None:
@@ -318,8 +310,6 @@ def fixed_bits(seed: int = 0) -> Iterator[None]:
 
 
 class _Mine(threading.local):
-    """What one thread watches."""
-
     def __init__(self) -> None:
         self.doors: list[Spy] = []  # the latest last
         self.bits: np.random.Generator | None = None  # in place of the secure ones
