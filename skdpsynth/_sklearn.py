@@ -1,5 +1,6 @@
-"""Checks of tables by scikit-learn, beyond its public estimators, in one place."""
+"""The ways into scikit-learn beyond its public estimators: checks of tables, and links in notebooks."""
 
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from skdpsynth._parallel import lock_of
 from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames import NamedArray, column_names, is_arrow, is_pandas, table_of_numbers, to_native
 
+API_URL = "https://skdpsynth.readthedocs.io/en/stable/api/generated/"
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
@@ -103,3 +105,22 @@ def take_rows(X: Any, positions: np.ndarray) -> Any:
     X = to_native(X)
     X = X if hasattr(X, "__getitem__") else np.asarray(X)
     return X.take(positions) if is_arrow(X) else _safe_indexing(X, positions)
+
+
+def public_name(cls: type) -> str:
+    """Return the full name under which people import a class: from the package, or from its room; those of `tables` from `domain`."""
+    import skdpsynth
+
+    room = list(takewhile(lambda part: not part.startswith("_"), cls.__module__.split(".")))
+    place = ["skdpsynth"] if cls.__name__ in skdpsynth.__all__ else ["skdpsynth", "domain"] if room[1:] == ["tables"] else room
+    return ".".join([*place, cls.__name__])
+
+
+class DocLinkMixin:
+    """Links of the HTML representation of an estimator to this documentation instead of scikit-learn's."""
+
+    _doc_link_module = "skdpsynth"
+    _doc_link_template = API_URL + "{name}.html"
+
+    def _doc_link_url_param_generator(self) -> dict[str, Any]:
+        return {"name": public_name(type(self))}

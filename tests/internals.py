@@ -23,7 +23,7 @@ _sensitivity: Sensitivity count_sensitivity
 _validation: short_repr
 frames._numbers: dense_chunks
 frames._table_kind: to_native
-_doc_links: TOP_LEVEL_CLASSES API_URL public_name
+_sklearn: API_URL public_name
 _parallel: lock_of
 _version: __version__
 _atomic_write: PendingFile output_path atomic_write

@@ -62,7 +62,7 @@ FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 # What every room stands on. Of these files each imports only those before it.
 GROUND = (
     *("_version", "exceptions", "_validation", "_text", "_progress", "_parallel"),
-    *("_serialization", "_doc_links", "_atomic_write", "persistence", "_sensitivity"),
+    *("_serialization", "_atomic_write", "persistence", "_sensitivity"),
 )
 # Public names of `domain` whose code stands above it, imported when they are asked for.
 PUBLIC_FROM_ABOVE = {"domain/__init__.py": {"tables"}, "domain/_schema.py": {"tables"}}

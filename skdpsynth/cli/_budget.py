@@ -5,7 +5,7 @@ import io
 import json
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,10 @@ from skdpsynth.cli import _options as options
 from skdpsynth.cli._messages import CHECK_FAILED, Refusal, Voice, json_number, speaks
 from skdpsynth.cli._options import Outputs, open_ledger, open_model, write_text
 from skdpsynth.cli._synthesize import choose_estimator, modeled_schema, say_method
+
+if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    from skdpsynth.domain import Schema
+    from skdpsynth.privacy import PrivacyAccountant
 
 _NUMBERS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
 _GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
@@ -63,7 +67,7 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
     voice.result(told, str(expected))
 
 
-def _guess_schema(voice: Voice, kinds: Any) -> Any:
+def _guess_schema(voice: Voice, kinds: "Schema") -> "Schema | None":
     """Return a schema in which bounds and levels that are to be bought are guesses, to simulate rows; None where all are stated."""
     from skdpsynth.domain import Nominal, list_names
     from skdpsynth.tables import with_bounds
@@ -176,7 +180,7 @@ def check(voice: Voice, told: str, strict: bool) -> int:
     return 0 if (found.is_exact if strict else found.ok) else CHECK_FAILED
 
 
-def _summary(path: str, accountant: Any) -> dict[str, Any]:
+def _summary(path: str, accountant: "PrivacyAccountant") -> dict[str, Any]:
     told = {"ledger": path, "dataset": accountant.dataset, "neighboring": accountant.neighboring}
     return told | {name: json_number(getattr(accountant, name)) for name in ("epsilon", "delta", "spent", "spent_delta", "remaining")}
 
@@ -185,7 +189,7 @@ def _short(value: Any) -> str:
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _lines(accountant: Any, parts: bool) -> list[dict[str, Any]]:
+def _lines(accountant: "PrivacyAccountant", parts: bool) -> list[dict[str, Any]]:
     rows = accountant.to_frame("pyarrow", parts=parts).to_pylist()
     return [{name: json_number(value) if name in _NUMBERS else value for name, value in row.items()} for row in rows]
 

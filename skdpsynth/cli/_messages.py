@@ -8,9 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    from skdpsynth.domain import Schema
 
 CHECK_FAILED = 1  # exit code of a check that found something
 
@@ -141,7 +144,7 @@ def in_words_of_commands(text: str) -> str:
     return "; ".join([first, *kept]) + "." * (bool(advice) and advice[-1] not in kept)
 
 
-def with_rules_of_files(text: str, schema: Any) -> str:
+def with_rules_of_files(text: str, schema: "Schema") -> str:
     """Return a text with the rules and kinds of a schema as they stand in files."""
     for each in (*schema.rules, *schema.values()):
         text = text.replace(repr(each), json.dumps(each.to_keys(), ensure_ascii=False))

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from skdpsynth._text import join_words
 from skdpsynth.cli import _options as options
 from skdpsynth.cli._messages import Refusal, Voice, speaks
 from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_model, open_schema, takes_read_options, write_rows
+
+if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    from skdpsynth.domain import Schema
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
 _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
@@ -78,7 +81,7 @@ def impute(voice: Voice, path: str, source: str, out: str, complete: bool, force
     voice.done({"rows": len(filled), "output": out}, f"Wrote {len(filled)} rows to {where}. NOT PRIVATE: as secret as the rows of INPUT.")
 
 
-def _read_cells(place: Any, schema: Any) -> Any:
+def _read_cells(place: str, schema: "Schema") -> Any:
     """Return a file as a table of Arrow; in columns of text a cell is missing that is none, or no number among numbers."""
     import pyarrow as pa
 
@@ -149,7 +152,7 @@ def interval(
     voice.result({"confidence": confidence, "intervals": lines}, str(found))
 
 
-def _find_column(schema: Any, option: str, name: str) -> Any:
+def _find_column(schema: "Schema", option: str, name: str) -> Any:
     """Return a column by the word that names it, of numbers for means and of levels for all else."""
     from skdpsynth.domain import Continuous
 
@@ -242,7 +245,7 @@ def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any
 
     model = None if kept is None else open_model(kept, "sample")
     known: Any = getattr(model, "schema_", stated)
-    schema = None if known is None else open_schema(known, read)
+    schema: Any = None if known is None else open_schema(known, read)
     column: Any = None if target is None else {str(name): name for name in schema or ()}.get(target, target)
     with open_inputs([real]) as rows, nullcontext(model) if synthetic is None else open_inputs([synthetic]) as made:
         rows = open_source(rows, "REAL", read=read if schema is None else schema.read)
@@ -265,7 +268,7 @@ def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any
     voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
 
 
-def _open_synthetic(place: Any, schema: Any) -> Any:
+def _open_synthetic(place: Any, schema: "Schema") -> Any:
     """Open rows as `synthesize` writes them, by suffix alone, if that gives columns of the schema; else as `read` says."""
     from skdpsynth.domain import Identifier
     from skdpsynth.frames import open_source

@@ -8,13 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._text import join_words
 from skdpsynth.cli._messages import Refusal, Voice
+
+if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    from skdpsynth.domain import Schema
+    from skdpsynth.privacy import PrivacyAccountant
 
 STREAM = "-"
 _METHODS = ("auto", "latent-factor", "pmm", "lowdim")
@@ -70,7 +74,7 @@ def takes_read_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return reading
 
 
-def open_schema(path: str, read: dict[str, Any]) -> Any:
+def open_schema(path: "str | Schema", read: dict[str, Any]) -> "Schema":
     """Return the schema in a file, with options of the command line in place of its own."""
     from skdpsynth.domain import Schema
 
@@ -78,7 +82,7 @@ def open_schema(path: str, read: dict[str, Any]) -> Any:
     return Schema(schema, read={**schema.read, **read}) if read else schema
 
 
-def open_ledger(path: str) -> Any:
+def open_ledger(path: str) -> "PrivacyAccountant":
     """Open the ledger of an existing file."""
     from skdpsynth.privacy import PrivacyAccountant
 

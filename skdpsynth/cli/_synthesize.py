@@ -3,13 +3,17 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from skdpsynth.cli import _options as options
 from skdpsynth.cli._messages import Refusal, Voice, json_number, speaks
 from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_schema, takes_read_options, write_rows
+
+if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    from skdpsynth.domain import Schema
+    from skdpsynth.privacy import PrivacyAccountant
 
 _MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; measured by benchmarks/command_line.py
 
@@ -85,7 +89,7 @@ def _check_places(voice: Voice, read: list[str], given: dict[str, Any]) -> None:
             raise Refusal(f"{option} must name a file, got '-'; the rows may go to standard output")
 
 
-def _check_ledger(path: str, estimator: Any) -> Any:
+def _check_ledger(path: str, estimator: Any) -> "PrivacyAccountant":
     """Open a ledger that can pay for a run, and refuse any other before a row is read."""
     from skdpsynth.exceptions import BudgetExceededError
     from skdpsynth.synthesis import PrivateMeasureMechanism
@@ -107,11 +111,11 @@ def _check_ledger(path: str, estimator: Any) -> Any:
 
 
 @contextmanager
-def _report_charges(accountant: Any, path: str | None) -> Iterator[None]:
+def _report_charges(accountant: "PrivacyAccountant | None", path: str | None) -> Iterator[None]:
     """Print the charges of a run that breaks; they stay, because noise may have been seen."""
     from skdpsynth.exceptions import BudgetExceededError
 
-    before = accountant and accountant.spent
+    before = 0 if accountant is None else accountant.spent
     try:
         yield
     except BaseException as error:
@@ -125,7 +129,7 @@ def _report_charges(accountant: Any, path: str | None) -> Iterator[None]:
         raise
 
 
-def _fit_input(table: Any, estimator: Any, schema: Any) -> Any:
+def _fit_input(table: Any, estimator: Any, schema: "Schema") -> Any:
     """Wrap a table for estimators that take only numbers, because the schema knows which of them are whole."""
     import numpy as np
 
@@ -138,7 +142,7 @@ def _fit_input(table: Any, estimator: Any, schema: Any) -> Any:
     return source
 
 
-def choose_estimator(method: str, schema: Any, unit: str | None, stratify: Any = None, **settings: Any) -> tuple[Any, str, str]:
+def choose_estimator(method: str, schema: "Schema", unit: str | None, stratify: Any = None, **settings: Any) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and the reason for the choice."""
     from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism
 
@@ -150,7 +154,7 @@ def choose_estimator(method: str, schema: Any, unit: str | None, stratify: Any =
     return (PrivateMeasureMechanism if method == "pmm" else LowDimSynthesizer)(bounds=bounds, **settings), method, why
 
 
-def choose_method(method: str, kinds: Any, stratify: Any, delta: float) -> tuple[str, str]:
+def choose_method(method: str, kinds: "Schema", stratify: Any, delta: float) -> tuple[str, str]:
     """Choose a method, with a reason, by the kinds and the number of the learned columns and by delta."""
     from skdpsynth.domain import Continuous
 
@@ -191,7 +195,7 @@ def say_method(voice: Voice, asked: str, method: str, why: str) -> None:
         voice.note(f"Method {method}: {why}.")
 
 
-def modeled_schema(schema: Any, unit: str | None) -> Any:
+def modeled_schema(schema: "Schema", unit: str | None) -> "Schema":
     """Leave out the column of units and the rules that name it."""
     from skdpsynth.domain import Schema
 

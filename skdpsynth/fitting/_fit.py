@@ -12,9 +12,9 @@ from typing import Any, final
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skdpsynth._doc_links import DocLinkMixin
 from skdpsynth._parallel import check_n_jobs, lock_of
 from skdpsynth._progress import CallbackMixin, bar, run_with_callbacks, run_with_outer_callbacks, set_rows_public
+from skdpsynth._sklearn import DocLinkMixin
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import NO_BOUNDS, Identifier, Schema, Unique, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning

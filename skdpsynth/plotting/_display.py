@@ -156,6 +156,15 @@ def tidy(ax: Axes, grid: str | None = None) -> None:
         ax.set_axisbelow(True)
 
 
+def name_rows(ax: Axes, names: Sequence[str], grid: str | None = None) -> None:
+    """Name what lies at 0, 1, ... from the top of an Axes down."""
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="x", labelsize=8)
+    tidy(ax, grid)
+
+
 def shorten(words: object, longest: int = 22) -> str:
     """Shorten words for a tick, and escape dollar signs, which would start mathematics."""
     text = str(words)

@@ -69,11 +69,6 @@ class PrivatePCADisplay(Display):
         ----------
         estimator : PrivatePCA
             Fitted; or a `LowDimSynthesizer`, whose ``reducer_`` it is.
-
-        Raises
-        ------
-        TypeError
-            If the estimator has no principal components.
         """
         pca = _pca_of(estimator, "estimator")
         display = cls.from_estimators([pca])
@@ -91,13 +86,6 @@ class PrivatePCADisplay(Display):
         X : array-like of shape (n_samples, n_features), default=None
             Rows whose captured variance is computed. They are read unprotected, so that picture is **not private**: use public rows. None:
             the path of the loadings alone, which is as public as the fits.
-
-        Raises
-        ------
-        TypeError
-            If one of them has no principal components.
-        ValueError
-            If there are no estimators, or they differ in their columns or in how many components they keep.
         """
         if not isinstance(estimators, list | tuple):
             raise TypeError(f"estimators must be a list of fitted PrivatePCAs, got {short_repr(estimators)}.")
@@ -126,11 +114,6 @@ class PrivatePCADisplay(Display):
             Passed to ``Axes.plot``, for the line of "scree" and "captured".
 
         {itself}
-
-        Raises
-        ------
-        ValueError
-            If the numbers that `kind` draws were not computed.
         """
         check_choice("kind", kind, ("auto", "scree", "captured", "loadings"))
         if kind == "auto":

@@ -9,7 +9,18 @@ import numpy as np
 
 from skdpsynth._text import format_number
 from skdpsynth._validation import check_attributes, check_choice, check_type, short_repr
-from skdpsynth.plotting._display import Axes, Color, Display, draw_mean_and_range, format_ticks, label_epsilons, panels, shorten, tidy
+from skdpsynth.plotting._display import (
+    Axes,
+    Color,
+    Display,
+    draw_mean_and_range,
+    format_ticks,
+    label_epsilons,
+    name_rows,
+    panels,
+    shorten,
+    tidy,
+)
 from skdpsynth.privacy import PrivacyAccountant
 
 Gap: TypeAlias = Any  # of `auditing`, which stands above this room, as does AuditResult
@@ -119,13 +130,10 @@ class BudgetDisplay(Display):
             if not math.isinf(self.epsilon):
                 self._draw_rest(place, len(lines))
                 names.append("remains")
-            place.set_yticks(range(len(names)), names, fontsize=8)
-            place.set_ylim(len(names) - 0.5, -0.6)
+            name_rows(place, names)
             place.set_xlim(0, end * 1.01)
             delta = f", delta {self.spent_delta:.3g} of {self.delta:.3g}" if self.delta else ""
             place.set_xlabel(f"epsilon: {self.spent:.4g} of {self.epsilon:.4g} spent{delta} ({self.relation})", fontsize=8.5)
-            place.tick_params(labelsize=8)
-            tidy(place)
         return self._finish(axes, None, title)
 
     def _draw_expenses(self, ax: Axes, lines: list[tuple[str, float, str | None]], end: float, style: dict[str, Any]) -> None:
@@ -364,14 +372,10 @@ def _draw_lines(ax: Axes, lines: list[tuple[str, Gap, bool]]) -> None:
         ax.plot(gap.holdout, place, "o", markersize=size, color="white", markeredgecolor=Color.REAL, markeredgewidth=1.5, zorder=3)
         ax.plot(gap.train, place, "D", markersize=size - 1, color=color, zorder=4)
         most = max(most, gap.train, chance[1])
-    ax.set_yticks(range(len(lines)), [words for words, _, _ in lines], fontsize=8)
+    name_rows(ax, [words for words, _, _ in lines], grid="x")
     for label, (_, _, is_main) in zip(ax.get_yticklabels(), lines, strict=True):
         label.set_color("0.1" if is_main else Color.QUIET)
-    ax.set_ylim(len(lines) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    ax.tick_params(axis="x", labelsize=8)
     ax.set_xlim(-0.03 * most, 1.06 * most or 1.0)  # points at 0 are seen whole
-    tidy(ax, grid="x")
 
 
 @dataclass(eq=False, repr=False)
@@ -433,12 +437,8 @@ class AuditDisplay(Display):
             most = max(most, bound / promised)
         one.axvline(1.0, color="0.1", linewidth=1.2, zorder=3)
         one.text(1.0, -0.62, "promised", ha="center", va="bottom", fontsize=8)
-        one.set_yticks(range(len(self.results)), [shorten(name, 34) for name in self.results], fontsize=8)
-        one.set_ylim(len(self.results) - 0.4, -0.6)
+        name_rows(one, [shorten(name, 34) for name in self.results])
         one.set_xlim(0, 1.55 * most)
-        one.tick_params(axis="y", length=0)
-        one.tick_params(axis="x", labelsize=8)
         sure = min(result.confidence for result in self.results.values())
         one.set_xlabel(f"lower bound as a share of what is promised ({100 * sure:g} % confidence each)", fontsize=8)
-        tidy(one)
         return self._finish(axes, None, title, pad=18.0)

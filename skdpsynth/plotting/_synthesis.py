@@ -105,11 +105,6 @@ class SynthesisDisplay(Display):
         X : array-like, data frame or other table, default=None
             Real rows, drawn beside the synthetic ones. They are read unprotected, so the picture is **not private**, and says so. Leave it
             out of pictures that others will see.
-
-        Raises
-        ------
-        ValueError
-            If the columns are not those of `schema`, or a table has no rows.
         """
         schema = _infer_schema(X_synthetic) if schema is None else Schema.of(schema)
         # Read as nullable, a missing cell is neither a midpoint nor a first level.

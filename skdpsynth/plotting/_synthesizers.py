@@ -78,11 +78,6 @@ class MeasureDisplay(Display):
             Fitted. For a `LowDimSynthesizer` the axes are components.
         features : sequence of one or two, str or int, default=None
             Columns to draw, by name or place; the measure of more columns is summed over the others. None: the first two, or the only one.
-
-        Raises
-        ------
-        ValueError
-            If the estimator has no measure, its cells are neither boxes nor points, or `features` are no columns of it.
         """
         check_fitted("estimator", estimator, "a fitted synthesizer")
         inner = getattr(estimator, "synthesizer_", None)
@@ -321,11 +316,6 @@ class StreamDisplay(Display):
             With ``strategy="blocks"``, of columns of numbers, after at least one block.
         random_state : int, RandomState or None, default=None
             Seed of the synthetic rows; it may be chosen freely.
-
-        Raises
-        ------
-        ValueError
-            If the estimator keeps no blocks, or none was released yet.
         """
         check_fitted("estimator", estimator, "a fitted OnlineSynthesizer")
         if not hasattr(estimator, "blocks_"):
@@ -351,11 +341,6 @@ class StreamDisplay(Display):
             By their names. They are drawn as they are: curves that were computed from real rows are not private.
         unit : str, default="rows"
             Unit of time.
-
-        Raises
-        ------
-        ValueError
-            If a curve has not one value for each time.
         """
         times = as_numeric_array(times, "times")
         if not isinstance(curves, dict):

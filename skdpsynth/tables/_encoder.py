@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._doc_links import DocLinkMixin
-from skdpsynth._sklearn import check_feature_names, check_points
+from skdpsynth._sklearn import DocLinkMixin, check_feature_names, check_points
 from skdpsynth._validation import warn
 from skdpsynth.domain import NO_BOUNDS, Continuous, Nominal, Schema
 from skdpsynth.exceptions import BoundsWarning
