@@ -26,7 +26,7 @@ _IN_TABLES = np.array([[20.0, 4.0, 2.0, 0.5, 0.5, 0.5], [1.0, 1.0, 16.0, 8.0, 2.
 _IN_TABLES /= _IN_TABLES.sum(axis=1, keepdims=True)
 _TABLES = np.array([0.1, 0.2, 0.7])
 _HALVES, _EDGES = len(_ABOUT_HALF), len(_ABOUT_EDGE)
-_DEVIATIONS = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None]
+_VARIANCES = np.concatenate([_ABOUT_HALF, _ABOUT_EDGE, _ABOUT_EDGE])[:, None] ** 2
 _CENTERS = np.repeat([0.5, 0.0, 1.0], [_HALVES, _EDGES, _EDGES])[:, None]
 _BY_CHANCE = np.repeat([0.25, 0.0], [_HALVES, 2 * _EDGES])[:, None]
 _MERGED = np.vstack([np.eye(_HALVES + _EDGES), np.eye(_EDGES, _HALVES + _EDGES, _HALVES)])  # kinds about 1 are those about 0
@@ -297,13 +297,14 @@ def left_mass(
     if prior is None or mass.size > _MOST_NODES:
         return left, 0.0, _NO_PAIRS
     of_left, of_right = (variances[..., 0::2], variances[..., 1::2]) if isinstance(variances, np.ndarray) else (variances, variances)
-    some = mass > _NONE
-    whole = mass[some]
-    noise = (np.zeros(mass.shape) + ((1 - share) ** 2 * of_left + share**2 * of_right))[some]
-    shares, likelihood = _posterior(raw[some] / whole, np.maximum(noise / whole**2, _LEAST), whole, prior)
+    noise = np.broadcast_to((1 - share) ** 2 * of_left + share**2 * of_right, mass.shape).ravel()
+    whole, raw, flat, some = mass.ravel(), raw.ravel(), left.reshape(-1), mass.ravel() > _NONE
+    if not some.all():
+        whole, raw, noise = whole[some], raw[some], noise[some]
+    shares, likelihood = _posterior(raw / whole, np.maximum(noise / whole**2, _LEAST), whole, prior)
     learned = shares * whole
-    moved = float(np.abs(learned - left[some]).sum())
-    left[some] = learned
+    moved = float(np.abs(learned - flat[some]).sum())
+    flat[some] = learned  # a view of `left`
     return left, moved, likelihood
 
 
@@ -314,7 +315,7 @@ def _posterior(seen: np.ndarray, noise: np.ndarray, rows: np.ndarray, prior: np.
     add a variance of 1 / (4 rows) about a half. The frequencies of the kinds maximize the likelihood, with a few nodes added that have the
     usual ones (expectation and maximization).
     """
-    own = _DEVIATIONS**2 + _BY_CHANCE / np.maximum(rows, 1.0)
+    own = _VARIANCES + _BY_CHANCE / np.maximum(rows, 1.0)
     total = own + noise
     off = seen - _CENTERS
     likelihood = -0.5 * (off**2 / total + np.log(total))
