@@ -65,20 +65,20 @@ def database(args):
                 f"CREATE TABLE people AS SELECT {', '.join(f'{sql} AS {name}' for name, sql, _, _ in columns)} FROM range({n_rows})"
             )
         connection = duckdb.connect(path, read_only=True)
-        ask = _database.Database._fetched
+        ask = _database.Database._fetch
 
         def watched(self, sql):
             answer = ask(self, sql)
             fetched.append(len(answer["n"]))
             return answer
 
-        _database.Database._fetched = watched
+        _database.Database._fetch = watched
         model = LatentFactorSynthesizer(schema, epsilon=1.0, delta=1e-6, random_state=0)
 
         def fit():
             model.fit(connection.table("people"))
 
-        first, n_fetched = _timed(fit), sum(fetched)
+        first, n_fetch = _timed(fit), sum(fetched)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         n_cells = sum(map(len, model.cells_.values())) + sum(table.size for table in model.marginals_.values())
         codes = ", ".join(f"CAST({code} AS UTINYINT) AS {name}" for name, _, _, code in columns)
@@ -99,7 +99,7 @@ def database(args):
     print(f"DuckDB's count(*) of all pairs of its codes: {counting:.2f} s, {counting_cpu:.2f} s of processor")
     print(f"ratio {ratio:.2f}, target <= 2 at 1e7 rows")
     print(f"... of processor time {fitting_cpu / counting_cpu:.2f}; of the first fit {first[0] / counting:.2f}")
-    print(f"what left the database: {n_fetched} counts, for a model of {n_cells}")
+    print(f"what left the database: {n_fetch} counts, for a model of {n_cells}")
     return memory >= 1000 or (args.full and ratio > 2)
 
 

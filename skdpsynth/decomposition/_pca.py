@@ -46,7 +46,7 @@ class _NoisyMoments(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _PCAPlan(Plan):
-    """How the moments are released, by public numbers alone."""
+    """Plan of the release of the moments, by public numbers alone."""
 
     ball: Ball  # all rows within the bounds, or a public radius, about the public center
     kind: str  # of the noise on the moments
@@ -342,7 +342,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         elif plan.center is not None and ball.shrinks:
             exact += total(rows, Moments.moved_by_shrinking(ball))
         layout, noise, edge, mean_deviation = plan.noisy_moments(ball)
-        noisy_sum, second = layout.unpacked(budget.answer(exact.query(plan.relation, layout), noise, "moments"))
+        noisy_sum, second = layout.unpack(budget.answer(exact.query(plan.relation, layout), noise, "moments"))
 
         # All that follows is post-processing: a mean and a covariance about it, in the units of the data.
         unit, mean = ball.unit, ball.box.midpoint + ball.unit * ball.center

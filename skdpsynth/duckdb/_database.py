@@ -19,7 +19,7 @@ class Database:
     """A relation of DuckDB, asked for counts.
 
     Its connection is the user's: no setting, no table and no view of it is changed. Tables of codes are temporary, with random names, and
-    whoever has them made must have them dropped.
+    the caller must have them dropped.
     """
 
     def __init__(self, relation: Any) -> None:
@@ -41,7 +41,7 @@ class Database:
         """Make a temporary table of codes, to be found by a key; return its name. Its columns are k0, k1, ...; `keep` lives as long."""
         name = f"temp._skdpsynth_{uuid4().hex}"
         try:
-            self._asked(f"CREATE TEMPORARY TABLE {name} AS {query.named('k')}")
+            self._run(f"CREATE TEMPORARY TABLE {name} AS {query.select('k')}")
         except BaseException:
             self.drop(name)
             raise
@@ -55,7 +55,7 @@ class Database:
 
     def n_rows(self, name: str | None = None) -> int:
         """Return the number of rows, or of those of a temporary table."""
-        return int(self._fetched(f"SELECT count(*) AS n FROM {name or self.rows}")["n"][0])
+        return int(self._fetch(f"SELECT count(*) AS n FROM {name or self.rows}")["n"][0])
 
     def drop(self, name: str) -> None:
         """Drop a temporary table."""
@@ -80,14 +80,14 @@ class Database:
 
     def counts_of(self, queries: Sequence[Query], sizes: Sequence[int]) -> list[np.ndarray]:
         """Count the codes of one column each, below a size; no table is made for it."""
-        return self._arrays([f"k0 AS cell, count(*) AS n FROM ({query.named('k')}) GROUP BY cell" for query in queries], sizes)
+        return self._arrays([f"k0 AS cell, count(*) AS n FROM ({query.select('k')}) GROUP BY cell" for query in queries], sizes)
 
     def _arrays(self, queries: Sequence[str], sizes: Sequence[int]) -> list[np.ndarray]:
         """Return an array of counts for each query, without SELECT, whose answer tells numbers of cells and how often they occur."""
         counts = [np.zeros(size, dtype=np.int64) for size in sizes]
         for start in range(0, len(queries), _AT_ONCE):
             numbered = enumerate(queries[start : start + _AT_ONCE], start)
-            found = self._fetched(" UNION ALL ".join(f"SELECT {part} AS part, {query}" for part, query in numbered))
+            found = self._fetch(" UNION ALL ".join(f"SELECT {part} AS part, {query}" for part, query in numbered))
             order = np.argsort(found["part"], kind="stable")
             parts, cells, n = (np.asarray(found[key], dtype=np.int64)[order] for key in ("part", "cell", "n"))
             present, first = np.unique(parts, return_index=True)
@@ -95,18 +95,18 @@ class Database:
                 counts[part][cells[rows]] = n[rows]
         return counts
 
-    def _fetched(self, sql: str) -> dict[str, np.ndarray]:
-        return self._asked(sql, lambda answer: answer.fetchnumpy())
+    def _fetch(self, sql: str) -> dict[str, np.ndarray]:
+        return self._run(sql, lambda answer: answer.fetchnumpy())
 
-    def _asked(self, sql: str, read: Callable[[Any], Any] = lambda answer: None) -> Any:
+    def _run(self, sql: str, read: Callable[[Any], Any] = lambda answer: None) -> Any:
         """Run a statement and read its answer; an error of the database may quote cells, so only its kind is told."""
         try:
             return read(self._relation.query(self.rows, sql))
         except Exception as error:
-            told = type(error).__name__
+            kind = type(error).__name__
         # Raised here, so that it has no context, which would quote what the database said.
         raise OSError(
-            f"the database must answer queries over X until fit is done, got {told}; keep its connection open, and see whether it can read "
+            f"the database must answer queries over X until fit is done, got {kind}; keep its connection open, and see whether it can read "
             "all of X."
         )
 

@@ -18,7 +18,7 @@ _TYPES = (("UTINYINT", 1 << 8), ("USMALLINT", 1 << 16), ("UINTEGER", 1 << 32), (
 
 @dataclass(frozen=True)
 class Clock:
-    """How a column of dates or times becomes numbers: whole units since the lower bound."""
+    """Map of dates or times to numbers: whole units since the lower bound."""
 
     first: int  # the bounds, in units since 1970
     last: int
@@ -169,7 +169,7 @@ class Query:
     items: tuple[str, ...]
     source: str
 
-    def named(self, prefix: str) -> str:
+    def select(self, prefix: str) -> str:
         """Return the query, whose columns are the prefix and a number each."""
         return f"SELECT {', '.join(f'{item} AS {prefix}{i}' for i, item in enumerate(self.items))} FROM {self.source}"
 
@@ -275,11 +275,11 @@ def _code_of_value(cell: str, values: Sequence[Any], codes: np.ndarray, other: i
             names = ", ".join(map(_text, values))
             return f"coalesce({_element(f'enum_code(TRY_CAST({cell} AS ENUM({names})))', codes)}, {other})"
         cases = sorted(zip(values, codes.tolist(), strict=True), key=lambda case: case[0].encode())
-        return _searched(f"encode({cell})", [(f"encode({_text(value)})", code) for value, code in cases], other)
+        return _search(f"encode({cell})", [(f"encode({_text(value)})", code) for value, code in cases], other)
     if type(values[0]) is float:
         cell = f"CAST({cell} AS DOUBLE)"
     cases = sorted(zip(values, codes.tolist(), strict=True))
-    return _searched(cell, [(float_literal(value) if type(value) is float else str(value), code) for value, code in cases], other)
+    return _search(cell, [(float_literal(value) if type(value) is float else str(value), code) for value, code in cases], other)
 
 
 def _element(index: str, codes: np.ndarray) -> str:
@@ -290,11 +290,11 @@ def _element(index: str, codes: np.ndarray) -> str:
     return f"list_extract(CAST(string_split('{','.join(map(repr, codes.tolist()))}', ',') AS UINTEGER[]), {index} + 1)"
 
 
-def _searched(cell: str, cases: Sequence[tuple[str, int]], other: int) -> str:
+def _search(cell: str, cases: Sequence[tuple[str, int]], other: int) -> str:
     """Write which of some values in ascending order a cell equals, by halving where there are many."""
     if len(cases) > _IN_LINE:
         middle = len(cases) // 2
-        halves = (_searched(cell, part, other) for part in (cases[:middle], cases[middle:]))
+        halves = (_search(cell, part, other) for part in (cases[:middle], cases[middle:]))
         return f"CASE WHEN {cell} < {cases[middle][0]} THEN {next(halves)} ELSE {next(halves)} END"
     return f"CASE {' '.join(f'WHEN {cell} = {value} THEN {code}' for value, code in cases)} ELSE {other} END"
 

@@ -25,8 +25,8 @@ _NUMBERS_OF_ROWS = (100, 10**6, 10**8)  # at which a question is tried, if it is
 class RemoteTable(Source):
     """A table that a fit takes without reading a row of it.
 
-    A fit asks for sums a few times. What it asks, a question, is made of public facts and of what was released before: it can be pickled
-    and saved, and says all that whoever holds rows needs to know.
+    A fit asks for sums a few times. Each question is made of public facts and of earlier releases: it can be pickled and saved, and says
+    all that a holder of rows needs to know.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class PartialSums(RemoteTable):
         chunk = as_chunk(chunk, "this one", "X")
         with lock_of(self), np.errstate(all="ignore"):
             self._check_whole()
-            rows = self.question.mapped(chunk)
+            rows = self.question.apply_maps(chunk)
             # Sums are added to in place. After an interrupt nobody knows of how many rows, and who adds the chunk again counts some twice.
             self._is_torn = True
             if self._mark is None:

@@ -170,10 +170,10 @@ class Round:
         """Read a message; no code in it runs, and only parts of questions are accepted."""
         if not isinstance(message, bytes | bytearray | memoryview):
             raise TypeError(f"question must be bytes, as Sites sends them, got a {type(message).__name__}.")
-        told = from_bytes(bytes(message), "question")
-        if not (isinstance(told, Round) and without_error_details(told.is_whole)):
+        read = from_bytes(bytes(message), "question")
+        if not (isinstance(read, Round) and without_error_details(read.is_whole)):
             raise ValueError("question holds no question that can be answered; it was not written by Sites.")
-        return told
+        return read
 
     def is_whole(self) -> bool:
         """Whether all fields are there and of their types, which a forged file may violate."""
@@ -200,8 +200,8 @@ def without_error_details(work: Any) -> Any:
     except Exception as error:
         if type(error) in (TypeError, ValueError):  # ours, and not a subclass by which numpy tells more
             raise
-        told = type(error).__name__
-    raise ValueError(f"question does not fit the table of this site, or is damaged ({told}); ask anew.")
+        kind = type(error).__name__
+    raise ValueError(f"question does not fit the table of this site, or is damaged ({kind}); ask anew.")
 
 
 class Site:
@@ -403,12 +403,12 @@ def _matches_box(step: Any, box: Box) -> bool:
     ball, schema = getattr(step, "ball", None), getattr(step, "schema", None)
     if isinstance(ball, Ball):
 
-        def described(of: Ball) -> tuple[np.ndarray, ...]:
+        def describe(of: Ball) -> tuple[np.ndarray, ...]:
             """Return the grid and the bounds within it."""
             return of.box.low, of.box.high, of.least, of.most
 
         agreed = [Ball.of(box, ball.box.bits, equal_units) for equal_units in (False, True)]
-        return not ball.takes_coordinates and any(all(map(np.array_equal, described(ball), described(other))) for other in agreed)
+        return not ball.takes_coordinates and any(all(map(np.array_equal, describe(ball), describe(other))) for other in agreed)
     if isinstance(schema, Schema):
         kinds = list(schema.values())
         return [float(kind.low) for kind in kinds] == box.low.tolist() and [float(kind.high) for kind in kinds] == box.high.tolist()

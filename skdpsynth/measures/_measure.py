@@ -82,7 +82,7 @@ class SampleBlocks:
             n_blocks = -(-n_points // size)
             width = min(_SLAB, n_blocks)
             n_blocks = -(-n_blocks // width) * width
-            which = self._listed(deck, n_decks, -n_points % n_blocks).reshape(-1, n_blocks)
+            which = self._list_cells(deck, n_decks, -n_points % n_blocks).reshape(-1, n_blocks)
             for first in rng.permutation(np.arange(0, n_blocks, width)).tolist():
                 sizes = [-(-(n_points - i) // n_blocks) for i in range(first, first + width)]
                 order = rng.permutation(width).tolist()
@@ -90,7 +90,7 @@ class SampleBlocks:
                 yield _Slab(start, here, sizes, deck + n_decks * first, n_decks, n_decks * n_blocks, order)
                 start += sum(sizes)
 
-    def _listed(self, deck: int, n_decks: int, beyond: int) -> np.ndarray:
+    def _list_cells(self, deck: int, n_decks: int, beyond: int) -> np.ndarray:
         """Return the cells of every n-th point, n = `n_decks`, from number `deck` on; the last point is repeated `beyond` times."""
         # (e - deck) / n_decks, rounded up, is how many of these numbers are below e.
         upto = self.upto if n_decks == 1 else (self.upto + (n_decks - 1 - deck)) // n_decks

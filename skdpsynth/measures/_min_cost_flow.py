@@ -75,8 +75,8 @@ def min_cost_flow(
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
     found = None if start is None else problem.resume_from(start * unit)
     if found is None:
-        found = problem.solved()
-    found = problem.trimmed(np.maximum(found, 0))
+        found = problem.solve()
+    found = problem.trim(np.maximum(found, 0))
     return np.rint(found / unit) if whole else found / unit
 
 
@@ -89,7 +89,7 @@ class _Problem(NamedTuple):
     supply: np.ndarray
     demand: np.ndarray
 
-    def solved(self) -> np.ndarray:
+    def solve(self) -> np.ndarray:
         """Solve it through cvxpy.
 
         The simplex method ends at a vertex, where whole numbers stay whole. Where mass has to go far it takes very many steps, and an
@@ -146,7 +146,7 @@ class _Problem(NamedTuple):
         except (AttributeError, TypeError, ValueError, RuntimeError):  # another release of HiGHS: cvxpy knows how to call it
             return None
 
-    def trimmed(self, flow: np.ndarray) -> np.ndarray:
+    def trim(self, flow: np.ndarray) -> np.ndarray:
         """Cut flow beyond the demands, which only arcs that cost nothing can bring."""
         excess = np.bincount(self.sink, flow, minlength=len(self.demand)) - self.demand
         for arc in np.flatnonzero((self.cost == 0) & (flow > 0)):

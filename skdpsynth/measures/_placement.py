@@ -67,12 +67,12 @@ class Placement:
         """Look up lists of cells that stand side by side, shape (n_samples, n_lists): one pass in the order of memory."""
         which = which.astype(np.int64)
 
-        def looked_up(table: np.ndarray) -> np.ndarray:
+        def look_up(table: np.ndarray) -> np.ndarray:
             return np.ascontiguousarray(np.take(table, which, mode="wrap").T)  # in range, "wrap" only skips the check
 
         items = self.known.view(np.dtype((np.void, self.known.itemsize)))  # rows are copied whole, not field by field
-        known, scratch = looked_up(items).view(self.known.dtype), _Scratch.of(self.box, len(which))
-        whole = [(axis, looked_up(axis.first), looked_up(axis.choices)) for axis in self.whole]
+        known, scratch = look_up(items).view(self.known.dtype), _Scratch.of(self.box, len(which))
+        whole = [(axis, look_up(axis.first), look_up(axis.choices)) for axis in self.whole]
         return [
             CellList(self, scratch, known[i], [axis._replace(first=first[i], choices=choices[i]) for axis, first, choices in whole])
             for i in range(which.shape[1])

@@ -293,7 +293,7 @@ class _Transport:
             moved = np.bincount(arcs.donor, flow, minlength=n_donors)[:n_donors]
             start = flow
             if len(more[0]):
-                before, arcs = arcs, arcs.joined(*more)
+                before, arcs = arcs, arcs.join(*more)
                 start = np.zeros(len(arcs.cost))
                 start[arcs.place(before.hole, before.donor)] = flow
             elif self.tie_break and cost > bound:
@@ -324,12 +324,12 @@ class _Transport:
         listed = min(self.listed, self.near.shape[1])
         arcs = _Arcs(np.repeat(np.arange(n_holes), listed), self.near[:, :listed].ravel(), self.near_cost[:, :listed].ravel())
         for extra, cost in enumerate(self.extra_costs):
-            arcs = arcs.joined(np.arange(n_holes), np.full(n_holes, n_donors + extra), np.full(n_holes, cost))
+            arcs = arcs.join(np.arange(n_holes), np.full(n_holes, n_donors + extra), np.full(n_holes, cost))
         few = self.donor_at.shape[1] <= 3 and not is_mass_far(self.supply, self.demand)
         if not few and (self.supply[:n_donors] > _RICH * np.median(self.supply[:n_donors])).any():
             hole, donor, cost = self._rich_arcs()
             new = ~arcs.has(hole, donor)
-            arcs = arcs.joined(hole[new], donor[new], cost[new])
+            arcs = arcs.join(hole[new], donor[new], cost[new])
         return arcs
 
     def _flow(self, arcs: "_Arcs", start: np.ndarray | None = None) -> np.ndarray:
@@ -396,7 +396,7 @@ class _Arcs:
         order = np.lexsort((donor, hole))
         self.hole, self.donor, self.cost = hole[order], donor[order], cost[order]
 
-    def joined(self, hole: np.ndarray, donor: np.ndarray, cost: np.ndarray) -> "_Arcs":
+    def join(self, hole: np.ndarray, donor: np.ndarray, cost: np.ndarray) -> "_Arcs":
         return _Arcs(*(np.concatenate(pair) for pair in ((self.hole, hole), (self.donor, donor), (self.cost, cost))))
 
     def place(self, hole: np.ndarray, donor: np.ndarray) -> np.ndarray:

@@ -38,7 +38,7 @@ class Aggregator(ABC):
 
     @property
     def n_values(self) -> int:
-        """How many numbers the statistic holds; a rule that may come in a message says so without making them."""
+        """Number of values of the statistic; a rule that may come in a message says so without making them."""
         return len(self.zero().flat)
 
     def of(self, chunk: Chunk) -> Any:
@@ -58,7 +58,7 @@ class Aggregator(ABC):
 
     def from_flat(self, values: np.ndarray) -> Any:
         """Return the statistic whose numbers, laid out as its ``flat``, are these."""
-        return self.zero().filled(values)
+        return self.zero().with_sums(values)
 
     def __str__(self) -> str:
         return f"{self.n_values} sums by {type(self).__name__}"
@@ -79,7 +79,7 @@ class Statistic:
         parts = [np.ravel(np.asarray(getattr(self, name), dtype=np.int64)) for name in self._summed]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def filled(self, values: Any) -> Any:
+    def with_sums(self, values: Any) -> Any:
         """Return a statistic with these sums, as `flat` gives them, in place of its own."""
         own = {name: getattr(self, name) for name in self._summed}
         stops, vector = np.cumsum([np.size(sums) for sums in own.values()]), as_array(values)
@@ -90,7 +90,7 @@ class Statistic:
         return replace(self, **changed)  # type: ignore[type-var]
 
     def __add__(self, other: Any) -> Any:
-        return self.filled(self.flat + other.flat)
+        return self.with_sums(self.flat + other.flat)
 
 
 def total(rows: Rows, aggregator: Aggregator) -> Any:
@@ -122,7 +122,7 @@ def total_and_kept(rows: Rows, aggregator: Any, kept: np.ndarray) -> tuple[Any, 
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class Question:
-    """Sums that are asked of a table: what becomes of each row, and the rule by which rows are then summed.
+    """Sums that are asked of a table: maps of its rows, and the rule by which these are then summed.
 
     It holds public facts alone, and what was released before: no row, and nothing that was summed. It can be pickled and saved.
 
@@ -131,7 +131,7 @@ class Question:
     columns : tuple
         Names of the columns of the table; numbers in an array.
     maps : tuple of callable
-        What becomes of a chunk of rows, in order. The first one reads it.
+        Maps of a chunk of rows, in order. The first one reads it.
     rule : Aggregator
 
     See Also
@@ -164,10 +164,10 @@ class Question:
 
     def add(self, statistic: Any, chunk: Any) -> Any:
         """Return a statistic with the rows of a chunk added; it may be changed in place."""
-        return self.rule.add(statistic, self.mapped(chunk))
+        return self.rule.add(statistic, self.apply_maps(chunk))
 
-    def mapped(self, chunk: Any) -> Any:
-        """Return what becomes of a chunk before its rows are summed; all that can be wrong with it is refused here."""
+    def apply_maps(self, chunk: Any) -> Any:
+        """Map a chunk as its rows are before they are summed; refuse all that can be wrong with it."""
         chunk = as_chunk(chunk, "one of them", "X")
         self.check_columns(TableKind.of(chunk).columns)
         for change in self.maps:

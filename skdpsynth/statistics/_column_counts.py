@@ -74,7 +74,7 @@ class CountRows(Aggregator):
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class ColumnCells(Statistic):
-    """How many numbers of each column lie in each cell of a line."""
+    """Numbers of each column counted in cells of a line."""
 
     counts: np.ndarray  # shape (n_columns, n_cells)
 
@@ -177,7 +177,7 @@ class EvenCells(_CountColumnCells):
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private, and so are its levels: no repr shows them
 class Occurrences:
-    """How many rows have each level that occurs, in some columns. Even which levels there are is private."""
+    """Counts of the levels that occur in some columns. Even which levels there are is private."""
 
     tables: tuple[Counter, ...]  # of each column. What is missing is in none
 
@@ -218,7 +218,7 @@ class CountLevels(Aggregator):
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Thresholds(Statistic):
-    """How many rows have each level of each ordinal column, from which thresholds follow.
+    """Counts of the levels of ordinal columns, from which thresholds follow.
 
     Where the number of rows is public, as under replace-one, of two levels only the first is counted: the other is what remains.
     """
@@ -238,7 +238,7 @@ class Thresholds(Statistic):
         """Return how far one row moves the counts: a public fact.
 
         Replacing a row takes 1 from the count of its old level and gives 1 to that of the new one, in each column: two counts change by 1.
-        Of two levels one count is there, so one count changes. A row that is added or removed moves the count of one level of each column,
+        With two levels there is one count, so one changes. A row that is added or removed moves the count of one level of each column,
         whose other counts stay, by 1. Every change is 1, so the sum and the sum of squares are both the number of counts that change; a
         row that differs in all columns attains it, and so does any row that is added.
         """

@@ -1,4 +1,4 @@
-"""What becomes of rows before they are counted: public maps of one row each."""
+"""Public maps of rows, each row by itself, before they are counted."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -59,13 +59,13 @@ class Coding(ColumnMap):
     bins: Mapping[int, np.ndarray]  # by the place of a column of cells: the bin of each cell, and last that of a missing number
 
     def __call__(self, chunk: Chunk) -> Chunk:
-        return [self._coded(chunk, place) for place in self.columns]
+        return [self._code(chunk, place) for place in self.columns]
 
     def origins(self, of: Origins) -> Origins:
         """Return from where each column comes."""
         return tuple(None if place is None else of[place] for place in self.columns)
 
-    def _coded(self, chunk: Chunk, place: Any) -> np.ndarray:
+    def _code(self, chunk: Chunk, place: Any) -> np.ndarray:
         if place is None:
             return np.zeros(len(chunk[0]), dtype=np.int32)
         # -1 stands for the last.

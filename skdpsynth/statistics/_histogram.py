@@ -137,7 +137,7 @@ class _Counting(Aggregator):
         return statistic
 
     def pack_sums(self, chunks: Iterable[np.ndarray]) -> Any:
-        """Count rows, and pack the counts. Of many cells, those of few rows are sorted and counted: most counts would be zero."""
+        """Count rows, and pack the counts. Few rows in many cells are sorted and counted: most counts would be zero."""
         if self.n_cells < _MANY_CELLS:
             return super().pack_sums(chunks)
         cells: list[np.ndarray] = []
@@ -193,7 +193,7 @@ class CountRefinedCells(_Counting):
 class CountLengths(Aggregator):
     """Counts rows by their distance from the center of a ball, before they are shrunk.
 
-    Cell j holds those up to the radius j, but beyond the next; a row is in one cell, so the change is that of any histogram.
+    Cell j holds those up to the radius j, but beyond the next; a row is in one cell, so the sensitivity is that of any histogram.
     """
 
     ball: Ball

@@ -124,7 +124,7 @@ def _compute_sensitivity(over: Interactions, relation: str) -> Sensitivity:
     if relation == "add_or_remove_one":
         l1, sup = min(sum(table.l1_coming for table in tables), coming), max(table.sup_coming for table in tables)
         return Sensitivity(relation, l1, coming, sup, statistic=facts)
-    l2_squared = sum(_most_by_difference(over, part) for part in _connected(over.pairs))
+    l2_squared = sum(_most_by_difference(over, part) for part in _connected_columns(over.pairs))
     l1, sup = sum(table.l1_replaced for table in tables), max(table.sup_replaced for table in tables)
     if over.n_classes > 1:
         l2_squared = max(l2_squared, 2 * coming)
@@ -157,7 +157,7 @@ class _TableChange(NamedTuple):
         )
 
 
-def _connected(pairs: Sequence[tuple[int, int]]) -> list[frozenset[int]]:
+def _connected_columns(pairs: Sequence[tuple[int, int]]) -> list[frozenset[int]]:
     """Return the columns that share tables, also through others."""
     part: dict[int, frozenset[int]] = {}
     for i, j in pairs:
@@ -199,9 +199,9 @@ def _most_of_equal(sizes: Sequence[int]) -> Fraction:
 
 
 def _most_of_all(sizes: Sequence[int], tables: Mapping[frozenset[int], int], groups: Sequence[Sequence[int]]) -> int:
-    """Try all sets S of columns, told by how many of each group they hold; the columns of a group are alike.
+    """Try all sets S of columns, given by how many of each group they hold; the columns of a group are alike.
 
-    Of x and y columns of two groups of M and N, ``x (N - y)`` tables have a row that differs in the first column alone, and so on: a
+    With x and y columns of two groups of M and N in S, ``x (N - y)`` tables have a row that differs in the first column alone, and so on: a
     quadratic function of these numbers.
     """
     linear = [0] * len(groups)
@@ -281,7 +281,7 @@ def _distance(table: np.ndarray, first: np.ndarray, second: np.ndarray, n_rows: 
 def distances(exact: Marginals, expected: Sequence[np.ndarray], relation: str) -> Query:
     """Return the sum of absolute differences of each table from what was expected, with their sensitivity.
 
-    What was expected is whole numbers made of what was released before: a neighbor has the same.
+    The expected tables are whole numbers made of earlier releases: a neighbor has the same.
     """
     pairs = zip(exact.tables(), expected, strict=True)
     return Query(

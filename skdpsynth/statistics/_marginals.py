@@ -23,7 +23,7 @@ _ROWS = 1 << 15  # rows at a time: codes stay in the cache
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Marginals(Statistic):
-    """How many rows have each combination of codes, in tables over some of the columns.
+    """Counts of combinations of codes, in tables over some of the columns.
 
     Attributes
     ----------

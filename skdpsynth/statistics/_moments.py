@@ -80,7 +80,7 @@ class Moments(Statistic):
 
     def query(self, relation: str, layout: Any) -> Query:
         """Return the moments in a layout, and how far one row moves it."""
-        return Query(layout.packed(self), layout.sensitivity(relation))
+        return Query(layout.pack(self), layout.sensitivity(relation))
 
 
 def _check_exact(ball: Ball) -> Ball:
@@ -91,7 +91,7 @@ def _check_exact(ball: Ball) -> Ball:
 
 
 class _SumMoments(Aggregator):
-    """What makes moments of rows, some at a time."""
+    """Base of the rules that make moments of rows, some at a time."""
 
     ball: Ball
 
@@ -170,7 +170,7 @@ def _add_products(moments: Moments, rows: np.ndarray, sign: int = 1) -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """How moments are laid out as one vector: a whole weight makes one scale of noise serve sums and second moments alike.
+    """Layout of moments as one vector: a whole weight makes one scale of noise serve sums and second moments alike.
 
     The vector lists the sum of the rows times `mean_weight`, and then the upper triangle of the second moment.
     """
@@ -219,12 +219,12 @@ class Packing:
         l2_squared = 4 * K * K * d * a * a + (K * K * d) ** 2
         return Sensitivity(relation, l1, l2_squared, max(2 * K * a, 2 * K * K * (d > 1), K * K), statistic=facts)
 
-    def packed(self, moments: Moments) -> np.ndarray:
+    def pack(self, moments: Moments) -> np.ndarray:
         """Lay moments out as one int64 vector."""
         sums = [self.mean_weight * moments.total] if self.mean_weight else []
         return np.concatenate([*sums, moments.second[np.triu_indices(self.n_features)]])
 
-    def unpacked(self, noisy: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    def unpack(self, noisy: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
         """Return (sum of the rows or None, symmetric second moment) as floats."""
         d = self.n_features
         total, upper = np.split(noisy.astype(float), [d * bool(self.mean_weight)])
@@ -236,7 +236,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Gram:
-    """How moments are laid out as one symmetric matrix, ``sum (w, c) (w, c)^T``: with a border, it holds the sum of the rows too."""
+    """Layout of moments as one symmetric matrix, ``sum (w, c) (w, c)^T``: with a border, it holds the sum of the rows too."""
 
     n_features: int
     squared_radius: int  # r**2: no row w is longer than r
@@ -274,14 +274,14 @@ class Gram:
         facts = statistic_facts("gram", features=self.n_features, squared_radius=self.squared_radius, coordinate=self.coordinate)
         return Sensitivity(relation, min(l1, squared), squared, total, (2 if is_pair else 1) * total, facts)
 
-    def packed(self, moments: Moments) -> np.ndarray:
+    def pack(self, moments: Moments) -> np.ndarray:
         """Lay moments out as one int64 matrix."""
         if not self.coordinate:
             return moments.second
         border = self.coordinate * moments.total[:, None]
         return np.block([[moments.second, border], [border.T, np.array([[self.coordinate**2 * moments.n_samples]])]])
 
-    def unpacked(self, noisy: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    def unpack(self, noisy: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
         """Return (sum of the rows or None, symmetric second moment) as floats: each entry and its mirror, averaged."""
         d = self.n_features
         matrix = noisy.astype(float)

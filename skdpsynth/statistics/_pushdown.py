@@ -42,7 +42,7 @@ def counts_of_tables(
 ) -> list[np.ndarray] | None:
     """Count the combinations of codes in some tables, each raveled; None if the rows must be read for it."""
     if can_be_pushed_down(rows) and isinstance(rows.maps[-1], CellsOf):
-        # Cells have no table of codes: -1 stands among them. What is counted beside them are levels, column by column.
+        # Cells have no table of codes: -1 stands among them. Levels are counted beside them, column by column.
         columns = [table[0] for table in attributes if len(table) == 1]
         is_plain = len(columns) == len(attributes)
         return counts_by_column(database, rows, columns, [sizes[i] for i in columns]) if is_plain else None

@@ -354,9 +354,9 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         if self._block is not None:
             self._counted = plan.counts_of(rows, n, budget)
         else:
-            self.__dict__.update(self._fitted(*plan.measure_of(rows, n, budget)))
+            self.__dict__.update(self._fitted_attributes(*plan.measure_of(rows, n, budget)))
 
-    def _fitted(self, measure: DiscreteMeasure, bound: float) -> dict[str, Any]:
+    def _fitted_attributes(self, measure: DiscreteMeasure, bound: float) -> dict[str, Any]:
         """Return the attributes that show a measure with a bound for a public number of rows."""
         # A noisy number of rows stood for n, from which it differs by E|Z| on average: twice that, against dividing by a noisy number.
         widest, error = float(np.max(measure.partition.diameters(0))), self._size_error
@@ -415,7 +415,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         # A block of a stream is counted, and gets a measure of its own only where somebody asks for it: a sample of the stream is drawn
         # from one measure of all its blocks.
         if name in ("measure_", "error_bound_", "partition_") and "_counted" in vars(self):
-            return self._fitted(*self._counted.measure())[name]
+            return self._fitted_attributes(*self._counted.measure())[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 

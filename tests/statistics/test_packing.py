@@ -37,7 +37,7 @@ def rows_of(form):
 def worst(form, relation, rows=None):
     """The largest l1, squared l2, sup and, of a matrix, nuclear norm that one row moves the moments by."""
     rows = np.array(rows_of(form) if rows is None else list(rows), dtype=np.int64)
-    each = np.array([form.packed(Moments(1, y, np.outer(y, y))) for y in rows])
+    each = np.array([form.pack(Moments(1, y, np.outer(y, y))) for y in rows])
     moves = (each if relation == ADD else each[:, None] - each).reshape(-1, *each.shape[1:])
     norms = [np.linalg.norm(np.linalg.eigvalsh(moves.astype(float)), 1, axis=1).max()] if moves.ndim == 3 else []
     moves = np.abs(moves.reshape(len(moves), -1))
@@ -98,11 +98,11 @@ def test_the_matrix_is_the_sum_of_rows_times_themselves():
     X = np.random.default_rng(0).random((20, 2))
     whole = np.vstack([rows.copy() for _, rows in ball.chunks(X)]).astype(np.int64)
     z = np.column_stack([whole, np.full(20, 3)])
-    np.testing.assert_array_equal(Gram(2, 60, 3).packed(Moments.of(X, ball)), z.T @ z)
+    np.testing.assert_array_equal(Gram(2, 60, 3).pack(Moments.of(X, ball)), z.T @ z)
 
 
 def test_noise_that_is_not_symmetric_is_averaged_with_its_mirror():
-    total, second = Gram(2, 10, 2).unpacked(np.array([[1, 2, 4], [6, 3, 8], [10, 20, 99]]))
+    total, second = Gram(2, 10, 2).unpack(np.array([[1, 2, 4], [6, 3, 8], [10, 20, 99]]))
     assert (second.tolist(), total.tolist()) == ([[1, 4], [4, 3]], [3.5, 7])
 
 
@@ -114,7 +114,7 @@ def test_noise_of_unpacked_moments_has_the_variances_that_are_stated(kind):
     made = mechanism(gram.sensitivity(REPLACE), share, (kind,), gram.n_values)
     assert isinstance(made.noise, DiscreteGaussian if kind == "gaussian" else DiscreteMatrixLaplace)
     rng = check_rng(1)
-    draws = np.array([gram.unpacked(made.noise.sample((8, 8), rng))[1] for _ in range(1000)])
+    draws = np.array([gram.unpack(made.noise.sample((8, 8), rng))[1] for _ in range(1000)])
     assert np.array_equal(draws, draws.transpose(0, 2, 1))
     off, on = draws[:, *np.triu_indices(8, 1)], draws[:, *np.diag_indices(8)]
     variance = made.variance if kind == "gaussian" else 2 * made.variance  # on the diagonal
@@ -203,7 +203,7 @@ def test_what_is_packed_is_unpacked(d, kind):
     form = Packing.of(d, 2**16 - 1, kind) if is_vector else Gram(d, ball.reach, kind)
     moments = Moments.of(np.random.default_rng(d).random((50, d)), ball)
     query = moments.query(REPLACE, form)
-    total, second = form.unpacked(query.values)
+    total, second = form.unpack(query.values)
     assert query.values.shape == ((form.n_values,) if is_vector else (form.n_rows, form.n_rows))
     assert query.values.size == form.n_values
     assert query.values.dtype == np.int64

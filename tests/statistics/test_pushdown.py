@@ -147,7 +147,7 @@ def test_blocks_of_many_columns_and_tables_of_hardly_any_rows_are_counted_inside
 
 def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells(never_read, monkeypatch):
     fetched = []
-    ask = _database.Database._fetched
+    ask = _database.Database._fetch
 
     def watched(self, sql):
         answer = ask(self, sql)
@@ -155,7 +155,7 @@ def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells
         fetched.append(len(answer["n"]))
         return answer
 
-    monkeypatch.setattr(_database.Database, "_fetched", watched)
+    monkeypatch.setattr(_database.Database, "_fetch", watched)
     columns = {name: JUNK[name] for name in ("flag", "byte", "short")}
     counts = []
     for n_rows in (20_000, 40_000):
@@ -178,7 +178,7 @@ def located(x, bounds, **kind):
     connection = duckdb.connect()
     connection.register("numbers", {"x": x})
     query = codes_of_cells("numbers", ["x"], [Cuts(cuts, *map(float, bounds), **kind)], [np.arange(len(cuts) + 2)])
-    return connection.sql(query.named("k")).fetchnumpy()["k0"].astype(np.int64) - 1
+    return connection.sql(query.select("k")).fetchnumpy()["k0"].astype(np.int64) - 1
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
@@ -238,12 +238,12 @@ def test_a_database_that_may_only_be_read_is_enough(tmp_path):
 @pytest.mark.parametrize("first", ["count(*) AS n FROM _", "GROUP BY"])
 def test_a_database_that_fails_is_said_in_one_sentence_before_anything_is_spent(monkeypatch, neighboring, first):
     accountant, connection = PrivacyAccountant(5.0, 1e-6, neighboring=neighboring), database()
-    ask = _database.Database._asked
+    ask = _database.Database._run
 
     def failing(self, sql, read=lambda answer: None):
         return ask(self, "select error('secret')", lambda answer: answer.fetchall()) if first in sql else ask(self, sql, read)
 
-    monkeypatch.setattr(_database.Database, "_asked", failing)
+    monkeypatch.setattr(_database.Database, "_run", failing)
     with pytest.raises(OSError, match="must answer queries over X until fit is done, got InvalidInputException") as raised:
         model(neighboring=neighboring, accountant=accountant).fit(relation(connection))
     assert "secret" not in str(raised.value)
