@@ -22,12 +22,13 @@ from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, Priv
 from skdpsynth.tables import start_table
 
 PACKAGE = Path(skdpsynth.__file__).parent
-BODIES = {"median": 6, "90th percentile": 16, "longest": 40}
-ENTERED = {"PrivateMeasureMechanism": 40, "LatentFactorSynthesizer": 62}  # files of one fit
+BODIES = {"median": 6, "90th percentile": 16, "longest": 35}
+ENTERED = {"PrivateMeasureMechanism": (25, 150), "PrivatePCA": (26, 190), "LatentFactorSynthesizer": (42, 300)}  # files, functions of a fit
 OPENED = 10  # files of opening a table
-LINES = {"package": 50_000, "domain + frames + tables": 7500, "statistics": 2300}
+SIZES = {"lines": 40_000, "lines of code": 23_000, "files": 160}
+MOST_ANY, TEST_LINES, DOCSTRING_LINES = 100, 27_000, 150
 FROM_ABOVE = {"tables"}  # which `domain` imports when `Schema.check`, `Findings` or `MixedTypeEncoder` are asked for: public names of its
-TABLES = ("domain", "frames", "tables")
+DIALECT = re.compile(r"(?:^|[.:;] |\"\"\"|\n *# )(?:Of|What|Whoever) [a-z]", re.M)  # a sentence that begins so
 PARTICIPLE = re.compile(
     r"_?([a-z]+ed|told|shown|kept|met|given|found|drawn|made|known|held|seen|taken|cut|put|read|sent|built|bought|written)$"
 )
@@ -151,21 +152,27 @@ def opening():
 
 
 def table_of_rooms(files):
-    """Print files, lines and code of each room; return the lines by room."""
+    """Print files, lines and code of each room; return the sums."""
     rooms: dict = {}
     for path in files:
         rooms.setdefault(path.relative_to(PACKAGE).parts[0].removesuffix(".py"), []).append(path)
     folders = {room: paths for room, paths in rooms.items() if (PACKAGE / room).is_dir()}
     folders["top level"] = [path for room, paths in rooms.items() if room not in folders for path in paths]
     print(f"{'room':18} {'files':>6} {'lines':>7} {'code':>7} {'functions':>10}")
-    lines = {}
+    sums = dict.fromkeys(SIZES, 0)
     for room, paths in sorted(folders.items(), key=lambda each: -len(each[1])):
-        lines[room] = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+        lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
         code, number = sum(map(code_lines, paths)), sum(len(functions(files[path])) for path in paths)
-        print(f"{room:18} {len(paths):6d} {lines[room]:7d} {code:7d} {number:10d}")
+        print(f"{room:18} {len(paths):6d} {lines:7d} {code:7d} {number:10d}")
+        sums = {"lines": sums["lines"] + lines, "lines of code": sums["lines of code"] + code, "files": sums["files"] + len(paths)}
     beside = [path.read_text(encoding="utf-8") for path in (PACKAGE.parent / "skdpsynth_evidence").glob("*.py")]
     print(f"beside the package: skdpsynth_evidence, {sum(len(text.splitlines()) for text in beside)} lines")
-    return lines
+    return sums
+
+
+def dialect(trees):
+    """Return how many sentences of docstrings, comments and messages begin with Of, What or Whoever."""
+    return sum(len(DIALECT.findall(path.read_text(encoding="utf-8"))) for path in trees)
 
 
 def report(what, value, target):
@@ -177,27 +184,32 @@ def report(what, value, target):
 def main():
     warnings.simplefilter("ignore")
     files = trees()
-    lines = table_of_rooms(files)
+    sums = table_of_rooms(files)
     every = [function for tree in files.values() for function in functions(tree)]
     arguments = [
         argument for function in every for argument in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     ]
     annotated = [ast.unparse(argument.annotation) for argument in arguments if argument.annotation is not None]
     participles = sum(bool(PARTICIPLE.match(function.name)) for function in every)
-    print(
-        f"{len(files)} files, {len(every)} functions, {participles} of them participles; {annotated.count('Any')} of {len(annotated)} Any"
-    )
+    print(f"{len(every)} functions, {len(annotated)} annotated parameters")
     lengths = np.array(list(map(body_length, every)))
     bodies = {"median": np.median(lengths), "90th percentile": np.percentile(lengths, 90), "longest": lengths.max()}
     met = [report(f"body of a function, {what}", value, BODIES[what]) for what, value in bodies.items()]
-    sums = {"package": sum(lines.values()), "domain + frames + tables": sum(lines.get(room, 0) for room in TABLES)}
-    met += [report(f"lines of {what}", value, LINES[what]) for what, value in (sums | {"statistics": lines["statistics"]}).items()]
+    met += [report(f"{what} of the package", value, SIZES[what]) for what, value in sums.items()]
+    met.append(report("functions that are bare participles", participles, 0))
+    met.append(report("parameters typed Any", annotated.count("Any"), MOST_ANY))
+    met.append(report("sentences that begin with Of, What or Whoever", dialect(files), 0))
+    tests = (PACKAGE.parent / "tests").rglob("*.py")
+    met.append(report("lines of tests", sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tests), TEST_LINES))
+    longest = max(len((getattr(skdpsynth, name).__doc__ or "").splitlines()) for name in skdpsynth.__all__ if name[0].isupper())
+    met.append(report("lines of the longest docstring of an estimator", longest, DOCSTRING_LINES))
     for name, call in fits():
         n_files, n_functions, depth = entered(call)
         print(f"{name} of an array: {n_files} files, {n_functions} functions, {depth} deep")
         estimator, _, method = name.partition(".")
         if method == "fit" and estimator in ENTERED:
-            met.append(report(f"files of {name}", n_files, ENTERED[estimator]))
+            for what, value, most in zip(("files", "functions"), (n_files, n_functions), ENTERED[estimator], strict=True):
+                met.append(report(f"{what} of {name}", value, most))
     met.append(report("files of opening a table", entered(opening())[0], OPENED))
     room_arrows: dict = {}
     for path, tree in files.items():

@@ -14,7 +14,6 @@ from skdpsynth.models._noisy_tables import (
     join_into_blocks,
     max_pair_counts,
     merge_codes,
-    pairs_within,
     shares_of,
 )
 from skdpsynth.models._public_prior import PublicPrior

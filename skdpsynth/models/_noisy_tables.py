@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -82,10 +81,6 @@ def max_pair_counts(sizes: Sequence[int], in_blocks: bool) -> int:
     return sum(sum(ordered[i : i + width]) ** 2 for i in range(0, len(ordered), width))
 
 
-def pairs_within(blocks: Sequence[Block]) -> list[tuple[int, int]]:
-    return [pair for block in blocks for pair in combinations(block, 2)]
-
-
 def _equal_mass_groups(noisy: np.ndarray, most: int) -> np.ndarray:
     """Merge codes into groups of about equal mass: `most` of any codes, each into the lightest so far; if 0, two of neighbors."""
     mass = np.maximum(noisy, 0).astype(float)
@@ -142,16 +137,13 @@ def pool_tables(found: Sequence[Table | None], counts: Sequence[float], numbers:
     weights = 1 / variances
     weights /= weights.sum()
     mean = np.tensordot(weights, shares, 1)
-    kept = _shrinkage_factors(shares - mean, variances - 1 / np.sum(1 / variances))
+    if len(known) == 1:
+        kept = np.ones(1)
+    else:
+        squares = ((shares - mean).reshape(len(known), -1) ** 2).sum(axis=1)
+        kept = james_stein_factor(squares, mean.size, variances - 1 / np.sum(1 / variances))
     factors = wanted * kept + (others + wanted @ (1 - kept)) * weights
     return np.tensordot(factors, shares, 1), float(factors**2 @ variances)
-
-
-def _shrinkage_factors(distances: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Return how much of its distance from the mean each part keeps; `noise` is the variance of each of its counts by noise alone."""
-    if len(distances) == 1:
-        return np.ones(1)
-    return james_stein_factor((distances.reshape(len(distances), -1) ** 2).sum(axis=1), distances[0].size, noise)
 
 
 def james_stein_factor(squares: Any, n_counts: float, noise: Any) -> Any:

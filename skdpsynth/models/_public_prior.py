@@ -58,7 +58,9 @@ class PublicPrior:
         moves, variance = columns.pulled()
         own = NoisyTables({place: table + moves[place] for place, table in one_way.tables.items()}, variance)
         told = {place: center_table(_scale_to_totals(self.two_way[place], totals)) for place in two_way.tables}
-        alone: dict[Block, np.ndarray] = {(i, j): _independent_table(own.tables[i,], own.tables[j,]) for i, j in two_way.tables}
+        held = {place: np.maximum(table, 0.0) for place, table in own.tables.items()}
+        rows = {place: np.maximum(table.sum(axis=1), 1.0)[:, None, None] for place, table in held.items()}
+        alone: dict[Block, np.ndarray] = {(i, j): held[i,][:, :, None] * held[j,][:, None, :] / rows[i,] for i, j in two_way.tables}
         pairs = _PriorParts.of(two_way, told, {place: center_table(table) for place, table in alone.items()}, alone)
         further, variance = pairs.pulled() if pairs.is_prior_near else (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
         tables: dict[Block, np.ndarray] = {}
@@ -94,9 +96,14 @@ class _PriorParts:
         noisy = {place: center_table(table) for place, table in released.tables.items()}
         blocks = {place: np.zeros(part.shape, dtype=int) for place, part in noisy.items()}
         if rows is not None and released.variance:
-            blocks = {place: _octaves(rows[place] / released.deviation) for place in noisy}
+            # By the octave of the expected rows in deviations of noise: each has up to four times as many as the last.
+            for place in noisy:
+                octaves = np.floor(np.log2(np.maximum(rows[place] / released.deviation, 1e-9)) / 2) + 2
+                blocks[place] = np.clip(octaves, 0, _OCTAVES - 1).astype(int)
             sizes = np.bincount(np.concatenate([np.zeros(0, dtype=int), *(block.ravel() for block in blocks.values())]), minlength=1)
-            joined = _merge_small_octaves(sizes)
+            # Octaves of few cells are one with the next lower one that has enough, or with the lowest.
+            starts = [octave for octave, size in enumerate(sizes) if octave == 0 or size >= _FEW]
+            joined = np.searchsorted(starts, np.arange(len(sizes)), side="right") - 1
             blocks = {place: joined[block] for place, block in blocks.items()}
         return cls(noisy, told, unknown, blocks, released.variance)
 
@@ -129,17 +136,6 @@ class _PriorParts:
         return moves, left * self.given
 
 
-def _octaves(rows: np.ndarray) -> np.ndarray:
-    """Return the octave of each cell by its expected rows in deviations of noise: each has up to four times as many as the last."""
-    return np.clip(np.floor(np.log2(np.maximum(rows, 1e-9)) / 2) + 2, 0, _OCTAVES - 1).astype(int)
-
-
-def _merge_small_octaves(sizes: np.ndarray) -> np.ndarray:
-    """Return the block of each octave: those of few cells are one with the next lower one that has enough, or with the lowest."""
-    starts = [octave for octave, size in enumerate(sizes) if octave == 0 or size >= _FEW]
-    return np.searchsorted(starts, np.arange(len(sizes)), side="right") - 1
-
-
 def _shrinkage_factor(square: float, n_free: float, variance: float) -> float:
     """Return the share k of the distance from the prior."""
     return float(james_stein_factor(square, n_free, variance)) if n_free >= _LEAST and variance else 1.0
@@ -152,11 +148,6 @@ def _scale_to_totals(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
     table[rows == 0] = table.sum(axis=0)
     rows[rows == 0] = rows.sum()
     return table * (totals / rows).reshape(-1, *[1] * (table.ndim - 1))
-
-
-def _independent_table(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    first, second = np.maximum(first, 0.0), np.maximum(second, 0.0)
-    return first[:, :, None] * second[:, None, :] / np.maximum(first.sum(axis=1), 1.0)[:, None, None]
 
 
 def _reweigh_link(link: Link | LevelGroups, pool: Pool, told: Any, n_rows: float) -> Link | LevelGroups:

@@ -147,7 +147,9 @@ class Targets:
         for (i, start), (j, other) in combinations(enumerate(starts), 2):
             rows, columns = slice(start, start + self.sizes[i]), slice(other, other + self.sizes[j])
             if self.mask[start, other]:
-                noise[rows, columns] = _center_table(ndtri(rng.uniform(1e-9, 1 - 1e-9, (self.sizes[i], self.sizes[j]))))
+                drawn = ndtri(rng.uniform(1e-9, 1 - 1e-9, (self.sizes[i], self.sizes[j])))
+                drawn -= drawn.mean(axis=0)
+                noise[rows, columns] = drawn - drawn.mean(axis=1, keepdims=True)
         noise += noise.T
         noise *= np.float32(self.deviation / self.n)
         wider = replace(self, two_way=self.two_way + noise, deviation=self.deviation * 2**0.5)
@@ -161,11 +163,6 @@ class FactorFit:
     intercepts: np.ndarray  # shape (n_classes, n_codes)
     loadings: np.ndarray  # shape (n_classes, n_codes, n_factors)
     n_steps: int
-
-
-def _center_table(table: np.ndarray) -> np.ndarray:
-    table = table - table.mean(axis=0)
-    return table - table.mean(axis=1, keepdims=True)
 
 
 def train_factors(

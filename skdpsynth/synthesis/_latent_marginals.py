@@ -31,7 +31,6 @@ from skdpsynth.models import (
     joint_columns,
     learn_common_factors,
     merge_codes,
-    pairs_within,
 )
 from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
 from skdpsynth.synthesis._latent_planning import (
@@ -112,7 +111,7 @@ def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[s
     if not codes.blocks:
         codes = replace(codes, **_release_blocks(coded, one_way, plan, budget))
     plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
-    pairs = pairs_within(codes.blocks)
+    pairs = [pair for block in codes.blocks for pair in combinations(block, 2)]
     if (few := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
         pairs, plan = few.choose(*_rows_for_pair_selection(located, codes.links, one_way, plan), plan, budget)
     of_pairs = _release_pairs(coded, pairs, one_way, plan, budget)
