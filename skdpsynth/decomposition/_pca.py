@@ -95,6 +95,7 @@ def _plan_moments(kind: str, facts: Facts, point: np.ndarray | None, max_norm: f
     `point` is a public center (None: the midpoint of the bounds), and `max_norm` a public radius in the units of the data (None: a private
     one). `has_mean` says whether the mean is private.
     """
+    assert facts.box is not None
     # A radius in units of the data needs equal units; without noise the finest grid stays.
     equal_units = max_norm is not None or (kind != "laplace" and facts.epsilon != math.inf)
     for bits in range(16, 1, -1):
@@ -308,6 +309,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         self.n_jobs = n_jobs
 
     def _plan(self, facts: Facts) -> _PCAPlan:
+        assert facts.box is not None
         point = self._check_parameters(facts.box)
         has_mean = isinstance(self.center, str) and self.center == "private"
         kinds = [self.noise] if self.noise != "auto" else ["matrix_laplace", *(["gaussian"] if facts.delta else [])]

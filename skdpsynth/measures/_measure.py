@@ -65,7 +65,11 @@ class SampleBlocks:
         for slab in self._slabs():
             rng = self._rng(slab.start + 1)
             if self.placement is None:
-                yield from (self._sample_block(slab, i, rng) for i in slab.order)
+                for i in slab.order:
+                    which = slab.which[: slab.sizes[i], i]
+                    cells, levels = self.cells[which], self.levels[which]
+                    rows = [self.partition.sample(cells[levels == level], level, rng) for level in np.unique(levels).tolist()]
+                    yield np.take(np.concatenate(rows), rng.permutation(len(cells)), axis=0)
                 continue
             near = self.placement.near(slab.which)
             for i in slab.order:
@@ -112,12 +116,6 @@ class SampleBlocks:
         assert self.placement is not None
         order, numbers = rng.permutation(len(out)), PointNumbers(slab.number + i * slab.to_block, slab.to_point)
         near.write(out, order, numbers, self.offsets if self.placement.spread else self.placement.offsets(rng))
-
-    def _sample_block(self, slab: _Slab, i: int, rng: np.random.Generator) -> np.ndarray:
-        which = slab.which[: slab.sizes[i], i]
-        cells, levels = self.cells[which], self.levels[which]
-        rows = [self.partition.sample(cells[levels == level], level, rng) for level in np.unique(levels).tolist()]
-        return np.take(np.concatenate(rows), rng.permutation(len(cells)), axis=0)
 
 
 @savable

@@ -432,16 +432,12 @@ class NearestCells:
             nearest = nearest[:, 0]
             if len(tied):
                 places, which = np.unique(rows[tied], axis=0, return_inverse=True)
-                nearest[tied] = self._first_of_nearest(places)[which.ravel()]
+                size, firsts = max(1, _DISTANCES // self.n_cells), []
+                for first in range(0, len(places), size):
+                    apart = cdist(places[first : first + size], self._places, self.metric)
+                    firsts.append(np.argmax(apart <= apart.min(axis=1, keepdims=True) * (1 + _SAME), axis=1))
+                nearest[tied] = np.concatenate(firsts)[which.ravel()]
             cells[start : start + _ROWS_OF_CELLS] = nearest
-        return cells
-
-    def _first_of_nearest(self, rows: np.ndarray) -> np.ndarray:
-        cells = np.empty(len(rows), dtype=np.int64)
-        size = max(1, _DISTANCES // self.n_cells)
-        for start in range(0, len(rows), size):
-            distances = cdist(rows[start : start + size], self._places, self.metric)
-            cells[start : start + size] = np.argmax(distances <= distances.min(axis=1, keepdims=True) * (1 + _SAME), axis=1)
         return cells
 
     def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:

@@ -202,6 +202,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
     def _plan(self, facts: Facts) -> _LowDimPlan:
         inner, box = self._check_parameters(facts.n_features), facts.box
+        assert box is not None
         if self.n_components == facts.n_features:
             whole = facts.part(delta=0)
             check_part(clone(inner), whole)
@@ -262,20 +263,6 @@ class LowDimSynthesizer(PrivateSynthesizer):
     @property
     def _subspace(self) -> Subspace:
         return Subspace(self.reducer_, self._box, self._has_distance)
-
-    def _project_and_clip(self, rows: Rows, facts: Facts, budget: Budget) -> tuple[Rows, Facts]:
-        """Return rows on the axes, clipped to the ranges where they lie, with their public facts."""
-        subspace = self._subspace
-        facts, scales = facts.part(n_features=subspace.n_axes), axis_scales(subspace.reach, subspace.variances)
-        rows = rows.map(subspace.project, subspace.n_axes).kept()
-        for_ranges, rest = split_exactly(facts.epsilon, [_RANGES_SHARE, 1 - _RANGES_SHARE])
-        noise = range_noise(facts, for_ranges)
-        if noise is None:
-            low, high = default_ranges(subspace.reach, scales)
-        else:
-            low, high = release_ranges(rows, subspace.reach, scales, noise, budget, self.n_samples_)
-            facts = facts.part(epsilon=rest)
-        return rows, facts.part(box=Box(low, high))
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return concatenate_batches(self._sample_blocks(n_samples, rng))

@@ -284,14 +284,11 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     *Privacy.* `fit` is epsilon-differentially private under `neighboring`; every attribute is released under that guarantee,
     and fitting again spends epsilon again. `sample` is free. `score` is not private. Timing is not protected.
 
-    *Error bound.* For the cell A with children's estimates z_0, z_1 of true counts n_0, n_1, the mass moved between the
-    children is at most ``|(1 - s) (z_0 - n_0) - s (z_1 - n_1)|``, s the left child's share of a deficit, and each unit moves at most the
-    diameter of A. Summing expected absolute values over the cells, adding the diameter of the leaf of each unit and half a unit a cell
-    for rounding to whole rows gives the bound. With "adaptive" what is moved on top, away from these estimates, is seen and
-    added; the bound itself depends on what was released, and what is proved is that its expectation exceeds the expected distance. It
-    holds for any data (clipped to `bounds`, and before rounding to integer dtypes), so it is usually several times what is seen. Under
-    "add_or_remove_one" the noisy count stands for the number of rows, and the bound is one to
-    first order in its error.
+    *Error bound.* Summed over the cells: how much mass noise moves between their halves, times their diameters; the diameter of the leaf of
+    each unit; and half a unit a cell for rounding to whole rows (proof in the guide "Private measure"). With "adaptive" it depends on what
+    was released, and its expectation exceeds the expected distance. It holds for any data (clipped to `bounds`, and before rounding to
+    integer dtypes), so it is usually several times what is seen. Under "add_or_remove_one" the noisy count stands for the number of rows,
+    and the bound is one to first order in its error.
 
     References
     ----------
@@ -341,6 +338,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         self.n_jobs = n_jobs
 
     def _plan(self, facts: Facts) -> Any:
+        assert facts.box is not None
         # One axis alone may be cut more often than 16 times.
         box = facts.box.with_bits(30) if facts.n_features == 1 else facts.box
         depth = self._check_parameters(box)

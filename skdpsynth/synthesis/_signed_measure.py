@@ -186,6 +186,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
 
     def _plan(self, facts: Facts) -> _CellsPlan:
         box = facts.box
+        assert box is not None
         given = self._check_parameters(box)
         partition = self._partition(given, facts, box)
         first_only = partition.n_cells == 2 and facts.neighboring == "replace_one"
