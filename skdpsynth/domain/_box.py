@@ -152,15 +152,15 @@ class Box:
 
     @property
     def chunk_rows(self) -> int:
-        """Rows that are worked on at a time, so that the scratch stays in cache."""
+        """Number of rows that `steps` maps at a time, so that the scratch stays in cache."""
         return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
 
     @np.errstate(all="ignore")  # a warning would reveal a value
     def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False, out: Any = None) -> np.ndarray:
         """Map rows onto ``2**bits`` steps an axis, of each feature: whole numbers in [0, 2**bits), held in floats in a view of `scratch`.
 
-        With `out`, whole numbers go there. Rows are left as they are. Of rows that are known to be `finite` none becomes NaN on the way,
-        and NaN is not looked for. Taking the leading bits commutes with the map, because multiplying by a power of two is exact.
+        With `out`, whole numbers go there. Rows are left as they are. With `finite`, the caller promises that no row holds NaN, and none is
+        looked for. Taking the leading bits commutes with the map, because multiplying by a power of two is exact.
         """
         n_rows = len(rows)
         if not n_rows:
@@ -299,16 +299,16 @@ class Ball:
         return np.clip(point, self.box.low + self.least * self.box.step, self.box.low + (self.most + 1) * self.box.step)
 
     def about(self, center: np.ndarray) -> "Ball":
-        """Return the same about another center: whole numbers, clipped to the bounds."""
+        """Move the center to whole numbers, clipped to the bounds."""
         middle = (1 << self.box.bits) - 1
         return replace(self, center=np.clip(center, 2 * self.least - middle, 2 * self.most - middle).astype(np.int64))
 
     def within(self, squared_radius: int) -> "Ball":
-        """Return the same with a radius: the root of `squared_radius`, at least 1."""
+        """Set the radius to the root of `squared_radius`, at least 1."""
         return replace(self, squared_radius=max(1, int(squared_radius)))
 
     def of_coordinates(self) -> "Ball":
-        """Return the same for rows that come as grid coordinates, as `steps` gives them."""
+        """Take rows as grid coordinates, as `steps` gives them."""
         return replace(self, takes_coordinates=True)
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
@@ -369,7 +369,7 @@ def _tile(per_feature: np.ndarray) -> Any:
 
 
 def _as_bounds(values: Any) -> np.ndarray:
-    """Return numbers as floats of our own; text that reads like numbers is refused."""
+    """Copy numbers to floats, and refuse text that reads like numbers."""
     try:
         if isinstance(values, np.ma.MaskedArray):
             raise TypeError
@@ -382,7 +382,7 @@ def _as_bounds(values: Any) -> np.ndarray:
 
 
 def pair_of(bounds: Any) -> tuple[Any, Any]:
-    """Return the two sides of bounds; a set has no order, and a text or a masked array is no pair."""
+    """Return the lower and the upper side of bounds. A set has no order, and a text or a masked array is no pair."""
     if isinstance(bounds, list) and bounds and all(isinstance(pair, tuple) for pair in bounds):
         raise ValueError(f"bounds must be a pair (low, high) or a dict, got {len(bounds)} pairs; for these give tuple(zip(*pairs)).")
     try:
@@ -436,7 +436,7 @@ def has_private(bounds: object) -> bool:
 
 
 def with_placeholder_bounds(bounds: Any, n_features: int, names: Sequence[Any] | None) -> tuple[Any, tuple[int, ...]]:
-    """Return bounds, as `Box.from_bounds` takes them, with (-1, 1) for those to be bought, and the places of these columns."""
+    """Put (-1, 1) in place of bounds that are to be bought; return the bounds and the places of these columns."""
     if _is_private(bounds):
         return PLACEHOLDER, tuple(range(n_features))
     if not has_private(bounds):

@@ -36,7 +36,7 @@ class AllowedCells:
         return self.missing and self.among is not None and not len(self.among)
 
     def of(self, values: np.ndarray) -> np.ndarray:
-        """Return which numbers of a column meet it; NaN is a missing cell."""
+        """Return which numbers of a column are allowed; NaN is a missing cell."""
         met = np.isin(values, self.among) if self.among is not None else (values >= self.low) & (values <= self.high)
         return np.where(np.isnan(values), self.missing, met)
 
@@ -61,7 +61,7 @@ class Cells:
 
 
 def ends_of(cells: Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the most of each cell; a missing one has those of the last bin."""
+    """Return the least and the largest number of each cell; a missing cell gets those of the last bin."""
     bins = np.minimum(codes, len(cells.least) - 1)
     return cells.least[bins], cells.most[bins]
 
@@ -159,7 +159,7 @@ class Rule(ABC):
         """Refuse a rule that does not fit the kinds of its columns."""
 
     def allowed_codes(self, columns: Columns, sources: Columns) -> AllowedCodes | None:
-        """Return the tuples that it allows, by the kinds of columns, of which `sources` are computed; None: all."""
+        """Return the tuples that the rule allows by itself, given the kinds of columns; None: all. `sources` are the computed columns."""
         return None
 
 
@@ -219,7 +219,7 @@ class Impossible(Rule):
 
 
 def _score_of_items(name: Hashable, kind: Any, items: Sequence[Any]) -> Score:
-    """Return 1 for the cells of a column that an `Impossible` names, or refuse what the kind does not know."""
+    """Score 1 for the cells of a column that an `Impossible` names, or refuse what the kind does not know."""
     missing = None in items
     if missing and not kind.nullable:
         raise ValueError(f"rules say of column {name_repr(name)} that it is missing, but it is not nullable; leave None out.")
@@ -240,7 +240,7 @@ def _level_of(kind: Any, item: Any) -> Any:
 
 
 def _range(name: Hashable, kind: Any, ends: tuple) -> tuple:
-    """Return a range on the axis of a column, with its bounds in place of None."""
+    """Return a range on the axis of a column, with the bounds of the column in place of None."""
     is_time = isinstance(kind, Times)
     takes_numbers = not is_time or kind.family == "duration"
     if not all(end is None or (takes_numbers and is_real(end)) or (is_time and isinstance(end, str)) for end in ends):

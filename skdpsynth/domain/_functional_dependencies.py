@@ -199,8 +199,8 @@ class Determines(Rule):
         The column that follows from them: of levels, or of numbers.
     mapping : dict
         From each level of `given` (of several columns, each tuple of levels) to the value of `column`. None stands for a missing cell, on
-        both sides; where it is not among the keys, a missing cell gives a missing one. Of several columns, tuples that are left out are
-        impossible.
+        both sides; where it is not among the keys, a missing cell gives a missing one. If `given` has several columns, tuples that are
+        left out are impossible.
 
     See Also
     --------
@@ -339,19 +339,19 @@ class Sum(ListRule):
 
 
 def leaves_of(rule: Sum, sources: Columns) -> tuple:
-    """Return the columns that a total is made of, with those of totals among its parts."""
+    """Return the parts of a total, where parts that are totals are replaced by their own parts."""
     parts = [leaves_of(sources[name], sources) if isinstance(sources.get(name), Sum) else (name,) for name in rule.columns]
     return tuple(itertools.chain.from_iterable(parts))
 
 
 def binds(rule: Sum, columns: Columns, sources: Columns) -> bool:
-    """Whether the bounds of a total leave out some sums of its parts."""
+    """Whether some sums of the parts lie outside the bounds of the total."""
     leaves, total = [columns[name] for name in leaves_of(rule, sources)], columns[rule.total]
     return math.fsum(kind.low for kind in leaves) < total.low or math.fsum(kind.high for kind in leaves) > total.high
 
 
 def inputs_of(source: Any, columns: Columns) -> tuple:
-    """Return the columns from which one is computed by a rule or by its kind; in an expression x0, x1, ... may be those of an array."""
+    """Return the columns from which a rule or an expression computes another; x0, x1, ... name the columns of an array."""
     if not isinstance(source, Derived):
         return source.columns_named[:-1]
     is_place = {name: name not in columns and name[:1] == "x" and name[1:].isdecimal() for name in source.parsed.names}
@@ -359,7 +359,7 @@ def inputs_of(source: Any, columns: Columns) -> tuple:
 
 
 def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
-    """Return by column the rule or the kind by which it is computed, in an order in which that can be done: inputs come first."""
+    """Return the rule or kind that computes each computed column, inputs before what they give."""
     sources = {name: kind for name, kind in columns.items() if isinstance(kind, Derived)}
     sources |= {rule.columns_named[-1]: rule for rule in rules if isinstance(rule, Determines | Sum)}
     edges = [(each, name, False) for name, source in sources.items() for each in inputs_of(source, columns) if each in sources]
@@ -381,7 +381,7 @@ def written_kind(name: Hashable, source: Any, columns: Columns) -> Any:
 def compute_columns(
     columns: Columns, sources: Columns, values: Mapping[Any, np.ndarray], dtypes: Mapping[Any, str]
 ) -> dict[Any, np.ndarray]:
-    """Return values of columns, as `read` gives them, with those that `sources` compute; inputs are rounded to their dtypes first."""
+    """Add the columns that `sources` compute to the values of columns, as `read` gives them; inputs are rounded to their dtypes first."""
     out = dict(values)
     for name, source in sources.items():
         inputs = inputs_of(source, columns)
@@ -412,7 +412,7 @@ def compute_columns(
 
 
 def _number(kind: Any, values: np.ndarray, dtype: str | None, kinds: list[Any]) -> np.ndarray:
-    """Return a column as the numbers that stand in the table, times in the unit in which they count beside others; NaN where missing."""
+    """Return a column as the numbers of the table, NaN where missing; times in the unit of the expression."""
     if isinstance(kind, Times):
         return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / _unit_of(kind, kinds))
     if isinstance(kind, Continuous):
@@ -426,19 +426,19 @@ def _unit_of(kind: Times, beside: list[Any]) -> int:
 
 
 def table_of(rule: Determines, columns: Columns) -> np.ndarray:
-    """Return the value of the target for each tuple of codes, with that of missing cells after those of levels."""
+    """Return the value of the target for each tuple of codes, where a missing cell is the last code."""
     return np.array([value_in(columns[rule.column], value) for _, value in targets_of(rule, columns)])
 
 
 def targets_of(rule: Determines, columns: Columns) -> list[tuple[bool, Any]]:
-    """Return for each tuple of levels (whether the mapping has a value, that value): missing where a level is and nothing is said."""
+    """Return (whether the mapping covers it, its value) for each tuple of levels; one with a missing cell gives a missing value by default."""
     tuples = itertools.product(*([*columns[name].levels, None] for name in rule.given))
     keys = ((levels, levels if len(rule.given) > 1 else levels[0]) for levels in tuples)
     return [(True, rule.mapping[key]) if key in rule.mapping else (None in levels, None) for levels, key in keys]
 
 
 def value_in(kind: Any, value: Any) -> Any:
-    """Return a value as `read` gives it; where it may not be missing and is, as `read` says."""
+    """Return a value as `read` gives it, with its default for a missing one."""
     if hasattr(kind, "levels"):
         return kind.levels.index(value) if value is not None else len(kind.levels) if kind.nullable else 0
     if value is None:

@@ -52,7 +52,7 @@ class Kind:
         return f"{type(self).__name__}({', '.join(f'{name}={fact}' for name, fact in shown.items())})"
 
     def _check_missing(self) -> None:
-        """Keep what stands for a missing cell, and that cells may be missing where something does and nothing else is said."""
+        """Check `missing` and `nullable`; cells may be missing by default where something stands for a missing cell."""
         missing, nullable = getattr(self, "missing", ()), getattr(self, "nullable", None)
         listed = [missing] if isinstance(missing, str | int | float | datetime.date | datetime.time) else () if missing is None else missing
         stated = None if isinstance(listed, Set | Mapping) else list_or_none(listed)
@@ -173,14 +173,14 @@ class Continuous(Bounded):
 
     @property
     def unit(self) -> Fraction | None:
-        """The number of which those that come back are multiples, exactly as it is printed; None: of none."""
+        """The step of the numbers that come back, exactly as it is printed; None: any number."""
         if self.decimals is not None:
             return Fraction(1, 10**self.decimals)
         return None if self.step is None else Fraction(str(self.step))
 
     @property
     def midpoint(self) -> float:
-        """Number that a missing cell counts as where none may be missing (whole, if the column is)."""
+        """The number that a missing cell counts as where the column is not nullable; whole, if the column is."""
         middle = self.low / 2 + self.high / 2
         return float(math.floor(middle)) if self.integer else middle
 
@@ -495,7 +495,7 @@ def _levels_in_range(text: str) -> list:
 
 
 def _listed_levels(levels: Any) -> tuple:
-    """Return levels as values of Python's own; what cannot be gone through, or has no order, is no list of them."""
+    """Return levels as values of Python; a set or a mapping has no order, so it is no list of them."""
     if isinstance(levels, str) and ".." in levels:
         return tuple(level for part in levels.split(",") for level in _levels_in_range(part))
     if not isinstance(levels, str | bytes | Set | Mapping) and hasattr(levels, "__iter__"):

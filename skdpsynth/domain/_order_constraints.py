@@ -76,7 +76,7 @@ class TimeAxis:
         return self._begin(np.asarray(t) - 1, 1) if self.months else -(-np.asarray(t) // self.step) * self.step
 
     def _begin(self, t: np.ndarray, later: int) -> np.ndarray:
-        """Return when the months that times are in begin, or the ones after them."""
+        """Return the beginning of the month of each time, or of the next one."""
         months = np.asarray(t, dtype=np.int64).view("datetime64[us]").astype("datetime64[M]").astype(np.int64)
         return ((months // self.months + later) * self.months).view("datetime64[M]").astype("datetime64[us]").view(np.int64)
 
@@ -124,7 +124,7 @@ class Orders:
         return replace(self, columns=tuple(name for name in self.columns if name in compared), edges=edges, total=total)
 
     def _solution(self, ends: Columns, missing: Columns, way: int) -> dict[Any, np.ndarray]:
-        """Return the least solution (`way` 1), given the least value of each cell, or the largest one (-1), given the largest."""
+        """Return the least solution from the least value of each cell (`way` 1), or the largest from the largest (-1)."""
         solution = dict(ends)
         for name in self.columns[::way]:
             solution[name] = self._end(name, solution, solution[name], missing, way)
@@ -161,14 +161,14 @@ class Orders:
         return kept
 
     def repair(self, x: Columns, least: Columns, most: Columns, missing: Columns) -> dict[Any, np.ndarray]:
-        """Return rows near to these that keep all of it, between the least and the most of each cell, where that can be."""
+        """Move rows to near ones that keep all of it, between the least and the most of each cell, where that can be."""
         low, high, x = self._solution(least, missing, 1), self._solution(most, missing, -1), dict(x)
         for name in self.columns:
             x[name] = np.minimum(np.maximum(self._end(name, x, low[name], missing, 1), x[name]), high[name])
         return self._with_sum(x, low, high, missing)
 
     def solve(self, least: Columns, most: Columns, missing: Columns, rng: np.random.Generator) -> dict[Any, np.ndarray]:
-        """Return rows that keep all of it, where that can be: each number uniform in what those before it leave."""
+        """Draw rows that keep all of it, where that can be: each number uniform in what those before it leave."""
         low, high, x = self._solution(least, missing, 1), self._solution(most, missing, -1), dict(least)
         for name in self.columns:
             start = self._end(name, x, low[name], missing, 1)

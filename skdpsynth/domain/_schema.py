@@ -39,12 +39,12 @@ class Schema(Mapping):
         All rows of a sample of `LatentFactorSynthesizer` keep them, and they cost no budget. Rows of the data that break one are counted
         as they are.
     read : dict, default=None
-        How files are read, where the default does not fit. Of text files ``separator`` (a tab in .tsv and .tab, else ","), ``decimal`` ("."
-        or ","), ``thousands`` (a mark between groups of digits), ``encoding`` ("utf-8"), ``comment`` (a sign that begins lines which are no
-        rows), ``skip`` (how many lines come before the one that names the columns) and ``multiline`` (True: cells in quotes may hold line
-        breaks; the promise then assumes that every record closes its quotes, because one that does not takes others with it). Of all files
-        ``columns`` (a list: no others are read); of .xlsx files ``sheet`` (None: the first), of SQLite files ``table``, and of files of
-        Stata and SPSS ``labels`` (a list of columns whose value labels stand in place of their codes).
+        How files are read, where the default does not fit. For text files: ``separator`` (a tab in .tsv and .tab, else ","), ``decimal``
+        ("." or ","), ``thousands`` (a mark between groups of digits), ``encoding`` ("utf-8"), ``comment`` (a sign that begins lines that
+        are no rows), ``skip`` (how many lines come before the one that names the columns) and ``multiline`` (True: cells in quotes may
+        hold line breaks; the promise then assumes that every record closes its quotes, because one that does not takes others with it).
+        For all files: ``columns`` (a list: no others are read). For .xlsx files: ``sheet`` (None: the first). For SQLite files: ``table``.
+        For files of Stata and SPSS: ``labels`` (a list of columns whose value labels stand in place of their codes).
 
     See Also
     --------
@@ -266,8 +266,8 @@ class Schema(Mapping):
             Your word that categories of dtypes, value labels (Stata, SPSS), and lists and bounds in metadata (CSVW, DDI) are public: they
             are then written down as levels and bounds. Categories that somebody took from the rows are not.
         read : dict, default=None
-            How the file is read, as in `Schema`. What it does not say of a text file is found in the first lines: separator, encoding,
-            comment sign, and lines above the header. A decimal mark stays open where semicolons separate cells.
+            How the file is read, as in `Schema`. For a text file, the separator, the encoding, the comment sign and the lines above the
+            header are found in the first lines, unless they are given here. A decimal mark stays open where semicolons separate cells.
 
         Returns
         -------

@@ -227,7 +227,7 @@ _HEAD = """\
 # decimals: 2, or step: 25, of continuous: how finely numbers are written.
 """
 _OPEN = (
-    "# There are TODOs: write the facts in place of each word open. What nobody knows may be private: it is bought with epsilon.\n"
+    "# There are TODOs: write the facts in place of each word open. A fact that nobody knows may be private: it is bought with epsilon.\n"
     "# Check names and kinds: those of files without dtypes were guessed from first rows, so they are for your eyes only until then.\n"
 )
 _EXAMPLES = {
@@ -261,7 +261,7 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
 def _lines(yaml: Any, name: Hashable, kind: Any) -> list[str]:
     keys = kind.to_keys()
     lines = [f"- name: {_scalar(yaml, list(name) if isinstance(name, tuple) else name)}"]
-    if keys.get("nullable") is False and "missing" not in keys:  # so that whoever adds `missing` need not take it out
+    if keys.get("nullable") is False and "missing" not in keys:  # it would contradict a `missing` that is added later
         del keys["nullable"]
     for key, value in keys.items():
         if key == "levels" and isinstance(value, list) and len(_scalar(yaml, value)) > _WIDEST:
@@ -298,7 +298,7 @@ _ORDERS = {ast.LtE: (1, False), ast.Lt: (1, True), ast.GtE: (-1, False), ast.Gt:
 
 
 def rules_of_text(text: str, columns: Iterable[Any], place: int) -> list[Rule]:
-    """Return the rules that a text states about columns; `place` is its number in the list of rules."""
+    """Parse a rule about columns, number `place` in the list of rules; a chain gives several."""
     what = f"rule {place} must be a text such as {_FORMS}, got {short_repr(text)}"
     try:
         if len(text) > LONGEST:

@@ -33,7 +33,7 @@ _MOST_TUPLES = 1 << 14  # that columns tied by rules may have
 @savable
 @dataclass(frozen=True, eq=False)
 class Tie:
-    """Columns about which rules say something together; other columns have no part in it."""
+    """All that rules say about a set of columns together; no rule joins these to other columns."""
 
     columns: tuple
     axes: Mapping[Any, Axis]  # of those that are numbers or times
@@ -91,19 +91,19 @@ class Tie:
         return classes, tuples if len(tuples) <= most else None
 
     def about(self, names: Sequence[Any]) -> "Tie":
-        """Return what is said about any of some columns; what is said about the others alone is left out."""
+        """Return the constraints on any of some columns, without those on the others alone."""
         allowed = tuple(each for each in self.allowed if set(names) & each.scores.keys())
         return replace(self, allowed=allowed, orders=self.orders.only(lambda compared: bool(compared & set(names))))
 
     def holds(self, shown: Mapping[Any, np.ndarray], missing: Mapping[Any, np.ndarray]) -> np.ndarray:
-        """Return which rows keep all of it, given numbers as they stand on the axes and numbers of levels."""
+        """Return which rows keep all of it, given numbers on the axes and codes of levels."""
         kept = self.orders.holds(shown, missing)
         for each in self.allowed:
             kept &= each.holds(shown, missing)
         return kept
 
     def can_occur(self, codes: Mapping[Any, np.ndarray], cells: Mapping[Any, Cells]) -> np.ndarray:
-        """Return which tuples of codes of some columns break no rule, beside some codes of the others."""
+        """Return which tuples of codes of some columns can occur, each rule by itself, beside some codes of the others."""
         missing = {name: cells[name].missing[codes[name]] for name in codes}
         ends = {name: ends_of(cells[name], codes[name]) for name in codes if len(cells[name].least)}
         least, most = ({name: each[side] for name, each in ends.items()} for side in (0, 1))
@@ -142,7 +142,7 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
 
 
 def cuts_of(columns: Columns, rules: Sequence[Rule]) -> dict[Any, np.ndarray]:
-    """Return by column the numbers, as `read` gives them, at which a range of an `Impossible` begins, and from which it is over."""
+    """Return for each column the numbers, as `read` gives them, at which a range of an `Impossible` begins or is over."""
     cuts: dict[Any, set] = {}
     scores = [rule.allowed_codes(columns, {}).scores for rule in rules if isinstance(rule, Impossible)]
     for name, low, high in ((name, *ends) for each in scores for name, score in each.items() for ends in score.ranges):
@@ -161,7 +161,7 @@ def keys_of(rules: Sequence[Rule], columns: Columns) -> tuple[tuple, ...]:
 
 
 def check_rules(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
-    """Return what computes columns, or refuse rules that contradict the columns or each other, or that make a circle."""
+    """Return the source of each computed column, or refuse rules that contradict the columns or each other, or make a circle."""
     for rule in rules:
         _check_names(rule.columns_named, type(rule).__name__, columns)
     for target, kind in columns.items():
@@ -199,7 +199,7 @@ def _check_names(names: Sequence[Any], subject: str, columns: Columns) -> None:
 
 
 def _check_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
-    """Return by column what computes it, or refuse circles, two rules for one column, and other rules about computed columns."""
+    """Return the source of each computed column, or refuse circles, two sources for one column, and other rules about it."""
     targets = [rule.columns_named[-1] for rule in rules if isinstance(rule, Determines | Sum)]
     targets += [name for name, kind in columns.items() if isinstance(kind, Derived)]
     sources = sources_of(columns, tuple(rules))
@@ -217,7 +217,7 @@ def _check_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
 
 
 def _check_totals(columns: Columns, sums: Sequence[Sum], sources: Columns, ties: Sequence[Tie]) -> None:
-    """Refuse two totals that bind one column, and one that no sample could keep exactly."""
+    """Refuse two totals that bind one column, and a total that no sample could keep exactly."""
     seen: set = set()
     for rule in (each for each in sums if binds(each, columns, sources)):
         leaves = leaves_of(rule, sources)
@@ -233,7 +233,7 @@ def _check_totals(columns: Columns, sums: Sequence[Sum], sources: Columns, ties:
 
 
 def _check_ties(ties: Sequence[Tie], columns: Columns, cuts: Mapping[Any, np.ndarray]) -> None:
-    """Refuse inequalities in a circle, and columns of which too much or nothing can occur, with numbers in pieces between cuts."""
+    """Refuse inequalities in a circle, and columns with too many possible tuples or none; numbers count in pieces between cuts."""
     for tie in ties:
         names, cells = list_names(tie.columns), {}
         if {name for edge in tie.orders.edges for name in edge[:2]} - {*tie.orders.columns}:
