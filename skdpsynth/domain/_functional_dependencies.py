@@ -431,7 +431,7 @@ def table_of(rule: Determines, columns: Columns) -> np.ndarray:
 
 
 def targets_of(rule: Determines, columns: Columns) -> list[tuple[bool, Any]]:
-    """Return (whether the mapping covers it, its value) for each tuple of levels; one with a missing cell gives a missing value by default."""
+    """Return (whether the mapping covers it, its value) for each tuple of levels; one with a missing cell is missing by default."""
     tuples = itertools.product(*([*columns[name].levels, None] for name in rule.given))
     keys = ((levels, levels if len(rule.given) > 1 else levels[0]) for levels in tuples)
     return [(True, rule.mapping[key]) if key in rule.mapping else (None in levels, None) for levels, key in keys]
