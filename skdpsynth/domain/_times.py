@@ -480,6 +480,8 @@ class Duration(Times):
         if is_real(value):
             return round(value * self.microseconds)
         value = value.astype("timedelta64[us]").item() if isinstance(value, np.timedelta64) else value
+        if not isinstance(value, datetime.timedelta):
+            raise TypeError("a duration is a number, a text or a timedelta")
         return value // _MICROSECOND
 
     def _bound(self, microseconds: int) -> int:
