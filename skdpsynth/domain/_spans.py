@@ -149,7 +149,9 @@ def spans_of(schema: Schema, dtypes: Mapping[Any, str] | None = None) -> Spans:
     that are ordered or added up may be in several rules that say so, and missing together, but in no other rule. `dtypes` are those of
     the table that samples are written to.
     """
-    axes = axes_of(schema, dtypes) if schema.rules else {}
+    if not schema.rules:
+        return Spans((), (), (), {}, ())
+    axes = axes_of(schema, dtypes)
     possible = {rule: edge for rule in schema.rules if isinstance(rule, Inequality) and (edge := _edge(rule, schema, axes))}
     rules = _kept_by_spans(schema, possible)
     orders = tuple(tie.orders for tie in ties_of(schema, rules, dtypes))

@@ -118,6 +118,8 @@ class Tie:
 
 def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] | None = None) -> tuple[Tie, ...]:
     """Return the sets of columns that rules tie together, by the kinds of a whole schema; values are rounded to `dtypes`."""
+    if not rules:
+        return ()
     # A schema knows all its rules, of which these may be a part.
     sources = getattr(columns, "sources", None) or sources_of(columns, tuple(rules))
     by_class = [rule for cls in (Impossible, MissingTogether, Determines) for rule in rules if isinstance(rule, cls)]  # as `classes` counts
@@ -143,6 +145,8 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
 
 def cuts_of(columns: Columns, rules: Sequence[Rule]) -> dict[Any, np.ndarray]:
     """Return for each column the numbers, as `read` gives them, at which a range of an `Impossible` begins or is over."""
+    if not rules:
+        return {}
     cuts: dict[Any, set] = {}
     scores = [rule.allowed_codes(columns, {}).scores for rule in rules if isinstance(rule, Impossible)]
     for name, low, high in ((name, *ends) for each in scores for name, score in each.items() for ends in score.ranges):
@@ -172,18 +176,19 @@ def check_rules(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:
                 if any(isinstance(level, str) for level in getattr(columns[name], "levels", ())):
                     raise ValueError(f"{subject} takes column {name_repr(name)}, whose levels are no numbers.")
     sources = _check_sources(columns, rules)
+    if not rules:
+        return sources
     for rule in rules:
         rule._check(columns, sources)
-    if rules:
-        ties = ties_of(columns, rules)
-        _check_totals(columns, [rule for rule in rules if isinstance(rule, Sum)], sources, ties)
-        keys = [name for names in keys_of(rules, columns) for name in names]
-        for name in keys:
-            if keys.count(name) > 1 or any(name in tie.columns for tie in ties):
-                raise ValueError(f"Unique names column {name_repr(name)}, which another rule names; a key must be free to differ.")
-        if all(kind.coded is None or name in sources for name, kind in columns.items()):
-            raise ValueError("rules must leave a column that is not computed, but all follow from others; leave a rule out.")
-        _check_ties(ties, columns, cuts_of(columns, rules))
+    ties = ties_of(columns, rules)
+    _check_totals(columns, [rule for rule in rules if isinstance(rule, Sum)], sources, ties)
+    keys = [name for names in keys_of(rules, columns) for name in names]
+    for name in keys:
+        if keys.count(name) > 1 or any(name in tie.columns for tie in ties):
+            raise ValueError(f"Unique names column {name_repr(name)}, which another rule names; a key must be free to differ.")
+    if all(kind.coded is None or name in sources for name, kind in columns.items()):
+        raise ValueError("rules must leave a column that is not computed, but all follow from others; leave a rule out.")
+    _check_ties(ties, columns, cuts_of(columns, rules))
     return sources
 
 
