@@ -5,8 +5,9 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import repeat
 from typing import Any
@@ -59,11 +60,47 @@ def is_integer(value: Any, low: float, high: float = math.inf) -> bool:
     return isinstance(value, numbers.Integral) and is_real(value) and low <= int(value) <= high
 
 
-def is_inside(value: Any, low: float, high: float) -> bool:
-    """Whether `value` is a real number that is no integer, in the open interval (low, high)."""
-    with suppress(OverflowError):  # of a fraction that no float can hold
-        return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral) and low < float(value) < high
-    return False
+@dataclass(frozen=True)
+class Whole:
+    """The integers that a parameter may be, both ends included."""
+
+    low: int
+    high: float = math.inf
+
+    def __contains__(self, value: Any) -> bool:
+        return is_integer(value, self.low, self.high)
+
+    def __str__(self) -> str:
+        return f"an integer from {self.low} to {self.high}" if self.high < math.inf else "a positive integer"
+
+
+@dataclass(frozen=True)
+class Between:
+    """The real numbers that a parameter may be, both ends excluded."""
+
+    low: float
+    high: float = math.inf
+
+    def __contains__(self, value: Any) -> bool:
+        with suppress(OverflowError):  # of a fraction that no float can hold
+            return is_real(value) and self.low < float(value) < self.high
+        return False
+
+    def __str__(self) -> str:
+        return f"a number in ({self.low}, {self.high})" if self.high < math.inf else f"a number greater than {self.low}"
+
+
+def check_parameters(owner: Any, table: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse parameters of an estimator by a table: words, None, True or False, `Whole` and `Between`, and last the way out."""
+    for name, (*allowed, way_out) in table.items():
+        value = getattr(owner, name)
+        value = bool(value) if isinstance(value, np.bool_) else value
+        intervals = [each for each in allowed if isinstance(each, Whole | Between)]
+        words = [each for each in allowed if each not in intervals and isinstance(value, type(each)) and value == each]
+        if not words and not any(value in each for each in intervals):
+            *first, last = [str(each) if each in intervals else repr(each) for each in allowed]
+            rule = (f"{', '.join(first)} or {last}" if way_out else f"one of {', '.join([*first, last])}") if first else last
+            raise ValueError(f"{name} must be {rule}, got {short_repr(value)}{f'; {way_out}' if way_out else ''}.")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str], others: str = "") -> str:

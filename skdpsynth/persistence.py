@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -105,7 +105,7 @@ def _writer_of(thing: Any) -> Callable[[BinaryIO], None]:
         archive = zipfile.ZipFile(file, "w")
         try:
             for name, content in [(_JSON_MEMBER, text), *arrays.items()]:
-                entry, data = zipfile.ZipInfo(name, _DATE), content
+                entry, data = zipfile.ZipInfo(name, _DATE), cast(Any, content)
                 entry.external_attr = 0o600 << 16
                 if isinstance(content, np.ndarray):
                     member = io.BytesIO()

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._sensitivity import count_sensitivity
-from skdpsynth._validation import check_choice, is_inside, is_integer, is_real, short_repr
+from skdpsynth._validation import Between, Whole, check_choice, check_parameters, is_real, short_repr
 from skdpsynth.decomposition._pca_api import PrincipalComponents, result_dtype
 from skdpsynth.domain import BITS, Ball, Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator
@@ -384,7 +384,13 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
 
     def _check_parameters(self, box: Box) -> np.ndarray | None:
         """Return the public center, None for the midpoint; refuse parameters that are out of their domain."""
-        check_choice("noise", self.noise, ("auto", "matrix_laplace", "laplace", "gaussian"))
+        n_features = box.n_features
+        table = {
+            "noise": ("auto", "matrix_laplace", "laplace", "gaussian", ""),
+            "whiten": (True, False, "False keeps the units of the columns"),
+            "n_components": (None, "auto", Whole(1, n_features), Between(0, 1), "'auto' counts what stands above the noise"),
+        }
+        check_parameters(self, table)
         if self.noise == "gaussian" and not self.delta:
             raise ValueError('noise="gaussian" needs delta > 0, got delta=0; give a delta such as 1e-6, or use noise="auto".')
         if box.n_features > _MOST_FEATURES:
@@ -408,14 +414,6 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             raise ValueError(
                 f"max_norm must be at least {least:g}, a thousandth of the widest column, got {short_repr(self.max_norm)}; narrow the "
                 "bounds."
-            )
-        if not isinstance(self.whiten, bool | np.bool_):
-            raise ValueError(f"whiten must be True or False, got {short_repr(self.whiten)}; False keeps the units of the columns.")
-        k, n_features = self.n_components, box.n_features
-        if not (k is None or is_integer(k, 1, n_features) or is_inside(k, 0, 1) or (isinstance(k, str) and k == "auto")):
-            raise ValueError(
-                f"n_components must be None, 'auto', an int from 1 to n_features={n_features} or a float in (0, 1), got {short_repr(k)}; "
-                "'auto' counts what stands above the noise."
             )
         if isinstance(self.center, str) or self.center is None:
             check_choice("center", self.center, ("private", "public"), " or a public point")

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._progress import task
 from skdpsynth._sensitivity import Query
-from skdpsynth.domain import Box, Schema
+from skdpsynth.domain import Schema
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 from skdpsynth.frames import Rows
 from skdpsynth.privacy import (
@@ -70,7 +70,7 @@ class Facts:
     neighboring: str
     n_samples: int | None
     n_features: int
-    box: Box | None = None
+    box: Any = None  # what reads it knows that it is there
     schema: Schema | None = None
     missing: tuple["MissingFact", ...] = ()
     rho: str | None = None

@@ -18,7 +18,7 @@ from skdpsynth._sklearn import DocLinkMixin
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import NO_BOUNDS, Identifier, Schema, Unique, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
-from skdpsynth.fitting._budget import GUIDE, Budget, Facts, Plan
+from skdpsynth.fitting._budget import GUIDE, Budget, Facts, MissingFact, Plan
 from skdpsynth.fitting._private_facts import NumberOfRows, PrivateBounds, buy_facts, placeholder_facts, rho_of_fit
 from skdpsynth.frames import KEY_OF_CHOICE, Rows, TableKind, bound_contributions, name_of_unit, split_units
 from skdpsynth.persistence import save
@@ -213,8 +213,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             self._container, rows = TableFormat(TableKind("numpy", tuple(range(X.n_features)), (X.dtype.str,) * X.n_features)), X
         else:
             self._container, rows = open_numbers(self, X, self._least_rows)
+        missing: tuple[MissingFact, ...] = ()
+        private: tuple[int, ...] = ()
         if not has_private(self.bounds):
-            box, missing, private = self._container.box(self.bounds), (), ()
+            box = self._container.box(self.bounds)
         elif self._buys_facts:
             bounds, private = with_placeholder_bounds(self.bounds, rows.n_features, self._container.kind.names)
             box, names = self._container.box(bounds), [self._container.columns[place] for place in private]
@@ -275,7 +277,6 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
 
     def _close(self, bought: Mapping[int, Any], rows: Rows, facts: Facts) -> tuple[Rows, Facts]:
         """Put the bounds that were bought, by columns, in place of the placeholders."""
-        assert facts.box is not None
         low, high = facts.box.low.copy(), facts.box.high.copy()
         for place, bounds in bought.items():
             low[place], high[place] = bounds

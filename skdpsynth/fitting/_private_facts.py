@@ -115,7 +115,8 @@ class PrivateBounds(MissingFact):
 
 def private_columns(table: TableFormat, rows: Rows, n_levels: int) -> tuple[Schema, tuple[MissingFact, ...]]:
     """Return the coded schema of a table with placeholders, at most as many levels each, and what of it is still to be bought."""
-    coded, missing = table.schema.coded, []
+    coded = table.schema.coded
+    missing: list[MissingFact] = []
     if levels := {place: name for place, (name, kind) in enumerate(coded.items()) if isinstance(kind, Nominal) and kind.unstated}:
         if not rows.source.is_readable:
             raise ValueError(

@@ -24,7 +24,7 @@ from skdpsynth._parallel import cached_property, run_all
 from skdpsynth._progress import task
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth._sklearn import take_rows as take_table_rows
-from skdpsynth._validation import check_choice, is_inside, is_real, short_repr
+from skdpsynth._validation import Between, check_parameters, is_real, short_repr
 from skdpsynth.domain import Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, fit_part
@@ -475,14 +475,16 @@ class PrivateSearchCV(PrivateEstimator):
                 f"param_grid must leave out {', '.join(_FIXED)}, got {fixed[0]}: it is the same for all candidates; set it in estimator, "
                 "or in PrivateSearchCV."
             )
-        needed = "inverse_transform" if check_choice("scoring", self.scoring, ("auto", *SCORINGS)) == "captured_variance" else "sample"
+        table = {
+            "scoring": ("auto", *SCORINGS, ""),
+            "refit": (True, False, "the criterion is set by scoring"),
+            "search_share": (Between(0, 1), "keep the default"),
+            "holdout": (Between(0, 1), "keep the default"),
+        }
+        check_parameters(self, table)
+        needed = "inverse_transform" if self.scoring == "captured_variance" else "sample"
         if self.scoring != "auto" and not hasattr(self.estimator, needed):
             raise ValueError(f"scoring must fit the estimator, but {kind.__name__} has no {needed}; use 'auto'.")
-        if not isinstance(self.refit, bool | np.bool_):
-            raise ValueError(f"refit must be True or False, got {short_repr(self.refit)}; the criterion is set by scoring.")
-        for name in ("search_share", "holdout"):
-            if not is_inside(getattr(self, name), 0, 1):
-                raise ValueError(f"{name} must be a number in (0, 1), got {short_repr(getattr(self, name))}; keep the default.")
         is_number = is_real(self.error_score) and not sys.float_info.max < abs(self.error_score) < math.inf
         if not is_number and not (isinstance(self.error_score, str) and self.error_score == "raise"):
             raise ValueError(f"error_score must be 'raise' or a number, got {short_repr(self.error_score)}; 'raise' is the default.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._validation import check_choice, is_integer, short_repr
+from skdpsynth._validation import Whole, check_parameters, short_repr
 from skdpsynth.domain import Continuous, Nominal, Schema, is_name, list_names, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts, MissingFact, PrivateLevels, private_columns
 from skdpsynth.frames import Rows
@@ -366,13 +366,9 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         return encode(self._sample_rows(n_samples, rng), self.schema_)
 
     def _check_parameters(self, schema: Schema) -> None:
-        check_choice("strategy", self.strategy, _STRATEGIES)
-        if not (is_integer(self.n_factors, 1, _MAX_FACTORS) or (isinstance(self.n_factors, str) and self.n_factors == "auto")):
-            raise ValueError(
-                f"n_factors must be 'auto' or an integer from 1 to {_MAX_FACTORS}, got {short_repr(self.n_factors)}; use 'auto'."
-            )
+        check_parameters(self, {"strategy": (*_STRATEGIES, ""), "n_factors": ("auto", Whole(1, _MAX_FACTORS), "use 'auto'")})
         if self.synthesizer is not None:
-            check_choice("synthesizer", self.synthesizer, ("pmm", "psmm"))
+            check_parameters(self, {"synthesizer": ("pmm", "psmm", "")})
         self._way.check(self, schema)
         if self.stratify is not None:
             self._check_stratify(schema)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from skdpsynth._validation import check_choice, is_inside, is_integer, short_repr
+from skdpsynth._validation import Between, Whole, check_choice, check_parameters
 from skdpsynth.decomposition import MAX_AUTO_COMPONENTS, PrivatePCA, keep_first
 from skdpsynth.domain import Box
 from skdpsynth.fitting import (
@@ -273,16 +273,13 @@ class LowDimSynthesizer(PrivateSynthesizer):
             yield rows if subspace is None else subspace.lift(rows, rng)
 
     def _check_parameters(self, n_features: int) -> Any:
-        k = self.n_components
-        if not (is_integer(k, 1, n_features) or (isinstance(k, str) and k == "auto")):
-            raise ValueError(
-                f"n_components must be 'auto' or an int from 1 to n_features={n_features}, got {short_repr(k)}; "
-                "'auto' counts what stands above the noise."
-            )
+        table = {
+            "n_components": ("auto", Whole(1, n_features), "'auto' counts what stands above the noise"),
+            "reducer_share": (Between(0, 1), "0.5 is the default"),
+        }
+        check_parameters(self, table)
         if isinstance(self.center, str) or self.center is None:  # a point is checked by the reducer
             check_choice("center", self.center, ("public", "private"), " or a public point")
-        if not is_inside(self.reducer_share, 0, 1):
-            raise ValueError(f"reducer_share must be a number in (0, 1), got {short_repr(self.reducer_share)}; 0.5 is the default.")
         if isinstance(self.synthesizer, str):
             check_choice("synthesizer", self.synthesizer, ("auto", "pmm", "psmm"), " or an unfitted synthesizer")
             return SignedMeasureMechanism() if self.synthesizer == "psmm" else PrivateMeasureMechanism()

@@ -1,9 +1,7 @@
 """Synthetic data from a stream."""
 
 import copy
-import math
 import numbers
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._atomic_write import check_writable, output_path, pending_files
 from skdpsynth._parallel import lock_of
 from skdpsynth._serialization import require
-from skdpsynth._validation import check_choice, is_integer, is_real, short_repr, warn
+from skdpsynth._validation import Between, Whole, check_choice, check_parameters, is_integer, short_repr, warn
 from skdpsynth.domain import Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, check_rows_per_unit, check_y_is_ignored, clone_part
@@ -63,7 +61,6 @@ from skdpsynth.tables import continue_numbers, continue_table, encode, reading_o
 _LONG = 100_000  # rows of a stream that is long enough
 _FIXED_PARAMETERS = ("strategy", "counter", "epsilon", "delta", "neighboring", "bounds", "synthesizer", "max_rows_per_unit")
 _CHANGEABLE_PARAMETERS = ("growth", "window", "horizon")
-_MORE = 1 + sys.float_info.epsilon  # the least growth that is more than 1 as a float too; as a number of fewer bits this is 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -744,16 +741,14 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     def _check_parameters(self) -> None:
         """Refuse parameters that are out of their domain, or do not go together."""
-        check_choice("strategy", self.strategy, ("blocks", "paper"))
-        check_choice("counter", self.counter, ("kary", "binary", "sparse"))
-        growth = self.growth
-        is_more = _MORE <= growth < math.inf if is_real(growth) else isinstance(growth, str) and growth == "auto"
-        if growth is not None and not (is_more and growth != 1):
-            raise ValueError(f"growth must be None, 'auto' or a number greater than 1, got {short_repr(growth)}; None is the default.")
-        for name in ("window", "horizon"):
-            value = getattr(self, name)
-            if value is not None and not is_integer(value, 1):
-                raise ValueError(f"{name} must be None or a positive integer, got {short_repr(value)}; None sets no limit.")
+        table = {
+            "strategy": ("blocks", "paper", ""),
+            "counter": ("kary", "binary", "sparse", ""),
+            "growth": (None, "auto", Between(1), "None is the default"),
+            "window": (None, Whole(1), "None sets no limit"),
+            "horizon": (None, Whole(1), "None sets no limit"),
+        }
+        check_parameters(self, table)
         if self.strategy == "paper" and (self.window is not None or self.synthesizer is not None):
             raise ValueError('window and synthesizer must be None for strategy="paper"; use strategy="blocks".')
         check_rows_per_unit(self.max_rows_per_unit, check_epsilon(self.epsilon))

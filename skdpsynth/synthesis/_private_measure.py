@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import check_choice, is_integer, short_repr
+from skdpsynth._validation import Whole, check_parameters, is_integer, short_repr
 from skdpsynth.domain import Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
@@ -374,19 +374,15 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
 
     def _check_parameters(self, box: Box) -> int | None:
         """Return the depth asked for (None: "auto"), or raise."""
-        check_choice("strategy", self.strategy, ("auto", "adaptive", "optimal", "paper"))
         if self.partition is not None and has_private(self.bounds):
             raise ValueError("partition must be None for bounds='private', because it has bounds of its own; give bounds=(low, high).")
         if self.partition is not None:
             _try_partition(self.partition, box)
         most = min(MAX_DEPTH, box.n_features * box.bits) if self.partition is None else self.partition.depth
-        if isinstance(self.depth, str) and self.depth == "auto":
+        depths = "auto", Whole(1, most), "'auto' follows from rows times epsilon"
+        check_parameters(self, {"strategy": ("auto", "adaptive", "optimal", "paper", ""), "depth": depths})
+        if self.depth == "auto":
             return None
-        if not is_integer(self.depth, 1, most):
-            raise ValueError(
-                f"depth must be 'auto' or an integer from 1 to {most}, got {short_repr(self.depth)}; 'auto' follows from rows times "
-                "epsilon."
-            )
         if self.strategy != "adaptive" and self.depth > _MOST_HELD:
             raise ValueError(
                 f"depth must be at most {_MOST_HELD} for strategy={self.strategy!r}, got {self.depth}: "

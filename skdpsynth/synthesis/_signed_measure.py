@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._validation import check_choice, is_integer, short_repr
+from skdpsynth._validation import Whole, check_parameters, short_repr
 from skdpsynth.domain import Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
@@ -239,16 +239,11 @@ class SignedMeasureMechanism(PrivateSynthesizer):
 
     def _check_parameters(self, box: Box) -> Any:
         """Return the partition, if it does not depend on the number of rows; or raise."""
-        check_choice("metric", self.metric, tuple(NORMS))
+        check_parameters(self, {"metric": (*NORMS, "")})
         check_solver(self.solver)
         most = _MOST_ON_A_LINE if box.n_features == 1 else min(MAX_CELLS[self.solver], _MOST_COORDINATES // box.n_features)
         hint = "use fewer" + (", or solver='ortools'" if self.solver == "highs" and box.n_features > 1 else "")
-        if not (isinstance(self.n_cells, str) and self.n_cells == "auto") and not is_integer(self.n_cells, 1, most):
-            way_out = hint if is_integer(self.n_cells, 1) else "'auto' is the default"
-            raise ValueError(
-                f"n_cells must be 'auto' or an integer from 1 to {most} for solver={self.solver!r}, got {short_repr(self.n_cells)}; "
-                f"{way_out}."
-            )
+        check_parameters(self, {"n_cells": ("auto", Whole(1, most), f"'auto' is the default; with solver={self.solver!r} {hint}")})
         if self.cells is None:
             return None
         if has_private(self.bounds):

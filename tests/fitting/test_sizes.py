@@ -17,7 +17,7 @@ REFUSED = {
     "PMM, paper": (PrivateMeasureMechanism("paper", depth=26), (1000, 2), "depth must be at most 24"),
     "PCA": (PrivatePCA(), (10, 10_000), "X must have at most 4000 features, got 10000"),
     "PCA inside": (LowDimSynthesizer(2), (10, 10_000), "X must have at most 4000 features, got 10000"),
-    "PSMM": (SignedMeasureMechanism(150_000), (50, 1000), "from 1 to 33554 for solver='highs'"),
+    "PSMM": (SignedMeasureMechanism(150_000), (50, 1000), "from 1 to 33554, got 150000; .* with solver='highs'"),
     "PSMM inside": (LowDimSynthesizer(500, synthesizer=SignedMeasureMechanism(150_000)), (50, 600), "from 1 to 67108"),
 }
 

@@ -210,7 +210,7 @@ def test_default_number_of_cells_grows_and_stays_solvable():
         ({"n_cells": 0}, "n_cells must be 'auto' or an integer from 1 to"),
         ({"n_cells": 2.5}, "n_cells must be 'auto' or an integer from 1 to"),
         ({"n_cells": True}, "n_cells must be 'auto' or an integer from 1 to"),
-        ({"n_cells": 10**6}, "from 1 to 150000 for solver='highs', got 1000000; use fewer, or solver='ortools'"),
+        ({"n_cells": 10**6}, "from 1 to 150000, got 1000000; 'auto' is the default; with solver='highs' use fewer, or solver='ortools'"),
         ({"metric": "manhattan"}, "metric must be one of"),
         ({"solver": "gurobi"}, "solver must be one of"),
         ({"solver": "ortools"}, "solver='ortools' needs the package ortools"),
