@@ -132,22 +132,17 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     return check
 
 
-def _text_of(path: Any) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            text = file.read(_LARGEST + 1)
-    except (OSError, ValueError) as error:
-        why = f" ({error.strerror})" if isinstance(error, OSError) else ""  # ValueError: it is no name of a file at all
-        told = f"evidence must be a file that can be read, got {str(Path(path))[:80]!r}{why}; correct it."
-        raise (type(error)(error.errno, told) if isinstance(error, OSError) else ValueError(told)) from None
-    if len(text) > _LARGEST:
-        raise ValueError(f"evidence must be a file of at most {_LARGEST >> 20} MiB, got one that is larger.")
-    return text
-
-
 def _read(evidence: Any) -> dict[str, Any]:
     if isinstance(evidence, str | os.PathLike):
-        text = _text_of(evidence)
+        try:
+            with open(evidence, "rb") as file:
+                text = file.read(_LARGEST + 1)
+        except (OSError, ValueError) as error:
+            why = f" ({error.strerror})" if isinstance(error, OSError) else ""  # ValueError: it is no name of a file at all
+            message = f"evidence must be a file that can be read, got {str(Path(evidence))[:80]!r}{why}; correct it."
+            raise (type(error)(error.errno, message) if isinstance(error, OSError) else ValueError(message)) from None
+        if len(text) > _LARGEST:
+            raise ValueError(f"evidence must be a file of at most {_LARGEST >> 20} MiB, got one that is larger.")
         try:
             evidence = json.loads(text)
         except (ValueError, RecursionError):
@@ -159,13 +154,13 @@ def _read(evidence: Any) -> dict[str, Any]:
 
 def _check_numbers(document: dict[str, Any], check: EvidenceCheck) -> None:
     """Check that all lines are there, each once; lines that an open stream folded into one are not in the list of numbers."""
-    there = [release["number"] for release in document["releases"]]
+    there, known = [release["number"] for release in document["releases"]], set[int]()
     for first, last in document["numbers"]:
+        known |= set(range(first, min(last, first + len(there)) + 1))
         if last - first > len(there):
             check.wrong.append(f"releases {first} to {last} are said to be here, and only {len(there)} are")
-            continue
-        check.wrong += [f"release {n} is missing" for n in range(first, last + 1) if n not in there]
-    known = {n for first, last in document["numbers"] for n in range(first, min(last, first + len(there)) + 1)}
+        else:
+            check.wrong += [f"release {n} is missing" for n in range(first, last + 1) if n not in there]
     check.wrong += [f"release {n} is one too many" for n in there if n not in known or there.count(n) > 1]
 
 
@@ -309,7 +304,11 @@ def find_format_errors(release: dict[str, Any], lines: dict[Any, dict[str, Any]]
         yield "charges what is no loss: numbers of at least 0"
     if not is_unit(release):
         yield f"protects {release['unit'] or 'a row'}, which are not {release['rows_per_unit']!r} rows"
-    if _is_circular(release, lines):
+    seen, above = {release["number"]}, release["part_of"]
+    while above in lines and above not in seen:
+        seen.add(above)
+        above = lines[above]["part_of"]
+    if above in seen:
         yield "is part of itself, so nobody pays for it"
     if "noise" not in release:
         return
@@ -334,17 +333,6 @@ def is_unit(protects: dict[str, Any]) -> bool:
     """Whether the number of protected rows is the one at the end of the words of the unit."""
     found = re.search(r", at most (\d+) rows?$", protects["unit"] or "")
     return _is_whole(protects["rows_per_unit"], 1) and protects["rows_per_unit"] == (int(found[1]) if found else 1)
-
-
-def _is_circular(release: dict[str, Any], lines: dict[Any, dict[str, Any]]) -> bool:
-    """Whether following `part_of` leads into a loop."""
-    seen, above = {release["number"]}, release["part_of"]
-    while above in lines:
-        if above in seen:
-            return True
-        seen.add(above)
-        above = lines[above]["part_of"]
-    return False
 
 
 def _is_fact(name: str, fact: Any) -> bool:

@@ -87,7 +87,7 @@ def brute_force_sensitivity(name: str, facts: Facts, relation: str, n_rows: int)
 
 
 def _update_largest(most: Norms, moved: list[int], is_matrix: bool) -> None:
-    sizes = [abs(x) for x in moved]
+    sizes = list(map(abs, moved))
     found: Norms = {"l1": sum(sizes), "l2_squared": sum(x * x for x in sizes), "sup": max(sizes, default=0)}
     if is_matrix:
         side = math.isqrt(len(moved))
@@ -303,31 +303,22 @@ def _blocks_sensitivity(facts: Facts, relation: str) -> Norms:
     return {"l1": h * s, "l2_squared": h * s * s, "sup": s}
 
 
-def _column_of_root(facts: Facts) -> list[int]:
-    """Return the first column, with entries C(2k, k) / 4^k, of the square root of the matrix of prefix sums, in fixed point."""
-    steps, more = facts["steps"], 256  # bits more than are kept are as good as fractions, which would grow
+def _root_sensitivity(facts: Facts, relation: str) -> Norms:
+    """Use that column j holds the first entries of the first column, times its gain.
+
+    The first column, of the square root of the matrix of prefix sums, has entries C(2k, k) / 4^k, in fixed point. Gains are whole numbers
+    that scale columns to the length of the first one or slightly less.
+    """
+    s, more = facts["sensitivity"], 256  # bits more than are kept are as good as fractions, which would grow
     entry, column = 1 << facts["bits"] + more, []
-    for k in range(1, steps + 1):
+    for k in range(1, facts["steps"] + 1):
         column.append(round(Fraction(entry, 1 << more)))
         entry = entry * (2 * k - 1) // (2 * k)
-    return column
-
-
-def _gains_of_root(facts: Facts, column: list[int]) -> tuple[list[int], list[int]]:
-    """Return whole numbers that scale columns to the length of the first one or slightly less, and their squared lengths before."""
-    lengths = [sum(e * e for e in column)]
-    for entry in reversed(column[1:]):
-        lengths.append(lengths[-1] - entry * entry)
-    return [math.isqrt(facts["gain"] ** 2 * lengths[0] // length) for length in lengths], lengths
-
-
-def _root_sensitivity(facts: Facts, relation: str) -> Norms:
-    """Use that column j holds the first entries of the first column, times its gain."""
-    s, column = facts["sensitivity"], _column_of_root(facts)
-    gains, lengths = _gains_of_root(facts, column)
-    sums = [sum(column)]
+    sums, lengths = [sum(column)], [sum(e * e for e in column)]
     for entry in reversed(column[1:]):
         sums.append(sums[-1] - entry)
+        lengths.append(lengths[-1] - entry * entry)
+    gains = [math.isqrt(facts["gain"] ** 2 * lengths[0] // length) for length in lengths]
     l1 = max(gain * own for gain, own in zip(gains, sums, strict=True))
     l2_squared = max(gain * gain * own for gain, own in zip(gains, lengths, strict=True))
     return {"l1": s * l1, "l2_squared": s * l2_squared, "sup": max(gains) * column[0] * math.isqrt(s)}
@@ -363,20 +354,6 @@ def _endless_root(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[
 def _rows_of_root(facts: Facts) -> list:
     steps = [d for d in product(range(-2, 3), repeat=2) if sum(x * x for x in d) <= facts["sensitivity"]]
     return [(time, *d) for time in range(facts.get("steps", _FIRST_STEPS)) for d in steps]
-
-
-def _rows_of_sparse(facts: Facts) -> list:
-    """Return moves of two cells at one time."""
-    return [d for d in product((-1, 0, 1), repeat=2) if sum(map(abs, d)) <= facts["sensitivity"]]
-
-
-def _at_one_time(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    yield [sum(row[i] for row in rows) for i in range(2)]
-
-
-def _sparse_sensitivity(facts: Facts, relation: str) -> Norms:
-    """Count the cells that one comparison sees: `sensitivity` of them, each moved by one."""
-    return {"l1": facts["sensitivity"], "l2_squared": facts["sensitivity"], "sup": 1}
 
 
 def _fact_grid(**facts: Any) -> tuple[Facts, ...]:
@@ -455,5 +432,10 @@ KINDS: dict[str, Kind] = {
     "endless_root_over_time": Kind(
         _endless_root_sensitivity, _fact_grid(bits=[8, 30], sensitivity=[1, 2]), _rows_of_root, _endless_root, ()
     ),
-    "sparse_over_time": Kind(_sparse_sensitivity, _fact_grid(sensitivity=[1, 2]), _rows_of_sparse, _at_one_time),
+    "sparse_over_time": Kind(  # of the cells that one comparison sees, `sensitivity` move, each by one
+        lambda f, _: {"l1": f["sensitivity"], "l2_squared": f["sensitivity"], "sup": 1},
+        _fact_grid(sensitivity=[1, 2]),
+        lambda f: [d for d in product((-1, 0, 1), repeat=2) if sum(map(abs, d)) <= f["sensitivity"]],
+        lambda rows, *_: iter([[sum(row[i] for row in rows) for i in range(2)]]),
+    ),
 }

@@ -38,7 +38,7 @@ def cost(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
     - The exponential mechanism: the logarithm of the ratio of probabilities lies in a range of 2 sensitivity / scale, which is as Gaussian
       as a pure loss of half of it.
     - Gaussian: sensitivity^2 / (2 scale^2) of zCDP; half the square of mu is over the variance that is left after rounding.
-    - Levels that enough rows have, and sparse counts: see `_exposure_delta` and `_sparse`.
+    - Levels that enough rows have, and sparse counts: see below and `_exposure_delta`.
     """
     noise, kind, loss = release["noise"], (release["statistic"] or {}).get("kind"), release["loss"]
     if noise == "DiscreteGaussian":
@@ -49,7 +49,10 @@ def cost(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
     if kind == "levels_shown":
         return sensitivity / scale, _exposure_delta(release, scale)
     if kind == "sparse_over_time":
-        return _sparse(release["statistic"], sensitivity, scale), Fraction(0)
+        # One comparison is charged, because an event is in one segment, then the counts of segments, and the total.
+        statistic, total = release["statistic"], release["statistic"].get("total_scale")
+        segments = sensitivity * statistic["segment_levels"] / number(statistic["segment_scale"])
+        return sensitivity / scale + segments + (sensitivity / number(total) if total is not None else 0), Fraction(0)
     return (2 if noise == "PermuteAndFlip" else 1) * sensitivity / scale, Fraction(0)
 
 
@@ -66,13 +69,6 @@ def _exposure_delta(release: dict[str, Any], scale: Fraction, less: int = 0) -> 
         q = (-1 / _decimal(scale)).exp()
         chances = [q ** (threshold - a + 1) / (1 + q) for a in (1, k)]
         return release["statistic"]["tables"] * Fraction(max(k * chances[0], chances[1]))
-
-
-def _sparse(statistic: dict[str, Any], sensitivity: Any, scale: Fraction) -> Any:
-    """Charge one comparison, because an event is in one segment, then the counts of segments, and the total."""
-    total = statistic.get("total_scale")
-    segments = sensitivity * statistic["segment_levels"] / number(statistic["segment_scale"])
-    return sensitivity / scale + segments + (sensitivity / number(total) if total is not None else 0)
 
 
 def is_least(release: dict[str, Any], sensitivity: Any, scale: Fraction) -> bool:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -223,48 +223,6 @@ def ledger_mu(outcome: Any, delta: float) -> float | None:
 # Observers
 
 
-class Observer(Protocol):
-    """Turns runs of a mechanism on one of two tables each into vectors of numbers."""
-
-    @property
-    def names(self) -> list[str]: ...
-
-    @property
-    def at_once(self) -> int:
-        """Runs between two steps of the progress bar."""
-
-    def rows(self, bits: np.ndarray) -> np.ndarray:
-        """Return a row for each run; a bit that is set stands for the neighbor."""
-
-
-def _observe(observer: Observer, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
-    """Return a row for each run; the number of processes does not change the result."""
-    parts = [bits[start : start + observer.at_once] for start in range(0, len(bits), observer.at_once)]
-    width, found = effective_n_processes(n_jobs), []
-    with Parallel(n_jobs=min(width, len(parts))) as pool:
-        for start in range(0, len(parts), width):
-            for rows in pool(delayed(observer.rows)(part) for part in parts[start : start + width]):
-                found.append(rows)
-                progress.step()
-    return np.concatenate(found)
-
-
-def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Observer:
-    if event is None:
-        return Layout.of(mechanism, X, X_neighbor)
-    if not isinstance(event, str) and not callable(event):
-        raise TypeError(
-            f"event must be None, 'released', 'noise' or a function of what a run returns, got {short_repr(event)}; leave it out."
-        )
-    if not isinstance(event, str):
-        return EventObserver(mechanism, (X, X_neighbor), event)
-    if event not in ("released", "noise"):
-        raise ValueError(
-            f"event must be None, 'released', 'noise' or a function, got {short_repr(event)}; 'released' looks at no fitted attribute."
-        )
-    return (Layout.of_released if event == "released" else NoiseAudit.of)(mechanism, X, X_neighbor)
-
-
 @dataclass(frozen=True, eq=False)
 class EventObserver:
     mechanism: Any
@@ -404,6 +362,37 @@ def _is_same_release(draws: list[Draw], others: list[Draw], of_other_rows: bool 
         and (of_other_rows or np.array_equal(draw.values, other.values))
         for draw, other in zip(draws, others, strict=True)
     )
+
+
+Observer = EventObserver | Layout | NoiseAudit
+
+
+def _observe(observer: Observer, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
+    """Return a row for each run; the number of processes does not change the result."""
+    parts = [bits[start : start + observer.at_once] for start in range(0, len(bits), observer.at_once)]
+    width, found = effective_n_processes(n_jobs), []
+    with Parallel(n_jobs=min(width, len(parts))) as pool:
+        for start in range(0, len(parts), width):
+            for rows in pool(delayed(observer.rows)(part) for part in parts[start : start + width]):
+                found.append(rows)
+                progress.step()
+    return np.concatenate(found)
+
+
+def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Observer:
+    if event is None:
+        return Layout.of(mechanism, X, X_neighbor)
+    if not isinstance(event, str) and not callable(event):
+        raise TypeError(
+            f"event must be None, 'released', 'noise' or a function of what a run returns, got {short_repr(event)}; leave it out."
+        )
+    if not isinstance(event, str):
+        return EventObserver(mechanism, (X, X_neighbor), event)
+    if event not in ("released", "noise"):
+        raise ValueError(
+            f"event must be None, 'released', 'noise' or a function, got {short_repr(event)}; 'released' looks at no fitted attribute."
+        )
+    return (Layout.of_released if event == "released" else NoiseAudit.of)(mechanism, X, X_neighbor)
 
 
 # Rules

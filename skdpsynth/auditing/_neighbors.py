@@ -119,7 +119,11 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
     if isinstance(mechanism, CountingMechanism):
         mechanism.check_neighbors(X, X_neighbor)
         return
-    if _columns(X, "X") != _columns(X_neighbor, "X_neighbor"):
+    frames = [
+        None if column_names(table, name) is None else eager_frame(table, name) for table, name in ((X, "X"), (X_neighbor, "X_neighbor"))
+    ]
+    columns = [None if frame is None else [frame.implementation, *frame.schema.items()] for frame in frames]
+    if columns[0] != columns[1]:
         raise ValueError(
             "X_neighbor must have the columns and dtypes of X: they are public, so they must not tell the tables apart; "
             "make it of a copy of X, and cast what changed."
@@ -146,13 +150,6 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
     if n_moved > most:
         allowed = words if most == 1 else words.replace("one", f"{most} (max_rows_per_unit)")
         raise ValueError(f"X_neighbor must have {allowed}, as {relation!r} says, but {n_moved} rows differ; see worst_case_neighbors.")
-
-
-def _columns(X: Any, name: str) -> list | None:
-    if column_names(X, name) is None:
-        return None
-    frame = eager_frame(X, name)
-    return None if frame is None else [frame.implementation, *frame.schema.items()]
 
 
 def rows_of(table: Any, name: str) -> list[tuple]:
@@ -214,19 +211,16 @@ class Corners:
         names = None if all(isinstance(name, int) for name in self.names) else self.names
         return table_of(rows, names, self.n_features, object if self.is_mixed else float)
 
-    def sizes(self, n_places: int) -> list[int]:
-        """Return the number of levels of each column, counting `n_places` for a column of numbers."""
-        return [len(kind.levels) if hasattr(kind, "levels") else n_places if _is_real(kind) else 1 for kind in self.kinds]
-
-    def spread(self, numbers: np.ndarray, n_places: int) -> list[list[Any]]:
-        """Return rows at the levels with these numbers, shape (n_rows, n_columns), or in the middle of one of `n_places` parts."""
-        columns = []
-        for kind, (low, high), column in zip(self.kinds, self.ends, numbers.T.tolist(), strict=True):
-            if hasattr(kind, "levels"):
-                columns.append([kind.levels[number] for number in column])
-            else:
-                columns.append([low + (high - low) * (number + 0.5) / n_places if _is_real(kind) else low for number in column])
-        return [list(row) for row in zip(*columns, strict=True)]
+    def values(self, n_places: int) -> list[list[Any]]:
+        """Return the levels of each column, or of numbers the middles of `n_places` parts."""
+        return [
+            list(kind.levels)
+            if hasattr(kind, "levels")
+            else [low + (high - low) * (k + 0.5) / n_places for k in range(n_places)]
+            if isinstance(low, float)
+            else [low]
+            for kind, (low, high) in zip(self.kinds, self.ends, strict=True)
+        ]
 
     def candidates(self, drops: bool) -> Iterator[tuple[Any, Any]]:
         """Yield pairs of rows; the second is None under add-or-remove.
@@ -268,10 +262,6 @@ def _column_ends(kind: Any, name: Any) -> tuple[Any, Any]:
         low, high = kind.low, kind.high
         return (float(low), float(high)) if not isinstance(low, datetime.date) else (low, high)
     return "", ""  # an identifier or a text, which no mechanism reads
-
-
-def _is_real(kind: Any) -> bool:
-    return isinstance(getattr(kind, "low", None), int | float)
 
 
 @dataclass(frozen=True, eq=False)

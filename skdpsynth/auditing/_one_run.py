@@ -298,7 +298,9 @@ def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) 
     domain, drops = Corners(estimator, n_features), estimator.neighboring == "add_or_remove_one"
     n_rows = n if drops else 2 * n
     if domain.is_mixed:
-        rows = domain.spread(_separated_rows(domain.sizes(_GRID), n_rows), _GRID)
+        values = domain.values(_GRID)
+        numbers = _separated_rows([len(column) for column in values], n_rows)
+        rows = [[column[number] for column, number in zip(values, row, strict=True)] for row in numbers]
     else:
         rows = [domain.row(place) for place in _grid(domain.n_features, n_rows)]
     # Side by side: a canary and its replacement are as near as possible, so coarse counts do not tell them apart.
@@ -314,9 +316,9 @@ def _grid(d: int, n: int) -> np.ndarray:
     return places + 0.5 ** (np.array([len(range(column, depth, d)) for column in range(d)]) + 1)
 
 
-def _separated_rows(sizes: list[int], n: int) -> np.ndarray:
-    """Try random level numbers from a fixed seed until no two rows agree in two columns; shape (n, n_columns)."""
-    rng, rows = np.random.default_rng(0), []
+def _separated_rows(sizes: list[int], n: int) -> list[list[int]]:
+    """Try random level numbers from a fixed seed until no two rows agree in two columns."""
+    rng, rows = np.random.default_rng(0), list[list[int]]()
     pairs = [(i, j) for j in range(len(sizes)) for i in range(j) if sizes[i] * sizes[j] >= n] or [(0, 0)]
     taken: list[set] = [set() for _ in pairs]
     for row in rng.integers(0, sizes, size=(_PATIENCE * n, len(sizes))).tolist():
@@ -327,5 +329,5 @@ def _separated_rows(sizes: list[int], n: int) -> np.ndarray:
         for cell, seen in zip(cells, taken, strict=True):
             seen.add(cell)
         if len(rows) == n:
-            return np.array(rows)
+            return rows
     raise ValueError(f"n must be at most {len(rows) // 2} for this schema, got more; take fewer canaries, or give columns more levels.")

@@ -62,6 +62,24 @@ class Measure:
     sentence: str  # its meaning, with ``{}`` for the number
 
 
+_W1 = Measure("wasserstein", "W1 distance, in units of the data", "synthetic rows lie about {} from real ones (W1 distance)")
+_SHARE = "a share of rows read off {} is wrong by at most about {{}}, on average"
+MEASURES = {
+    "sliced": Measure(
+        "sliced", "sliced W1 distance, in units of the data", "synthetic rows lie about {} from real ones (sliced W1 distance)"
+    ),
+    "wasserstein": _W1,
+    "wasserstein of some": replace(_W1, title="W1 distance of 1000 rows, in units of the data"),
+    "columns": Measure("columns", "error of a column, share of its range", "a column is off by about {} of its range"),
+    "pairs": Measure("pairs", "total variation of a pair of columns", f"{_SHARE.format('two columns')} over the pairs"),
+    "singles": Measure("singles", "total variation of a column", _SHARE.format("one column")),
+    "correlations": Measure("correlations", "error of a correlation", "a correlation of two columns is off by about {}"),
+    "means": Measure("means", "error of a mean, in deviations", "a mean of numbers is off by about {} standard deviations"),
+    "variance": Measure("variance", "share of the variance that is lost", "of the variance that as many components can hold, {} is lost"),
+    "covariance": Measure("covariance", "error of the covariance", "the covariance is off by {} of its largest eigenvalue"),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Point:
     epsilon: float
@@ -390,10 +408,12 @@ def plan(
     simulation = _Simulation(setting, budgets, n_samples, min(n_samples, max_rows), seed, random_state is not None)
     with _silence_warnings(simulation), task("simulated fits", total=n_repeats * (1 + len(budgets))) as progress:
         run_all(simulation.jobs(n_repeats, float(min(time_limit, sys.float_info.max)), progress), n_jobs)
-    found = {what: np.array([errors for _, errors in sorted(by_repeat.items())]) for what, by_repeat in simulation.errors.items()}
+    errors = simulation.errors
+    found = {what: np.array([list(by_repeat[repeat].values()) for repeat in sorted(by_repeat)]) for what, by_repeat in errors.items()}
+    measures = tuple(MEASURES[name] for name in errors["no data"][0])
     relation = setting.estimator.get_params(deep=False).get("neighboring", "replace_one")
     points = tuple(Point(*budget, found[budget], budget in simulation.small) for budget in budgets)
-    facts = (type(estimator).__name__, n_samples, simulation.n_rows, setting.words, relation, setting.errors.measures)
+    facts = (type(estimator).__name__, n_samples, simulation.n_rows, setting.words, relation, measures)
     return SpendingPlan(*facts, points, no_privacy=found["no privacy"].mean(axis=0), no_data=found["no data"].mean(axis=0))
 
 
@@ -435,7 +455,7 @@ class _Simulation:
     seed: Any
     is_seeded: bool
     # By budget or reference, and by repeat: threads finish in any order.
-    errors: dict[Budget | str, dict[int, tuple[float, ...]]] = field(default_factory=dict)
+    errors: dict[Budget | str, dict[int, dict[str, float]]] = field(default_factory=dict)
     small: set[Budget | str] = field(default_factory=set)  # budgets at which a fit warned of few rows
     fitting: dict[int, Budget | str] = field(default_factory=dict)  # the budget that each thread is at
 
@@ -468,9 +488,9 @@ class _Simulation:
         params["random_state"] = int(rng.integers(2**31)) if self.is_seeded else None
         own = self.setting.estimator.get_params(deep=False)
         model = clone(self.setting.estimator).set_params(**{name: value for name, value in params.items() if name in own}).fit(X)
-        self.errors.setdefault(budget, {})[repeat] = self.setting.errors.of(model, X, None, rng)
+        self.errors.setdefault(budget, {})[repeat] = self.setting.errors(model, X, None, rng)
         if budget == "no privacy":
-            self.errors.setdefault("no data", {})[repeat] = self.setting.errors.of(model, X, guess, rng)
+            self.errors.setdefault("no data", {})[repeat] = self.setting.errors(model, X, guess, rng)
         progress.step()
 
 
@@ -583,91 +603,45 @@ def _draw(model: Any, n_samples: int, guess: Any, rng: np.random.Generator) -> A
     return model.sample(n_samples, random_state=int(rng.integers(2**31))) if guess is None else guess
 
 
-@dataclass(frozen=True, eq=False)
-class NumberErrors:
-    """Errors of synthetic rows of numbers."""
-
-    width: np.ndarray  # of the bounds, (n_features,)
-    window: int | None = None  # number of last rows that a stream stands for
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        exact = Measure("wasserstein", "W1 distance, in units of the data", "synthetic rows lie about {} from real ones (W1 distance)")
-        columns = Measure("columns", "error of a column, share of its range", "a column is off by about {} of its range")
-        if len(self.width) == 1:
-            return exact, columns
-        words = "synthetic rows lie about {} from real ones (sliced W1 distance)"
-        sliced = Measure("sliced", "sliced W1 distance, in units of the data", words)
-        return sliced, replace(exact, title="W1 distance of 1000 rows, in units of the data"), columns
-
-    def of(self, model: Any, X: Any, guess: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of a fitted model against its own rows, or those of a guess."""
-        X = np.asarray(X, dtype=float)
-        X = X[-self.window :] if self.window and guess is None else X
-        Y, few = (np.asarray(_draw(model, n, guess, rng), dtype=float)[:n] for n in (len(X), min(len(X), _MOST_COMPARED)))
-        columns = [wasserstein_distance(X[:, [i]], Y[:, [i]]) for i in range(X.shape[1])]
-        share = float(np.mean(columns / self.width))
-        if X.shape[1] == 1:
-            return columns[0], share
-        some = X if len(X) <= len(few) else X[rng.choice(len(X), len(few), replace=False)]
-        return sliced_wasserstein_distance(X, Y, _DIRECTIONS), wasserstein_distance(some, few), share
+def row_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator, width: np.ndarray, window: int | None) -> dict[str, float]:
+    """Return the errors of synthetic rows of numbers; a stream stands for the last rows of its window."""
+    X = np.asarray(X, dtype=float)
+    X = X[-window:] if window and guess is None else X
+    Y, few = (np.asarray(_draw(model, n, guess, rng), dtype=float)[:n] for n in (len(X), min(len(X), _MOST_COMPARED)))
+    columns = [wasserstein_distance(X[:, [i]], Y[:, [i]]) for i in range(X.shape[1])]
+    share = {"columns": float(np.mean(columns / width))}
+    if X.shape[1] == 1:
+        return {"wasserstein": columns[0], **share}
+    some = X if len(X) <= len(few) else X[rng.choice(len(X), len(few), replace=False)]
+    return {"sliced": sliced_wasserstein_distance(X, Y, _DIRECTIONS), "wasserstein of some": wasserstein_distance(some, few), **share}
 
 
-@dataclass(frozen=True, eq=False)
-class TableErrors:
-    """Errors of synthetic rows of a mixed table."""
-
-    schema: Schema
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        words = "a share of rows read off {} is wrong by at most about {{}}, on average"
-        pairs = Measure("pairs", "total variation of a pair of columns", f"{words.format('two columns')} over the pairs")
-        singles = Measure("singles", "total variation of a column", words.format("one column"))
-        correlations = Measure("correlations", "error of a correlation", "a correlation of two columns is off by about {}")
-        means = Measure("means", "error of a mean, in deviations", "a mean of numbers is off by about {} standard deviations")
-        return (*((pairs, singles, correlations) if len(self.schema) > 1 else (singles,)), *([means] if self._numbers else []))
-
-    @property
-    def _numbers(self) -> list[Any]:
-        return [name for name, kind in self.schema.items() if isinstance(kind.coded, Continuous)]
-
-    def of(self, model: Any, X: Any, guess: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of a fitted model against its own rows, or those of a guess."""
-        Y, means = _draw(model, len(X), guess, rng), []
-        single = marginal_total_variation(X, Y, self.schema, order=1)
-        if self._numbers:
-            real, made = (columns_of(table, self.schema) for table in (X, Y))
-            off = [abs(np.nanmean(made[name]) - np.nanmean(real[name])) / max(np.nanstd(real[name]), 1e-300) for name in self._numbers]
-            means = [float(np.mean(off))]
-        if len(self.schema) == 1:
-            return single, *means
-        return marginal_total_variation(X, Y, self.schema), single, correlation_error(X, Y, self.schema), *means
+def table_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator, schema: Schema) -> dict[str, float]:
+    """Return the errors of synthetic rows of a mixed table."""
+    Y = _draw(model, len(X), guess, rng)
+    found = {"singles": marginal_total_variation(X, Y, schema, order=1)}
+    if len(schema) > 1:
+        found = {"pairs": marginal_total_variation(X, Y, schema), **found, "correlations": correlation_error(X, Y, schema)}
+    if numbers := [name for name, kind in schema.items() if isinstance(kind.coded, Continuous)]:
+        real, made = (columns_of(table, schema) for table in (X, Y))
+        off = [abs(np.nanmean(made[name]) - np.nanmean(real[name])) / max(np.nanstd(real[name]), 1e-300) for name in numbers]
+        found["means"] = float(np.mean(off))
+    return found
 
 
-@dataclass(frozen=True, eq=False)
-class ComponentErrors:
-    """Errors of private principal components."""
+def component_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator) -> dict[str, float]:
+    """Return the errors of components (of the first if all are kept), or of random ones without a covariance."""
+    X, components = np.asarray(X, dtype=float), np.atleast_2d(model.components_)
+    kept = components if len(components) < X.shape[1] else components[:1]
+    if guess is not None:
+        from scipy.stats import uniform_direction
 
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        return (
-            Measure("variance", "share of the variance that is lost", "of the variance that as many components can hold, {} is lost"),
-            Measure("covariance", "error of the covariance", "the covariance is off by {} of its largest eigenvalue"),
-        )
-
-    def of(self, model: Any, X: Any, guess: Any, rng: np.random.Generator) -> tuple[float, ...]:
-        """Return the errors of fitted components (of the first if all are kept), or of random ones without a covariance."""
-        X, components = np.asarray(X, dtype=float), np.atleast_2d(model.components_)
-        kept = components if len(components) < X.shape[1] else components[:1]
-        if guess is not None:
-            from scipy.stats import uniform_direction
-
-            directions = uniform_direction(X.shape[1]).rvs(len(kept), random_state=rng).reshape(len(kept), -1)
-            return 1 - captured_variance_ratio(X, directions), 1.0
-        true = np.cov(X, rowvar=False, ddof=0).reshape(X.shape[1], X.shape[1])
-        noisy = model.covariance_ if hasattr(model, "covariance_") else model.get_covariance()
-        return 1 - captured_variance_ratio(X, kept), float(np.linalg.norm(noisy - true, 2) / np.linalg.norm(true, 2))
+        directions = uniform_direction(X.shape[1]).rvs(len(kept), random_state=rng).reshape(len(kept), -1)
+        return {"variance": 1 - captured_variance_ratio(X, directions), "covariance": 1.0}
+    true = np.cov(X, rowvar=False, ddof=0).reshape(X.shape[1], X.shape[1])
+    noisy = model.covariance_ if hasattr(model, "covariance_") else model.get_covariance()
+    off = float(np.linalg.norm(noisy - true, 2) / np.linalg.norm(true, 2))
+    return {"variance": 1 - captured_variance_ratio(X, kept), "covariance": off}
 
 
 @dataclass(frozen=True, eq=False)
@@ -676,7 +650,7 @@ class Setting:
 
     estimator: Any  # unfitted, without an accountant
     ground: RowSource
-    errors: NumberErrors | TableErrors | ComponentErrors
+    errors: Callable[..., dict[str, float]]  # (model, X, guess, rng) -> errors of the model, or of a guess, the main one first
     words: str  # description of the rows
 
 
@@ -724,7 +698,7 @@ def _check_prior(prior: Any) -> tuple[Any, bool]:
     return prior, True
 
 
-def _use_schema(fitted: Any, schema: Any, prior: Any, is_table: bool) -> tuple[RowSource, TableErrors]:
+def _use_schema(fitted: Any, schema: Any, prior: Any, is_table: bool) -> tuple[RowSource, Callable[..., dict[str, float]]]:
     """Give an estimator the facts of its own schema or of the caller's; what it buys it buys in the simulation, too."""
     own, given = (None if each is None else Schema.of(each) for each in (fitted.schema, schema))
     if own is not None and given is not None and set(own) != set(given):
@@ -740,10 +714,14 @@ def _use_schema(fitted: Any, schema: Any, prior: Any, is_table: bool) -> tuple[R
     if not is_table:  # mechanisms see the coded columns alone: dates as whole numbers, and no identifiers
         learned, stated = learned.coded, stated.coded
     fitted.set_params(schema=learned)
-    return RowSource(stated, None if list(stated) == list(range(len(stated))) else list(stated), prior), TableErrors(stated)
+    return RowSource(stated, None if list(stated) == list(range(len(stated))) else list(stated), prior), partial(
+        table_errors, schema=stated
+    )
 
 
-def _use_bounds(fitted: Any, bounds: Any, n_features: int | None, prior: Any, is_table: bool) -> tuple[RowSource, Any]:
+def _use_bounds(
+    fitted: Any, bounds: Any, n_features: int | None, prior: Any, is_table: bool
+) -> tuple[RowSource, Callable[..., dict[str, float]]]:
     params = fitted.get_params(deep=False)
     own = params.get("bounds")
     given = own if bounds is None else bounds
@@ -771,7 +749,9 @@ def _use_bounds(fitted: Any, bounds: Any, n_features: int | None, prior: Any, is
         raise ValueError(f"n_features must be the number of columns of bounds and prior, but they say {list_names(sorted(set(known)))}.")
     box = Box.from_bounds(given, known[0], names)
     schema = Schema({i: Continuous(low, high, integer=False) for i, (low, high) in enumerate(zip(box.low, box.high, strict=True))})
-    errors: Any = NumberErrors(box.width, getattr(fitted, "window", None)) if hasattr(fitted, "sample") else ComponentErrors()
+    errors: Callable[..., dict[str, float]] = component_errors
     if "schema" in params:
-        errors = TableErrors(schema if names is None else Schema(dict(zip(names, schema.values(), strict=True))))
+        errors = partial(table_errors, schema=schema if names is None else Schema(dict(zip(names, schema.values(), strict=True))))
+    elif hasattr(fitted, "sample"):
+        errors = partial(row_errors, width=box.width, window=getattr(fitted, "window", None))
     return RowSource(schema, names, prior), errors
