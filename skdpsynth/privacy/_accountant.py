@@ -15,20 +15,10 @@ from skdpsynth._serialization import require
 from skdpsynth._validation import check_bool, check_string, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
+from skdpsynth.privacy import _ledger_views as views
 from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
 from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore
 from skdpsynth.privacy._ledger_file import FilePath, FileStore, existing_path
-from skdpsynth.privacy._ledger_views import (
-    accountant_html,
-    describe_accountant,
-    dp_events,
-    evidence_of,
-    ledger_frame,
-    ledger_lines,
-    losses_of,
-    noise_of,
-    unit_in_words,
-)
 from skdpsynth.privacy._losses import (
     Amount,
     Cost,
@@ -257,20 +247,9 @@ class PrivacyAccountant:
     ) -> list[list[Level]]:
         """Charge the loss of a discovery, then return the levels of tables that enough rows have.
 
-        Parameters
-        ----------
-        tables : sequence of dict of level to int
-            Exact counts of the levels that occur, strings or whole numbers. Each row has at most one level of each table.
-        chosen : Discovery
-            From `skdpsynth.privacy.discovery`.
-        rng : SecureBits or SeededBits
-        name : str
-            The name of the release in the ledger, which holds no number of levels.
-
-        Returns
-        -------
-        levels : list of list
-            The shown levels of each table, sorted.
+        `tables` are dicts of level to int: exact counts of the levels that occur, strings or whole numbers, where each row has at most one
+        level of each table. `chosen` is from `skdpsynth.privacy.discovery`. The ledger holds no number of levels. Returns the shown levels
+        of each table, sorted.
         """
         tables = check_tables(tables)
         check_type("chosen", chosen, Discovery, "a Discovery, from skdpsynth.privacy.discovery")
@@ -440,7 +419,7 @@ class PrivacyAccountant:
     def was_charged(self, name: str, group: str) -> bool:
         """Return whether a group has a member of this name."""
         check_string("name", name), check_string("group", group)
-        return self._account.ledger.has_member(self._account.number, self._account.local_name(group), name)
+        return self._account.ledger.has_member(self._account.number, group, name)
 
     def _last_entry(self) -> int:
         """Return the number of the latest entry of this account, or 0."""
@@ -468,7 +447,7 @@ class PrivacyAccountant:
             sensitivity=None if sensitivity is None else sensitivity.times(self.rows_per_unit),
             n_values=n_values,
             randomness=None if rng is None else "seeded" if rng.seeded else "secure",
-            group=None if group is None else self._account.local_name(check_string("group", group)),
+            group=None if group is None else check_string("group", group),
             part_of=self._account.number,
             unit=None if unit is None else str(unit),
             dataset=_check_note("dataset", self.dataset),
@@ -595,8 +574,8 @@ class PrivacyAccountant:
         0.0272
         """
         ledger, number = self._account.snapshot()
-        unit = unit_in_words(ledger.entries(number), self.unit)
-        return risk_of(ledger.sums(number), losses_of(ledger, number), fpr, self.neighboring, unit)
+        unit = views.unit_in_words(ledger.entries(number), self.unit)
+        return risk_of(ledger.sums(number), views.losses_of(ledger, number), fpr, self.neighboring, unit)
 
     def to_dp_events(self) -> Any:
         """Return the charges as a ``ComposedDpEvent`` of the package dp-accounting, down to the releases.
@@ -607,7 +586,7 @@ class PrivacyAccountant:
         ``GaussianDpEvent``, zCDP a ``ZCDpEvent`` (which needs the ``RdpAccountant``), no noise a ``NonPrivateDpEvent``. There is none for
         (epsilon, delta), which is an ``UnsupportedDpEvent``. The releases of a child stand in its place; of a group, its costliest member.
         """
-        return dp_events(*self._account.snapshot())
+        return views.dp_events(*self._account.snapshot())
 
     def evidence(self) -> dict[str, Any]:
         """Return the charges as data that others can check: each release, and all facts that its loss follows from.
@@ -624,7 +603,7 @@ class PrivacyAccountant:
         >>> model.accountant_.evidence()["releases"][0]["statistic"]
         {'kind': 'tables', 'tables': 1}
         """
-        return evidence_of(self, *self._account.snapshot())
+        return views.evidence_of(self, *self._account.snapshot())
 
     def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
         """Return the ledger as a data frame, a row for each charge.
@@ -641,11 +620,11 @@ class PrivacyAccountant:
             column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
         """
         check_bool("parts", parts)
-        return ledger_frame(*self._account.snapshot(), self.delta, backend, parts)
+        return views.ledger_frame(*self._account.snapshot(), self.delta, backend, parts)
 
     def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
         """Yield (entry, name of the entry it is part of or None): the ledger, with the releases of children below their entry."""
-        return ((entry, part_of) for entry, part_of, *_ in ledger_lines(*self._account.snapshot(), self.delta))
+        return ((entry, part_of) for entry, part_of, *_ in views.ledger_lines(*self._account.snapshot(), self.delta))
 
     def charges(self) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
         """Return (entry, epsilon, delta) of each charge: its increments of `spent` and `spent_delta`, as in `to_frame`.
@@ -666,13 +645,13 @@ class PrivacyAccountant:
     def noise_of(self, entry: LedgerEntry) -> str | None:
         """Return the noise of an entry in words; that of its parts, if it charged for a child."""
         check_type("entry", entry, LedgerEntry, "an entry of the ledger")
-        return noise_of(self._account.ledger.snapshot(entry.id), entry)
+        return views.noise_of(self._account.ledger.snapshot(entry.id), entry)
 
     def __repr__(self) -> str:
-        return f"<{describe_accountant(self, *self._account.snapshot())}>"
+        return f"<{views.describe_accountant(self, *self._account.snapshot())}>"
 
     def _repr_html_(self) -> str:
-        return accountant_html(self, *self._account.snapshot())
+        return views.accountant_html(self, *self._account.snapshot())
 
     # Records
 
@@ -711,30 +690,16 @@ class PrivacyAccountant:
     def import_record(self, record: "PrivacyAccountant | FilePath") -> int:
         """Charge the expenses of another ledger on the same data, once: importing it again adds only new entries.
 
-        Entries are known by the ledger that they were first charged in and their number there, whatever way they came. All of them are
-        charged, or none. A group of the other ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of
-        many fits with a delta, is one line: the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here
-        one by one.
+        `record` is another accountant, a record, `accountant_` of a fitted model, or the path of another ledger. Entries are known by the
+        ledger that they were first charged in and their number there, whatever way they came. All of them are charged, or none: raises
+        BudgetExceededError if they do not fit, and ValueError if the record has another relation, or went on as a copy of this ledger, or
+        that cannot be told. Returns how many entries were new, parts included.
+
+        A group of the other ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of many fits with a
+        delta, is one line: the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here one by one.
 
         Nobody can check the order of entries of two ledgers. The sum is right where the charges here did not follow from outputs there, or
         all charges of both are pure. If they did, do not import: charge the whole budget of the other by `spend`, before any loss in rho.
-
-        Parameters
-        ----------
-        record : PrivacyAccountant, str or path-like
-            Another accountant, a record, `accountant_` of a fitted model, or the path of another ledger.
-
-        Returns
-        -------
-        n_new : int
-            How many entries were new, parts included.
-
-        Raises
-        ------
-        ValueError
-            If it has another relation, or went on as a copy of this ledger, or that cannot be told.
-        BudgetExceededError
-            If it does not fit; then nothing of it is charged.
 
         Examples
         --------
@@ -860,7 +825,8 @@ def resolve_accountant(accountant: PrivacyAccountant | FilePath | None) -> Priva
     """Return the accountant that a parameter stands for: itself, that of the ledger at a path, or None."""
     if isinstance(accountant, str | os.PathLike):
         return PrivacyAccountant.at(existing_path(accountant, "accountant"))
-    check_accountant(accountant)
+    if accountant is not None:
+        check_accountant(accountant)
     return accountant
 
 

@@ -72,7 +72,8 @@ class Ledger:
         """
 
         def work() -> LedgerEntry:
-            self._check_newest(entry.part_of, newest)
+            if newest is not None:
+                self._check_newest(entry.part_of, newest)
             return self._append(entry, budget, planned, pending)
 
         return self.store.run(work)
@@ -313,17 +314,19 @@ class Ledger:
 
     def are_parts_paid(self) -> bool:
         """Whether the parts of each entry cost no more than its charge."""
-        return all(self._is_paid(account) for account in {self.store.root, *(entry.part_of for entry in self.below(self.store.root))})
-
-    def _is_paid(self, account: int | None) -> bool:
-        charge, sums = self.charge_of(account), self._sums_of(account)
-        if charge is None or charge.is_infinite:
-            return True
-        if charge.rho is not None:
-            return not sums.exceeds_charge
-        epsilon, delta = sums.total(charge.delta)
-        losses = [entry.loss for entry in self.store.entries(account)]
-        return (epsilon <= charge.epsilon and delta <= charge.delta) or covers_composition(losses, charge)
+        for account in {self.store.root, *(entry.part_of for entry in self.below(self.store.root))}:
+            charge, sums = self.charge_of(account), self._sums_of(account)
+            if charge is None or charge.is_infinite:
+                continue
+            if charge.rho is not None:
+                is_paid = not sums.exceeds_charge
+            else:
+                epsilon, delta = sums.total(charge.delta)
+                losses = [entry.loss for entry in self.store.entries(account)]
+                is_paid = (epsilon <= charge.epsilon and delta <= charge.delta) or covers_composition(losses, charge)
+            if not is_paid:
+                return False
+        return True
 
 
 Place = tuple[str, str, int, int, int]
@@ -339,7 +342,6 @@ class Account:
     # Of a stream:
     newest: int | None = None  # the newest entry that it has seen, where nobody else may charge the account
     first: int | None = None  # the account that it was charged to first
-    aliases: dict[str, str] = field(default_factory=dict)  # what its groups are called in this ledger, if it came from another
     unshown: list[int] | None = None  # its charges, while it takes in rows of which nothing is shown until the end
     later: list[tuple[str, list[str], str]] = field(default_factory=list)  # what is to be folded then
     resumable: list[LedgerEntry] = field(default_factory=list)  # charges that a mechanism may resume under, after it was loaded
@@ -357,12 +359,9 @@ class Account:
         if self.unshown is not None:
             self.later.append((group, names, into))
             return
-        line = self.ledger.fold(self.number, self.local_name(group), names, into, self.newest)
+        line = self.ledger.fold(self.number, group, names, into, self.newest)
         if line is not None and self.newest is not None:
             self.newest = line
-
-    def local_name(self, group: str) -> str:
-        return self.aliases.get(group, group)
 
     def sums(self) -> Sums:
         return self.ledger.sums(self.number)
@@ -439,8 +438,8 @@ def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | No
     """Charge an account for the new entries of an account of another ledger, within `Ledger.whole`; return how many were new.
 
     An entry is known by the id of the ledger that it was first charged in and its number there, so it counts once, whatever way it
-    came. Its parts are taken in with it, and cost nothing. A group of the other ledger remains one, apart from all groups here: how
-    its rows relate to those of a group here is unknown.
+    came. Its parts are taken in with it, and cost nothing. A group of the account remains one, apart from all groups here: how its rows
+    relate to those of a group here is unknown. Groups of its parts are in accounts of their own.
 
     An account that goes on in two other ledgers has released rows twice. Its charge pays for the one that came first, with all that led
     there; the other is charged as another account, known by the ledger where it goes on.
@@ -478,7 +477,7 @@ def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | No
         if known is not None or not (parent or (top and charged)):
             continue
         group = entry.group
-        if group is not None and not _ELSEWHERE.search(group):
+        if entry.part_of == of and group is not None and not _ELSEWHERE.search(group):
             group = f"{group} of {other.store.id}:{of or ''}"
         line = replace(entry, part_of=parent or account, group=group, source=key)
         here = into.sums((line.part_of, line.group, line.name)) if line.group else None

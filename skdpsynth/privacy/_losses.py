@@ -132,10 +132,8 @@ class PrivacyLoss:
                 f"PrivacyLoss needs exactly one of epsilon and rho, got epsilon={short_repr(self.epsilon)} and rho={short_repr(self.rho)}; "
                 "leave one out."
             )
-        if self.rho is None:
-            object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        else:
-            object.__setattr__(self, "rho", check_epsilon(self.rho, "rho"))
+        unit = "epsilon" if self.rho is None else "rho"
+        object.__setattr__(self, unit, check_epsilon(getattr(self, unit), unit))
         object.__setattr__(self, "delta", check_delta(self.delta))
         if self.rho is not None and self.delta:
             raise ValueError(f"delta belongs to epsilon, not to rho, got delta={float(self.delta):g} with rho; leave it out.")
@@ -155,9 +153,8 @@ class PrivacyLoss:
 
         A delta is kept whole because only one of the parts can spend it: the others are pure.
         """
-        if self.rho is not None:
-            return [PrivacyLoss(rho=rho, gaussian=self.gaussian, rows=self.rows) for rho in split_exactly(self.rho, weights)]
-        return [PrivacyLoss(epsilon, self.delta, rows=self.rows) for epsilon in split_exactly(self.epsilon, weights)]
+        unit = "epsilon" if self.rho is None else "rho"
+        return [replace(self, **{unit: amount}) for amount in split_exactly(getattr(self, unit), weights)]
 
     @property
     def pure(self) -> "PrivacyLoss":
@@ -172,15 +169,11 @@ class PrivacyLoss:
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         if not isinstance(other, PrivacyLoss):
             return NotImplemented
-        if self._unit != other._unit or self.delta or other.delta:
+        kinds = {(loss.rho is None, loss.gaussian, loss.rows) for loss in (self, other)}
+        if len(kinds) > 1 or self.delta or other.delta:
             raise ValueError(f"Losses must be of one kind and without delta to be joined, got {self} and {other}; charge each by itself.")
-        if self.rho is None:
-            return PrivacyLoss(epsilon=self.epsilon + other.epsilon, rows=self.rows)
-        return PrivacyLoss(rho=self.rho + other.rho, gaussian=self.gaussian, rows=self.rows)
-
-    @property
-    def _unit(self) -> tuple[bool, bool, int]:
-        return self.rho is None, self.gaussian, self.rows
+        unit = "epsilon" if self.rho is None else "rho"
+        return replace(self, **{unit: getattr(self, unit) + getattr(other, unit)})
 
     def __str__(self) -> str:
         if self.rho is not None:

@@ -81,7 +81,7 @@ class Noise(ABC):
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless there is one scale, or scales that broadcast to values of this shape."""
         shape = shape_of(shape, "shape")
-        if not is_broadcastable(self.scale, shape):
+        if isinstance(self.scale, np.ndarray) and not is_broadcastable(self.scale, shape):
             raise ValueError(
                 f"noise must have one scale, or scales that broadcast to the values of shape {shape}, "
                 f"got scales of shape {np.shape(self.scale)}; reshape one of them."

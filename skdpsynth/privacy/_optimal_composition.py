@@ -92,21 +92,6 @@ def optimal_epsilon(epsilons: Sequence[Fraction], delta: Fraction) -> Amount:
     return _least_epsilon(law, float(delta), error)
 
 
-def tradeoff_curve(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return lower bounds on how often the best attacks on fixed pure losses are wrong, and upper bounds on how often right; or None.
-
-    They are the corners of the trade-off curve, which is straight between them: by Neyman and Pearson the best attack gives the alarm where
-    the privacy loss of all bits is more than some t, and so it is right with P(s > t), and wrong with P(s < -t). Rounded as above. None
-    where so many losses would take long.
-    """
-    n_losses = len(epsilons)
-    if not 0 < n_losses <= _MOST_LOSSES or (n_losses > _MOST_DISTINCT and len(set(epsilons)) > 1):
-        return None
-    law, error = _compose(epsilons)
-    wrong, right = np.cumsum(law) * (1 - error) - _VANISHED, np.cumsum(law[::-1]) * (1 + error) + _VANISHED
-    return np.append(0.0, np.maximum(wrong, 0)), np.append(0.0, np.minimum(right, 1))
-
-
 def _compose(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, float]:
     """Return the law of the privacy loss, from -S to S steps, and a bound on the relative error of its sums."""
     whole, one = sum(epsilons), math.lcm(*(epsilon.denominator for epsilon in epsilons))
@@ -114,28 +99,17 @@ def _compose(epsilons: Sequence[Fraction]) -> tuple[np.ndarray, float]:
     step = Fraction(max(common, whole / _MOST_STEPS))
     law, n_rounded = np.ones(1), 64.0
     for steps, count in sorted(Counter(math.ceil(epsilon / step) for epsilon in epsilons).items()):
-        law = _convolve(law, _binomial_pmf(float(step * steps), count), steps)
-        n_rounded += count * (8 + float(step * steps))
+        # Probabilities that 0, 1, ... of `count` equal bits are false: binomial, by ratios, which fall, from the largest on.
+        false = np.arange(1, count + 1)
+        ratios = (count - false + 1) / false * math.exp(-float(step * steps))
+        top = int(np.count_nonzero(ratios > 1))
+        bits = np.concatenate([np.cumprod(1 / ratios[:top][::-1])[::-1], [1.0], np.cumprod(ratios[top:])])
+        joined = np.zeros(len(law) + 2 * steps * count)
+        for n_false, probability in enumerate((bits / bits.sum())[::-1]):  # from the least loss, of which all are false
+            if probability > _VANISHED**2:
+                joined[2 * steps * n_false :][: len(law)] += probability * law
+        law, n_rounded = joined, n_rounded + count * (8 + float(step * steps))
     return law, (n_rounded + len(law)) * 2.0**-52
-
-
-def _binomial_pmf(epsilon: float, count: int) -> np.ndarray:
-    """Return probabilities that 0, 1, ... of `count` bits are false: binomial, by ratios from the largest on, whose sum is 1."""
-    false = np.arange(1, count + 1)
-    ratios = (count - false + 1) / false * math.exp(-epsilon)  # which fall
-    top = int(np.count_nonzero(ratios > 1))
-    weights = np.concatenate([np.cumprod(1 / ratios[:top][::-1])[::-1], [1.0], np.cumprod(ratios[top:])])
-    return weights / weights.sum()
-
-
-def _convolve(law: np.ndarray, bits: np.ndarray, steps: int) -> np.ndarray:
-    """Return the law of a loss, from -S to S steps, with equal bits added."""
-    joined = np.zeros(len(law) + 2 * steps * (len(bits) - 1))
-    for n_false, probability in enumerate(bits[::-1]):  # from the least loss, of which all are false
-        if probability > _VANISHED**2:
-            start = 2 * steps * n_false
-            joined[start : start + len(law)] += probability * law
-    return joined
 
 
 def _least_epsilon(law: np.ndarray, delta: float, error: float) -> Amount:
@@ -211,7 +185,7 @@ def risk_of(sums: Sums, losses: Sequence[PrivacyLoss], fpr: float, neighboring: 
     An attack with false alarms a and right ones b has b <= e^epsilon a + delta and 1 - a <= e^epsilon (1 - b) + delta, for every (epsilon,
     delta) that holds [1]_: so b <= 1 - e^-epsilon (1 - delta - a), and b - a <= delta + (1 - delta) tanh(epsilon / 2). For one pure epsilon
     randomized response attains all three, and for Gaussian noise with mu = sqrt(2 rho) b is at most Phi(Phi^-1(a) + mu), attained [2]_.
-    For several losses in epsilon `tradeoff_curve` has all attacks on their randomized responses: for an (epsilon, delta) that response
+    For several losses in epsilon `_optimal_rates` has all attacks on their randomized responses: for an (epsilon, delta) that response
     gives all away with chance delta. With chance D = 1 - prod(1 - delta_i) one of them does; otherwise the attack is one on pure losses,
     whose false alarms at a / (1 - D) are a of all. For mixtures with rho the least over many delta is a bound.
 
@@ -233,11 +207,18 @@ def risk_of(sums: Sums, losses: Sequence[PrivacyLoss], fpr: float, neighboring: 
 
 
 def _optimal_rates(losses: Sequence[PrivacyLoss], a: float) -> tuple[float, float]:
-    """Return the right alarms at false ones, and the advantage, of the best attack on several losses in epsilon."""
-    attacks = tradeoff_curve([Fraction(loss.epsilon) for loss in losses if loss.epsilon])
-    if attacks is None:
+    """Return the right alarms at false ones, and the advantage, of the best attack on several losses in epsilon.
+
+    By Neyman and Pearson the best attack on the bits of all pure losses gives the alarm where their privacy loss is more than some t, so it
+    is right with P(s > t), and wrong with P(s < -t): these are the corners of the trade-off curve, which is straight between them.
+    Rounded as above; 1 where so many losses would take long.
+    """
+    epsilons = [Fraction(loss.epsilon) for loss in losses if loss.epsilon]
+    if not 0 < len(epsilons) <= _MOST_LOSSES or (len(epsilons) > _MOST_DISTINCT and len(set(epsilons)) > 1):
         return 1.0, 1.0
-    wrong, right = attacks
+    law, error = _compose(epsilons)
+    wrong = np.append(0.0, np.maximum(np.cumsum(law) * (1 - error) - _VANISHED, 0))
+    right = np.append(0.0, np.minimum(np.cumsum(law[::-1]) * (1 + error) + _VANISHED, 1))
     kept = float(math.prod((1 - loss.delta for loss in losses), start=Fraction(1)))
     found = float(np.interp(a / kept, wrong, right)) if kept else 1.0
     return 1 - kept + kept * found, 1 - kept + kept * float(np.max(right - wrong))

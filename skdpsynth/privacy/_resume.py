@@ -218,30 +218,18 @@ def resume(
     entry, again = _own_entry(ledger, first), f"{name}: rows released once more, see entry {first}"
     for number in [first, *(e.id for e in ledger.entries(entry.part_of, again) if e.loss == entry.loss and e.noise is None)]:
         known = ledger.newest(number)  # before the rows are looked at: what comes in between is seen when it is charged
-        here, names = _group_of_stream(ledger, number, group), _shown_members(ledger, number, group)
+        pending = ledger.pending()
+        names = [entry.name for entry in ledger.entries(number) if entry.group == group and entry.id not in pending]
         shown = [name for name in names if not parse_moves([name])]
         is_unreleased = (number == was.number and known == was.newest) if stop_of is None else all(stop_of(name) <= row for name in shown)
-        newest = _record_move(accountant, ledger, number, known, here, names, loss) if is_unreleased else None
+        newest = _record_move(accountant, ledger, number, known, group, names, loss) if is_unreleased else None
         if newest is not None:
             break
     else:
         number, newest = _charge_again(ledger, replace(entry, name=again)), 0
     charged, account = accountant._account.snapshot()
-    aliases = {group: _group_of_stream(ledger, number, group)}
-    opened = Account(ledger, number, newest=newest, first=first, aliases=aliases, resumable=[*charged.below(account)])
+    opened = Account(ledger, number, newest=newest, first=first, resumable=[*charged.below(account)])
     return accountant._copy_with(opened, closed=False)
-
-
-def _group_of_stream(ledger: Ledger, account: int, group: str) -> str:
-    """Return the name of a group of an account here, which differs where the account came from another ledger."""
-    names = (entry.group or "" for entry in ledger.entries(account))
-    return next((name for name in names if name.startswith(f"{group} of ledger-")), group)
-
-
-def _shown_members(ledger: Ledger, account: int, group: str) -> list[str]:
-    """Return the names of the members of a group of a stream, except those of pending entries."""
-    group, pending = _group_of_stream(ledger, account, group), ledger.pending()
-    return [entry.name for entry in ledger.entries(account) if entry.group == group and entry.id not in pending]
 
 
 def _locate(accountant: PrivacyAccountant, at: PrivacyAccountant | None) -> Account:
@@ -295,7 +283,6 @@ def _record_move(
     if not entry.source.startswith(f"{start}:") and all(to != start for _, to in moves):
         return None
     name = move_line_name(ledger.store.id, start)
-    group = group if " of ledger-" in group else f"{group} of {start}:"  # as an import calls it, of an account that has no blocks yet
     # As large as a member of the group is, so it costs nothing.
     line = LedgerEntry(name, PrivacyLoss(*loss), entry.neighboring, group=group, part_of=account, unit=entry.unit)
     old = _previous_ledger(ledger, path, start)
@@ -315,8 +302,7 @@ def _record_departure(old: Ledger, source: str, line: LedgerEntry) -> bool:
     account = int(number) if origin == old.store.id else old.entry_from(source)
     if account is None:
         return False
-    group = _group_of_stream(old, account, (line.group or "").partition(" of ledger-")[0])
-    budget, line = _budget_of(old, account), replace(line, part_of=account, group=group)
+    budget, line = _budget_of(old, account), replace(line, part_of=account)
 
     def work(ledger: Ledger) -> bool:
         names = {entry.name for entry in ledger.store.entries(account)}
