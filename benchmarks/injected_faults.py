@@ -110,8 +110,8 @@ FAULTS = (
     Fault(
         "dtype_of_cells",
         "frames/_table_kind.py",
-        "        array = table if issparse(table) else as_cells(table)\n",
-        "        array = table if issparse(table) else as_cells(table)\n"
+        "        array = table if is_array else as_cells(table)\n",
+        "        array = table if is_array else as_cells(table)\n"
         "        array = array.astype(int) if array.dtype == float and len(array.data) and not np.any(np.mod(array, 1)) else array\n",
         "samples are whole numbers if all cells of the rows are",
     ),
@@ -159,9 +159,9 @@ FAULTS = (
     ),
     Fault(
         "labels_apart",
-        "frames/_contribution_bounding.py",
-        "self._counts(self._merged(units), high, low, n_equal)",
-        "self._counts(units, high, low, n_equal)",
+        "frames/_privacy_units.py",
+        "choice.counts(choice.merged(units), high, low, n_equal)",
+        "choice.counts(units, high, low, n_equal)",
         "a person whose label comes as a number and as a text has twice the rows",
     ),
     Fault(
@@ -209,7 +209,7 @@ FAULTS = (
     ),
     Fault(
         "rows_of_nobody",
-        "frames/_contribution_bounding.py",
+        "frames/_privacy_units.py",
         "        chosen = units >= 0\n",
         "        chosen = units >= 0\n"
         '        __import__("warnings").warn(f"{(~chosen).sum()} rows have no unit.", UserWarning, stacklevel=2)\n',

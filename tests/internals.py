@@ -5,7 +5,7 @@ from importlib import import_module
 # Modules by their last name, and names by their module, some under another name. Each is imported when a test asks for it.
 _NAMES = """
 modules: _progress _serialization cli._program cli._synthesize decomposition._pca_api domain._box frames._csv
-modules: tables._open frames._rows frames._source frames._open_source frames._files frames._contribution_bounding federated._sites
+modules: tables._open frames._source frames._open_source frames._files frames._privacy_units federated._sites
 modules: _parallel measures._partition measures._measure model_selection._search
 modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_transport measures._ortools measures._placement
 modules: measures._transport metrics._read_tables metrics._marginals metrics._quality
@@ -21,7 +21,7 @@ modules: synthesis._signed_measure
 _parallel: one_blas_thread
 _sensitivity: Sensitivity count_sensitivity
 _validation: short_repr
-frames._numbers: dense_chunks
+frames._table_kind: dense_chunks
 frames._table_kind: to_native
 _sklearn: API_URL public_name
 _parallel: lock_of
@@ -41,16 +41,16 @@ decomposition._pca_api: fix_signs
 decomposition._pca: shrunken_center candidate_radii choose_radius
 domain._box: _squared
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
-frames._contribution_bounding: siphash
+frames._privacy_units: siphash
 tables._cells: numbers_of
 tables._private_facts: ApplyPrivateFacts
 tables._cells: level_cells
-tables._cells: Codes look_up_each read_levels
+tables._cells: Codes look_up read_levels cells_of
 domain._order_constraints: Orders axis_of in_order
 frames._source: MOST_ROWS rows_at_once
 frames._open_source: open_source
 frames._files: read_ahead
-frames._contribution_bounding: _Choice
+frames._privacy_units: _Choice
 federated._sites: Round
 fitting._private_facts: noise_threshold buy_bounds occupied_cells NumberOfRows
 measures._min_cost_flow: min_cost_flow

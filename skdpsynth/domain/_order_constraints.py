@@ -12,7 +12,7 @@ import numpy as np
 
 from skdpsynth.domain._kinds import Continuous, ceil_to_step, round_to_step
 from skdpsynth.domain._times import Times
-from skdpsynth.frames import cast, family_of, numpy_dtype, time_of
+from skdpsynth.frames import cast, parse_dtype
 from skdpsynth.persistence import savable
 
 PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1, "ns": 1}  # microseconds
@@ -90,11 +90,11 @@ Axis = NumberAxis | TimeAxis
 def axis_of(kind: Any, dtype: str | None = None) -> Axis:
     """Return the axis of a column of numbers or times; without a dtype, as if the table could hold every value."""
     if isinstance(kind, Times):
-        time = None if dtype is None else time_of(dtype)
+        time = None if dtype is None else parse_dtype(dtype).time
         step = max(kind.microseconds, PER_UNIT.get(time[0], 1) if time else 1)
         return TimeAxis(kind.first, kind.microseconds, step, *((0, 0) if time else (kind.months, kind.half)))
-    is_number = dtype is not None and not dtype.startswith("category") and family_of(dtype) == "number"
-    return NumberAxis(kind, numpy_dtype(dtype).str if is_number else "<f8")  # type: ignore[arg-type]
+    number = None if dtype is None else parse_dtype(dtype).number
+    return NumberAxis(kind, "<f8" if number is None else number.str)
 
 
 def axes_of(columns: Mapping[Any, Any], dtypes: Mapping[Any, str] | None = None) -> dict[Any, Axis]:

@@ -35,21 +35,18 @@ from skdpsynth.frames import (
     MISSING_WORDS,
     ReadOptions,
     TableKind,
-    decimal_of,
     declared_columns,
     default_separator,
     detect_options,
-    family_of,
     files_at,
     kind_of_file,
-    numpy_dtype,
     open_source,
     pandas_dtype_name,
+    parse_dtype,
     plain_name,
     require_package,
     schema_of_parquet,
     suffix_of,
-    time_of,
 )
 
 _Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
@@ -314,19 +311,19 @@ def _name_of(dtype: Any) -> str:
 
 
 def _kind_of(dtype: str) -> Any:
-    family = family_of(dtype)
+    facts = parse_dtype(dtype)
+    family = facts.family
     if family in ("time of day", "duration"):
         return TimeOfDay() if family == "time of day" else Duration(bounds="open")
     if family == "time":
-        return Date(bounds="open") if (time_of(dtype) or "?")[0] == "D" else DateTime(bounds="open")
+        return Date(bounds="open") if (facts.time or "?")[0] == "D" else DateTime(bounds="open")
     if family in ("text", "any") or dtype.startswith("category"):
         return Nominal("open")
-    if family != "number":
+    if facts.number is None:
         return Nominal("open") if dtype.startswith("dictionary") else Text()
-    if decimal := decimal_of(dtype):
+    if decimal := facts.decimal:
         return Continuous(bounds="open", integer=not decimal[1], decimals=decimal[1] or None)
-    plain = numpy_dtype(dtype)
-    return Nominal([False, True]) if plain.kind == "b" else Continuous(bounds="open", integer=plain.kind in "iu")
+    return Nominal([False, True]) if facts.number.kind == "b" else Continuous(bounds="open", integer=facts.number.kind in "iu")
 
 
 def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:

@@ -204,7 +204,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         check_enough(n_samples, self._least_rows)
         budget = check_useful_epsilon(self.epsilon), check_delta(self.delta), self.neighboring
         facts = Facts(*budget, n_samples if is_public else None, rows.n_features, rows_per_unit=self._rows_per_unit, **more)
-        return rows.counted(n_samples), facts
+        return replace(rows, n_samples=n_samples), facts
 
     def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         """Open a table of numbers; return its rows and further public facts, as fields of `Facts`."""

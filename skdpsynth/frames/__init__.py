@@ -1,29 +1,21 @@
 """Tables as callers have them: in memory, in files, in databases, or spread over workers."""
 
-from skdpsynth.frames._contribution_bounding import KEY_OF_CHOICE, bound_contributions
 from skdpsynth.frames._csv import MISSING_WORDS, detect_options, is_unicode
 from skdpsynth.frames._dtypes import (
     INFERRED,
     cast,
-    decimal_of,
     decimals_in,
     decimals_out,
-    empty_frame,
-    family_of,
     frame_of,
     holds_some,
     is_pandas_column,
     narwhals_dtype,
-    number_dtype,
-    numpy_dtype,
-    other_numbers,
     pandas_dtype,
     pandas_dtype_name,
     pandas_numbers,
+    parse_dtype,
     plain_name,
     range_of,
-    time_of,
-    values_of,
     whole_dtype,
     without_categories,
 )
@@ -38,23 +30,35 @@ from skdpsynth.frames._files import (
     suffix_of,
     write_table,
 )
-from skdpsynth.frames._numbers import NamedArray, as_float_matrix, as_rows, dense_chunks, dtype_advice, table_of_numbers
 from skdpsynth.frames._open_source import open_source
 from skdpsynth.frames._partitions import Packed, pack
-from skdpsynth.frames._privacy_units import FirstRows, check_length, drop_unit, name_of_unit, split_units
-from skdpsynth.frames._rows import Chunk, Rows, concatenate, concatenate_batches, n_rows_of, rebatch, take_rows
+from skdpsynth.frames._privacy_units import (
+    KEY_OF_CHOICE,
+    FirstRows,
+    bound_contributions,
+    check_length,
+    drop_unit,
+    name_of_unit,
+    split_units,
+)
 from skdpsynth.frames._sheets import declared_columns
-from skdpsynth.frames._source import Source, require_package
+from skdpsynth.frames._source import Chunk, Rows, Source, concatenate, concatenate_batches, n_rows_of, rebatch, require_package, take_rows
 from skdpsynth.frames._table_kind import (
+    NamedArray,
     TableKind,
     as_chunk,
+    as_float_matrix,
+    as_rows,
     column_names,
+    dense_chunks,
+    dtype_advice,
     eager_frame,
     is_arrow,
     is_chunk,
     is_pandas,
     make_frame,
     split_columns,
+    table_of_numbers,
     to_native,
     without_rows,
 )

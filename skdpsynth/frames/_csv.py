@@ -23,7 +23,8 @@ from zipfile import ZipFile
 import numpy as np
 
 from skdpsynth.frames._files import ReadOptions, TextFiles, default_separator, plain_encoding, read_ahead, stamp, suffix_of
-from skdpsynth.frames._source import rebatch_tables, short_path, without_cells_in_errors
+from skdpsynth.frames._source import rebatch_tables, short_path
+from skdpsynth.frames._table_kind import without_cells_in_errors
 
 _BLOCK = 2**22  # bytes that are read at once
 _LONGEST = 2**23  # bytes of a line
@@ -38,7 +39,6 @@ class CsvFiles(TextFiles):
     """CSV files with a header, read block by block as text."""
 
     def _cut(self, file: Path) -> str:
-        """Return the character between two cells of a file."""
         return self._text.separator or default_separator(without_cells_in_errors(lambda: member_suffix(file), self._wrong(file)))
 
     def _read(self) -> Iterator[Any]:
@@ -107,7 +107,6 @@ class CsvFiles(TextFiles):
                 yield start
 
     def _records(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
-        """Yield tables of records that may have several lines."""
         import pyarrow as pa
 
         records = _whole_records(blocks)
@@ -166,7 +165,6 @@ def _parsed(block: bytes, width: int, cut: str, *, skips_empty: bool = False) ->
 
 
 def _table_of(columns: list[Any], names: list[str]) -> Any:
-    """Return the columns that have a name as a table."""
     import pyarrow as pa
 
     n_named = max(place for place, name in enumerate(names, start=1) if name or place == 1)
@@ -182,7 +180,6 @@ def member_suffix(file: Path) -> str:
 
 
 def open_bytes(file: Path) -> Any:
-    """Open a text file, also a packed one, or the one file in an archive."""
     import pyarrow as pa
 
     if file.suffix.lower() != ".zip":
@@ -202,7 +199,6 @@ def _decoded(stream: Any, encoding: str) -> Iterator[bytes]:
 
 
 def _without_lines(blocks: Iterable[bytes], n_lines: int) -> Iterator[bytes]:
-    """Yield what follows the first lines."""
     for block in blocks:
         while n_lines and block:
             _, newline, block = block.partition(b"\n")

@@ -5,74 +5,71 @@ A dtype is known by its name, as its library tells it; that of a column of Arrow
 
 import math
 import re
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-_TEXT = ("str", "string", "String", "large_string")
 _CATEGORY = "category:"
 _ARROW = "[pyarrow]"
 _ARROW_NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
-_ARROW_TEXTS = ("string", "large_string", "string_view")
 _TIMES = [  # of numpy and pandas, of Arrow in pandas, of narwhals
-    re.compile(r"(?:[<>|=]?M8|datetime64)\[(?P<unit>[a-zA-Z]+)(?:, (?P<zone>.+))?\]"),
-    re.compile(r"timestamp\[(?P<unit>\w+)(?:, tz=(?P<zone>.+))?\]\[pyarrow\]"),
-    re.compile(r"Datetime\(time_unit='(?P<unit>\w+)', time_zone=(?:None|'(?P<zone>.+)')\)"),
+    ("time", re.compile(r"(?:[<>|=]?M8|datetime64)\[(?P<unit>[a-zA-Z]+)(?:, (?P<zone>.+))?\]")),
+    ("time", re.compile(r"timestamp\[(?P<unit>\w+)(?:, tz=(?P<zone>.+))?\]\[pyarrow\]")),
+    ("time", re.compile(r"Datetime\(time_unit='(?P<unit>\w+)', time_zone=(?:None|'(?P<zone>.+)')\)")),
+    ("time of day", re.compile(r"Time|time(?:32|64)\[(?P<unit>\w+)\]\[pyarrow\]")),
+    ("duration", re.compile(r"(?:[<>|=]?m8|timedelta64)\[(?P<unit>[WDhmsun]s?)\]")),
+    ("duration", re.compile(r"duration\[(?P<unit>\w+)\]\[pyarrow\]")),
+    ("duration", re.compile(r"Duration\(time_unit='(?P<unit>\w+)'\)")),
 ]
-_DAYS = ("Date", "date32[day][pyarrow]", "date64[ms][pyarrow]")
 _DECIMAL = re.compile(r"[Dd]ecimal\d*\((?:precision=)?(?P<precision>\d+), (?:scale=)?(?P<scale>\d+)\)(?:\[pyarrow\])?")
-_CLOCK = re.compile(r"Time|time(?:32|64)\[(?P<unit>\w+)\]\[pyarrow\]")
-_DURATION = [
-    re.compile(r"(?:[<>|=]?m8|timedelta64)\[(?P<unit>[WDhmsun]s?)\]"),
-    re.compile(r"duration\[(?P<unit>\w+)\]\[pyarrow\]"),
-    re.compile(r"Duration\(time_unit='(?P<unit>\w+)'\)"),
-]
 _DICTIONARY = re.compile(r"dictionary<values=(?P<values>\w+), indices=(?P<indices>\w+), ordered=\d>\[pyarrow\]")
 
 
-def family_of(dtype: str) -> str:
-    """Return what a dtype can hold: "number", "text", "time", "time of day", "duration", "any", "other"; of categories, what those are."""
-    if time_of(dtype) is not None:
-        return "time of day" if _CLOCK.fullmatch(dtype) else "duration" if any(each.fullmatch(dtype) for each in _DURATION) else "time"
-    dtype = values_of(dtype.removeprefix(_CATEGORY))
-    if dtype in _TEXT or dtype.startswith(("string", "<U", ">U", "Enum", "Categorical")) or dtype.removesuffix(_ARROW) in _ARROW_TEXTS:
-        return "text"
-    if dtype in ("object", "|O", "Object", "Null", "Unknown", f"null{_ARROW}"):
-        return "any"
+@dataclass(frozen=True)
+class DtypeFacts:
+    """What the name of a dtype says."""
+
+    family: str  # "number", "text", "time", "time of day", "duration", "any" or "other": what cells, or categories, can be
+    number: np.dtype | None = None  # the same numbers in numpy; None of categories
+    time: tuple[str, str | None] | None = None  # unit and name of the time zone, or None: of dates, times, times of day and durations
+    decimal: tuple[int, int] | None = None  # precision and scale
+    values: str = ""  # the name itself; of a dictionary of Arrow, that of what it holds
+
+
+@lru_cache(256)
+def parse_dtype(name: str) -> DtypeFacts:
+    """Return what a dtype of numpy, pandas, polars or Arrow can hold."""
+    if name in ("Date", "date32[day][pyarrow]", "date64[ms][pyarrow]"):
+        return DtypeFacts("time", time=("D", None), values=name)
+    for family, pattern in _TIMES:
+        if found := pattern.fullmatch(name):
+            return DtypeFacts(family, time=(found["unit"] or "us", found.groupdict().get("zone")), values=name)
+    found = _DICTIONARY.fullmatch(name)
+    values = f"{found['values']}{_ARROW}" if found else name
+    plain = values.removeprefix(_CATEGORY)
+    if plain.removesuffix(_ARROW) in ("str", "String", "large_string") or plain.startswith(("string", "<U", ">U", "Enum", "Categorical")):
+        return DtypeFacts("text", values=values)
+    if plain in ("object", "|O", "Object", "Null", "Unknown", f"null{_ARROW}"):
+        return DtypeFacts("any", values=values)
+    is_category = name.startswith("category")
+    if found := _DECIMAL.fullmatch(plain):
+        own = (None, None) if is_category else (np.dtype(float), (int(found["precision"]), int(found["scale"])))
+        return DtypeFacts("number", own[0], decimal=own[1], values=values)
+    short = plain.removesuffix(_ARROW).lower().replace("boolean", "bool")
     try:
-        return "number" if numpy_dtype(dtype).kind in "iufb" else "other"
+        number = np.dtype(_ARROW_NUMBERS.get(short, short) if plain.endswith(_ARROW) else short)
     except (TypeError, ValueError):
-        return "other"
-
-
-def time_of(dtype: str) -> tuple[str, str | None] | None:
-    """Return (unit, name of the time zone or None) of a dtype of dates, times, times of day or durations, else None."""
-    if dtype in _DAYS:
-        return "D", None
-    found = next(filter(None, (pattern.fullmatch(dtype) for pattern in (*_TIMES, _CLOCK, *_DURATION))), None)
-    return found and (found["unit"] or "us", found.groupdict().get("zone"))
-
-
-def numpy_dtype(dtype: str) -> np.dtype:
-    """Return the numpy dtype of a numeric dtype of numpy, pandas, polars or Arrow."""
-    name = "float64" if decimal_of(dtype) else values_of(dtype).removesuffix(_ARROW).lower().replace("boolean", "bool")
-    return np.dtype(_ARROW_NUMBERS.get(name, name) if dtype.endswith(_ARROW) else name)
-
-
-def number_dtype(dtype: str) -> np.dtype | None:
-    """Return the numpy dtype of a column of numbers; None of others, and of categories."""
-    return numpy_dtype(dtype) if family_of(dtype) == "number" and not dtype.startswith("category") else None
-
-
-def decimal_of(dtype: str) -> tuple[int, int] | None:
-    """Return (precision, scale) of a dtype of decimals, else None."""
-    found = _DECIMAL.fullmatch(dtype)
-    return found and (int(found["precision"]), int(found["scale"]))
+        return DtypeFacts("other", values=values)
+    if number.kind not in "iufb":
+        return DtypeFacts("other", values=values)
+    return DtypeFacts("number", None if is_category else number, values=values)
 
 
 def decimals_in(column: Any) -> np.ndarray:
     """Return a column of a dtype of decimals as floats, each the nearest; NaN where missing."""
-    precision, scale = decimal_of(str(column.dtype)) or (0, 0)
+    precision, scale = parse_dtype(str(column.dtype)).decimal or (0, 0)
     native = column.array.__arrow_array__() if is_pandas_column(column) else column.to_native()
     is_arrow = hasattr(native, "combine_chunks")
     if is_arrow and precision <= 15 and 0 <= scale <= 22:
@@ -96,7 +93,7 @@ def pandas_head(table: Any, date_as_object: bool = False) -> Any:
 
 def decimals_out(x: np.ndarray, dtype: str, backend: Any) -> Any:
     """Return multiples of a decimal, NaN where missing, as a column of decimals of a library; those beyond it as its last one."""
-    precision, scale = decimal_of(dtype) or (0, 0)
+    precision, scale = parse_dtype(dtype).decimal or (0, 0)
     most = float(10**precision - 1) / 10**scale
     x = np.clip(x, *(sign * (np.nextafter(most, 0) if precision > 15 else most) for sign in (-1, 1)))
     if backend == "polars":
@@ -110,12 +107,6 @@ def decimals_out(x: np.ndarray, dtype: str, backend: Any) -> Any:
     return column if target is None else target.construct_array_type()(column)
 
 
-def values_of(dtype: str) -> str:
-    """Return the dtype of what a dictionary of Arrow holds; of others, themselves."""
-    found = _DICTIONARY.fullmatch(dtype)
-    return f"{found['values']}{_ARROW}" if found else dtype
-
-
 def pandas_dtype(name: str) -> Any:
     """Return the dtype of pandas that has this name; one of Arrow is not what pandas makes of its own name."""
     import pandas as pd
@@ -124,12 +115,14 @@ def pandas_dtype(name: str) -> Any:
         return pd.api.types.pandas_dtype(name)
     import pyarrow as pa
 
-    if decimal := decimal_of(name):
-        return pd.ArrowDtype(getattr(pa, name.split("(")[0])(*decimal))
-    name, found, time = name.removesuffix(_ARROW), _DICTIONARY.fullmatch(name), time_of(name)
+    facts, found = parse_dtype(name), _DICTIONARY.fullmatch(name)
+    if facts.decimal is not None:
+        return pd.ArrowDtype(getattr(pa, name.split("(")[0])(*facts.decimal))
     if found:
         return pd.ArrowDtype(pa.dictionary(pa.type_for_alias(found["indices"]), pa.type_for_alias(found["values"])))
-    return pd.ArrowDtype(pa.timestamp(*time) if time and name.startswith("timestamp") else pa.type_for_alias(name))
+    if facts.time is not None and name.startswith("timestamp"):
+        return pd.ArrowDtype(pa.timestamp(*facts.time))
+    return pd.ArrowDtype(pa.type_for_alias(name.removesuffix(_ARROW)))
 
 
 def pandas_dtype_name(dtype: Any) -> str:
@@ -140,10 +133,9 @@ def pandas_dtype_name(dtype: Any) -> str:
 def plain_name(dtype: Any) -> str:
     """Name a dtype without what may stem from rows: the categories of one of polars, what fills a sparse one of pandas."""
     name = str(dtype)
-    if time_of(name) is not None or decimal_of(name) is not None:
+    if name.lower().startswith(("datetime", "duration", "decimal")):
         return name
-    name = name.split("(")[0]
-    return "Sparse" if name.startswith("Sparse") else name
+    return "Sparse" if name.startswith("Sparse") else name.split("(")[0]
 
 
 def without_categories(dtype: str) -> str:
@@ -160,7 +152,6 @@ def is_inferred(dtype: str) -> bool:
 
 
 def is_pandas_column(column: Any) -> bool:
-    """Whether this is a column of pandas."""
     return type(column).__module__.split(".")[0] == "pandas"
 
 
@@ -174,7 +165,6 @@ def range_of(dtype: np.dtype) -> tuple[float, float]:
 
 
 def holds_some(dtype: np.dtype, low: float, high: float) -> bool:
-    """Whether a dtype can hold any number within bounds."""
     least, most = range_of(dtype)
     low, high = max(low, least), min(high, most)
     return low <= high if dtype.kind == "f" else math.ceil(low) <= math.floor(high)
@@ -226,28 +216,11 @@ def whole_dtype(dtype: str) -> str:
     return "Int64" if re.fullmatch(r"u?int\d+|float64|object|category", dtype) else dtype
 
 
-def other_numbers(cells: np.ndarray, missing: np.ndarray, dtype: np.dtype, backend: Any) -> Any:
-    """Return an array of numbers as a column of a library that is not pandas."""
-    import narwhals.stable.v2 as nw
-
-    column = nw.new_series("", cells, narwhals_dtype(dtype), backend=backend)
-    if not missing.any():
-        return column
-    has_cell = nw.new_series("has_cell", ~missing, nw.Boolean(), backend=backend)
-    return column.to_frame().select(nw.when(has_cell).then(nw.col("")))[""]
-
-
 def narwhals_dtype(dtype: np.dtype) -> Any:
-    """Return the dtype of narwhals for numbers of one of numpy."""
     import narwhals.stable.v2 as nw
 
     name = str(dtype).replace("uint", "UInt").replace("bool", "boolean")
     return getattr(nw, name[0].upper() + name[1:])()
-
-
-def empty_frame(names: tuple, library: str, dtypes: Any) -> Any:
-    """Return a data frame without rows, of floats where no other dtype is given by name."""
-    return frame_of([np.empty(0, dtype=dtypes.get(name, float)) for name in names], names, library)
 
 
 def frame_of(columns: list[Any], names: tuple, backend: Any) -> Any:

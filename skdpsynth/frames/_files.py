@@ -22,8 +22,8 @@ import numpy as np
 from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._validation import short_repr
 from skdpsynth.frames._dtypes import pandas_head
-from skdpsynth.frames._source import ChunkedSource, rebatch_tables, short_path, without_cells_in_errors
-from skdpsynth.frames._table_kind import TableKind, is_pandas
+from skdpsynth.frames._source import ChunkedSource, rebatch_tables, short_path
+from skdpsynth.frames._table_kind import TableKind, is_pandas, without_cells_in_errors
 
 _OF_FOLDERS = {".parquet": "Parquet", ".pq": "Parquet", ".parq": "Parquet", ".csv": "CSV", ".tsv": "CSV"}  # others may lie there as well
 _SUFFIXES = _OF_FOLDERS | dict.fromkeys((".tab", ".txt", ".dat", ".zip"), "CSV") | dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite")
@@ -81,7 +81,6 @@ def suffix_of(file: Path) -> str:
 
 
 def kind_of_file(file: Path, name: str) -> str:
-    """Return what a file is, such as "CSV", by its suffix."""
     kind = _SUFFIXES.get(suffix_of(file))
     if kind is None:
         raise ValueError(
@@ -133,7 +132,6 @@ class ReadOptions:
 
 
 def default_separator(suffix: str) -> str:
-    """Return the character between two cells of a text file, where nobody states another."""
     return "\t" if suffix in (".tsv", ".tab") else ","
 
 
@@ -170,8 +168,6 @@ _RULES = {
 
 
 class Files(ChunkedSource):
-    """Files with the same columns and dtypes."""
-
     def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None) -> None:
         library, head = "pandas" if find_spec("pandas") is not None else "pyarrow", schema.remove_metadata().empty_table()
         kind = TableKind.of(head, name)
@@ -212,13 +208,7 @@ class TextFiles(Files):
         return pa.schema([(each, pa.string()) for each in self._names(file)])
 
     def _match_names(self, file: Path) -> None:
-        """Refuse a file with other columns than the first."""
-        other = TableKind.of(self._schema_of(file).empty_table(), short_path(file))
-        TableKind.of(self._whole.empty_table()).match(other, short_path(file), self.name)
-
-    def damaged_lines(self, most: int) -> list[int]:
-        """Return the numbers of the first damaged lines, where lines have numbers."""
-        return []
+        TableKind.of(self._whole.empty_table()).check(self._schema_of(file).empty_table(), short_path(file), self.name)
 
 
 class ParquetFiles(Files):
@@ -231,7 +221,7 @@ class ParquetFiles(Files):
         schemas = [selected(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
         first = TableKind.of(schemas[0].empty_table(), short_path(files[0]))
         for file, schema in zip(files, schemas, strict=True):
-            first.match(TableKind.of(schema.empty_table(), short_path(file)), short_path(file), name)
+            first.check(schema.empty_table(), short_path(file), name)
             n_samples += _open_parquet(file, name).metadata.num_rows
         super().__init__(name, files, schemas[0], n_samples)
 
@@ -352,7 +342,6 @@ def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str, d
 
 
 def _arrow(table: Any, schema: Any = None) -> Any:
-    """Return a table as one of Arrow, with the types of `schema`."""
     import pyarrow as pa
 
     if isinstance(table, np.ndarray):

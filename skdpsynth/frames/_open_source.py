@@ -1,7 +1,7 @@
 """Open whatever callers give as a table: in memory, in files, or as chunks of their own code, of pyarrow or of lazy queries."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import chain
 from os import PathLike
 from typing import Any
@@ -11,18 +11,27 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth.frames._files import PARQUET_BUFFER, ReadOptions
-from skdpsynth.frames._rows import InMemory
 from skdpsynth.frames._source import (
     FILES,
     ChunkedSource,
+    InMemory,
     Source,
     check_distinct,
     each_without_cells_in_errors,
     rebatch_tables,
     require_package,
-    without_cells_in_errors,
 )
-from skdpsynth.frames._table_kind import TableKind, as_chunk, copy_chunk, is_chunk, is_pandas, library_of, size_of, without_rows
+from skdpsynth.frames._table_kind import (
+    TableKind,
+    as_chunk,
+    copy_chunk,
+    is_chunk,
+    is_pandas,
+    library_of,
+    size_of,
+    without_cells_in_errors,
+    without_rows,
+)
 
 MOST_KEPT = 2**28  # bytes of a one-shot iterator: 256 MiB
 _OVER = "which was read already and can be read only once"
@@ -70,7 +79,6 @@ def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: boo
 
 
 def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damaged: bool, wanted: Any) -> Source:
-    """Open files of one kind, as `open_source` says; refuse what is none in one sentence."""
     from skdpsynth.frames import _csv, _files, _sheets
 
     files = [file for path in paths for file in _files.files_at(path, name)]
@@ -223,9 +231,9 @@ def _open_arrow(X: Any, name: str) -> Source | None:
         head, what = X.schema.remove_metadata().empty_table(), "a RecordBatchReader"
         return Spooled(name, _first_pass_only(X, rebatch_tables(X, len(X.schema), fails), name, what), what, head)
     if kind == "ParquetFile":
-        return ArrowBatches(name, X.schema_arrow, lambda size: X.iter_batches(size, use_threads=True), n_samples=X.metadata.num_rows)
+        return ArrowBatches(name, X.schema_arrow, lambda size: X.iter_batches(size, use_threads=True), fails, X.metadata.num_rows)
     if kind == "Scanner":
-        return ArrowBatches(name, X.projected_schema, lambda size: X.to_batches())
+        return ArrowBatches(name, X.projected_schema, lambda size: X.to_batches(), fails)
     if not kind.endswith("Dataset"):
         return None
     check_distinct(_files_of(X), name)
@@ -237,11 +245,10 @@ def _open_arrow(X: Any, name: str) -> Source | None:
 
         n_samples = without_cells_in_errors(X.count_rows, fails)
         how["fragment_scan_options"] = ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=PARQUET_BUFFER, pre_buffer=False)
-    return ArrowBatches(name, X.schema, lambda size: X.to_batches(batch_size=size, **how), n_samples=n_samples)
+    return ArrowBatches(name, X.schema, lambda size: X.to_batches(batch_size=size, **how), fails, n_samples)
 
 
 def _files_of(dataset: Any) -> list[str]:
-    """Return the files of a dataset, and of those that it joins."""
     parts = getattr(dataset, "children", ())
     return [file for part in parts for file in _files_of(part)] if parts else list(getattr(dataset, "files", ()))
 
@@ -249,15 +256,15 @@ def _files_of(dataset: Any) -> list[str]:
 class ArrowBatches(ChunkedSource):
     """Record batches that can be read again: `batches` returns an iterator of some of at most about as many rows as it is given."""
 
-    def __init__(self, name: str, schema: Any, batches: Any, *, n_samples: int | None = None) -> None:
+    def __init__(self, name: str, schema: Any, batches: Callable[[int], Any], fails: str, n_samples: int | None = None) -> None:
         head = schema.remove_metadata().empty_table()
         super().__init__(name, head, TableKind.of(head, name), n_samples=n_samples)
-        self._batches = batches
+        self._batches, self._fails = batches, fails
 
     def _read(self) -> Iterator[Any]:
-        failed = _ARROW_FAILS.replace("{name}", self.name)
-        batches = without_cells_in_errors(lambda: self._batches(self._at_once), failed)
-        yield from rebatch_tables(batches, self.kind.width, failed, self._at_once)
+        batches = without_cells_in_errors(lambda: self._batches(self._at_once), self._fails)
+        with closing(batches) if hasattr(batches, "close") else nullcontext():
+            yield from rebatch_tables(batches, self.kind.width, self._fails, self._at_once)
 
 
 # Queries, evaluated anew at each reading
@@ -302,22 +309,39 @@ class PolarsQuery(ChunkedSource):
         yield from each_without_cells_in_errors(batches, self._fails)
 
 
-class Query(ChunkedSource):
-    """A query of DuckDB or Ibis, whose rows come in record batches."""
+class Query(ArrowBatches):
+    """A query of DuckDB or Ibis, whose rows come in record batches.
+
+    They are closed at once also by who stops early: DuckDB runs no other query on a connection with an open result.
+    """
 
     has_order = False
     database: Any = None  # while sums are made in it
 
     def __init__(self, name: str, query: Any, what: str) -> None:
         require_package("pyarrow", name, what)
-        self._fails = f"{name} is {what}, {_QUERY_FAILS}"
-        self._given = self._query = query  # Ibis forgets a table in memory with the last expression of it
+        fails = f"{name} is {what}, {_QUERY_FAILS}"
+        self._given = query  # Ibis forgets a table in memory with the last expression of it
         if library_of(query) == "ibis":
             with suppress(Exception):  # reading its rows will say what is wrong
                 backend = query.get_backend()
-                self._query = backend._to_duckdb_relation(query) if hasattr(backend, "_to_duckdb_relation") else query
-        self._is_ibis = library_of(self._query) == "ibis"
-        super().__init__(name, head := without_cells_in_errors(self._without_rows, self._fails), TableKind.of(head, name))
+                query = backend._to_duckdb_relation(query) if hasattr(backend, "_to_duckdb_relation") else query
+        self._query, self._is_ibis = query, library_of(query) == "ibis"
+
+        def empty() -> Any:
+            if self._is_ibis:
+                return query.schema().to_pyarrow().empty_table()
+            few = query.limit(0)
+            return (few.to_arrow_table if hasattr(few, "to_arrow_table") else few.arrow)()
+
+        def batches(n_rows: int) -> Any:
+            if self._is_ibis:
+                return query.to_pyarrow_batches(chunk_size=n_rows)
+            if hasattr(query, "to_arrow_reader"):
+                return query.to_arrow_reader(n_rows)
+            return query.select("*").fetch_arrow_reader(n_rows)  # before 1.4 a relation is evaluated once, and keeps its result
+
+        super().__init__(name, without_cells_in_errors(empty, fails).schema, batches, fails)
 
     @contextmanager
     def session(self) -> Iterator[None]:
@@ -339,22 +363,3 @@ class Query(ChunkedSource):
         with self.session():
             statistic = None if self.database is None else rule.count_in(self.database, rows)
         return super().aggregate(rows, rule) if statistic is None else statistic
-
-    def _without_rows(self) -> Any:
-        if self._is_ibis:
-            return self._query.schema().to_pyarrow().empty_table()
-        empty = self._query.limit(0)
-        return (empty.to_arrow_table if hasattr(empty, "to_arrow_table") else empty.arrow)()
-
-    def _batches(self) -> Any:
-        """Return a RecordBatchReader."""
-        if self._is_ibis:
-            return self._query.to_pyarrow_batches(chunk_size=self._at_once)
-        if hasattr(self._query, "to_arrow_reader"):
-            return self._query.to_arrow_reader(self._at_once)
-        return self._query.select("*").fetch_arrow_reader(self._at_once)  # before 1.4 a relation is evaluated once, and keeps its result
-
-    def _read(self) -> Iterator[Any]:
-        # Closed at once also by who stops early: DuckDB runs no other query on a connection with an open result.
-        with closing(without_cells_in_errors(self._batches, self._fails)) as batches:
-            yield from rebatch_tables(batches, self.kind.width, self._fails, self._at_once)

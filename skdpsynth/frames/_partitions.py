@@ -5,16 +5,17 @@ import pickle
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.frames._dtypes import pandas_head
-from skdpsynth.frames._source import ChunkedSource, Source, rebatch_tables, require_package, without_cells_in_errors
-from skdpsynth.frames._table_kind import TableKind, as_chunk, without_rows
+from skdpsynth.frames._source import ChunkedSource, Source, rebatch_tables, require_package
+from skdpsynth.frames._table_kind import TableKind, as_chunk, without_cells_in_errors, without_rows
 
 _FAN_IN = 8  # sums that one task adds up
 _TOLD = (OSError, TypeError, ImportError, ValueError)  # kinds of errors that speak to users
@@ -40,7 +41,6 @@ class Packed:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Packed":
-        """Pack a vector of int64."""
         sums = values.view(np.uint64)
         width = _narrowest(sums).itemsize
         if (4 + width) * np.count_nonzero(sums) >= width * len(sums):
@@ -50,7 +50,6 @@ class Packed:
 
     @classmethod
     def of_cells(cls, cells: np.ndarray, n_cells: int) -> "Packed":
-        """Count the cells of rows, and pack the counts."""
         cells = np.sort(cells)
         starts = np.flatnonzero(np.diff(cells, prepend=-1))
         return cls._sparse(n_cells, cells[starts], np.diff(starts, append=len(cells)))
@@ -65,7 +64,6 @@ class Packed:
         return self.sums.nbytes + (0 if self.gaps is None else self.gaps.nbytes)
 
     def opened(self) -> np.ndarray:
-        """Return the sums as a vector of int64."""
         return self.added_to(np.zeros(self.n_sums, dtype=np.int64))
 
     def added_to(self, total: np.ndarray) -> np.ndarray:
@@ -141,11 +139,9 @@ class Summing:
         self._name, self._kind, self._n_rows, self._maps, self._rule = name, kind, n_rows, maps, rule
 
     def __call__(self, partition: Any, number: int) -> Part:
-        """Sum a partition, of which messages tell the number."""
         return self.of_tables((partition,), number)
 
     def of_tables(self, tables: Iterable[Any], number: int) -> Part:
-        """Sum a partition that comes in tables."""
         n_rows = 0
 
         def chunks() -> Iterator[Any]:
@@ -155,7 +151,9 @@ class Summing:
                 self._kind.check(table, f"partition {number}", self._name)
                 for chunk in self._kind.parts(table, self._n_rows):
                     n_rows += chunk.shape[0]
-                    yield reduce(lambda rows, change: change(rows), self._maps, chunk)
+                    for change in self._maps:
+                        chunk = change(chunk)
+                    yield chunk
 
         try:
             with np.errstate(all="ignore"):  # a floating-point warning would tell of values
@@ -182,8 +180,6 @@ def add_parts(parts: Iterable[Part]) -> Part:
 
 
 class PartitionedSource(ChunkedSource):
-    """A table in partitions, which workers sum."""
-
     stays_apart = True
 
     def aggregate(self, rows: Any, rule: Any) -> Any:
@@ -211,31 +207,24 @@ def open_dask(X: Any, name: str) -> Source | None:
         n_samples = None if math.isnan(X.shape[0]) else int(X.shape[0])
         return DaskPartitions(name, X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X, "an array", n_samples)
     if kind == "DataFrame":
-        return DaskPartitions(name, _with_objects(X), "a data frame")
+        # Without Dask's own conversion of objects to strings, which raises where a cell cannot be one.
+        with suppress(ImportError, AttributeError):  # a version of Dask that is built otherwise
+            from dask.dataframe.dask_expr import new_collection
+
+            whole = X.expr
+            for part in list(whole.walk()):
+                if type(part).__name__.startswith("FromPandas"):
+                    whole = whole.substitute(part, part.substitute_parameters({"pyarrow_strings_enabled": False}))
+                elif type(part).__name__ == "ArrowStringConversion":
+                    whole = whole.substitute(part, part.frame)
+            X = new_collection(whole)
+        return DaskPartitions(name, X, "a data frame")
     if kind in ("Array", "Series", "Index"):
         raise ValueError(
             f"Expected 2D array, got {name} as {kind} of Dask of {X.ndim} dimension(s) instead; give columns whose number is known, by "
             ".to_frame() or .reshape(-1, 1) for example."
         )
     raise TypeError(f"{name} must be an array or data frame of Dask, got a {kind} of Dask; convert it, by .to_dataframe() for example.")
-
-
-def _with_objects(X: Any) -> Any:
-    """Return a data frame without Dask's own conversion of objects to strings, which raises where a cell cannot be one."""
-    if not hasattr(X, "expr"):
-        return X
-    try:
-        from dask.dataframe.dask_expr import new_collection
-
-        whole = X.expr
-        for part in list(whole.walk()):
-            if type(part).__name__.startswith("FromPandas"):
-                whole = whole.substitute(part, part.substitute_parameters({"pyarrow_strings_enabled": False}))
-            elif type(part).__name__ == "ArrowStringConversion":
-                whole = whole.substitute(part, part.frame)
-        return new_collection(whole)
-    except (ImportError, AttributeError):  # a version of Dask that is built otherwise
-        return X
 
 
 class DaskPartitions(PartitionedSource):
@@ -289,12 +278,11 @@ class DaskPartitions(PartitionedSource):
 
         for number, part in enumerate(self.partitions, start=1):
             failed = self._fails.replace("{number}", str(number))
-            (table,) = without_cells_in_errors(lambda part=part: dask.compute(part), failed)
+            (table,) = without_cells_in_errors(partial(dask.compute, part), failed)
             yield as_chunk(table, f"partition {number}", self.name)
 
 
 def sum_of_partition(summing: Summing, partition: Any, number: int) -> Part:
-    """Sum a partition by a rule that came by itself."""
     return summing(partition, number)
 
 
@@ -384,7 +372,6 @@ def _packed(number: int, sum_up: Callable[[], Part]) -> Any:
 
 
 def _unpacked(part: bytes) -> Part:
-    """Return a sum, or raise what is wrong with the rows."""
     opened = pickle.loads(part)  # made by our own task, in the caller's cluster, which is trusted with the rows
     if isinstance(opened, PartitionError):
         raise opened

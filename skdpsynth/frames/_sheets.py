@@ -13,7 +13,7 @@ import struct
 import warnings
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -24,7 +24,8 @@ import numpy as np
 
 from skdpsynth.frames._csv import can_decode, is_unicode
 from skdpsynth.frames._files import Files, ReadOptions, TextFiles, selected, suffix_of
-from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path, without_cells_in_errors
+from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path
+from skdpsynth.frames._table_kind import without_cells_in_errors
 
 _AT_ONCE = 2**14  # rows that make a table
 _SPSS_UNITS = dict.fromkeys(("DATE", "ADATE", "EDATE", "SDATE", "JDATE"), "D") | dict.fromkeys(("DATETIME", "YMDHMS"), "s")
@@ -302,7 +303,12 @@ def _statistics_columns(file: Path, columns: list[str], n_rows: int) -> Generato
 
     told = _read_statistics(file, metadataonly=True)[1]
     # One text that cannot be decoded would end the reading, so bytes are read, as characters of Latin-1. Columns are called so as well.
-    encoding = _encoding_of(file, told.file_encoding)
+    stated, encoding = told.file_encoding, None
+    if stated is None and suffix_of(file) == ".dta":
+        with file.open("rb") as stream:
+            stated = None if stream.read(31)[11:] >= b"<header><release>118" else "cp1252"  # as pyreadstat takes it
+    with suppress(LookupError):  # one that Python does not know
+        encoding = codecs.lookup(stated or "utf-8").name
     how: dict[str, Any] = {"encoding": encoding and "LATIN1", "disable_datetime_conversion": True, "row_limit": n_rows}
     called = dict(zip(told.column_names, _read_statistics(file, metadataonly=True, **how)[1].column_names, strict=True))
     how["usecols"] = [called[each] for each in columns]
@@ -334,17 +340,6 @@ def _without_odd_long_texts(file: Path) -> mmap.mmap | None:
         if _decoded(content[start:place], "utf-8") is None:
             content[start:place], is_odd = bytes(place - start), True
     return content if is_odd else None
-
-
-def _encoding_of(file: Path, stated: str | None) -> str | None:
-    """Return the encoding of texts; None of one that Python does not know."""
-    if stated is None and suffix_of(file) == ".dta":
-        with file.open("rb") as stream:
-            stated = None if stream.read(31)[11:] >= b"<header><release>118" else "cp1252"  # as pyreadstat takes it
-    try:
-        return codecs.lookup(stated or "utf-8").name
-    except LookupError:
-        return None
 
 
 def _decoded(text: bytes, encoding: str) -> str | None:

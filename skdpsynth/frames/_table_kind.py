@@ -1,8 +1,13 @@
-"""Tables in memory: their library, columns and dtypes, all of which are public, and their rows in parts."""
+"""Tables in memory: their library, columns and dtypes, all of which are public, their rows in parts, and tables of numbers.
 
-from collections.abc import Iterator
+No message quotes a cell.
+"""
+
+import re
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from os import PathLike
 from typing import Any
@@ -11,22 +16,45 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._validation import as_array, short_repr
-from skdpsynth.frames._dtypes import (
-    frame_of,
-    is_inferred,
-    is_pandas_column,
-    pandas_dtype_name,
-    plain_name,
-    without_categories,
-)
+from skdpsynth.frames._dtypes import frame_of, is_inferred, is_pandas_column, pandas_dtype_name, parse_dtype, plain_name, without_categories
 from skdpsynth.persistence import savable
 
 _WORDS = {"pandas": "data frame of pandas", "polars": "data frame of polars", "pyarrow": "Table of pyarrow"}
 _WORDS |= {"numpy": "2-D array", "sparse": "sparse matrix"}
+_DUPLICATES = "{} must have distinct column names, but one occurs twice; rename the columns."
+_DEFAULT_ADVICE = "give LatentFactorSynthesizer a schema, with which it takes mixed tables as they are"
+_OBJECTS = "{name} must hold numbers only: it has objects that are none (an argument must be a number, or a string that reads as a "
+_OBJECTS += "number); drop their columns, or {instead}."  # of one kind, whatever kind of table it is
+# What to do with a column whose dtype has no numbers and no words: the beginning of its name, whatever its case, and the way out.
+_DTYPE_ADVICE = [
+    (r"[<>|=]?m8|timedelta|duration", "turn it into numbers, such as its total seconds"),
+    (r"period", "turn it into times first, by .dt.to_timestamp()"),
+    (r"time(?!stamp)", "turn it into numbers, such as seconds since midnight"),
+    (r"interval", "give its two ends as columns"),
+    (r"sparse", "make it dense first, by .sparse.to_dense()"),
+    (r"decimal|u?int", "cast it to a number of 64 bits"),
+    (r"complex|[<>|=]?c\d", "give its real and its imaginary part as columns"),
+    (r"list|struct|array|map|fixed_size_list|large_list", "give the parts that you need as columns of their own"),
+    (r"binary|large_binary|[<>|=]s\b", "decode it to text"),
+    (r"category:(datetime|date|timestamp)", "turn its categories into a column of times, by .astype(...)"),
+]
+
+
+def without_cells_in_errors(read: Callable[[], Any], sentence: str, kind: type[Exception] | None = None) -> Any:
+    """Call `read`; any error becomes our sentence alone, of a `kind`, or its own where that is common; ``{error}`` in it is its class."""
+    try:
+        with np.errstate(all="ignore"):
+            return read()
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = kind or next((each for each in (OSError, TypeError, ImportError, ValueError) if isinstance(error, each)), ValueError)
+        message = sentence.replace("{error}", type(error).__name__)  # not format: a file's name may hold braces
+    # Raised here, so that it has no context, which would quote what the library said.
+    raise kind(message)
 
 
 def is_pandas(X: Any) -> bool:
-    """Whether this is a data frame of pandas, or of a subclass."""
     return any(base.__module__.split(".")[0] == "pandas" and base.__name__ == "DataFrame" for base in type(X).__mro__)
 
 
@@ -36,7 +64,6 @@ def library_of(X: Any) -> str:
 
 
 def is_arrow(X: Any) -> bool:
-    """Whether this is a Table of pyarrow."""
     return type(X).__name__ == "Table" and library_of(X) == "pyarrow"
 
 
@@ -81,7 +108,7 @@ def column_names(X: Any, name: str = "X") -> list[Any] | None:
         return None
     names = list(X.column_names if is_arrow(X) else X.columns)
     if len(set(names)) < len(names):
-        raise _duplicate_names_error(name)
+        raise ValueError(_DUPLICATES.format(name))
     return names
 
 
@@ -95,11 +122,7 @@ def eager_frame(X: Any, name: str = "X") -> Any:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
         return frame if isinstance(frame, nw.DataFrame) and frame.schema is not None else None
     except DuplicateError:
-        raise _duplicate_names_error(name) from None
-
-
-def _duplicate_names_error(name: str) -> ValueError:
-    return ValueError(f"{name} must have distinct column names, but one occurs twice; rename the columns.")
+        raise ValueError(_DUPLICATES.format(name)) from None
 
 
 @savable
@@ -114,13 +137,13 @@ class TableKind:
     @classmethod
     def of(cls, table: Any, name: str = "X") -> "TableKind":
         """Describe an array, sparse matrix or eager data frame."""
-        table = to_native(table)
-        if is_pandas(table):
-            names = column_names(table, name) or []
-            return cls._of_pandas(names, [table.iloc[:, place] for place in range(len(names))])
-        if not isinstance(table, np.ndarray) and not issparse(table) and (frame := eager_frame(table, name)) is not None:
+        is_array = issparse(table) or (isinstance(table, np.ndarray) and table.ndim == 2)
+        table = table if is_array else to_native(table)
+        if not is_array and is_pandas(table):
+            return cls._of_pandas(column_names(table, name) or [], [table.iloc[:, place] for place in range(table.shape[1])])
+        if not is_array and (frame := eager_frame(table, name)) is not None:
             return cls(frame.implementation.value, tuple(frame.columns), tuple(map(plain_name, frame.schema.values())))
-        array = table if issparse(table) else as_cells(table)
+        array = table if is_array else as_cells(table)
         # The length of the longest string is that of a cell.
         dtype = f"<{array.dtype.kind}" if array.dtype.kind in "US" else array.dtype.str
         return cls("sparse" if issparse(array) else "numpy", tuple(range(array.shape[1])), (dtype,) * array.shape[1])
@@ -132,7 +155,6 @@ class TableKind:
 
     @property
     def width(self) -> int:
-        """Number of columns."""
         return len(self.columns)
 
     @property
@@ -145,18 +167,9 @@ class TableKind:
         """In which samples come back."""
         return "numpy" if self.library == "sparse" else self.library
 
-    def without(self, place: int) -> "TableKind":
-        """Return the kind without one column."""
-        columns, dtypes = ((*each[:place], *each[place + 1 :]) for each in (self.columns, self.dtypes))
-        return TableKind(self.library, tuple(range(len(columns))) if self.names is None else columns, dtypes)
-
     def check(self, chunk: Any, which: str, name: str) -> None:
-        """Refuse a chunk (or a file: `which`) of another kind."""
-        self.match(TableKind.of(chunk, f"{which} of {name}"), which, name)
-
-    def match(self, other: "TableKind", which: str, name: str) -> None:
-        """Refuse another kind, in one sentence about the first thing in which it differs."""
-        if other == self:
+        """Refuse a chunk (or a file: `which`) of another kind, in one sentence about the first thing in which it differs."""
+        if (other := TableKind.of(chunk, f"{which} of {name}")) == self:
             return
         if other.library != self.library:
             kinds = (_WORDS.get(kind.library, f"data frame of {kind.library}") for kind in (other, self))
@@ -173,27 +186,19 @@ class TableKind:
                     f"first has {short_repr(str(there))}; rename or reorder them."
                 )
         for column, *dtypes in zip(self.columns, other.dtypes, self.dtypes, strict=True):
-            here, there = map(_comparable, dtypes)
+            # Without the order of their bytes, and without categories, which stem from rows.
+            here, there = (np.dtype(each).newbyteorder("=").str if each[:1] in "<>|=" else without_categories(each) for each in dtypes)
             # pandas takes these dtypes from cells: a missing one, or a word, makes another of the whole column.
             if here != there and not (self.library == "pandas" and is_inferred(here) and is_inferred(there)):
                 where = which if self.names is None else f"column {short_repr(str(column))} of {which}"
-                here, there = (_words_of(dtype) for dtype in (here, there))
+                words = {"U": "strings", "S": "bytes", "O": "objects"}  # what an array holds
+                here, there = (words.get(each[1:2], np.dtype(each).name) if each[:1] in "<>|=" else each for each in (here, there))
                 raise TypeError(f"{name} must have the same dtypes throughout, but {where} has {here}, and the first {there}; convert one.")
 
     def parts(self, table: Any, n_rows: int) -> Iterator[Any]:
         """Yield a table in parts of at most `n_rows` rows, without a copy of its cells."""
         for start in range(0, table.shape[0], n_rows):
             yield table if table.shape[0] <= n_rows else slice_rows(table, start, n_rows)
-
-
-def _comparable(dtype: str) -> str:
-    """Return a dtype without the order of its bytes, and without categories, which stem from rows."""
-    return np.dtype(dtype).newbyteorder("=").str if dtype[:1] in "<>|=" else without_categories(dtype)
-
-
-def _words_of(dtype: str) -> str:
-    """Return how a message calls a dtype: one of an array by what it holds."""
-    return {"U": "strings", "S": "bytes", "O": "objects"}.get(dtype[1:2], np.dtype(dtype).name) if dtype[:1] in "<>|=" else dtype
 
 
 def split_columns(X: Any, is_text: bool = False) -> tuple[TableKind, list[Any]]:
@@ -206,7 +211,16 @@ def split_columns(X: Any, is_text: bool = False) -> tuple[TableKind, list[Any]]:
     if is_pandas(X):
         columns = [without_odd_text(X.iloc[:, place]) for place in range(X.shape[1])]
         return TableKind._of_pandas(column_names(X) or [], columns), columns
-    frame = eager_frame(_decode_dictionaries(X if is_text else without_odd_texts(X)))
+    X = X if is_text else without_odd_text(X)
+    if is_arrow(X):  # narwhals takes every dictionary for one of words: those of numbers and times are written out
+        import pyarrow as pa
+
+        for place, field in enumerate(X.schema):
+            values = getattr(field.type, "value_type", None) if pa.types.is_dictionary(field.type) else None
+            if values is not None and not str(values).endswith(("string", "string_view")):
+                parts = [part.dictionary_decode() for part in X.column(place).chunks]
+                X = X.set_column(place, field.name, pa.chunked_array(parts, values))
+    frame = eager_frame(X)
     if frame is not None:
         columns = [frame[name] for name in frame.columns]
         return TableKind(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in columns)), columns
@@ -214,38 +228,21 @@ def split_columns(X: Any, is_text: bool = False) -> tuple[TableKind, list[Any]]:
     return TableKind.of(array), list(array.T)
 
 
-def _decode_dictionaries(X: Any) -> Any:
-    """Return a Table of pyarrow with dictionaries of numbers and times written out: narwhals takes every dictionary for one of words."""
-    if not is_arrow(X):
+def without_odd_text(X: Any) -> Any:
+    """Return a Table or column of Arrow, or a series of pandas, with missing cells for texts that are no UTF-8; all else as it is."""
+    if is_arrow(X):
+        for place, field in enumerate(X.schema):
+            column = X.column(place)
+            if (mended := _mended(column)) is not column:
+                X = X.set_column(place, field, mended)
         return X
-    import pyarrow as pa
-
-    for place, field in enumerate(X.schema):
-        values = getattr(field.type, "value_type", None) if pa.types.is_dictionary(field.type) else None
-        if values is not None and not str(values).endswith(("string", "string_view")):
-            parts = [part.dictionary_decode() for part in X.column(place).chunks]
-            X = X.set_column(place, field.name, pa.chunked_array(parts, values))
-    return X
-
-
-def without_odd_texts(X: Any) -> Any:
-    """Return a Table of pyarrow with missing cells in place of texts that are no UTF-8; all else as it is."""
-    for place, field in enumerate(X.schema if is_arrow(X) else ()):
-        column = X.column(place)
-        if (mended := _mended(column)) is not column:
-            X = X.set_column(place, field, mended)
-    return X
-
-
-def without_odd_text(column: Any) -> Any:
-    """Return one column as `without_odd_texts` does: an array of Arrow, or a series of pandas whose text Arrow holds; all else as it is."""
-    if library_of(column) == "pyarrow":
-        return _mended(column)
-    dtype: Any = getattr(column, "dtype", None)
-    if not is_pandas_column(column) or getattr(dtype, "storage", "pyarrow" if "[pyarrow]" in str(dtype) else "") != "pyarrow":
-        return column
-    cells = column.array.__arrow_array__()
-    return column if (mended := _mended(cells)) is cells else type(column)(dtype.__from_arrow__(mended), column.index, name=column.name)
+    if library_of(X) == "pyarrow":
+        return _mended(X)
+    dtype: Any = getattr(X, "dtype", None)
+    if not is_pandas_column(X) or getattr(dtype, "storage", "pyarrow" if "[pyarrow]" in str(dtype) else "") != "pyarrow":
+        return X
+    cells = X.array.__arrow_array__()
+    return X if (mended := _mended(cells)) is cells else type(X)(dtype.__from_arrow__(mended), X.index, name=X.name)
 
 
 def _mended(cells: Any) -> Any:
@@ -332,7 +329,6 @@ def without_rows(chunk: Any) -> Any:
 
 
 def slice_rows(table: Any, start: int, n_rows: int) -> Any:
-    """Return rows of a table from a place on, as a table of its kind."""
     library = chunk_library(table)
     if library == "pandas":
         return table.iloc[start : start + n_rows]
@@ -340,7 +336,6 @@ def slice_rows(table: Any, start: int, n_rows: int) -> Any:
 
 
 def size_of(chunk: Any) -> int:
-    """Return how many bytes a chunk takes."""
     if issparse(chunk):
         return chunk.data.nbytes + chunk.indices.nbytes + chunk.indptr.nbytes
     frame = None if isinstance(chunk, np.ndarray) else eager_frame(chunk)
@@ -362,3 +357,127 @@ def copy_chunk(chunk: Any) -> Any:
             stream.write_table(chunk)
         return pa.ipc.open_stream(written.getvalue()).read_all()
     return chunk[np.arange(chunk.shape[0])] if library == "polars" else chunk.copy()
+
+
+# Tables of numbers
+
+
+def as_numbers(X: Any, name: str = "X", instead: str = _DEFAULT_ADVICE) -> Any:
+    """Return a table of numbers as it is, a frame or an array; of objects that are numbers, as floats.
+
+    What holds something else is refused: the message names columns and dtypes, which are public, `instead`, and never a cell.
+    """
+    X = to_native(X)
+    check_table(X, name)
+    if (names := column_names(X, name)) is None:
+        return _numeric_array(X, name, instead)
+    if not names:
+        raise ValueError(f"{name} must have columns: found array with 0 feature(s) while a minimum of 1 is required.")
+    dtypes = X.schema.types if is_arrow(X) else list(X.dtypes)
+    objects = [place for place, dtype in enumerate(dtypes) if is_pandas(X) and dtype == np.dtype(object)]  # which are tried
+    for place, (column, dtype) in enumerate(zip(names, dtypes, strict=True)):
+        facts = parse_dtype(f"{dtype}[pyarrow]" if is_arrow(X) else plain_name(dtype))
+        if place not in objects and (facts.number is None or facts.decimal is not None or str(dtype).startswith("dictionary")):
+            told = re.split(r"[(\[<]", str(dtype))[0]  # in brackets may stand values: categories, what fills a sparse column
+            way = _conversion_advice(told, instead)
+            raise TypeError(f"{name} must hold numbers only, but column {short_repr(str(column))} has dtype {told}; {way}.")
+    if not is_arrow(X):
+        fails = _OBJECTS.replace("{name}", name).replace("{instead}", instead)
+        return without_cells_in_errors(lambda: X.astype(float), fails, TypeError) if objects else X
+    arrays = [cells.to_numpy() for cells in X.columns]
+    arrays = [array.astype(float) if array.dtype == object else array for array in arrays]  # booleans, of which some are missing
+    # Column by column, as Arrow holds them.
+    rows = np.empty((X.num_rows, len(arrays)), dtype=np.result_type(*arrays), order="F")
+    for j, array in enumerate(arrays):
+        rows[:, j] = array
+    return rows
+
+
+def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
+    """Return a table of numbers for the checks of scikit-learn, whose messages would print the values of what is no table.
+
+    `tell_names`: whether frames that are not pandas' must tell their columns by an old protocol.
+    """
+    is_plain = issparse(X) or (type(X) is np.ndarray and X.dtype.kind in "iufb")
+    X = X if is_plain else as_numbers(X)
+    if hasattr(X, "ndim") and X.ndim < 2:  # scikit-learn's message would print the values
+        raise ValueError(
+            f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: X.reshape(-1, 1) if it has "
+            "a single feature, X.reshape(1, -1) if it is a single row."
+        )
+    is_frame = tell_names and not (isinstance(X, np.ndarray) or issparse(X) or is_pandas(X))
+    return NamedArray(np.asarray(X.to_numpy()), column_names(X) or []) if is_frame else X
+
+
+def as_rows(X: Any, n_features: int, name: str = "X") -> np.ndarray:
+    """Return rows for a public box: an array of numbers with one column for each feature, of whatever is a table of numbers."""
+    rows = X if type(X) is np.ndarray and X.dtype.kind in "iufb" else as_float_matrix(X, name, "give an array of numbers")
+    if rows.ndim != 2 or rows.shape[1] != n_features:
+        raise ValueError(f"{name} must have shape (n_samples, {n_features}), one column a feature, got {rows.shape}.")
+    return rows
+
+
+def dense_chunks(X: Any, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield ``(rows, chunk)`` over a table: a slice of `n_rows` rows and these rows as an array, however the table holds them.
+
+    Sparse rows are written out a chunk at a time, never all.
+    """
+    for start in range(0, X.shape[0], n_rows):
+        rows = slice(start, min(start + n_rows, X.shape[0]))
+        yield rows, X[rows].toarray() if issparse(X) else X[rows]
+
+
+def as_float_matrix(X: Any, name: str, instead: str) -> np.ndarray:
+    """Return an array-like or a frame of numbers as an array of floats, NaN where a frame has none."""
+    if hasattr(X, "toarray"):
+        raise TypeError(f"{name} must be dense, got a {type(X).__name__}; call .toarray() first.")
+    numbers = as_numbers(X, name, instead)
+    if is_pandas(numbers):
+        return numbers.to_numpy(dtype=float, na_value=np.nan)
+    with np.errstate(all="ignore"):  # a floating-point warning would tell of values
+        return np.asarray(numbers if isinstance(numbers, np.ndarray) else numbers.to_numpy(), dtype=float)
+
+
+def _numeric_array(X: Any, name: str, instead: str) -> np.ndarray:
+    fails = _OBJECTS.replace("{name}", name).replace("{instead}", instead)
+    # A list goes through objects: among numbers of 32 bits one string would turn all into text and back, which moves other rows.
+    dtype = object if isinstance(X, list | tuple) else None
+    array = without_cells_in_errors(lambda: np.asarray(X, dtype=dtype), fails, TypeError)
+    if array.dtype.kind in "OUS":
+        array = without_cells_in_errors(partial(array.astype, float), fails, TypeError)
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold real numbers; give real and imaginary parts as columns.")
+    if array.dtype.kind not in "iufb":
+        raise TypeError(f"{name} must hold numbers only, got dtype {array.dtype.name}; {_conversion_advice(array.dtype.str, instead)}.")
+    return array
+
+
+def dtype_advice(dtype: str) -> str | None:
+    """Return what to do with a column of this dtype, in which there are no numbers, no words and no dates; None if it has some."""
+    return next((way for pattern, way in _DTYPE_ADVICE if re.match(pattern, dtype, re.IGNORECASE)), None)
+
+
+def _conversion_advice(dtype: str, instead: str) -> str:
+    if re.match(r"[Dd]ate|[Tt]imestamp|[<>|=]?M8", dtype):
+        return f"turn it into numbers first, such as days since a public date, or {instead} (Date, DateTime)"
+    return dtype_advice(dtype) or f"drop it, or {instead}"
+
+
+class NamedArray:
+    """An array with column names, told by the interchange protocol and by ``columns`` alike."""
+
+    def __init__(self, values: Any, names: list[Any]) -> None:
+        self._values, self._names = values, [str(name) for name in names]
+        self.shape, self.dtype = values.shape, getattr(values, "dtype", None)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self._values, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __dataframe__(self, *args: Any, **kwargs: Any) -> "NamedArray":
+        return self
+
+    def column_names(self) -> list[str]:
+        return self._names

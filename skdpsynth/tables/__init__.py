@@ -1,38 +1,28 @@
 """Rows under a schema: cells become numbers and codes, and go back."""
 
-from skdpsynth.tables._cells import kind_out as kind_out
-from skdpsynth.tables._cells import numbers_of as numbers_of
-from skdpsynth.tables._conditions import allowed_cells as allowed_cells
-from skdpsynth.tables._encoder import MixedTypeEncoder as MixedTypeEncoder
-from skdpsynth.tables._encoder import encode as encode
-from skdpsynth.tables._findings import Findings as Findings
-from skdpsynth.tables._findings import findings_of as findings_of
-from skdpsynth.tables._missing_cells import Evidence as Evidence
-from skdpsynth.tables._missing_cells import IncompleteRows as IncompleteRows
-from skdpsynth.tables._missing_cells import with_all as with_all
-from skdpsynth.tables._open import ClipToBounds as ClipToBounds
-from skdpsynth.tables._open import ReadNumbers as ReadNumbers
-from skdpsynth.tables._open import ReadValues as ReadValues
-from skdpsynth.tables._open import check_enough as check_enough
-from skdpsynth.tables._open import collect_arrays as collect_arrays
-from skdpsynth.tables._open import columns_of as columns_of
-from skdpsynth.tables._open import continue_numbers as continue_numbers
-from skdpsynth.tables._open import continue_table as continue_table
-from skdpsynth.tables._open import infers_dtypes as infers_dtypes
-from skdpsynth.tables._open import open_columns as open_columns
-from skdpsynth.tables._open import open_numbers as open_numbers
-from skdpsynth.tables._open import read as read
-from skdpsynth.tables._open import read_column as read_column
-from skdpsynth.tables._open import reading_options as reading_options
-from skdpsynth.tables._open import schema_of_box as schema_of_box
-from skdpsynth.tables._open import split_under as split_under
-from skdpsynth.tables._open import start_table as start_table
-from skdpsynth.tables._private_facts import close_schema as close_schema
-from skdpsynth.tables._private_facts import columns_without_bounds as columns_without_bounds
-from skdpsynth.tables._private_facts import with_bounds as with_bounds
-from skdpsynth.tables._private_facts import with_levels as with_levels
-from skdpsynth.tables._private_facts import with_placeholder_kinds as with_placeholder_kinds
-from skdpsynth.tables._table import TableFormat as TableFormat
-from skdpsynth.tables._table import check_dtypes as check_dtypes
-from skdpsynth.tables._violations import Violations as Violations
-from skdpsynth.tables._violations import count_violations as count_violations
+from skdpsynth.tables._cells import kind_out, numbers_of
+from skdpsynth.tables._conditions import allowed_cells
+from skdpsynth.tables._encoder import MixedTypeEncoder, encode
+from skdpsynth.tables._findings import Findings, Violations, count_violations, findings_of
+from skdpsynth.tables._missing_cells import Evidence, IncompleteRows, with_all
+from skdpsynth.tables._open import (
+    ClipToBounds,
+    ReadNumbers,
+    ReadValues,
+    check_enough,
+    collect_arrays,
+    columns_of,
+    continue_numbers,
+    continue_table,
+    infers_dtypes,
+    open_columns,
+    open_numbers,
+    read,
+    read_column,
+    reading_options,
+    schema_of_box,
+    split_under,
+    start_table,
+)
+from skdpsynth.tables._private_facts import close_schema, columns_without_bounds, with_bounds, with_levels, with_placeholder_kinds
+from skdpsynth.tables._table import TableFormat, check_dtypes

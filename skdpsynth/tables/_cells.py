@@ -10,29 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth.domain import Boolean, Constant, Continuous
-from skdpsynth.frames import (
-    MISSING_WORDS,
-    decimal_of,
-    decimals_in,
-    family_of,
-    is_pandas_column,
-    is_unicode,
-    number_dtype,
-    numpy_dtype,
-    pandas_dtype_name,
-)
+from skdpsynth.frames import MISSING_WORDS, decimals_in, is_pandas_column, is_unicode, pandas_dtype_name, parse_dtype, plain_name
 
 _NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
 LONGEST_LEVEL = 100  # characters; a longer text is missing, by this public rule
 _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
-_SHORT = ("float32", "float16", "f4", "f2")
 # Where the types of cells come from that may be looked up among levels: asking an object of the caller's own would run its code.
 _KNOWN = {"builtins", "numpy", "pandas", "polars", "pyarrow", "datetime", "decimal", "fractions"}
 _TRUTH = (("false", "no", "n", "f", "0"), ("true", "yes", "y", "t", "1"))
 
 
 def cells_of(column: Any) -> list[Any]:
-    """Return the cells of a column as objects of Python."""
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
@@ -48,16 +36,12 @@ def missing_cells(column: Any, is_text: bool = False) -> np.ndarray:
     """Which cells a library takes as missing; of a text file, words."""
     if is_text:
         return np.isin(column.to_numpy().astype(object), MISSING_WORDS)
-    if hasattr(column, "isna"):
+    if is_pandas_column(column):
         return column.isna().to_numpy()
-    cells = column.to_numpy() if hasattr(column, "is_null") else column
-    if cells.dtype.kind == "f":
+    cells = column if isinstance(column, np.ndarray) else column.to_numpy()
+    if cells.dtype.kind in "fmM":
         return np.isnan(cells)
-    if cells.dtype.kind in "mM":
-        return np.isnat(cells)
-    if hasattr(column, "is_null"):
-        return column.is_null().to_numpy()
-    return np.fromiter(map(is_missing, cells.tolist()), dtype=bool, count=len(cells))
+    return column.is_null().to_numpy() if hasattr(column, "is_null") else np.array(list(map(is_missing, cells.tolist())), dtype=bool)
 
 
 def _library_of(column: Any) -> str:
@@ -72,38 +56,33 @@ def map_texts(
 
     It may be known to make `other` of all but the `listed` texts: then polars need not look for the different ones.
     """
-    library = _library_of(column)
     if is_pandas_column(column):
         dtype = pandas_dtype_name(column.dtype)
         if dtype.startswith("category"):
             return np.append(look_up(column.cat.categories.tolist()), missing)[column.cat.codes.to_numpy()]  # of a missing cell, -1
-        if family_of(dtype) == "text":
-            import pandas as pd
+        if parse_dtype(dtype).family != "text":
+            return None
+        import pandas as pd
 
-            places, texts = pd.factorize(column)
-            return np.append(look_up(texts.tolist()), missing)[places]
-    elif library in ("polars", "pyarrow") and str(column.dtype).startswith(("String", "Categorical", "Enum")):
-        if library == "pyarrow":
-            return _map_arrow(column.to_native(), look_up, missing)
-        import polars as pl
+        places, texts = pd.factorize(column)
+        return np.append(look_up(texts.tolist()), missing)[places]
+    library = _library_of(column)
+    if library not in ("polars", "pyarrow") or not str(column.dtype).startswith(("String", "Categorical", "Enum")):
+        return None
+    if library == "pyarrow":
+        parts = [look_up([])]
+        for chunk in column.to_native().chunks:
+            chunk = chunk if hasattr(chunk, "dictionary") else chunk.dictionary_encode()
+            places = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            parts.append(np.append(look_up(chunk.dictionary.to_pylist()), missing)[places])
+        return np.concatenate(parts)
+    import polars as pl
 
-        column = column.to_native().cast(pl.String)
-        texts = column.unique().drop_nulls() if listed is None else pl.Series(listed, dtype=pl.String)
-        found, other = pl.Series(look_up(texts.to_list())), int(missing if listed is None else other)
-        codes = column.replace_strict(texts, found, default=other, return_dtype=found.dtype).to_numpy()
-        return codes if other == missing else np.where(column.is_null().to_numpy(), missing, codes)
-    return None
-
-
-def _map_arrow(column: Any, look_up: Callable[[list[Any]], np.ndarray], missing: Any) -> np.ndarray:
-    import pyarrow as pa
-
-    parts = [look_up([])]
-    for chunk in column.chunks:
-        chunk = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        places = chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        parts.append(np.append(look_up(chunk.dictionary.to_pylist()), missing)[places])
-    return np.concatenate(parts)
+    column = column.to_native().cast(pl.String)
+    texts = column.unique().drop_nulls() if listed is None else pl.Series(listed, dtype=pl.String)
+    found, other = pl.Series(look_up(texts.to_list())), int(missing if listed is None else other)
+    codes = column.replace_strict(texts, found, default=other, return_dtype=found.dtype).to_numpy()
+    return codes if other == missing else np.where(column.is_null().to_numpy(), missing, codes)
 
 
 def plain_numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -115,7 +94,7 @@ def plain_numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
             return None, None
         if plain is not column.dtype:
             missing, column = column.isna().to_numpy(), column.to_numpy(dtype=plain, na_value=plain.type(0))
-    elif hasattr(column, "is_null") and family_of(str(column.dtype)) == "number" and (gone := column.is_null()).any():
+    elif hasattr(column, "is_null") and parse_dtype(plain_name(column.dtype)).family == "number" and (gone := column.is_null()).any():
         missing, column = gone.to_numpy(), column.fill_null(False if str(column.dtype) == "Boolean" else 0)
     values = column if isinstance(column, np.ndarray) else column.to_numpy()
     return (values, missing) if values.dtype.kind in "iufb" else (None, None)
@@ -124,8 +103,16 @@ def plain_numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
 def numbers_of(column: Any, decimal_mark: str = ".") -> np.ndarray:
     """Return a raw column as a new array of floats, NaN where there is no number."""
     if _is_arrow_text(column):
-        return _numbers_in_text(with_points(column, decimal_mark).to_native())
-    if decimal_of(str(column.dtype)) is not None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = with_points(column, decimal_mark).to_native()
+        for words in ((), MISSING_WORDS):  # at once, or cell by cell where one is no number, with the same numbers for all others
+            with suppress(pa.ArrowInvalid):
+                cells = pc.if_else(pc.is_in(texts, pa.array(words)), pa.scalar(None, pa.string()), texts) if words else texts
+                return pc.cast(cells, pa.float64()).to_numpy().astype(float)  # a new array
+        return np.fromiter(map(number_in, texts.to_pylist()), dtype=float, count=len(texts))
+    if parse_dtype(plain_name(column.dtype)).decimal is not None:
         return decimals_in(column)
     values, missing = (column.to_numpy(), None) if hasattr(column, "to_native") else plain_numbers(column)
     if values is None or values.dtype.kind not in "iufb":
@@ -150,20 +137,6 @@ def with_points(column: Any, marks: str) -> Any:
     for mark in "\u00a0\u202f " if marks[1:] == " " else marks[1:]:
         column = column.str.replace_all(mark, "", literal=True)
     return column if marks[0] == "." else column.str.replace_all(".", "x", literal=True).str.replace_all(marks[0], ".", literal=True)
-
-
-def _numbers_in_text(column: Any) -> np.ndarray:
-    """Return text of Arrow as numbers: at once, or cell by cell where one is no number, with the same numbers for all others."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for missing in ((), MISSING_WORDS):
-        try:
-            cells = pc.if_else(pc.is_in(column, pa.array(missing)), pa.scalar(None, pa.string()), column) if missing else column
-            return pc.cast(cells, pa.float64()).to_numpy().astype(float)  # a new array
-        except pa.ArrowInvalid:
-            continue
-    return np.fromiter(map(number_in, column.to_pylist()), dtype=float, count=len(column))
 
 
 def _number_of_cell(cell: Any) -> float:
@@ -204,14 +177,13 @@ class _Words(NamedTuple):
 def kind_out(kind: Any, dtype: str) -> Any:
     """Return the kind by whose rules a column of a dtype is written: of a constant, one level; of truth values, their words."""
     if isinstance(kind, Boolean):
-        plain, as_text = number_dtype(dtype), ("false", "true") if family_of(dtype) == "text" else kind.levels
+        plain, as_text = parse_dtype(dtype).number, ("false", "true") if parse_dtype(dtype).family == "text" else kind.levels
         fit = kind.words and (plain is None or (plain.kind != "b" and all(_exact_in_dtype(word, plain) is not None for word in kind.words)))
         return _Words(kind.words if fit else as_text, kind.nullable)
     return _Words((kind.value,), False) if isinstance(kind, Constant) else kind
 
 
 def is_word(level: Any) -> bool:
-    """Whether a level is text."""
     return isinstance(level, str)
 
 
@@ -235,9 +207,8 @@ def is_sentinel(x: np.ndarray, kind: Continuous, dtype: str) -> np.ndarray:
 
 def _short_float(dtype: str) -> np.dtype | None:
     """Return a dtype of floats in which 0.1 stands as the nearest that it can hold; None of all others."""
-    name = dtype.lower().lstrip("<>")
-    is_short = name.startswith(_SHORT) or name in ("float[pyarrow]", "halffloat[pyarrow]")
-    return numpy_dtype(name) if is_short else None
+    number = parse_dtype(dtype).number
+    return number if number is not None and number.kind == "f" and number.itemsize < 8 else None
 
 
 def level_cells(cells: Iterable[Any]) -> np.ndarray:
@@ -312,24 +283,19 @@ def read_levels(column: Any, kind: Any, dtype: str, is_text: bool = False, unkno
     if short is not None:
         codes.update({short.type(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
     try:
-        values, missing = plain_numbers(column) if family_of(dtype) == "number" and not is_category else (None, None)
+        values, missing = plain_numbers(column) if parse_dtype(dtype).family == "number" and not is_category else (None, None)
         if values is not None:
             found = _among_numbers(values, codes)
             return found if missing is None else np.where(missing, np.int32(codes.missing), found)
         # Words are looked up as they are; truth values and numbers are many texts.
         words = [level for level in codes if isinstance(level, str) and (level.isascii() or is_unicode(level))]
         listed = None if codes.words or codes.has_numbers else words
-        texts = map_texts(column, lambda cells: _look_up(cells, codes), np.int32(codes.missing), listed, codes.unknown)
+        texts = map_texts(column, lambda cells: look_up(cells, codes), np.int32(codes.missing), listed, codes.unknown)
         if texts is not None:
             return texts
     except Exception:  # whatever a library says of cells that it cannot hold, such as half of a surrogate pair
         pass
-    return look_up_each(column, codes)
-
-
-def look_up_each(column: Any, codes: Codes) -> np.ndarray:
-    """Return the codes of a column cell by cell: slower, and for every column."""
-    return _look_up(cells_of(column), codes)
+    return look_up(cells_of(column), codes)
 
 
 def _among_numbers(values: np.ndarray, codes: Codes) -> np.ndarray:
@@ -359,21 +325,16 @@ def _exact_in_dtype(level: Any, dtype: np.dtype) -> Any:
     return held if held == level else None
 
 
-def _look_up(cells: list[Any], codes: Codes) -> np.ndarray:
+def look_up(cells: list[Any], codes: Codes) -> np.ndarray:
     types = set(map(type, cells))
     if codes.words and not types.isdisjoint({bool, np.bool_}):
         cells = [("true" if cell else "false") if isinstance(cell, bool | np.bool_) else cell for cell in cells]
     known = {kind for kind in types if str(kind.__module__).split(".")[0] in _KNOWN or issubclass(kind, numbers.Real | str)}
-    try:
+    with suppress(Exception):  # a cell that cannot be looked up, such as a list
         if len(known) == len(types):
             return np.array(list(map(codes.__getitem__, cells)), dtype=np.int32)
-    except Exception:  # a cell that cannot be looked up, such as a list
-        pass
-    return np.array([_code(cell, codes) if type(cell) in known else codes.unknown for cell in cells], dtype=np.int32)
-
-
-def _code(cell: Any, codes: Codes) -> int:
-    try:
-        return codes[cell]
-    except Exception:
-        return codes.unknown
+    found = np.full(len(cells), codes.unknown, dtype=np.int32)
+    for place, cell in enumerate(cells):
+        with suppress(Exception):
+            found[place] = codes[cell] if type(cell) in known else codes.unknown
+    return found

@@ -49,7 +49,14 @@ def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells
     wanted: dict[Any, AllowedCells] = {}
     for name, condition in conditions.items():
         for given, want in _of_inputs(name, condition, table).items():
-            wanted[given] = want if given not in wanted else _intersect(given, wanted[given], want)
+            first = wanted.setdefault(given, want)
+            if first is want:
+                continue
+            # Of a column of levels two conditions may be given, one of them by the column that it determines.
+            both = AllowedCells(among=np.intersect1d(first.chosen, want.chosen), missing=first.missing and want.missing)
+            if not len(both.chosen) and not both.missing:
+                raise ValueError(f"conditions on column {name_repr(given)} and on what it determines leave nothing; widen one of them.")
+            wanted[given] = both
     return wanted
 
 
@@ -97,14 +104,6 @@ def _through(name: Any, rule: Determines, wanted: AllowedCells, table: TableForm
     return out
 
 
-def _intersect(name: Any, first: AllowedCells, second: AllowedCells) -> AllowedCells:
-    """Return the cells of a column of levels that two conditions allow, one of them by the column that it determines."""
-    both = AllowedCells(among=np.intersect1d(first.chosen, second.chosen), missing=first.missing and second.missing)
-    if not len(both.chosen) and not both.missing:
-        raise ValueError(f"conditions on column {name_repr(name)} and on what it determines leave nothing; widen one of them.")
-    return both
-
-
 class _Reader:
     """Reads the condition on one column; the values of one that others determine are those of a public table, within bounds or not."""
 
@@ -113,36 +112,28 @@ class _Reader:
         self.written = WrittenColumn(table, name)
 
     def allowed(self, condition: Any) -> AllowedCells:
-        if is_missing(condition):
-            self._check_nullable()
-            return AllowedCells(among=np.empty(0), missing=True)
         if isinstance(condition, tuple):
             return self._range(condition)
-        if isinstance(condition, Mapping) or (isinstance(condition, Iterable) and not isinstance(condition, str | bytes)):
-            return self._list(condition)
-        return self._list([condition], is_single=True)
-
-    def _error(self, rule: str, got: str, way: str) -> ValueError:
-        return ValueError(f"conditions on column {name_repr(self.name)} must be {rule}, got {got}; {way}.")
-
-    def _check_nullable(self) -> None:
-        if not self.kind.nullable:
-            raise self._error("something that occurs", "missing", "schema says that no cell of it may be missing (nullable=False)")
-
-    def _list(self, condition: Any, is_single: bool = False) -> AllowedCells:
-        if isinstance(condition, Mapping) or getattr(condition, "ndim", 1) != 1:
+        is_list = isinstance(condition, Mapping) or (isinstance(condition, Iterable) and not isinstance(condition, str | bytes))
+        given: Any = condition if is_list else [condition]
+        if isinstance(given, Mapping) or getattr(given, "ndim", 1) != 1:
             raise self._error(_WAYS, short_repr(condition), "write it so")
-        cells = list(condition)
+        cells = list(given)
         if not cells:
             raise self._error(_WAYS, short_repr(condition), "an empty list allows nothing")
         values = [cell for cell in cells if not is_missing(cell)]
         missing = len(values) < len(cells)
-        if missing:
-            self._check_nullable()
-        if hasattr(self.kind, "levels"):
+        if missing and not self.kind.nullable:
+            raise self._error("something that occurs", "missing", "schema says that no cell of it may be missing (nullable=False)")
+        if hasattr(self.kind, "levels") or not (values or is_list):
             return AllowedCells(among=np.unique([self._level(value) for value in values]) if values else np.empty(0), missing=missing)
-        if is_single:
-            return self._single(self._number(values[0], None))
+        if not is_list:
+            number = self._number(values[0], None)
+            if not self.is_determined:
+                self._check_within(number, number)
+                back = float(self.written.values(np.array([number]))[0])
+                number = back if back in (float(np.float32(number)), float(np.float16(number))) else number  # as short floats hold it
+            return self._span(number, number)
         if not self.kind.coded.integer:
             raise self._error("a value or a range (low, high)", short_repr(condition), "a list of values is for levels and whole numbers")
         numbers = np.unique([self._number(value, None) for value in values]).astype(float)
@@ -152,14 +143,24 @@ class _Reader:
                 raise self._error("values that its dtype can hold", "others", "correct the list")
         return AllowedCells(among=numbers, missing=missing)
 
+    def _error(self, rule: str, got: str, way: str) -> ValueError:
+        return ValueError(f"conditions on column {name_repr(self.name)} must be {rule}, got {got}; {way}.")
+
     def _range(self, condition: tuple) -> AllowedCells:
         if len(condition) != 2:
             raise self._error("a tuple (low, high) for a range", short_repr(condition), "for several values give a list")
+        low, high = condition
         if hasattr(self.kind, "levels"):
-            return self._levels_between(*condition)
+            if not isinstance(self.kind, Ordinal):
+                raise self._error("a value or a list, as its levels have no order", f"a tuple {_range_repr(condition)}", "write a list")
+            first = 0 if low is None else self._level(low)
+            last = len(self.kind.levels) - 1 if high is None else self._level(high)
+            if first > last:
+                raise self._error("a range (low, high) in the order of its levels", _range_repr(condition), "swap its ends")
+            return AllowedCells(among=np.arange(first, last + 1))
         coded = self.kind.coded
-        low = coded.low if condition[0] is None else self._number(condition[0], math.ceil)
-        high = coded.high if condition[1] is None else self._number(condition[1], math.floor)
+        low = coded.low if low is None else self._number(low, math.ceil)
+        high = coded.high if high is None else self._number(high, math.floor)
         if low > high and None not in condition:
             raise self._error("a range (low, high) that holds something", _range_repr(condition), "swap or widen its ends")
         if low > coded.high or high < coded.low:
@@ -169,12 +170,6 @@ class _Reader:
     @property
     def _bounds(self) -> str:
         return f"within its bounds {_range_repr((self.kind.low, self.kind.high))}"
-
-    def _single(self, number: float) -> AllowedCells:
-        if not self.is_determined:
-            self._check_within(number, number)
-            number = self.written.as_it_comes_back(number)
-        return self._span(number, number)
 
     def _span(self, low: float, high: float) -> AllowedCells:
         """Return a range of numbers so that the cells that come back, which their dtype may round, lie in it."""
@@ -195,15 +190,6 @@ class _Reader:
         few = ", ".join(map(short_repr, levels)) if len(levels) <= 12 else f"one of its {len(levels)} levels in schema_"
         raise self._error("levels of schema", short_repr(value), f"it has {few}")
 
-    def _levels_between(self, low: Any, high: Any) -> AllowedCells:
-        if not isinstance(self.kind, Ordinal):
-            raise self._error("a value or a list, as its levels have no order", f"a tuple {_range_repr((low, high))}", "write a list")
-        first = 0 if low is None else self._level(low)
-        last = len(self.kind.levels) - 1 if high is None else self._level(high)
-        if first > last:
-            raise self._error("a range (low, high) in the order of its levels", _range_repr((low, high)), "swap its ends")
-        return AllowedCells(among=np.arange(first, last + 1))
-
     def _number(self, value: Any, toward: Callable[[float], int] | None) -> float:
         """Return a value in the numbers that mechanisms see; the end of a range is made whole by `toward`, a single value must be whole."""
         if isinstance(self.kind, Times):
@@ -218,16 +204,15 @@ class _Reader:
         return int(value) if toward is None else toward(value)
 
     def _units(self, value: Any, toward: Callable[[float], int] | None) -> int:
-        moment = found = None
+        is_calendar, moment, found = isinstance(self.kind, Calendar), None, None
         with suppress(Exception):  # also of the caller's own objects
-            moment = read_moment(value, self.kind.form) if isinstance(self.kind, Calendar) else None
+            moment = read_moment(value, self.kind.form) if is_calendar else None
             found = self.kind.microseconds_of(value)
         if moment is not None and (moment.tzinfo is None) != (self.kind.zone is None):
             way = "write the offset, such as +00:00" if moment.tzinfo is None else "leave the offset out"
             raise self._error("times with a zone as its bounds in schema have one or none", short_repr(str(value)), way)
         if found is None:
-            way = "write text in ISO format" if isinstance(self.kind, Calendar) else "write such text"
-            raise self._error(self.kind.example, short_repr(value), way)
+            raise self._error(self.kind.example, short_repr(value), "write text in ISO format" if is_calendar else "write such text")
         units, rest = divmod(found, self.kind.microseconds)
         if toward is None and rest:
             raise self._error(f"whole {self.kind.resolution}s", short_repr(str(value)), "give a range")
@@ -253,7 +238,6 @@ class WrittenColumn:
 
     @np.errstate(all="ignore")
     def values(self, numbers: np.ndarray) -> np.ndarray:
-        """Return numbers as they come back."""
         others = {True: np.zeros(len(numbers)), False: np.zeros(len(numbers), dtype=np.int64)}
         columns = [
             numbers.astype(float) if name == self.name else others[isinstance(kind, Continuous)] + getattr(kind, "low", 0)
@@ -262,12 +246,6 @@ class WrittenColumn:
         back, raw = split_columns(self.table.fill(columns))
         kind = replace(self.kind, missing=())  # what stands for missing is a value here
         return read_column(raw[self.place], kind, back.dtypes[self.place])
-
-    @np.errstate(all="ignore")
-    def as_it_comes_back(self, number: float) -> float:
-        """Return a number as a column of short floats holds it; else itself."""
-        back = float(self.values(np.array([number]))[0])
-        return back if back in (float(np.float32(number)), float(np.float16(number))) else number
 
     def range_of(self, low: float, high: float) -> tuple[float, float]:
         """Return the ends of the numbers that come back within a range; in the wrong order if none do."""

@@ -27,10 +27,8 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
     cells may be missing, a further column says whether one is (nominal: missing is a level more). Dates and times are numbers of their
     resolution's units; an `Identifier` is left out.
 
-    To synthesize a mixed table use `skdpsynth.LatentFactorSynthesizer`, which takes it as it is. Encoded, a table has many columns that
-    depend on each other strictly, and mechanisms for rows in a box lose them in their noise: Census Income becomes 93 columns, and what
-    `PrivateMeasureMechanism` or a stream makes of them is hardly better than uniform noise. Only a table that encodes to two or three
-    columns is one for them.
+    To synthesize a mixed table use `skdpsynth.LatentFactorSynthesizer`, which takes it as it is: Census Income encodes to 93 columns that
+    depend on each other strictly, and what `PrivateMeasureMechanism` or a stream makes of them is hardly better than uniform noise.
 
     Parameters
     ----------
@@ -153,8 +151,13 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = check_feature_names(self, input_features)
-        kinds = zip(names, (kind.coded for kind in self.schema_.values()), strict=True)
-        return np.array([name for column, kind in kinds if kind is not None for name in _names_of(column, kind)], dtype=object)
+        out: list[str] = []
+        for name, kind in zip(names, (kind.coded for kind in self.schema_.values()), strict=True):
+            if kind is not None and _is_one_hot(kind):
+                out += [f"{name}_{level}" for level in kind.levels] + [f"{name}_missing"] * kind.nullable
+            elif kind is not None:
+                out += [name] + [f"{name}_missing"] * (_width(kind) - 1)
+        return np.array(out, dtype=object)
 
     @property
     def _n_features_out(self) -> int:
@@ -172,51 +175,37 @@ def _is_one_hot(kind: Any) -> bool:
 
 
 def _width(kind: Any) -> int:
-    """Number of encoded columns."""
     return kind.n_codes if _is_one_hot(kind) else 2 if kind.nullable and not isinstance(kind, Nominal) else 1
-
-
-def _names_of(name: str, kind: Any) -> list[str]:
-    """Names of the encoded columns of one."""
-    if _is_one_hot(kind):
-        return [f"{name}_{level}" for level in kind.levels] + [f"{name}_missing"] * kind.nullable
-    return [name] + [f"{name}_missing"] * (_width(kind) - 1)
 
 
 def encode(values: Sequence[np.ndarray], schema: Schema) -> np.ndarray:
     """Return values as `read` gives them as an (n_samples, n_encoded) array in [0, 1]."""
-    schema = schema.coded
-    n_samples, n_encoded = len(values[0]), sum(map(_width, schema.values()))
+    kinds = schema.coded.values()
+    n_samples, n_encoded = len(values[0]), sum(map(_width, kinds))
     if n_samples * n_encoded > _MOST_VALUES:
         raise ValueError(
             f"X must have at most {_MOST_VALUES // n_encoded} rows, as they are encoded as {n_encoded} columns, got {n_samples}; encode "
             "fewer at a time, or merge levels."
         )
-    out = np.empty((n_samples, n_encoded))
-    start = 0
-    for column, kind in zip(values, schema.values(), strict=True):
+    out, start = np.empty((n_samples, n_encoded)), 0
+    for column, kind in zip(values, kinds, strict=True):
         block = out[:, start : start + _width(kind)]
         start += _width(kind)
         if _is_one_hot(kind):
             block[:] = 0
             block[np.arange(n_samples), column] = 1
+            continue
+        if isinstance(kind, Continuous):
+            missing, unit = np.isnan(column), (column - kind.low) / (kind.high - kind.low)
         else:
-            _encode_numbers(column, kind, block)
+            missing, unit = column >= len(kind.levels), column / _last(kind)
+        if block.shape[1] == 2:
+            unit, block[:, 1] = np.where(missing, 0.5, unit), missing
+        block[:, 0] = np.clip(unit, 0, 1)
     return out
 
 
-def _encode_numbers(column: np.ndarray, kind: Any, out: np.ndarray) -> None:
-    if isinstance(kind, Continuous):
-        missing, unit = np.isnan(column), (column - kind.low) / (kind.high - kind.low)
-    else:
-        missing, unit = column >= len(kind.levels), column / _last(kind)
-    if out.shape[1] == 2:
-        unit, out[:, 1] = np.where(missing, 0.5, unit), missing
-    out[:, 0] = np.clip(unit, 0, 1)
-
-
 def _last(kind: Any) -> int:
-    """The number that is encoded as 1."""
     return kind.n_codes - 1 if isinstance(kind, Nominal) else len(kind.levels) - 1
 
 
@@ -226,16 +215,16 @@ def decode(X: np.ndarray, schema: Schema) -> list[np.ndarray]:
     for kind in schema.coded.values():
         block = X[:, start : start + _width(kind)]
         start += _width(kind)
-        values.append(block.argmax(axis=1) if _is_one_hot(kind) else _decode_numbers(block, kind))
+        if _is_one_hot(kind):
+            values.append(block.argmax(axis=1))
+            continue
+        unit = np.clip(block[:, 0], 0, 1)
+        missing = block[:, 1] > 0.5 if block.shape[1] == 2 else np.zeros(len(block), dtype=bool)
+        if isinstance(kind, Continuous):
+            width = kind.high - kind.low
+            x = np.where(unit < 0.5, kind.low + unit * width, kind.high - (1 - unit) * width)  # from the nearer end, which is met exactly
+            x = np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)
+            values.append(np.where(missing, np.nan, x))
+        else:
+            values.append(np.where(missing, len(kind.levels), np.rint(unit * _last(kind)).astype(np.int64)))
     return values
-
-
-def _decode_numbers(block: np.ndarray, kind: Any) -> np.ndarray:
-    unit = np.clip(block[:, 0], 0, 1)
-    missing = block[:, 1] > 0.5 if block.shape[1] == 2 else np.zeros(len(block), dtype=bool)
-    if not isinstance(kind, Continuous):
-        return np.where(missing, len(kind.levels), np.rint(unit * _last(kind)).astype(np.int64))
-    width = kind.high - kind.low
-    x = np.where(unit < 0.5, kind.low + unit * width, kind.high - (1 - unit) * width)  # from the nearer end, which is met exactly
-    x = np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)
-    return np.where(missing, np.nan, x)

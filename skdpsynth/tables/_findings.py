@@ -1,19 +1,39 @@
-"""What stands out when a table is compared with its schema: for whoever holds the table, and for nobody else."""
+"""What stands out when a table is compared with its schema, and counts of rows that break its rules: for those who hold the table alone."""
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields, replace
 from fractions import Fraction
-from functools import partial
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain import Constant, Continuous, Identifier, Inequality, Text, Times, as_nullable, name_repr
-from skdpsynth.frames import family_of, open_source, split_columns
+from skdpsynth.domain import (
+    Constant,
+    Continuous,
+    Derived,
+    Determines,
+    Identifier,
+    Impossible,
+    Inequality,
+    MissingTogether,
+    Rule,
+    Schema,
+    Sum,
+    Text,
+    Times,
+    Unique,
+    as_nullable,
+    axis_of,
+    compute_columns,
+    inputs_of,
+    name_repr,
+    written_kind,
+)
+from skdpsynth.frames import open_source, parse_dtype, split_columns
 from skdpsynth.tables._cells import (
     cells_of,
     has_numbers,
@@ -26,9 +46,9 @@ from skdpsynth.tables._cells import (
     read_levels,
     with_points,
 )
+from skdpsynth.tables._open import read_column
 from skdpsynth.tables._read_times import is_missing_time, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
-from skdpsynth.tables._violations import Violations, count_violations
 
 _WARNING = "Reads the rows unprotected: do not publish."
 _NOTES = "Read from the rows, no problems; to adopt a proposal makes it a fact that you state:"
@@ -43,10 +63,13 @@ _FORMS = {  # that are tried where cells are no times
     "duration": ("%H:%M", "%H.%M"),
 }
 _MOST_BROKEN = 0.5  # of the rows: more say that a rule is the wrong way round
+_TOLERANCE = 1e-6  # relative, of numbers that were computed: those of 32 bits are rounded
 _DAMAGED = (
     "they have another number of cells, or a quote that is open at the end, and count as rows of missing cells or not at all; mend them{0}"
     "; if cells hold line breaks, say so in the schema: read={{'multiline': True}}, in YAML read: and below it multiline: true."
 )
+
+Told = Iterator[tuple[str, Any, str]]  # (problem; how many rows, or which, or None: the column; told)
 
 
 @dataclass(frozen=True)
@@ -129,41 +152,34 @@ class Findings:
 
 @np.errstate(all="ignore")
 def findings_of(schema: Any, frame: Any) -> Findings:
-    """Compare a table with a schema; one that is not in memory, chunk by chunk."""
-    findings = _of_columns(schema, frame)
-    lacking = {each.column for each in findings if each.problem in ("lacking", "dtype")}
-    if not (schema.rules or schema.sources) or lacking:
-        return findings
-    broken, _ = count_violations(schema, frame, "frame")
-    told = tuple(_of_rule(rule, found) for rule, found in broken if found.rows)
-    return Findings(findings.n_samples, (*findings.findings, *told), findings.notes)
-
-
-def _of_rule(rule: Any, found: Violations) -> Finding:
-    column, rule = rule if isinstance(rule, tuple) else (rule.columns_named, rule)
-    counts = "as if both were equal" if isinstance(rule, Inequality) else "as they are"
-    swapped = "; are low and high swapped?" if isinstance(rule, Inequality) and found.share > _MOST_BROKEN else "."
-    return Finding(column, "rule", found.rows, found.share, f"breaks {rule!r}; such rows count {counts}, and samples have none{swapped}")
-
-
-def _of_columns(schema: Any, frame: Any) -> Findings:
     source, looks = open_source(frame, "frame", read=schema.read), {name: _Look(kind) for name, kind in schema.items()}
     kept: dict[Any, Finding] = {}
     n_samples = n_chunks = 0
-    for chunk in chain([source.head] * (not source.in_memory), source.chunks()):
-        n_rows, found = _of_table(schema, chunk, looks, source, n_samples)
-        n_samples, n_chunks = n_samples + n_rows, n_chunks + (n_rows > 0)
-        for each in found:
+    for chunk in itertools.chain([source.head] * (not source.in_memory), source.chunks()):
+        table, raw = split_columns(chunk)
+        columns = dict(zip(table.columns, zip(raw, table.dtypes, strict=True), strict=True))
+        for each in _of_table(looks, columns, source, n_samples):
             before = kept.get((each.column, each.problem), replace(each, rows=0))
             kept[each.column, each.problem] = replace(before, rows=before.rows + each.rows)
+        n_rows = len(raw[0]) if raw else 0
+        n_samples, n_chunks = n_samples + n_rows, n_chunks + (n_rows > 0)
     # A column that is constant in each of several chunks need not be so in all of them.
     found = [each for each in kept.values() if each.problem != "constant" or n_chunks <= 1]
     if source.is_text and source.n_damaged:
-        lines = source.damaged_lines(_MOST_SHOWN)
+        lines = source.damaged_lines(_MOST_SHOWN) if hasattr(source, "damaged_lines") else []  # rows of sheets have no lines
         more = " and more" * (source.n_damaged > len(lines))
         where = f" (line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}{more})" if lines else ""
         found.insert(0, Finding(tuple(schema), "damaged lines", source.n_damaged, 0.0, _DAMAGED.format(where)))
-    found, notes = ([replace(each, share=each.rows / max(n_samples, 1)) for each in part] for part in (found, _notes_of(looks, n_samples)))
+    notes = [Finding(name, what, rows, 0.0, told) for name, look in looks.items() for what, rows, told in look.notes(n_samples)]
+    found, notes = ([replace(each, share=each.rows / max(n_samples, 1)) for each in part] for part in (found, notes))
+    if (schema.rules or schema.sources) and not any(each.problem in ("lacking", "dtype") for each in found):
+        for rule, broken in count_violations(schema, frame, "frame")[0]:
+            column, rule = rule if isinstance(rule, tuple) else (rule.columns_named, rule)
+            is_order = isinstance(rule, Inequality)
+            counts = "as if both were equal" if is_order else "as they are"
+            swapped = "; are low and high swapped?" if is_order and broken.share > _MOST_BROKEN else "."
+            told = f"breaks {rule!r}; such rows count {counts}, and samples have none{swapped}"
+            found += [Finding(column, "rule", broken.rows, broken.share, told)] * (broken.rows > 0)
     return Findings(n_samples, tuple(found), tuple(notes))
 
 
@@ -188,8 +204,7 @@ class _Look:
             return
         self.unit = math.gcd(self.unit, int(np.gcd.reduce(np.rint(inside * scale).astype(np.int64))) * (_SCALES[-1] // scale))
 
-    def notes(self, n_samples: int) -> Iterator[tuple[str, int, str]]:
-        """Yield (what, rows, told)."""
+    def notes(self, n_samples: int) -> Told:
         if self.n_other:
             yield "other", self.n_other, f"unlisted cells, which count as {self.kind.other!r}."
         often = [(value, n) for value, n in self.outside.most_common(_MOST_SHOWN) if n >= max(5, _OFTEN * n_samples)]
@@ -209,55 +224,51 @@ class _Look:
             yield "whole", 0, "all are whole numbers; say integer=True if they must be."
 
 
-def _notes_of(looks: dict[Any, _Look], n_samples: int) -> list[Finding]:
-    return [Finding(name, what, rows, 0.0, told) for name, look in looks.items() for what, rows, told in look.notes(n_samples)]
-
-
-def _of_table(schema: Any, frame: Any, looks: dict[Any, _Look], source: Any, start: int) -> tuple[int, list[Finding]]:
-    """Compare a table in memory with a schema: return its number of rows, and what stands out but for its share of all."""
-    table, raw = split_columns(frame)
-    columns = dict(zip(table.columns, zip(raw, table.dtypes, strict=True), strict=True))
-    found: list[Finding] = []
-    for name, kind in schema.items():
+def _of_table(looks: dict[Any, _Look], columns: dict[Any, tuple[Any, str]], source: Any, start: int) -> Iterator[Finding]:
+    for name, look in looks.items():
         if name in columns:
-            column, dtype = columns[name]
-            own = _of_column(name, looks[name], column, dtype, source, start)
-            found += (Finding(name, problem, rows, 0.0, told) for problem, rows, told in own)
-        elif not isinstance(kind, Identifier):
-            found.append(Finding(name, "lacking", 0, 0.0, "the table has no such column."))
-    extra = (name for name in columns if name not in schema)
-    found += [Finding(name, "not in schema", 0, 0.0, "add it, or drop it from the table.") for name in extra]
-    return len(raw[0]) if raw else 0, found
+            for problem, which, told in _of_column(name, look, *columns[name], source, start):
+                if which is None or np.any(which):
+                    yield Finding(name, problem, 0 if which is None else int(np.sum(which)), 0.0, told)
+        elif not isinstance(look.kind, Identifier):
+            yield Finding(name, "lacking", 0, 0.0, "the table has no such column.")
+    for name in columns:
+        if name not in looks:
+            yield Finding(name, "not in schema", 0, 0.0, "add it, or drop it from the table.")
 
 
-def _of_column(name: Any, look: _Look, column: Any, dtype: str, source: Any, start: int) -> Iterator[tuple[str, int, str]]:
-    """Yield (problem, rows, told) of a column; the dtypes of text tell nothing."""
+def _of_column(name: Any, look: _Look, column: Any, dtype: str, source: Any, start: int) -> Told:
+    """Yield what stands out in a column; the dtypes of text tell nothing."""
     kind = look.kind
     if isinstance(kind, Text):
-        yield "text", 0, "not synthesized; drop it, or say Identifier()."
+        yield "text", None, "not synthesized; drop it, or say Identifier()."
     if kind.unstated == "open":
-        yield "open", 0, "its bounds or levels are not stated."
+        yield "open", None, "its bounds or levels are not stated."
     if (kind.coded is None and not isinstance(kind, Constant)) or kind.unstated is not None:
         return
     try:
         if not source.is_text:
             check_dtype(name, kind, dtype)
     except TypeError as error:
-        yield "dtype", 0, str(error)
+        yield "dtype", None, str(error)
         return
     missing = missing_cells(column, source.is_text)
     column = with_points(column, source.decimal) if has_numbers(kind) else column
     if kind.coded is None:
-        yield from _of_constant(column, kind, dtype)
+        if parse_dtype(dtype).family != "time":  # constant times are not read
+            codes = read_levels(column, kind_out(kind, dtype), dtype, unknown=-1)
+            yield "other values", codes != 0, f"the column comes back as {kind.value!r} in every row."
         return
-    of = _of_numbers if isinstance(kind, Continuous) else partial(_of_times, start=start) if isinstance(kind, Times) else _of_levels
     if kind.missing:
         missing = missing | _stated_missing(column, kind, dtype)
-    for problem, rows, told in of(column, look, dtype, missing):
-        if problem == "constant" or np.sum(rows):
-            yield problem, int(np.sum(rows)), told
-    if missing.any() and not kind.nullable:
-        yield "missing", int(missing.sum()), f"set nullable=True; else they count as {_stand_in(kind)}."
+    if isinstance(kind, Continuous):
+        yield from _of_numbers(numbers_of(column), look, missing)
+    elif isinstance(kind, Times):
+        yield from _of_times(column, kind, dtype, missing, start)
+    else:
+        yield from _of_levels(column, look, dtype, missing)
+    if not kind.nullable:
+        yield "missing", missing, f"set nullable=True; else they count as {_stand_in(kind)}."
 
 
 def _stand_in(kind: Any) -> str:
@@ -273,17 +284,8 @@ def _stated_missing(column: Any, kind: Any, dtype: str) -> np.ndarray:
     return found | is_missing_time(stamps_of(column, kind, dtype), kind) if isinstance(kind, Times) else found
 
 
-def _of_constant(column: Any, kind: Constant, dtype: str) -> Iterator[tuple]:
-    """Count cells that are not the constant; those of times are not read."""
-    if family_of(dtype) != "time":
-        codes = read_levels(column, kind_out(kind, dtype), dtype, unknown=-1)
-        if codes.any():
-            yield "other values", np.count_nonzero(codes), f"the column comes back as {kind.value!r} in every row."
-
-
-def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
-    kind, x = look.kind, numbers_of(column)
-    x[missing] = np.nan
+def _of_numbers(x: np.ndarray, look: _Look, missing: np.ndarray) -> Told:
+    kind, x[missing] = look.kind, np.nan
     told = "they count as missing; if they should not, mend them, or state decimal and thousands in read (1,5 and 1 000 are no numbers)."
     yield "no number", np.isnan(x) & ~missing, told
     # Floats of 32 bits meet a bound in the nearest one, which may lie just beyond it.
@@ -295,8 +297,7 @@ def _of_numbers(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> It
     yield from _constant(x[~np.isnan(x)])
 
 
-def _of_times(column: Any, look: _Look, dtype: str, missing: np.ndarray, start: int) -> Iterator[tuple]:
-    kind = look.kind
+def _of_times(column: Any, kind: Times, dtype: str, missing: np.ndarray, start: int) -> Told:
     stamps = stamps_of(column, kind, dtype)
     known, units = ~np.isnat(stamps) & ~missing, units_of(stamps, kind)
     unread = ~known & ~missing
@@ -317,7 +318,8 @@ def _of_no_time(column: Any, kind: Times, dtype: str, unread: np.ndarray, start:
         with suppress(ValueError):  # of bounds that are equal in this form
             forms.append(replace(kind, format=form))
     # An integer dtype is read by forms of digits alone.
-    forms = [form for form in forms if family_of(dtype) != "number" or (form.form is not None and form.form.width)]
+    is_number = parse_dtype(dtype).family == "number"
+    forms = [form for form in forms if not is_number or (form.form is not None and form.form.width)]
     counts = [int(np.count_nonzero(~np.isnat(stamps_of(column, form, dtype)))) for form in forms]
     best = [form.format for form, count in zip(forms, counts, strict=True) if count == max(counts) and count > len(cells) - len(rows)]
     way = "write them in ISO format, such as 2024-01-31" if kind.form is None and kind.family == "time" else "write them in their form"
@@ -326,7 +328,7 @@ def _of_no_time(column: Any, kind: Times, dtype: str, unread: np.ndarray, start:
     return f"{shown} count as missing; {way}."
 
 
-def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Iterator[tuple]:
+def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Told:
     kind = look.kind
     codes = read_levels(column, as_nullable(kind), dtype, unknown=-1)
     cells = cells_of(column)
@@ -347,9 +349,9 @@ def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Ite
         yield from _constant(codes[(codes >= 0) & (codes < len(kind.levels))])
 
 
-def _constant(values: np.ndarray) -> Iterator[tuple]:
+def _constant(values: np.ndarray) -> Told:
     if len(values) and values.min() == values.max():
-        yield "constant", 0, "all cells that are not missing are equal, so it may be stated: Constant(value)."
+        yield "constant", None, "all cells that are not missing are equal, so it may be stated: Constant(value)."
 
 
 def _plain(level: Any) -> str:
@@ -359,3 +361,109 @@ def _plain(level: Any) -> str:
         return repr(float(text))
     except ValueError:
         return text
+
+
+# Rows that break rules
+
+
+class Violations(NamedTuple):
+    """Number of rows that break a rule.
+
+    Attributes
+    ----------
+    rows : int
+    share : float
+        Share of all rows; 0 for a table without rows.
+    """
+
+    rows: int
+    share: float
+
+
+def count_violations(schema: Schema, X: Any, name: str = "X") -> tuple[list[tuple[Any, Violations]], int]:
+    """Return (pairs of a rule or (column, `Derived`) and how many rows break it, the number of rows), of any table, chunk by chunk."""
+    rules: list[Any] = [*schema.rules, *((each, kind) for each, kind in schema.items() if isinstance(kind, Derived))]
+    columns = [rule.columns_named if isinstance(rule, Rule) else rule[:1] for rule in rules]
+    source = open_source(X, name, read=schema.read)
+    counts, n_samples = [0] * len(rules), 0
+    seen: list[set] = [set() for _ in rules]
+    for chunk in source.chunks():
+        rows = _CheckedRows(chunk, schema, {each for named in columns for each in named}, name, source.decimal)
+        n_samples += rows.n_rows
+        for place, rule in enumerate(rules):
+            counts[place] += rows.count(rule, seen[place]) if set(columns[place]) <= rows.raw.keys() else 0
+    return [(rule, Violations(count, count / max(n_samples, 1))) for rule, count in zip(rules, counts, strict=True)], n_samples
+
+
+class _CheckedRows:
+    """A chunk, with every cell that may be missing."""
+
+    def __init__(self, chunk: Any, schema: Schema, wanted: set, name: str, decimal: str) -> None:
+        table, raw = split_columns(chunk)
+        self.n_rows, self.decimal = len(raw[0]) if raw else 0, decimal
+        self.raw: dict[Any, Any] = dict(zip(table.columns, raw, strict=True))
+        self.dtypes = dict(zip(table.columns, table.dtypes, strict=True))
+        sources = schema.sources
+        wanted = wanted | {each for source in sources.values() for each in inputs_of(source, schema)}
+        if absent := [each for each in wanted if each not in self.raw and schema[each].coded is not None]:
+            raise ValueError(f"{name} must have the columns that rules of schema name, but lacks {absent[0]!r}; pass the whole table.")
+        self.kinds = kinds = {each: as_nullable(kind) for each, kind in schema.items()}
+        read = [each for each in wanted if each in self.raw and kinds[each].coded is not None]
+        self.values = values = {each: read_column(self.raw[each], kinds[each], self.dtypes[each], decimal_mark=decimal) for each in read}
+        # Inputs that are derived themselves are not read but computed first; all others count as they stand, computed or not.
+        for each, source in sources.items():
+            if isinstance(source, Derived):
+                values[each] = compute_columns(kinds, {each: source}, values, self.dtypes)[each]
+        self.computed = {each: compute_columns(kinds, {each: source}, values, self.dtypes)[each] for each, source in sources.items()}
+
+    def _missing(self, name: Any) -> np.ndarray:
+        values, kind = self.values[name], self.kinds[name]
+        return values >= len(kind.levels) if hasattr(kind, "levels") else np.isnan(values)
+
+    def _shown(self, name: Any) -> np.ndarray:
+        kind = self.kinds[name]
+        return self.values[name] if hasattr(kind, "levels") else axis_of(kind).shown(self.values[name])
+
+    def count(self, rule: Any, seen: set) -> int:
+        """Return how many rows break a rule; `seen` are the keys of the rows before."""
+        if isinstance(rule, Unique):
+            cells: list[list[Hashable]] = [cells_of(self.values.get(name, self.raw[name])) for name in rule.columns]
+            before = len(seen)
+            seen.update(zip(*cells, strict=True))
+            return self.n_rows - (len(seen) - before)
+        if isinstance(rule, Impossible):
+            broken = ~self._is_allowed(rule)
+        elif isinstance(rule, Inequality):
+            low, high = self._shown(rule.low), self._shown(rule.high)
+            broken = ~(self._missing(rule.low) | self._missing(rule.high) | (low < high if rule.strict else low <= high))
+        elif isinstance(rule, MissingTogether):
+            gone = [self._missing(name) for name in rule.columns]
+            broken = np.any(gone, axis=0) & ~np.all(gone, axis=0)
+        elif isinstance(rule, Determines):
+            broken = ~(self._agrees(rule.column) & self._is_allowed(rule))
+        else:
+            broken = ~self._agrees(rule.total if isinstance(rule, Sum) else rule[0])
+        return int(broken.sum())
+
+    def _is_allowed(self, rule: Impossible | Determines) -> np.ndarray | np.bool_:
+        """Return which rows have a tuple of cells that a rule allows."""
+        allowed = rule.allowed_codes(self.kinds, {})
+        if allowed is None:
+            return np.True_
+        return allowed.holds({name: self._shown(name) for name in allowed.scores}, {name: self._missing(name) for name in allowed.scores})
+
+    def _agrees(self, name: Any) -> np.ndarray:
+        """Return where a column has its computed value: numbers up to rounding."""
+        computed, kind, dtype = self.computed[name], self.kinds[name], self.dtypes[name]
+        if hasattr(kind, "levels"):
+            return self.values[name] == computed
+        found = self.values[name]
+        if isinstance(kind, Derived):
+            is_time = kind.gives is not None
+            column = self.raw[name]
+            found = read_column(column, written_kind(name, kind, self.kinds), dtype) if is_time else numbers_of(column, self.decimal)
+        number = parse_dtype(dtype).number
+        computed = np.rint(computed) if number is not None and number.kind in "iub" else computed
+        with np.errstate(invalid="ignore"):
+            near = np.abs(found - computed) <= _TOLERANCE * (1 + np.maximum(np.abs(found), np.abs(computed)))
+        return near | (np.isnan(found) & np.isnan(computed))

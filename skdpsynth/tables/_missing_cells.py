@@ -24,8 +24,7 @@ from skdpsynth.domain import (
 from skdpsynth.frames import TableKind, eager_frame, split_columns, without_categories
 from skdpsynth.tables._cells import missing_cells
 from skdpsynth.tables._open import read_column
-from skdpsynth.tables._table import TableFormat, check_dtype
-from skdpsynth.tables._write import array_out, column_out
+from skdpsynth.tables._table import TableFormat, array_out, check_dtype, column_out
 
 _NEAR = 1e-6  # relative: numbers of 32 bits are rounded
 Columns = Mapping[Any, np.ndarray]
@@ -51,7 +50,6 @@ class Evidence:
                 break
 
     def taken(self, rows: np.ndarray) -> "Evidence":
-        """Return the cells of some rows."""
         taken = copy(self)
         taken.values, taken.known = ({name: column[rows] for name, column in each.items()} for each in (self.values, self.known))
         taken.n_rows = len(rows)
@@ -62,11 +60,23 @@ class Evidence:
             rows = np.flatnonzero(~self.known[name] & self._are_known(inputs_of(source, self.schema)))
             self._set(name, rows, self.computed(name, rows))
         for name, source in reversed(self.sources.items()):
-            if isinstance(source, Sum):
-                self._deduce_part(name, source)
-            elif isinstance(source, Determines):
-                for place, given in enumerate(source.given):
-                    self._deduce_level(name, source, place, given)
+            for place, given in enumerate(source.given if isinstance(source, Determines) else ()):
+                others = self._are_known((*source.given[:place], *source.given[place + 1 :]))
+                rows = np.flatnonzero(self.known[name] & ~self.known[given] & others)
+                agrees = self._agreeing(name, source, place, rows)
+                agrees[:, -1] &= bool(self.schema[given].nullable) & ~agrees[:, :-1].any(axis=1)
+                single = agrees.sum(axis=1) == 1
+                self._set(given, rows[single], agrees[single].argmax(axis=1))
+            if isinstance(source, Sum):  # all parts but a missing one are subtracted from the total
+                unknown = np.sum([~self.known[each] for each in source.columns], axis=0)
+                for part in source.columns:
+                    rows = np.flatnonzero(self.known[name] & (unknown == 1) & ~self.known[part])
+                    rest = self.values[name][rows] - np.sum([self.values[each][rows] for each in source.columns if each != part], axis=0)
+                    kind = self.schema[part]
+                    rest = np.rint(rest) if kind.integer else rest
+                    slack = 0 if kind.integer else _NEAR * (1 + np.abs(self.values[name][rows]))
+                    fits = (rest >= kind.low - slack) & (rest <= kind.high + slack)  # not so where one is missing
+                    self._set(part, rows[fits], np.clip(rest[fits], kind.low, kind.high))
 
     def _are_known(self, names: tuple) -> np.ndarray:
         return np.all([self.known[each] for each in names], axis=0) if names else np.ones(self.n_rows, dtype=bool)
@@ -82,26 +92,6 @@ class Evidence:
         kinds = {**self.schema, **{each: self.kinds[each] for each in own if isinstance(self.schema[each], Derived)}}
         return compute_columns(kinds, {name: source}, own, self.dtypes)[name]
 
-    def _deduce_part(self, name: Any, rule: Sum) -> None:
-        """Subtract all parts but a missing one from the total."""
-        unknown = np.sum([~self.known[each] for each in rule.columns], axis=0)
-        for part in rule.columns:
-            rows = np.flatnonzero(self.known[name] & (unknown == 1) & ~self.known[part])
-            rest = self.values[name][rows] - np.sum([self.values[each][rows] for each in rule.columns if each != part], axis=0)
-            kind = self.schema[part]
-            rest = np.rint(rest) if kind.integer else rest
-            slack = 0 if kind.integer else _NEAR * (1 + np.abs(self.values[name][rows]))
-            fits = (rest >= kind.low - slack) & (rest <= kind.high + slack)  # not so where one is missing
-            self._set(part, rows[fits], np.clip(rest[fits], kind.low, kind.high))
-
-    def _deduce_level(self, name: Any, rule: Determines, place: int, given: Any) -> None:
-        others = self._are_known((*rule.given[:place], *rule.given[place + 1 :]))
-        rows = np.flatnonzero(self.known[name] & ~self.known[given] & others)
-        agrees = self._agreeing(name, rule, place, rows)
-        agrees[:, -1] &= bool(self.schema[given].nullable) & ~agrees[:, :-1].any(axis=1)
-        single = agrees.sum(axis=1) == 1
-        self._set(given, rows[single], agrees[single].argmax(axis=1))
-
     def _agreeing(self, name: Any, rule: Determines, place: int, rows: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
         """Return which levels of one of the given columns, the last a missing cell, agree with what is known of each row.
 
@@ -112,7 +102,7 @@ class Evidence:
         among = np.zeros((len(rows), 0)) if allowed is None else np.where(known[:, None], False, allowed[rows])
         alike = np.column_stack([known, np.where(known, target, 0), codes, among])
         _, firsts, groups = np.unique(alike.view(f"V{8 * alike.shape[1]}"), return_index=True, return_inverse=True)
-        table = self._targets(rule)
+        table = table_of(rule, self.schema).reshape([len(self.schema[each].levels) + 1 for each in rule.given])  # values of the target
         found = np.ones((len(firsts), table.shape[place]), dtype=bool)
         for group, first in enumerate(firsts.tolist()):
             own = [slice(None, -1) if code < 0 else slice(code, code + 1) for code in codes[first].astype(int).tolist()]
@@ -124,10 +114,6 @@ class Evidence:
                 same = np.append(among[first].astype(bool), False)[left]
             found[group] = same.any(axis=tuple(each for each in range(left.ndim) if each != place))
         return found[groups.ravel()]
-
-    def _targets(self, rule: Determines) -> np.ndarray:
-        """Return the value of the target by the codes of all given columns."""
-        return table_of(rule, self.schema).reshape([len(self.schema[each].levels) + 1 for each in rule.given])
 
     def _same(self, name: Any, targets: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return which of some targets are the value of each row, or among those that it may have."""
@@ -142,10 +128,14 @@ class Evidence:
         """Return rows, and the levels that rules allow for their missing cells, given the known ones."""
         masks: dict[Any, np.ndarray] = {}
         for name, source in reversed(self.sources.items()):
-            if isinstance(source, Determines):
-                for place, given in enumerate(source.given):
-                    mask = masks.setdefault(given, np.ones((self.n_rows, len(self.schema[given].levels)), dtype=bool))
-                    self._narrow(mask, name, source, place, masks.get(name))
+            for place, given in enumerate(source.given if isinstance(source, Determines) else ()):
+                mask = masks.setdefault(given, np.ones((self.n_rows, len(self.schema[given].levels)), dtype=bool))
+                # Levels are left out with which the target has another value, whatever other missing cells are.
+                of_target = masks.get(name)
+                rows = np.flatnonzero(~self.known[given] & (self.known[name] | (of_target is not None)))
+                left = mask[rows] & self._agreeing(name, source, place, rows, of_target)[:, :-1]
+                has_any = left.any(axis=1)
+                mask[rows[has_any]] = left[has_any]
         masks = {name: mask for name, mask in masks.items() if name not in self.sources and not mask.all()}
         if not masks:
             return [(np.arange(self.n_rows), {})]
@@ -156,13 +146,6 @@ class Evidence:
             (rows, {name: AllowedCells(among=np.flatnonzero(mask[rows[0]])) for name, mask in masks.items() if not mask[rows[0]].all()})
             for rows in groups
         ]
-
-    def _narrow(self, mask: np.ndarray, name: Any, rule: Determines, place: int, of_target: np.ndarray | None) -> None:
-        """Leave out levels, in place, with which the target of a rule has another value, whatever other missing cells are."""
-        rows = np.flatnonzero(~self.known[rule.given[place]] & (self.known[name] | (of_target is not None)))
-        left = mask[rows] & self._agreeing(name, rule, place, rows, of_target)[:, :-1]
-        has_any = left.any(axis=1)
-        mask[rows[has_any]] = left[has_any]
 
     def disagreeing(self, values: Columns, are_sums: bool) -> np.ndarray:
         """Return how far known computed columns are from their values by the cells that are now filled, shape (n_rows,)."""
@@ -190,8 +173,6 @@ def with_all(evidence: Evidence, values: Columns, present: Columns) -> Evidence:
 
 @dataclass(frozen=True, eq=False)
 class IncompleteRows:
-    """A table, some of whose cells are missing."""
-
     X: Any
     table: TableFormat  # of the fit
     given: TableKind  # of X
@@ -203,7 +184,16 @@ class IncompleteRows:
     def of(cls, X: Any, table: TableFormat) -> "IncompleteRows":
         """Read a table; columns that a frame lacks are missing throughout."""
         given, raw = split_columns(X)
-        _check_columns(given, table)
+        if given.library == "numpy" and (table.library != "numpy" or len(given.columns) != len(table.columns)):
+            wanted = f"an array of {len(table.columns)} columns" if table.library == "numpy" else "a data frame"
+            got = f"an array of {len(given.columns)} columns; for cells that are not known give missing ones"
+            raise ValueError(f"X must be {wanted}, as that of fit was, got {got}.")
+        if not given.columns:
+            raise ValueError(
+                "X must have one or more columns of the table that fit got, got a table without any; give those that are known."
+            )
+        if extra := [name for name in given.columns if name not in table.schema]:
+            raise ValueError(f"X must have columns of the table that fit got, but {list_names(extra)} is none of them; drop it.")
         n_rows = len(raw[0])
         values: dict[Any, np.ndarray] = {}
         missing: dict[Any, np.ndarray] = {}
@@ -242,7 +232,19 @@ class IncompleteRows:
                 rows[gone, place] = array_out([values[place][gone]], [_kind(self.table, place)], rows.dtype)[:, 0]
             return rows
         made = {name: self._column(name, columns.get(name), values[name], gone) for name, gone in changed.items()}
-        return _pandas_with(self.X, made) if self.given.library == "pandas" else _frame_with(self.X, made)
+        if self.given.library == "pandas":
+            import pandas as pd
+
+            out = self.X.copy()
+            for name, column in made.items():
+                out[name] = pd.Series(getattr(column, "array", column), index=out.index)
+            return out
+        import narwhals.stable.v2 as nw
+
+        for name, column in made.items():
+            series = column if hasattr(column, "to_native") else nw.from_native(column, series_only=True, allow_series=True)
+            made[name] = series.alias(name)
+        return eager_frame(self.X).with_columns(*made.values()).to_native()
 
     def _column(self, name: Any, column: Any, new: np.ndarray, gone: np.ndarray) -> Any:
         """Return a column with the cells that were missing."""
@@ -251,7 +253,24 @@ class IncompleteRows:
             return column_out(new, kind, backend, self._dtype_of_fit(name))
         gone = gone[~_is_missing(new[gone], kind)]  # rules left others no value
         made = column_out(new[gone], kind, backend, without_categories(self.given.dtypes[self.given.columns.index(name)]))
-        return (_pandas_column if backend == "pandas" else _other_column)(column, made, gone)
+        if backend != "pandas":
+            import narwhals.stable.v2 as nw
+
+            if not hasattr(made, "to_native"):
+                made = nw.new_series("", np.asarray(made).tolist(), backend=column.implementation)
+            made = made.cast(nw.String()) if "Enum" in f"{made.dtype} {column.dtype}" else made
+            return column.scatter(gone.tolist(), made.cast(column.dtype))
+        import pandas as pd
+
+        column, cells = column.copy(), np.asarray(made, dtype=object)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            # Levels that the column lacks need a category each.
+            lacking = [level for level in pd.unique(cells) if level not in column.cat.categories]
+            column = column.cat.add_categories(lacking) if lacking else column
+            column.iloc[gone] = cells
+        else:
+            column.iloc[gone] = pd.Series(cells).astype(column.dtype).array
+        return column.array
 
     def _dtype_of_fit(self, name: Any) -> str:
         """Return the dtype that a column had in the fit; where that was a table of another library, a dtype that holds anything."""
@@ -267,61 +286,3 @@ def _is_missing(values: np.ndarray, kind: Any) -> np.ndarray:
 def _kind(table: TableFormat, name: Any) -> Any:
     """Return the kind by which a column is read and written."""
     return written_kind(name, table.schema.sources.get(name), table.schema)
-
-
-def _check_columns(given: TableKind, table: TableFormat) -> None:
-    """Refuse a table whose columns are not those of the fit; a frame may lack some."""
-    if given.library == "numpy" and (table.library != "numpy" or len(given.columns) != len(table.columns)):
-        got = f"an array of {len(given.columns)} columns"
-        wanted = f"an array of {len(table.columns)} columns" if table.library == "numpy" else "a data frame"
-        raise ValueError(f"X must be {wanted}, as that of fit was, got {got}; for cells that are not known give missing ones.")
-    if not given.columns:
-        raise ValueError("X must have one or more columns of the table that fit got, got a table without any; give those that are known.")
-    if extra := [name for name in given.columns if name not in table.schema]:
-        raise ValueError(f"X must have columns of the table that fit got, but {list_names(extra)} is none of them; drop it.")
-
-
-def _pandas_column(column: Any, made: Any, rows: np.ndarray) -> Any:
-    import pandas as pd
-
-    column = column.copy()
-    cells = np.asarray(made, dtype=object)
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        # Levels that the column lacks need a category each.
-        lacking = [level for level in pd.unique(cells) if level not in column.cat.categories]
-        column = column.cat.add_categories(lacking) if lacking else column
-        column.iloc[rows] = cells
-    else:
-        column.iloc[rows] = pd.Series(cells).astype(column.dtype).array
-    return column.array
-
-
-def _other_column(column: Any, made: Any, rows: np.ndarray) -> Any:
-    import narwhals.stable.v2 as nw
-
-    if not hasattr(made, "to_native"):
-        made = nw.new_series("", np.asarray(made).tolist(), backend=column.implementation)
-    if "Enum" in str(made.dtype) or "Enum" in str(column.dtype):
-        made = made.cast(nw.String())
-    return column.scatter(rows.tolist(), made.cast(column.dtype))
-
-
-def _pandas_with(X: Any, columns: Mapping[Any, Any]) -> Any:
-    """Return a copy of a frame of pandas with some columns replaced, or added at the end."""
-    import pandas as pd
-
-    out = X.copy()
-    for name, column in columns.items():
-        out[name] = pd.Series(getattr(column, "array", column), index=X.index)
-    return out
-
-
-def _frame_with(X: Any, columns: Mapping[Any, Any]) -> Any:
-    """Return a frame of another library with some columns replaced, or added at the end."""
-    import narwhals.stable.v2 as nw
-
-    made = {
-        name: column if hasattr(column, "to_native") else nw.from_native(column, series_only=True, allow_series=True)
-        for name, column in columns.items()
-    }
-    return eager_frame(X).with_columns(*(series.alias(name) for name, series in made.items())).to_native()

@@ -16,23 +16,14 @@ from skdpsynth.frames import (
     TableKind,
     column_names,
     concatenate,
-    empty_frame,
+    frame_of,
     is_pandas,
     open_source,
     split_columns,
     table_of_numbers,
 )
 from skdpsynth.persistence import savable
-from skdpsynth.tables._cells import (
-    cells_of,
-    has_numbers,
-    is_sentinel,
-    level_cells,
-    missing_forms,
-    numbers_of,
-    read_levels,
-    with_points,
-)
+from skdpsynth.tables._cells import cells_of, has_numbers, is_sentinel, level_cells, missing_forms, numbers_of, read_levels, with_points
 from skdpsynth.tables._read_times import read_times
 from skdpsynth.tables._table import TableFormat, called, check_dtypes, check_room, check_synthesized, inferred_of_text
 
@@ -42,8 +33,6 @@ _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 @savable
 @dataclass(frozen=True)
 class ReadNumbers:
-    """Read chunks of a table of numbers as arrays."""
-
     n_features: int
     allow_nan: bool = False  # whether NaN and infinity may stand in cells; else they are refused
     is_text: bool = False  # whether cells are text; what reads as no number is NaN
@@ -110,31 +99,30 @@ class ReorderColumns:
         return [chunk[place] for place in self.places]
 
 
-def _open_numbers(estimator: Any, X: Any, least: int, *, reset: bool, allow_nan: bool = False) -> tuple[Any, Rows]:
+def _open_numbers(estimator: Any, X: Any, least: int, *, reset: bool, allow_nan: bool = False) -> tuple[TableKind, Rows]:
     """Return the columns and dtypes of a table of numbers, and its rows: in memory checked whole, of any other table as they are read."""
     source = open_source(X, **reading_options(estimator))
-    head, n_jobs = _named_head(source), getattr(estimator, "n_jobs", None)
+    head, n_jobs = _head_of_numbers(source) if source.is_text else source.head, getattr(estimator, "n_jobs", None)
     least = least if source.in_memory else 0
     numbers = validate_rows(estimator, head, reset=reset, ensure_min_samples=least, allow_nan=allow_nan)
+    has_dtypes = hasattr(head, "dtype") or column_names(head) is not None
+    kind = TableKind.of(head if has_dtypes else numbers[:0].astype(float))
     if source.in_memory:
-        return head, Rows.held(numbers, n_jobs=n_jobs)
+        return kind, Rows.held(numbers, n_jobs=n_jobs)
     as_arrays = ReadNumbers(numbers.shape[1], allow_nan, source.is_text, source.decimal)
-    return head, Rows(source, numbers.shape[1], source.n_samples, (as_arrays,), n_jobs, numbers.dtype)
+    return kind, Rows(source, numbers.shape[1], source.n_samples, (as_arrays,), n_jobs, numbers.dtype)
 
 
-def _named_head(source: Any) -> Any:
-    """Return columns and dtypes of a table for scikit-learn: those of text are floats where nothing else is stated."""
-    return empty_frame(source.kind.columns, source.library, source.number_dtypes) if source.is_text else source.head
-
-
-def _has_dtypes(head: Any) -> bool:
-    return hasattr(head, "dtype") or column_names(head) is not None
+def _head_of_numbers(source: Any) -> Any:
+    """Return the columns of text for scikit-learn, as floats where nothing else is stated."""
+    names = source.kind.columns
+    return frame_of([np.empty(0, dtype=source.number_dtypes.get(name, float)) for name in names], names, source.library)
 
 
 def open_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
     """Check a table of numbers in ``fit``, and let the estimator remember its columns."""
-    head, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True)
-    return TableFormat(TableKind.of(head if _has_dtypes(head) else rows.table)), rows
+    kind, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True)
+    return TableFormat(kind), rows
 
 
 def continue_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
@@ -148,11 +136,11 @@ def continue_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Row
 def reading_options(estimator: Any, unit: Any = None) -> dict[str, Any]:
     """Return what `open_source` must know of an estimator: how files are read, which columns, and whether the number of rows is private."""
     schema, bounds = getattr(estimator, "schema", None), getattr(estimator, "bounds", None)
-    skips, schema = getattr(estimator, "neighboring", "replace_one") != "replace_one", None if schema is None else Schema.of(schema)
+    schema = None if schema is None else Schema.of(schema)
     wanted = bounds if schema is None and isinstance(bounds, Mapping) else schema
     return {
         "read": schema and schema.read,
-        "skips_damaged": skips,
+        "skips_damaged": getattr(estimator, "neighboring", "replace_one") != "replace_one",
         "wanted": None if wanted is None else [*wanted, *[unit] * isinstance(unit, str)],
     }
 
@@ -182,7 +170,16 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
     """
     buys = getattr(estimator, "_buys_facts", False)
     if estimator.schema is None:
-        return _start_numbers(estimator, X, ensure_min_samples, buys)
+        # All columns are numbers within the bounds of the estimator.
+        kind, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True, allow_nan=_takes_nan(estimator))
+        table = TableFormat(kind)
+        bounds, columns = with_placeholder_bounds(estimator.bounds, rows.n_features, kind.names) if buys else (estimator.bounds, ())
+        box = table.box(bounds)
+        kinds = dict(schema_of_box(box, table.columns))
+        for column in columns:
+            kinds[table.columns[column]] = Continuous(bounds="private", integer=bool(box.whole[column]))
+        table = table.match(Schema(kinds), buys)
+        return table, rows.map(ReadValues(table.schema), len(kinds)).kept()
     source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
     kind, raw = split_under(source, schema)
     table = TableFormat(kind).match(schema, buys, infers_dtypes(source))
@@ -191,21 +188,8 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
     # They have no use beside a schema, but nonsense would pass unnoticed.
     if estimator.bounds is not None:
         Box.from_bounds(estimator.bounds, len(table.columns), kind.names)
-    remember_columns(estimator, _named_head(source), reset=True)
+    remember_columns(estimator, _head_of_numbers(source) if source.is_text else source.head, reset=True)
     return table, _rows_of(source, raw, table.schema, kind.dtypes, getattr(estimator, "n_jobs", None), ensure_min_samples)
-
-
-def _start_numbers(estimator: Any, X: Any, least: int, buys: bool) -> tuple[TableFormat, Rows]:
-    """Do what `start_table` does for a table whose columns are all numbers within the bounds of the estimator."""
-    head, rows = _open_numbers(estimator, X, least, reset=True, allow_nan=_takes_nan(estimator))
-    table = TableFormat(TableKind.of(head if _has_dtypes(head) else rows.table.astype(float)))
-    bounds, columns = with_placeholder_bounds(estimator.bounds, rows.n_features, table.kind.names) if buys else (estimator.bounds, ())
-    box = table.box(bounds)
-    kinds = dict(schema_of_box(box, table.columns))
-    for column in columns:
-        kinds[table.columns[column]] = Continuous(bounds="private", integer=bool(box.whole[column]))
-    table = table.match(Schema(kinds), buys)
-    return table, rows.map(ReadValues(table.schema), len(kinds)).kept()
 
 
 def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, are_inferred: bool = False) -> Rows:
@@ -223,7 +207,7 @@ def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, are_infe
     if len(kept) < len(schema) and kind.width == len(kept) and (kind.names is None or list(kind.columns) == list(kept)):
         schema = schema.ordered(kept)  # identifiers are never read: a sample, which is without them, will do
     else:
-        remember_columns(estimator, _named_head(source), reset=False)
+        remember_columns(estimator, _head_of_numbers(source) if source.is_text else source.head, reset=False)
     if kind.names is not None and kind.columns != tuple(schema) and not any(isinstance(name, str) for name in kind.columns):
         # Names that are strings scikit-learn has compared.
         raise ValueError("X must have the columns that fit got, in their order; select them by X[list(schema_)].")
@@ -249,29 +233,24 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
     rows the caller must check.
     """
     source = open_source(X, name, read=schema.read)
-    if source.in_memory:
-        return Rows.held(list(columns_of(X, schema, name, buys).values()))
     with called(name):
-        schema_of_table = TableFormat(split_under(source, schema)[0]).match(schema, buys).schema
-    columns = list(schema_of_table.coded)
+        kind, raw = split_under(source, schema)
+        own = TableFormat(kind).match(schema, buys).schema
+    columns = list(own.coded)
     places = tuple(columns.index(column) for column in schema if column in columns)
-    maps = ReadValues(schema_of_table, source.is_text, source.decimal), ReorderColumns(places)
+    if source.in_memory:
+        if not len(raw[0]):
+            raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
+        values = read(raw, own, kind.dtypes)
+        return Rows.held([values[place] for place in places])
+    maps = ReadValues(own, source.is_text, source.decimal), ReorderColumns(places)
     return Rows(source, len(places), source.n_samples, maps)
 
 
-def columns_of(X: Any, schema: Any, name: str = "X", buys: bool = False) -> dict[Any, np.ndarray]:
-    """Return the columns of a table in memory by their names, as `read` gives them, in the order of the schema.
-
-    `buys`: whether bounds and levels of the schema may be private.
-    """
+def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
+    """Return the columns of a table by their names, as `read` gives them, in the order of the schema."""
     schema = Schema.of(schema)
-    with called(name):
-        kind, raw = split_columns(X)
-        own = TableFormat(kind).match(schema, buys).schema
-    if not len(raw[0]):
-        raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
-    values = dict(zip(own.coded, read(raw, own, kind.dtypes), strict=True))
-    return {column: values[column] for column in schema if column in values}
+    return dict(zip(schema.coded, open_columns(X, schema, name).collected(), strict=True))
 
 
 @np.errstate(all="ignore")  # a warning would tell of values
@@ -328,7 +307,6 @@ def collect_arrays(rows: Rows) -> Any:
 
 
 def check_enough(n_samples: int, least: int) -> None:
-    """Refuse a table of too few rows."""
     if n_samples < least:
         raise ValueError(f"Found array with {n_samples} sample(s) while a minimum of {least} is required.")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import PLACEHOLDER, Continuous, Nominal, Schema, UnknownBounds
-from skdpsynth.frames import Chunk, family_of, numpy_dtype, range_of
+from skdpsynth.frames import Chunk, parse_dtype, range_of
 from skdpsynth.persistence import savable
 
 OTHER = "other"  # the level of a text that is not shown, where none may be missing
@@ -19,7 +19,8 @@ def columns_without_bounds(schema: Schema, dtypes: Sequence[str]) -> UnknownBoun
     columns = {place: kind for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous) and kind.unstated}
     if not columns:
         return None
-    ranges = [range_of(numpy_dtype(dtypes[i])) if family_of(dtypes[i]) == "number" else (-np.inf, np.inf) for i in columns]
+    numbers = [parse_dtype(dtypes[i]).number for i in columns]
+    ranges = [(-np.inf, np.inf) if number is None else range_of(number) for number in numbers]
     whole = np.array([bool(kind.integer) for kind in columns.values()])
     least, most = np.array(ranges).T
     least, most = np.where(whole, np.maximum(least, -_MOST_WHOLE), least), np.where(whole, np.minimum(most, _MOST_WHOLE), most)
@@ -61,7 +62,8 @@ def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
     two levels are left, made-up ones complete them.
     """
     # Where a dtype tells nothing of its cells, what was bought does.
-    is_number = family_of(dtype) == "number" or (family_of(dtype) == "any" and found and not any(isinstance(each, str) for each in found))
+    family = parse_dtype(dtype).family
+    is_number = family == "number" or (family == "any" and found and not any(isinstance(each, str) for each in found))
     levels = list(found) if is_number or kind.nullable else [OTHER, *(level for level in found if level != OTHER)]
     for more in (0, 1) if is_number else (OTHER, "none"):
         if len(levels) < 2 and more not in levels:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Calendar, Continuous, Date, Duration, Times, axis_of
-from skdpsynth.frames import family_of, is_pandas_column, pandas_dtype, time_of
+from skdpsynth.frames import is_pandas_column, pandas_dtype, parse_dtype
 from skdpsynth.tables._cells import cells_of, map_texts, numbers_of
 
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -29,8 +29,8 @@ def read_times(column: Any, kind: Times, dtype: str) -> np.ndarray:
     No cell raises, and none of a class of the caller's own is asked.
     """
     stamps = stamps_of(column, kind, dtype)
-    since = units_of(stamps, kind)
-    return np.where(np.isnat(stamps) | is_missing_time(stamps, kind), np.nan, np.clip(since, 0, kind.coded.high))
+    missing = np.isnat(stamps) | is_missing_time(stamps, kind)
+    return np.where(missing, np.nan, np.clip(units_of(stamps, kind), 0, kind.coded.high))
 
 
 def is_missing_time(stamps: np.ndarray, kind: Times) -> np.ndarray:
@@ -60,9 +60,13 @@ def units_of(stamps: np.ndarray, kind: Times) -> np.ndarray:
 
 def stamps_of(column: Any, kind: Times, dtype: str) -> np.ndarray:
     """Return a column as datetime64, in UTC where it has a zone; what is no time is NaT."""
-    family = family_of(dtype)
+    family = parse_dtype(dtype).family
+    if family == "number":  # each number or text that occurs is read once
+        different, places = np.unique(numbers_of(column), return_inverse=True)
+        return _stamps_of_cells(different.tolist(), kind)[places]
     if family not in ("time", "time of day", "duration"):
-        return _parse(column, kind, family).view("datetime64[us]")
+        found = map_texts(column, lambda texts: _stamps_of_cells(texts, kind).view(np.int64), np.int64(_LEAST))
+        return _stamps_of_cells(cells_of(column), kind) if found is None else found.view("datetime64[us]")
     is_arrow = is_pandas_column(column) and dtype.endswith("[pyarrow]")
     if is_arrow or hasattr(column, "to_native"):
         return _native_stamps(column.array.__arrow_array__() if is_arrow else column.to_native())
@@ -92,17 +96,8 @@ def _native_stamps(column: Any) -> np.ndarray:
     return np.asarray(whole.fill_null(_LEAST)).view(f"datetime64[{unit}]")
 
 
-def _parse(column: Any, kind: Times, family: str) -> np.ndarray:
-    """Return the microseconds of numbers, texts or objects; each that occurs is read once."""
-    if family == "number":
-        different, places = np.unique(numbers_of(column), return_inverse=True)
-        return _each(different.tolist(), kind)[places]
-    found = map_texts(column, lambda texts: _each(texts, kind), np.int64(_LEAST))
-    return _each(cells_of(column), kind) if found is None else found
-
-
-def _each(cells: list[Any], kind: Times) -> np.ndarray:
-    """Return microseconds since 1970 of cells, those of NaT where there is no time."""
+def _stamps_of_cells(cells: list[Any], kind: Times) -> np.ndarray:
+    """Return cells as datetime64 of microseconds, NaT where there is no time."""
     read = kind.read_text if kind.form is None else kind.form.read
     known: dict[str, int] = {}  # a text is read once, however often it stands there
     out = np.full(len(cells), _LEAST, dtype=np.int64)
@@ -118,7 +113,7 @@ def _each(cells: list[Any], kind: Times) -> np.ndarray:
             out[i] = _microseconds(cell, kind, read)
     if kind.months:
         out[out != _LEAST] = axis_of(kind).floor(out[out != _LEAST])
-    return out
+    return out.view("datetime64[us]")
 
 
 def _microseconds(cell: Any, kind: Times, read: Callable[[str], int | None]) -> int:
@@ -128,49 +123,45 @@ def _microseconds(cell: Any, kind: Times, read: Callable[[str], int | None]) -> 
             found = read(cell)
         elif kind.form is not None and kind.form.width and isinstance(cell, int | float | np.integer | np.floating):
             found = read(str(int(cell))) if cell == int(cell) else None
-        elif not isinstance(kind, Calendar):
-            found = _length(cell, kind)
+        elif isinstance(kind, Calendar):
+            found = _moment(cell, isinstance(kind, Date))
+        elif isinstance(kind, Duration):
+            is_known = type(cell) is datetime.timedelta or type(cell).__module__.split(".")[0] in ("numpy", "pandas")
+            cell = cell.astype("timedelta64[us]").item() if isinstance(cell, np.timedelta64) else cell
+            found = cell // _MICROSECOND if is_known and isinstance(cell, datetime.timedelta) and cell == cell else None
         else:
-            moment = _moment(cell)
-            if moment is not None and moment.tzinfo is not None:
-                # A date is that of the cell's own zone; a time is one in UTC.
-                known = type(moment.tzinfo).__module__.split(".")[0] in _ZONES
-                offset = (moment.utcoffset() or datetime.timedelta()) * (not isinstance(kind, Date)) if known else None
-                moment = None if offset is None else moment.replace(tzinfo=None) - offset
-            found = None if moment is None else (moment - _EPOCH) // _MICROSECOND
+            found = kind.microseconds_of(cell) if type(cell) is datetime.time else None
         return _LEAST if found is None else min(max(found, _LEAST + 1), -_LEAST - 1)
     except Exception:
         return _LEAST
 
 
-def _length(cell: Any, kind: Times) -> int | None:
-    """Return the microseconds of a cell that is a time of day or a duration."""
-    if not isinstance(kind, Duration):
-        return kind.microseconds_of(cell) if type(cell) is datetime.time else None
-    is_known = type(cell) is datetime.timedelta or type(cell).__module__.split(".")[0] in ("numpy", "pandas")
-    cell = cell.astype("timedelta64[us]").item() if isinstance(cell, np.timedelta64) else cell
-    return cell // _MICROSECOND if is_known and isinstance(cell, datetime.timedelta) and cell == cell else None
-
-
-def _moment(cell: Any) -> datetime.datetime | None:
-    """Return a cell as a time on a date, if it is one."""
+def _moment(cell: Any, is_date: bool) -> int | None:
+    """Return microseconds since 1970 of a cell that is a time on a date: a date is that of the cell's own zone, a time one in UTC."""
     if isinstance(cell, np.datetime64):
         cell = cell.astype("datetime64[us]").item()
     elif type(cell).__module__.split(".")[0] == "pandas" and hasattr(cell, "to_pydatetime"):
         cell = cell.to_pydatetime(warn=False) if cell == cell else None
     if type(cell) is datetime.date:
-        return datetime.datetime.combine(cell, datetime.time())
-    return cell if type(cell) is datetime.datetime else None
+        cell = datetime.datetime.combine(cell, datetime.time())
+    if type(cell) is not datetime.datetime:
+        return None
+    offset = datetime.timedelta()
+    if cell.tzinfo is not None:
+        if type(cell.tzinfo).__module__.split(".")[0] not in _ZONES:
+            return None
+        offset = (cell.utcoffset() or offset) * (not is_date)
+    return (cell.replace(tzinfo=None) - offset - _EPOCH) // _MICROSECOND
 
 
 def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
     """Return values, as `read_times` gives them, as a column of a data-frame library."""
-    time, family = time_of(dtype), family_of(dtype)
-    if time is None:
+    facts = parse_dtype(dtype)
+    family, (unit, zone) = facts.family, facts.time or ("", None)
+    if facts.time is not None and family == "time of day" and backend != "pandas":
+        values = np.minimum(values, (_PER_DAY["us"] - 1) // kind.microseconds - kind.first)
+    if facts.time is None or (family == "time of day" and backend != "pandas"):
         return _words_out(values, kind, backend, dtype)
-    unit, zone = time
-    if family == "time of day" and backend != "pandas":
-        return _words_out(np.minimum(values, (_PER_DAY["us"] - 1) // kind.microseconds - kind.first), kind, backend, dtype)
     stamps = _stamps_out(values, kind, unit)
     if family == "duration":
         stamps = stamps.view(f"timedelta64[{unit}]")
@@ -238,7 +229,8 @@ def as_numbers(values: np.ndarray, kind: Times) -> tuple[np.ndarray, Continuous]
 
 def _words_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
     """Return a column of text in its form, and one of objects as those of Python; libraries without objects get their own times."""
-    is_text = family_of(dtype) == "text" or dtype == "category" or (kind.form is not None and time_of(dtype) is None)
+    facts = parse_dtype(dtype)
+    is_text = facts.family == "text" or dtype == "category" or (kind.form is not None and facts.time is None)
     different, places = _distinct_values(values, kind.coded.high)  # each is written once
     cells = time_cells(different, kind, np.dtype("U" if is_text else "O"))
     if backend == "pandas":

@@ -1,4 +1,4 @@
-"""Tables under a schema: how rows go back to the caller's kind of table.
+"""Tables under a schema: which dtypes fit it, and how rows go back to the caller's kind of table.
 
 Read and written alike, a column is an array: floats with NaN for a missing cell (`Continuous`; of `Date` and `DateTime`, units since the
 lower bound), or the numbers of its levels, where the number after the last stands for a missing cell (`Nominal`, `Ordinal`). Columns that
@@ -6,7 +6,7 @@ mechanisms do not see are not read.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from skdpsynth.domain import (
     Constant,
     Continuous,
     Date,
+    DateTime,
     Derived,
     Identifier,
     Kind,
@@ -34,6 +35,8 @@ from skdpsynth.domain import (
     keys_of,
     list_names,
     name_repr,
+    read_moment,
+    round_to_step,
     times_given,
     written_kind,
 )
@@ -41,24 +44,21 @@ from skdpsynth.frames import (
     INFERRED,
     TableKind,
     cast,
-    decimal_of,
+    decimals_out,
     dtype_advice,
-    family_of,
     frame_of,
     holds_some,
-    number_dtype,
-    numpy_dtype,
+    narwhals_dtype,
     pandas_dtype,
     pandas_numbers,
+    parse_dtype,
     range_of,
-    time_of,
-    values_of,
+    whole_dtype,
     without_categories,
 )
 from skdpsynth.persistence import savable
 from skdpsynth.tables._cells import is_word, kind_out
-from skdpsynth.tables._read_times import holds_times
-from skdpsynth.tables._write import array_out, column_out, dtype_of_labels, holds_whole, moment_of
+from skdpsynth.tables._read_times import as_numbers, holds_times, time_cells, times_out
 
 
 @savable
@@ -76,12 +76,10 @@ class TableFormat:
 
     @property
     def columns(self) -> tuple:
-        """Names of the columns, or their numbers in an array."""
         return self.kind.columns
 
     @property
     def dtypes(self) -> tuple:
-        """Names of dtypes, of each column."""
         return self.kind.dtypes
 
     def match(self, schema: Schema, buys: bool = False, are_inferred: bool = False) -> "TableFormat":
@@ -97,8 +95,16 @@ class TableFormat:
         check_stated(schema, buys)
         check_dtypes(schema, self.dtypes, are_inferred)
         back = self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
-        # By the dtypes that come back: those of pandas may follow from cells.
-        return replace(back, schema=_with_dtype_facts(schema, back.dtypes))
+        # What dtypes say of numbers: by those that come back, because those of pandas may follow from cells.
+        more: dict[Any, Any] = {}
+        for (name, kind), facts in zip(schema.items(), map(parse_dtype, back.dtypes), strict=True):
+            if facts.number is None or not isinstance(kind, Continuous) or kind.integer or kind.unit is not None:
+                continue
+            if kind.unstated and facts.number.kind in "iub":
+                more[name] = replace(kind, integer=True)
+            elif facts.decimal is not None:
+                more[name] = replace(kind, decimals=facts.decimal[1])
+        return replace(back, schema=schema.with_kinds({**schema, **more}) if more else schema)
 
     def with_schema(self, schema: Schema) -> "TableFormat":
         """Return this with a schema of its columns, in their order, and the dtypes in which they come back."""
@@ -124,7 +130,9 @@ class TableFormat:
             if name in known:
                 back.append((name, known[name], written_kind(name, sources.get(name, kind), self.schema), dtype))
             elif getattr(kind, "comes_back", False):
-                dtype = dtype_of_labels(dtype, n_samples or stop) if isinstance(kind, Identifier) else dtype
+                number = parse_dtype(dtype).number
+                if isinstance(kind, Identifier) and number is not None and not holds_whole(number, n_samples or stop):
+                    dtype = "int64"  # which holds the labels of all batches
                 back.append((name, np.arange(start + 1, stop + 1), kind, dtype))
         if self.library == "numpy":
             return array_out([column for _, column, _, _ in back], [kind for _, _, kind, _ in back], np.dtype(self.dtypes[0]))
@@ -136,23 +144,29 @@ class TableFormat:
         if self.schema is None:
             return self._fill_numbers(np.zeros((1, n_features)))
         kinds = list(self.schema.coded.values())  # of what is computed, two rows show the dtype
-        n_rows = max(2, *(getattr(kind, "n_codes", 0) for kind in kinds))
-        return self.fill([_specimen(kind, n_rows) for kind in kinds], 0, n_samples)
+        n_rows, columns = max(2, *(getattr(kind, "n_codes", 0) for kind in kinds)), []
+        for kind in kinds:
+            if isinstance(kind, Continuous):
+                columns.append(np.full(n_rows, float(kind.low)))
+                columns[-1][-1] = np.nan if kind.nullable else kind.high
+            else:
+                columns.append(np.minimum(np.arange(n_rows), kind.n_codes - 1))
+        return self.fill(columns, 0, n_samples)
 
     # Tables of numbers
 
     @property
     def _numbers(self) -> list[np.dtype]:
         """The numpy dtype of each column; of columns that are no numbers, float64."""
-        return [np.dtype(float) if dtype is None else dtype for dtype in map(number_dtype, self.dtypes)]
+        return [np.dtype(float) if (number := parse_dtype(dtype).number) is None else number for dtype in self.kind.dtypes]
 
     def box(self, bounds: Any, bits: int = BITS) -> Box:
         """Return the box of `bounds` for a table of numbers, or refuse them where a dtype can hold no number within them."""
-        whole = [dtype.kind in "iub" for dtype in self._numbers]
-        box = Box.from_bounds(bounds, len(self.columns), self.kind.names, bits, whole)
-        for feature, (dtype, low, high) in enumerate(zip(self._numbers, box.low.tolist(), box.high.tolist(), strict=True)):
+        dtypes, names = self._numbers, self.kind.names
+        box = Box.from_bounds(bounds, len(dtypes), names, bits, [dtype.kind in "iub" for dtype in dtypes])
+        for feature, (dtype, low, high) in enumerate(zip(dtypes, box.low.tolist(), box.high.tolist(), strict=True)):
             if not holds_some(dtype, low, high):
-                name = feature if self.kind.names is None else short_repr(self.columns[feature])
+                name = feature if names is None else short_repr(names[feature])
                 raise ValueError(
                     f"bounds of column {name} must hold a number that its dtype, {dtype.name}, can hold, got ({low:g}, {high:g}); give "
                     "other bounds, or convert the column."
@@ -173,18 +187,10 @@ class TableFormat:
             return cast(rows, self._numbers[0])
         columns = [np.ascontiguousarray(cast(rows[:, i], dtype)) for i, dtype in enumerate(self._numbers)]
         if self.library == "pandas":
-            never = np.zeros(len(rows), dtype=bool)
-            targets = (np.dtype(float) if number_dtype(name) is None else pandas_dtype(values_of(name)) for name in self.dtypes)
+            never, facts = np.zeros(len(rows), dtype=bool), map(parse_dtype, self.dtypes)
+            targets = (np.dtype(float) if each.number is None else pandas_dtype(each.values) for each in facts)
             columns = [pandas_numbers(cells, never, False, target) for cells, target in zip(columns, targets, strict=True)]
         return frame_of(columns, self.columns, self.library)
-
-
-def _specimen(kind: Any, n_rows: int) -> np.ndarray:
-    if isinstance(kind, Continuous):
-        column = np.full(n_rows, float(kind.low))
-        column[-1] = np.nan if kind.nullable else kind.high
-        return column
-    return np.minimum(np.arange(n_rows), kind.n_codes - 1)
 
 
 @contextmanager
@@ -217,7 +223,6 @@ def check_stated(schema: Schema, buys: bool = False) -> None:
 
 
 def check_synthesized(schema: Schema) -> None:
-    """Refuse columns that can only be left out, where nobody has said so."""
     for name, kind in schema.items():
         if isinstance(kind, Text):
             raise ValueError(
@@ -226,35 +231,21 @@ def check_synthesized(schema: Schema) -> None:
             )
 
 
-def _with_dtype_facts(schema: Schema, dtypes: Sequence[str]) -> Schema:
-    """Return a schema with what dtypes say of numbers: that those whose bounds are to be bought are whole, and decimals."""
-    more: dict[Any, Any] = {}
-    for (name, kind), dtype in zip(schema.items(), dtypes, strict=True):
-        plain, decimal = number_dtype(dtype), decimal_of(dtype)
-        if plain is None or not isinstance(kind, Continuous) or kind.integer or kind.unit is not None:
-            continue
-        if kind.unstated and plain.kind in "iub":
-            more[name] = replace(kind, integer=True)
-        elif decimal is not None:
-            more[name] = replace(kind, decimals=decimal[1])
-    return schema.with_kinds({**schema, **more}) if more else schema
-
-
 def check_room(table: TableFormat) -> None:
     """Refuse a column of numbers whose dtype, in which it comes back, can hold none within its bounds; of a key, not all."""
     keys = {name for names in keys_of(table.schema.rules, table.schema) for name in names} if table.schema.rules else ()
     for (name, kind), dtype in zip(table.schema.items(), table.dtypes, strict=True):
-        plain, time = number_dtype(dtype), time_of(dtype)
+        facts = parse_dtype(dtype)
         if name in keys and (room := _lacks_room(kind, dtype)):
             raise TypeError(
                 f"column {name_repr(name)} is in a Unique of schema, but its dtype, {room[0]}, cannot hold all values that it "
                 f"may have, so that some would be equal; convert it to {room[1]}, or narrow what schema says of it."
             )
-        if isinstance(kind, Times) and time is not None and not holds_times(kind, time[0]):
+        if isinstance(kind, Times) and facts.time is not None and not holds_times(kind, facts.time[0]):
             what = f"dtype {dtype}, which can hold no time within its bounds in schema"
-        elif isinstance(kind, Continuous) and not kind.unstated and plain is not None and not holds_some(plain, kind.low, kind.high):
+        elif isinstance(kind, Continuous) and not (kind.unstated or facts.number is None or holds_some(facts.number, kind.low, kind.high)):
             ends = f"({short_repr(kind.low)}, {short_repr(kind.high)})"
-            what = f"dtype {plain.name}, which can hold no number within its bounds in schema, {ends}"
+            what = f"dtype {facts.number.name}, which can hold no number within its bounds in schema, {ends}"
         else:
             continue
         raise TypeError(f"column {name_repr(name)} has {what}; convert the column, or correct the bounds.")
@@ -262,12 +253,12 @@ def check_room(table: TableFormat) -> None:
 
 def _lacks_room(kind: Any, dtype: str) -> tuple[str, str] | None:
     """Return a dtype in which two values of a column may come back as one, and a better one; None if it holds all apart."""
-    time, plain = time_of(dtype), number_dtype(dtype)
+    facts, is_number = parse_dtype(dtype), isinstance(kind, Continuous)
+    plain = facts.number
     if isinstance(kind, Times):
-        if time is not None:
-            return (dtype, "datetime64[us]") if PER_UNIT.get(time[0], 1) > kind.microseconds else None
+        if facts.time is not None:
+            return (dtype, "datetime64[us]") if PER_UNIT.get(facts.time[0], 1) > kind.microseconds else None
         return (f"that of text in the form {kind.format}", "days") if kind.months else None
-    is_number = isinstance(kind, Continuous)
     # Levels that whole numbers of a dtype cannot be come back in another one.
     if plain is None or plain.kind == "b" or not (is_number or plain.kind == "f"):
         return None
@@ -286,19 +277,15 @@ def check_dtypes(schema: Schema, dtypes: Sequence[str], are_inferred: bool = Fal
             if any(isinstance(level, int) and abs(level) > 2**53 for level in getattr(kind, "levels", ())):
                 told = "has a dtype that pandas infers, in which a missing cell would change levels beyond 2**53; convert it to Int64"
                 raise TypeError(f"column {name_repr(name)} {told}.")
-            if isinstance(kind, Identifier | Constant) or (dtype in ("float64", "<f8") and _holds_no_floats(kind)):
+            are_words = isinstance(kind, Nominal | Ordinal) and kind.unstated is None and all(map(is_word, kind.levels))
+            if isinstance(kind, Identifier | Constant) or (dtype in ("float64", "<f8") and (are_words or isinstance(kind, Times))):
                 continue
         check_dtype(name, kind, dtype)
 
 
-def _holds_no_floats(kind: Kind) -> bool:
-    """Whether a column has times, or words as its levels."""
-    return isinstance(kind, Times) or (isinstance(kind, Nominal | Ordinal) and kind.unstated is None and all(map(is_word, kind.levels)))
-
-
 def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
     """Refuse a dtype in which nothing of a kind would be found."""
-    if misfit := _misfit(kind, dtype, family_of(dtype)):
+    if misfit := _misfit(kind, dtype, parse_dtype(dtype).family):
         raise TypeError(f"column {name_repr(name)} {misfit}.")
 
 
@@ -331,7 +318,7 @@ _TIME_KINDS = {"time": "Date(low, high) or DateTime(low, high)", "time of day": 
 
 
 def _zone_of(dtype: str) -> str | None:
-    return (time_of(dtype) or ("", None))[1]
+    return (parse_dtype(dtype).time or ("", None))[1]
 
 
 def _misfit_of_times(kind: Any, dtype: str, family: str) -> str | None:
@@ -339,15 +326,19 @@ def _misfit_of_times(kind: Any, dtype: str, family: str) -> str | None:
         return f"has dtype {dtype}, but is {kind.to_keys()['kind']} in schema; say {_TIME_KINDS[family]}, or convert it"
     if family == "number":
         width = kind.form.width if kind.form is not None else 0
-        if width and holds_whole(numpy_dtype(dtype), 10.0**width - 1):
+        number = parse_dtype(dtype).number
+        if width and number is not None and holds_whole(number, 10.0**width - 1):
             return None
         way = "whole numbers of more bits" if width else "times, or say in format how whole numbers hold them, or give numbers as bounds"
         return f"is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to {way}"
     zone = _zone_of(dtype)
     if family != "time" or (isinstance(kind, Date) and zone is None):
         return None
-    if zone is not None and dtype.startswith("datetime64") and not _is_dtype(dtype):
-        return f"has dtype {dtype}, whose time zone has no name by which it could come back; convert it by .dt.tz_convert('UTC')"
+    if zone is not None and dtype.startswith("datetime64"):
+        try:
+            pandas_dtype(dtype)
+        except Exception:  # each version of pandas says it in its own way
+            return f"has dtype {dtype}, whose time zone has no name by which it could come back; convert it by .dt.tz_convert('UTC')"
     if isinstance(kind, Date):
         way = "say DateTime with bounds that have an offset, such as '2020-01-31T00:00+00:00', or convert the column to dates"
         return f"has dtype {dtype}, in which a day depends on the time zone, but is Date in schema; {way}"
@@ -355,13 +346,6 @@ def _misfit_of_times(kind: Any, dtype: str, family: str) -> str | None:
         return None
     has, way = ("no time zone", "without an offset") if zone is None else ("a time zone", "with one, such as '2020-01-31T00:00+00:00'")
     return f"has dtype {dtype}, which has {has}, unlike its bounds in schema; write the bounds {way}, or convert the column"
-
-
-def _is_dtype(name: str) -> bool:
-    try:
-        return pandas_dtype(name) is not None
-    except Exception:  # each version of pandas says it in its own way
-        return False
 
 
 def _misfit_of_levels(kind: Any, dtype: str, family: str) -> str | None:
@@ -380,7 +364,7 @@ def dtype_back(kind: Any, dtype: str) -> str:
     (objects, of levels that are still to be bought). All others are the caller's choice, and stay, but that text under `Continuous`
     becomes numbers.
     """
-    if isinstance(kind, Continuous) and family_of(dtype) == "text" and not dtype.startswith("category"):
+    if isinstance(kind, Continuous) and parse_dtype(dtype).family == "text" and not dtype.startswith("category"):
         dtype = "str"
     if dtype not in INFERRED:
         return dtype
@@ -410,3 +394,168 @@ def inferred_of_text() -> str:
     import pandas as pd
 
     return str(pd.Series(["a"]).dtype)
+
+
+# Columns, written in the caller's library and dtypes
+
+
+def moment_of(value: Any) -> Any:
+    """Return the time that a text in ISO format is; None of anything else."""
+    with suppress(ValueError, TypeError):
+        return read_moment(value)
+    return None
+
+
+def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
+    """Return the values of a column, as `read` gives them, as a column of a data-frame library; of unseen ones, numbers of rows."""
+    facts = parse_dtype(dtype)
+    if isinstance(kind, Constant):
+        if facts.time is not None and (moment := moment_of(kind.value)) is not None:
+            always = DateTime(moment.replace(year=2), moment)
+            return times_out(np.full(len(values), float(always.coded.high)), always, backend, dtype)
+        values = np.zeros(len(values), dtype=np.int64)
+    if isinstance(kind, Times) and kind.form is not None and facts.family == "number":
+        values, kind = as_numbers(values, kind)
+    kind, values = kind_out(kind, dtype), round_to_step(values, kind)
+    if isinstance(kind, Times):
+        return times_out(values, kind, backend, dtype)
+    if isinstance(kind, Continuous):
+        return _numbers_out(values, kind, backend, dtype)
+    if not isinstance(kind, Identifier):
+        return _pandas_levels_out(values, kind, dtype) if backend == "pandas" else _other_levels_out(values, kind, backend, dtype)
+    labels, is_text = kind.make_labels(values), facts.family == "text"
+    if labels.dtype != object and not is_text:
+        return _numbers_out(labels.astype(float), Continuous(0, 2**53, integer=True), backend, dtype)
+    cells = labels.astype(str).astype(object)
+    if backend == "pandas":
+        import pandas as pd
+
+        return pd.Series(cells, dtype=pandas_dtype(dtype if is_text else "object"))
+    import narwhals.stable.v2 as nw
+
+    return nw.new_series("", cells.tolist(), nw.String(), backend=backend)
+
+
+def array_out(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype) -> np.ndarray:
+    """Return one array of all columns: of the dtype that came in, if it can hold them; objects of numbers alone become numbers."""
+    if dtype.kind in "mM":
+        return np.column_stack([time_cells(column, kind, dtype) for column, kind in zip(values, kinds, strict=True)])
+    pairs = zip(values, kinds, strict=True)
+    values = [column * 0 if isinstance(kind, Constant) else round_to_step(column, kind) for column, kind in pairs]
+    kinds = [kind_out(kind, dtype.str) for kind in kinds]
+    may_miss = any(getattr(kind, "nullable", False) for kind in kinds)
+    if dtype.kind in "iufb" or all(isinstance(kind, Continuous) for kind in kinds):
+        return _array_of_numbers(values, kinds, dtype, may_miss)
+    rows = np.empty((len(values[0]), len(kinds)), dtype=object)
+    for j, (column, kind) in enumerate(zip(values, kinds, strict=True)):
+        if isinstance(kind, Times):
+            rows[:, j] = time_cells(column, kind, dtype)
+        elif isinstance(kind, Identifier):
+            rows[:, j] = kind.make_labels(column)
+        elif isinstance(kind, Continuous):
+            rows[:, j] = column.astype(np.int64) if kind.integer and not kind.nullable else column
+        else:
+            rows[:, j] = _level_cells(kind)[column]
+    has_texts = any(isinstance(kind, Times | Identifier) or any(map(is_word, getattr(kind, "levels", ()))) for kind in kinds)
+    return rows.astype(str) if dtype.kind == "U" and has_texts and not may_miss else rows
+
+
+def _array_of_numbers(values: Sequence[np.ndarray], kinds: Sequence[Any], dtype: np.dtype, may_miss: bool) -> np.ndarray:
+    is_whole = dtype.kind in "iub" and not may_miss
+    for kind in kinds if is_whole else ():
+        if isinstance(kind, Identifier):  # labels may be more than a short dtype has numbers
+            is_whole &= dtype.kind != "b" and dtype.itemsize == 8
+        elif not isinstance(kind, Continuous | Times):
+            is_whole &= _levels_in_dtype(kind, dtype).dtype == dtype
+    dtype = dtype if is_whole or dtype.kind == "f" else np.dtype(float)
+    rows = np.empty((len(values[0]), len(kinds)), dtype)
+    for j, (column, kind) in enumerate(zip(values, kinds, strict=True)):
+        if isinstance(kind, Times):
+            column, kind = as_numbers(column, kind)
+        if isinstance(kind, Continuous):
+            rows[:, j] = cast(column, dtype, kind.low, kind.high)
+        elif isinstance(kind, Identifier):
+            rows[:, j] = kind.make_labels(column)
+        else:
+            rows[:, j] = _levels_in_dtype(kind, dtype)[column]
+            if kind.nullable:
+                rows[column >= len(kind.levels), j] = np.nan
+    return rows
+
+
+def holds_whole(dtype: np.dtype, number: float) -> bool:
+    """Whether a dtype can hold this whole number, and all between it and 0."""
+    if dtype.kind == "b":
+        return False
+    return abs(number) <= 2.0 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
+
+
+def _numbers_out(x: np.ndarray, kind: Continuous, backend: Any, dtype: str) -> Any:
+    if parse_dtype(dtype).decimal is not None:
+        return decimals_out(x, dtype, backend)
+    facts = parse_dtype(whole_dtype(dtype) if backend == "pandas" and kind.integer and kind.nullable else dtype)
+    if facts.number is None:
+        facts = parse_dtype("int64" if kind.integer else "float64")
+    plain = facts.number or np.dtype(float)
+    cells, missing = cast(x, plain, kind.low, kind.high), np.isnan(x)
+    if backend == "pandas":
+        return pandas_numbers(cells, missing, kind.nullable, pandas_dtype(facts.values))
+    import narwhals.stable.v2 as nw
+
+    column = nw.new_series("", cells, narwhals_dtype(plain), backend=backend)
+    if not missing.any():
+        return column
+    has_cell = nw.new_series("has_cell", ~missing, nw.Boolean(), backend=backend)
+    return column.to_frame().select(nw.when(has_cell).then(nw.col("")))[""]
+
+
+def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
+    import pandas as pd
+
+    missing = codes >= len(kind.levels)
+    if dtype == "category" or (isinstance(kind, Ordinal) and any(map(is_word, kind.levels))):
+        return pd.Categorical.from_codes(np.where(missing, -1, codes), categories=list(kind.levels), ordered=isinstance(kind, Ordinal))
+    if kind.nullable and all(type(level) is int for level in kind.levels) and _levels_in_dtype(kind, np.dtype(np.int64)).dtype == np.int64:
+        dtype = whole_dtype(dtype)
+    target = pandas_dtype(dtype)
+    if parse_dtype(dtype).family == "number" and not dtype.startswith("dictionary"):
+        plain = getattr(target, "numpy_dtype", target)
+        held = _levels_in_dtype(kind, plain)
+        return pandas_numbers(held[codes], missing, kind.nullable, target if held.dtype == plain else held.dtype)
+    if target == np.dtype(object):
+        return pd.Series(_level_cells(kind)[codes], dtype=object)
+    return pd.array(_level_cells(kind), dtype=target).take(codes)
+
+
+def _other_levels_out(codes: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
+    """Return a column of levels; ordinal texts as ordered categories where the library has them."""
+    import narwhals.stable.v2 as nw
+
+    if not any(map(is_word, kind.levels)):
+        facts = parse_dtype(dtype)
+        if facts.decimal is not None:
+            return decimals_out(np.array([*map(float, kind.levels), np.nan])[codes], dtype, backend)
+        held = _levels_in_dtype(kind, np.array(kind.levels).dtype if facts.number is None else facts.number)
+        return nw.new_series("", [*held[:-1].tolist(), None], narwhals_dtype(held.dtype), backend=backend)[codes]
+    cells = [None if cell is None else str(cell) for cell in _level_cells(kind)]
+    target: Any = nw.Categorical() if dtype == "Categorical" else nw.String()
+    if backend == "polars" and (isinstance(kind, Ordinal) or dtype.startswith("Enum")):
+        target = nw.Enum([str(level) for level in kind.levels])
+    return nw.new_series("", cells, nw.String(), backend=backend).cast(target)[codes]
+
+
+def _levels_in_dtype(kind: Any, dtype: np.dtype) -> np.ndarray:
+    """Return levels that are numbers as an array of a numpy dtype, or of another if that cannot hold them; the first once more."""
+    levels = [*kind.levels, kind.levels[0]]
+    with suppress(OverflowError), np.errstate(invalid="ignore"):
+        held = np.array(levels, dtype=dtype)
+        if dtype.kind == "f" or held.tolist() == levels:
+            return held
+    return np.array(levels)
+
+
+def _level_cells(kind: Any) -> np.ndarray:
+    """Levels as objects, and None at the end, for a missing cell."""
+    cells = np.empty(len(kind.levels) + 1, dtype=object)
+    cells[:] = [*kind.levels, None]
+    return cells

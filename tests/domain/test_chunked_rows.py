@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import _rows, open_source
+from internals import _source, open_source
 
 from skdpsynth.frames import Rows
 
@@ -23,7 +23,7 @@ def held_and_chunked(n=20, cuts=(3, 4, 15)):
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_maps_come_in_their_order_and_keeping_them_changes_nothing(n_jobs, monkeypatch):
-    monkeypatch.setattr(_rows, "_LEAST_ROWS", 4)
+    monkeypatch.setattr(_source, "_LEAST_ROWS", 4)
     X, made = held_and_chunked()
     for rows in (replace(rows, n_jobs=n_jobs) for rows in made):
         mapped = rows.map(twice).map(np.floor)
@@ -49,7 +49,7 @@ def test_rows_in_memory_are_cut_into_views_and_no_repr_tells_of_them():
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_rows_are_written_in_another_form_while_they_are_summed(n_jobs, monkeypatch):
-    monkeypatch.setattr(_rows, "_LEAST_ROWS", 4)
+    monkeypatch.setattr(_source, "_LEAST_ROWS", 4)
     X, _ = held_and_chunked()
 
     def step(state, chunk, places):
@@ -75,13 +75,13 @@ def test_large_rows_are_not_kept_nor_those_that_are_not_in_memory(monkeypatch):
     _, (held, chunked) = held_and_chunked()
     assert held.map(twice).kept().maps == ()
     assert chunked.map(twice).kept().maps == (twice,)
-    monkeypatch.setattr(_rows, "_MOST_KEPT", 20 * 24 - 1)
+    monkeypatch.setattr(_source, "_MOST_KEPT", 20 * 24 - 1)
     assert not held.may_be_kept(24)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_columns_are_kept_as_columns(n_jobs, monkeypatch):
-    monkeypatch.setattr(_rows, "_LEAST_ROWS", 2)
+    monkeypatch.setattr(_source, "_LEAST_ROWS", 2)
     columns = [np.arange(9), np.arange(9.0)]
     kept = Rows.held(columns, n_jobs=n_jobs).map(lambda chunk: [2 * column for column in chunk]).kept()
     assert [column.tolist() for column in kept.collected()] == [(2 * column).tolist() for column in columns]

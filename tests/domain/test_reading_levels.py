@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from internals import Codes, look_up_each, read_levels
+from internals import Codes, cells_of, look_up, read_levels
 
 from skdpsynth.domain import Nominal, Schema
 from skdpsynth.frames import split_columns
@@ -85,7 +85,7 @@ def slow(column, kind, dtype):
     if short is not None:
         with np.errstate(all="ignore"):
             codes.update({short(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
-    return look_up_each(column, codes)
+    return look_up(cells_of(column), codes)
 
 
 def test_chunks_of_arrow_are_read_as_the_frame_of_pandas_that_samples_come_back_in():

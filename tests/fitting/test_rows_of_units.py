@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from internals import _contribution_bounding, fixed_bits, siphash, watch_releases
+from internals import _privacy_units, fixed_bits, siphash, watch_releases
 from laws import ALARM, CERTAIN, chi_squared
 from sklearn.base import clone
 from sources import SOURCES
@@ -168,7 +168,7 @@ def chosen(cells, labels, most, key=KEY):
 @pytest.mark.parametrize("most", [1, 3, 100])
 @pytest.mark.parametrize("at_once", [3, 1 << 20])
 def test_each_unit_keeps_as_many_rows_as_it_has_and_may_have(most, at_once, monkeypatch):
-    monkeypatch.setattr(_contribution_bounding, "_AT_ONCE", at_once)
+    monkeypatch.setattr(_privacy_units, "_AT_ONCE", at_once)
     table = np.column_stack([LABELS, RNG.integers(0, 3, N)])  # many rows are equal
     kept = chosen(table, LABELS.tolist(), most)
     assert np.array_equal(np.bincount(kept[:, 0].astype(int), minlength=60), np.minimum(np.bincount(LABELS, minlength=60), most))

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from internals import _rows, open_source
+from internals import _source, open_source
 from joblib import parallel_config
 
 from skdpsynth.domain import Ball, Box
@@ -51,7 +51,7 @@ def test_a_sum_does_not_depend_on_how_rows_are_cut(name, cuts):
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("n_jobs", [2, 5])
 def test_a_sum_does_not_depend_on_the_number_of_threads(name, n_jobs, monkeypatch):
-    monkeypatch.setattr(_rows, "_LEAST_ROWS", 64)
+    monkeypatch.setattr(_source, "_LEAST_ROWS", 64)
     one = summed(name, Rows.held(X))
     assert summed(name, Rows.held(X, n_jobs=n_jobs)) == one
     assert summed(name, Rows(open_source(np.split(X, 11 * np.arange(1, 90))), 3, n_jobs=n_jobs)) == one
