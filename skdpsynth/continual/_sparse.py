@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, statistic_facts
-from skdpsynth._serialization import is_array, is_of_type, require
+from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import check_choice, check_string
 from skdpsynth.continual._tree import (
     MAX_COUNT,
@@ -175,15 +175,13 @@ class SparseCounter(ContinualCounter):
             return out
 
     def _check_loaded(self) -> None:
-        require(is_of_type(self._state, tuple[np.ndarray, np.ndarray | None, dict[int, KaryCounter]]))
-        require(is_of_type(self.threshold, float) and abs(self.threshold) <= 1e300)
         counts, limits, closed = self._state
-        require(is_array(counts, "i", self.n_counters + 1) and self._are_counts(counts[:-1]) and 0 <= self.n_steps <= self.horizon)
+        require(is_array(counts, "i", self.n_counters + 1) and 0 <= self.n_steps <= self.horizon)
         require(limits is None or is_array(limits, "if", self.n_counters))
-        alike = self._new_segments(0)
+        same, alike = ("horizon", "epsilon", "n_counters", "sensitivity"), self._new_segments(0)
         for cell, segments in closed.items():
-            require(0 <= cell < self.n_counters and segments.n_counters == segments.sensitivity == 1)
-            require((segments.horizon, segments.epsilon) == (alike.horizon, alike.epsilon))
+            require(isinstance(segments, KaryCounter) and 0 <= cell < self.n_counters)
+            require(all(getattr(segments, name) == getattr(alike, name) for name in same))
 
 
 @savable

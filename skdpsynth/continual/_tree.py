@@ -204,9 +204,6 @@ class ContinualCounter(ABC):
     def value(self) -> np.ndarray:
         """Released counts so far, shape (n_counters,)."""
 
-    def _are_counts(self, *values: Any) -> bool:
-        return all(is_array(each, "i", self.n_counters) and bool(np.all((each <= MAX_COUNT) & (each >= -MAX_COUNT))) for each in values)
-
     def __getstate__(self) -> dict[str, Any]:
         with lock_of(self):
             if self._attached is not None:
@@ -220,9 +217,8 @@ class ContinualCounter(ABC):
         vars(self).update({name: state[name] for name in self._moves})
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(horizon={self.horizon}, n_counters={self.n_counters}, n_steps={self.n_steps})"  # never what it counted
-        )
+        own = {name: getattr(self, name) for name in ("horizon", "n_counters", "n_steps")}  # never what it counted
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in own.items() if value != MAX_COUNT)})"
 
 
 def shallow_copy(counter: Any) -> Any:
@@ -351,11 +347,10 @@ class TreeCounter(ContinualCounter):
         return released + noisy
 
     def _check_loaded(self) -> None:
-        require(is_array(self._state[0], "i", self.n_counters + 1) and len(self._state) == 1 and len(self._past) == 3)
-        require(self._are_counts(self._state[0][:-1], *self._kept.values()) and 0 <= self.n_steps <= self.horizon)
-        start, exact, released = self._past
-        require(is_integer(start, 0, self.n_steps) and (self._are_counts(exact, released) if start else self._past == (0, 0, 0)))
-        require(all(0 <= level < self.n_levels and 0 <= index <= self.horizon for level, index in self._kept))
+        (counts,), (start, *past) = self._state, self._past
+        require(is_array(counts, "i", self.n_counters + 1) and is_integer(start, 0, self.n_steps) and self.n_steps <= self.horizon)
+        require(len(past) == 2 and (start or past == [0, 0]))
+        require(all(is_array(each, "i", self.n_counters) for each in (*(past if start else []), *self._kept.values())))
         # Later events get noise that no file knows: a counter that continues keeps the noise of nodes that are over, and no other.
         require(all((i + 1) * self.base**level <= self.n_steps - start for level, i in self._ahead()._kept))
 
@@ -420,8 +415,7 @@ class BinaryCounter(TreeCounter):
 class KaryCounter(TreeCounter):
     """The k-ary tree mechanism with subtraction: counts by the balanced base-k digits of time. The default for pure epsilon.
 
-    A count is that up to a round time, plus a few blocks after it, or minus a few blocks before it, whose noise is drawn ahead of
-    time.
+    A count is that up to a round time, plus a few blocks after it, or minus a few blocks before it, whose noise is drawn ahead of time.
 
     Parameters
     ----------
@@ -454,12 +448,11 @@ class KaryCounter(TreeCounter):
     epsilon makes it epsilon-differentially private, also when the stream reacts to what was released. The branching k (odd) and the
     height h (the least with (k**h - 1) / 2 >= horizon) are those of the least mean squared error.
 
-    *Copies.* A node that is subtracted is used before it is over. Were its noise to travel with a copy, two copies that go on with
-    different events would differ by exact counts, and were it drawn again, the node would be released twice under one charge. So a
-    counter that resumes ends its tree: the value of that time is a constant from then on, and a fresh tree, over what is left of the
-    horizon, counts what follows. Events before are in the old tree only, whose noise is not drawn again; events after are in the new
-    one only. Each continuation costs epsilon on what it sees, and two differ by independent noise. The price is the noise of one value
-    for each time that it resumes.
+    *Copies.* A node that is subtracted is used before it is over. If its noise traveled with a copy, two copies that go on with different
+    events would differ by exact counts; if it was drawn again, the node would be released twice under one charge. So a counter that resumes
+    ends its tree: the value of that time is a constant from then on, and a fresh tree, over the rest of the horizon, counts what follows.
+    Events before are in the old tree only, whose noise is not drawn again; events after are in the new one only. Each continuation costs
+    epsilon on what it sees, and two differ by independent noise. The price is the noise of one value for each resumption.
 
     References
     ----------
