@@ -177,7 +177,7 @@ def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
         if not hasattr(thing, "_charge_to"):
             raise ValueError(f"accountant must be None for a {type(thing).__name__}, which has no such parameter; leave it out.")
         thing._charge_to(accountant)
-    return thing._recovered(path, _load_path) if hasattr(thing, "_recovered") else thing
+    return thing._recover(path, _load_path) if hasattr(thing, "_recover") else thing
 
 
 def _load_path(path: str | os.PathLike[str]) -> Any:

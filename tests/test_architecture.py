@@ -292,7 +292,7 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("synthesis/_online_blocks.py", "put"): "one row, or many: only how they are written",
     ("synthesis/_online_blocks.py", "with_new_rows"): "rows are time",
     ("synthesis/_online_blocks.py", "_add_rows"): "room in memory",
-    ("synthesis/_online_blocks.py", "_released"): "rows are time, or None for those of a tick; and which rows of the buffer are read",
+    ("synthesis/_online_blocks.py", "_release_block"): "rows are time, or None for those of a tick; and which rows of the buffer are read",
     ("synthesis/_online_blocks.py", "_check_loaded"): "a private file is checked",
     ("synthesis/_online_blocks.py", "__getstate__"): "a private file is written",
     ("synthesis/_online_tree.py", "with_new_rows"): "rows are time",

@@ -331,9 +331,9 @@ class TreeCounter(ContinualCounter):
     def value(self) -> np.ndarray:
         """Released counts so far, shape (n_counters,), int64."""
         with lock_of(self):
-            return self._released(self._door)
+            return self._noisy_counts(self._door)
 
-    def _released(self, door: ContinualRelease) -> np.ndarray:
+    def _noisy_counts(self, door: ContinualRelease) -> np.ndarray:
         start, exact, released = self._past
         t = self.n_steps - start
         if not t:
@@ -511,5 +511,5 @@ class KaryCounter(TreeCounter):
         super()._attach(door, before)
         if self._past is not before._past:
             # The noise of this time was drawn when the copy was made. Where it was not, nobody has seen it, and it is drawn now.
-            released = before._released(door.part(before._noise(), self._loss(), before._counter_sensitivity(door.neighboring)))
+            released = before._noisy_counts(door.part(before._noise(), self._loss(), before._counter_sensitivity(door.neighboring)))
             self._past = (*self._past[:2], released)

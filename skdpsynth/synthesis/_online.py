@@ -350,16 +350,17 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:
         self._rng, self._charged_to, self._was_saved, self._said = budget.rng, self.accountant, False, ""
         guard_account(budget.accountant)
-        self.__dict__.update(_stream=plan.stream, _settings=self._current_settings(), _time=0)
-        if self._starting is not None:  # with no rows, which come once that is saved
+        stream, self._time = plan.stream, 0
+        chunks: Iterable[Any] = ()
+        if self._starting is None:
+            chunks = [rows.collected()] if self._in_ticks else rows.chunks()
+        else:  # with no rows, which come once that is saved
             self._starting.append((rows, self._units))
             self._units = None if self._units is None else ({}, {})
-            self._set_stream(self._stream, self._settings)
-            return
-        for chunk in [rows.collected()] if self._in_ticks else rows.chunks():
-            self._set_stream(self._stream.with_new_rows(chunk, self, budget), self._settings)
-        if not self._stream.n_seen:
-            self._set_stream(self._stream, self._settings)  # no rows came yet
+        for chunk in chunks:
+            stream = stream.with_new_rows(chunk, self, budget)
+            self._time = stream.n_seen
+        self._set_stream(stream, self._current_settings())
 
     def _begin(self, X: Any, unit: Any, place: Path | None) -> Any:
         """Begin the stream; if it is saved, with no rows, save that, and take in the rows.
@@ -428,10 +429,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
         rows = continue_numbers(self, X, 0) if self._reader is None else continue_table(self._reader, X, 0, are_inferred=True)
         self._check_order(rows)
         rows, units = (rows, None) if unit is None else self._first_rows_of_units(rows, labels)
-        if self._in_ticks:
-            self._check_horizon(self._time, 1)
-        else:
-            self._check_horizon(self._time, total(rows, RowCount.over()).n_samples if rows.n_samples is None else rows.n_samples)
+        n_samples = total(rows, RowCount.over()).n_samples if rows.n_samples is None and not self._in_ticks else rows.n_samples
+        self._check_horizon(self._time, 1 if self._in_ticks else n_samples or 0)
         return self._extend_by(rows, settings, place, units)
 
     def _extend_by(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None) -> Any:
@@ -533,7 +532,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             is_latest_checkpoint(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
         self.accountant = opened
 
-    def _recovered(self, path: Any, read: Callable[[Any], Any]) -> Any:
+    def _recover(self, path: Any, read: Callable[[Any], Any]) -> Any:
         """Return the last settled state of a stream that was loaded from a path: this one, or one beside it."""
         if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := pending_files(output_path(path))):
             return self
@@ -600,7 +599,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             state = super().__getstate__()
             if "_stream" in state:
                 # No stream of noise leaves memory: a seed would void the promise, and there is no other state.
-                state |= {"_stream": self._stream.settled(), "accountant_": checkpoint(self.accountant_), "_was_saved": False}
+                state |= {"_stream": self._stream.snapshot(), "accountant_": checkpoint(self.accountant_), "_was_saved": False}
                 state["_units"] = None if self._units is None else ({**self._units[0], **self._units[1]}, {})
                 state |= dict.fromkeys(("_rng", "random_state", "_charged_to"))
                 self._was_saved = True
@@ -632,18 +631,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
             A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
             written there, a batch at a time.
         conditions : dict, default=None
-            Allowed cells of some columns, as in `LatentFactorSynthesizer.sample`: rows have the law of the model given that.
-            Only of mixed tables, whose blocks are joined.
+            Allowed cells of some columns, as in `LatentFactorSynthesizer.sample`: rows have the law of the model given that. Only of mixed
+            tables, whose blocks are joined. Conditions that no row can meet are refused, and nothing is drawn.
 
         Returns
         -------
         X : array or data frame of shape (n_samples, n_features)
             In the kind of table that came first, with its columns and dtypes; or `out`, where it was given.
-
-        Raises
-        ------
-        ValueError
-            If `conditions` are given of a stream that has no joined blocks, or no row can meet them. Nothing is drawn then.
         """
         check_is_fitted(self, "_stream")
         return self._sample_request_since(n_samples, random_state, since, conditions).to(out)

@@ -207,7 +207,7 @@ class Blocks:
             *past, last = self.blocks or [None]
             kept = () if last is None else (*past, (last[0], stop, last[2]))
             return replace(self, blocks=kept, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
-        model = self._released(start, stop, budget)
+        model = self._release_block(start, stop, budget)
         rates = (*self.rates, model.n_samples_ / (stop - start) if self.in_ticks else 1.0)
         blocks, least = (*self.blocks, (start, stop, model)), self.plan.least
         if self.in_ticks and max(model.n_samples_ for *_, model in blocks) < least:
@@ -215,7 +215,7 @@ class Blocks:
         state = replace(self, blocks=blocks, rates=rates, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
         return state if stream.window is None else state._within(stream.window, budget)
 
-    def _released(self, start: int, stop: int, budget: Budget) -> Any:
+    def _release_block(self, start: int, stop: int, budget: Budget) -> Any:
         """Charge the open rows, and return a synthesizer fitted to them."""
         # Disjoint rows by public position, or by the tick that each carries: all blocks together cost what one of them does. So they do
         # where a unit has rows in several: of its k rows j_b are in block b, whose noise for k rows loses epsilon j_b / k on so many, and
@@ -297,7 +297,7 @@ class Blocks:
     def resume(self, accountant: Any, rng: Any) -> None:
         """Do nothing: blocks open their own accounts."""
 
-    def settled(self) -> "Blocks":
+    def snapshot(self) -> "Blocks":
         """Return a copy for use while rows come."""
         return replace(self, charged=[*self.charged])
 

@@ -170,7 +170,7 @@ class GrowingTree:
             # The streams of this level of time: with the seed set again, the noise of what it left unfinished is the same.
             counter.resume(accountant, rng.child(self._level_name()))
 
-    def settled(self) -> "GrowingTree":
+    def snapshot(self) -> "GrowingTree":
         """Return a copy, with the noise of this time drawn, so that all copies agree on it."""
         twin = object.__new__(GrowingTree)
         vars(twin).update(vars(self), counters=[copy.copy(counter) for counter in self.counters])
