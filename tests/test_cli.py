@@ -360,8 +360,9 @@ def test_a_plan_reads_no_row_and_keeps_the_rules_of_a_schema(folder):
     Path("people.csv").unlink()
     done = fine("plan", "--schema", "people.yaml", "--rows", 500, "--epsilon", 1, "--epsilon", 10, "--repeats", 1, "--json")
     told = json.loads(done.stdout)
-    assert [each["epsilon"] for each in told["budgets"]] == [1.0, 10.0]
-    assert told["budgets"][0]["error"]["pairs"] > told["no_privacy"]["pairs"]
+    pairs = [line for line in told["measures"] if line["measure"] == "pairs"]
+    assert [line["epsilon"] for line in pairs] == [1.0, 10.0]
+    assert pairs[0]["error"] > pairs[0]["no_privacy"]
     assert told["rows"] == 500
     rules = (Inequality("age", "income"),)
     assert (learned(Schema.of("ruled.yaml"), None).rules, learned(Schema.of("ruled.yaml"), "age").rules) == (rules, ())

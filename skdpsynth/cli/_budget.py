@@ -2,15 +2,13 @@
 
 import csv
 import io
-import json
-import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from skdpsynth.cli import _options as options
-from skdpsynth.cli._messages import CHECK_FAILED, Refusal, Voice, json_number, speaks
+from skdpsynth.cli._messages import CHECK_FAILED, Refusal, Voice, as_json, speaks
 from skdpsynth.cli._options import Outputs, open_ledger, open_model, write_text
 from skdpsynth.cli._synthesize import choose_estimator, modeled_schema, say_method
 
@@ -18,7 +16,6 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from skdpsynth.domain import Schema
     from skdpsynth.privacy import PrivacyAccountant
 
-_NUMBERS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
 _GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
 
 
@@ -52,19 +49,8 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
         settings = {"unit_rows": given["most"], "too_wide": given["too_wide"], "n_repeats": repeats, "time_limit": time_limit}
         epsilons = given["epsilons"] or (0.1, 0.3, 1, 3, 10)
         expected = make_plan(estimator, rows, epsilons=epsilons, schema=_guess_schema(voice, kinds), **settings)
-    names = [measure.name for measure in expected.measures]
-
-    def errors(values: Any) -> dict[str, float | None]:
-        return {name: None if math.isnan(value) else float(value) for name, value in zip(names, values, strict=True)}
-
-    points = [
-        {"epsilon": point.epsilon, "delta": point.delta, "unit_rows": point.unit_rows, "too_few_rows": point.is_small}
-        | {"error": errors(point.mean), "spread": errors(point.spread)}
-        for point in expected.points
-    ]
     told = {"method": method, "why": why, "estimator": expected.estimator, "rows": expected.n_samples, "neighboring": expected.neighboring}
-    told |= {"budgets": points, "no_privacy": errors(expected.no_privacy), "no_data": errors(expected.no_data)}
-    voice.result(told, str(expected))
+    voice.result({**told, "measures": expected.to_records()}, str(expected))
 
 
 def _guess_schema(voice: Voice, kinds: "Schema") -> "Schema | None":
@@ -116,23 +102,22 @@ def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: s
 def show(voice: Voice, ledger: str) -> None:
     """Show what was spent from a LEDGER, on what, and what remains."""
     accountant = open_ledger(ledger)
-    told, lines = _summary(ledger, accountant), _lines(accountant, parts=False)
-    name, number = "" if told["dataset"] is None else f" of {told['dataset']}", {name: _short(value) for name, value in told.items()}
+    told, lines = _summary(ledger, accountant), accountant.to_frame("pyarrow").to_pylist()
+    name = "" if accountant.dataset is None else f" of {accountant.dataset}"
     heading = (
-        f"Budget{name} in {ledger}: spent epsilon {number['spent']} of "
-        f"{number['epsilon']}, delta {number['spent_delta']} of {number['delta']}; epsilon {number['remaining']} remains "
-        f"({told['neighboring']})."
+        f"Budget{name} in {ledger}: spent epsilon {float(accountant.spent):g} of {float(accountant.epsilon):g}, delta "
+        f"{float(accountant.spent_delta):g} of {float(accountant.delta):g}; epsilon {float(accountant.remaining):g} remains "
+        f"({accountant.neighboring})."
     )
     # Fit for a terminal: `export` has the seconds, and the scales of the noise.
-    names = ("time", "name", "epsilon", "delta", "noise", "unit")
-    rows = [list(names)]
+    table: list[tuple[str, ...]] = [("time", "name", "epsilon", "delta", "noise", "unit")]
     for line in lines:
         kinds = dict.fromkeys(each.partition("(")[0].removeprefix("Discrete") for each in (line["noise"] or "").split("; "))
-        short = {**line, "time": line["time"][:16].replace("T", " "), "noise": ", ".join(kinds)}
-        rows.append([_short(short[name]) for name in names])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    table = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    voice.result({**told, "entries": lines}, "\n".join([heading, "", *table, "", str(accountant.risk())]))
+        amounts = (f"{line[name]:g}" for name in ("epsilon", "delta"))
+        table.append((line["time"][:16].replace("T", " "), line["name"], *amounts, ", ".join(kinds), line["unit"] or ""))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    rows = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+    voice.result({**told, "entries": lines}, "\n".join([heading, "", *rows, "", str(accountant.risk())]))
 
 
 @budget.command("export", short_help="Write all charges of a LEDGER, as CSV or JSON.")
@@ -145,9 +130,9 @@ def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: 
     """Write a LEDGER for others: each charge, and below it what was released for it, with its noise."""
     Outputs(force, [ledger]).check("-o", out)
     accountant = open_ledger(ledger)
-    lines = _lines(accountant, parts=True)
+    lines = accountant.to_frame("pyarrow", parts=True).to_pylist()
     if (form or ("json" if voice.is_json or str(out).lower().endswith(".json") else "csv")) == "json":
-        write_text(out, json.dumps({**_summary(ledger, accountant), "entries": lines}, indent=1, ensure_ascii=False, allow_nan=False))
+        write_text(out, as_json({**_summary(ledger, accountant), "entries": lines}, indent=1))
         return
     text = io.StringIO()
     writer = csv.DictWriter(text, list(lines[0]) if lines else ["name", "epsilon", "delta"], lineterminator="\n")
@@ -164,7 +149,7 @@ def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: 
 def evidence(voice: Voice, ledger: str, out: str | None, force: bool) -> None:
     """Write what each release of a LEDGER was, and all that its loss follows from, so that others can check it. No value is in it."""
     Outputs(force, [ledger]).check("-o", out)
-    write_text(out, json.dumps(open_ledger(ledger).evidence(), indent=1))
+    write_text(out, as_json(open_ledger(ledger).evidence(), indent=1))
 
 
 @budget.command("check", short_help="Derive every figure of an EVIDENCE again.")
@@ -181,17 +166,8 @@ def check(voice: Voice, told: str, strict: bool) -> int:
 
 
 def _summary(path: str, accountant: "PrivacyAccountant") -> dict[str, Any]:
-    told = {"ledger": path, "dataset": accountant.dataset, "neighboring": accountant.neighboring}
-    return told | {name: json_number(getattr(accountant, name)) for name in ("epsilon", "delta", "spent", "spent_delta", "remaining")}
-
-
-def _short(value: Any) -> str:
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _lines(accountant: "PrivacyAccountant", parts: bool) -> list[dict[str, Any]]:
-    rows = accountant.to_frame("pyarrow", parts=parts).to_pylist()
-    return [{name: json_number(value) if name in _NUMBERS else value for name, value in row.items()} for row in rows]
+    names = ("dataset", "neighboring", "epsilon", "delta", "spent", "spent_delta", "remaining")
+    return {"ledger": path} | {name: getattr(accountant, name) for name in names}
 
 
 @click.command(short_help="Test a promise: fit made-up tables many times.")
@@ -224,8 +200,7 @@ def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: fl
         pair = worst_case_neighbors(estimator, rows, n_features=n_features)
         event = "released" if released else None
         result = audit_epsilon(estimator, *pair, event, n_trials=trials, confidence=confidence, n_jobs=jobs)
-    told = {name: json_number(value) if isinstance(value, float) else value for name, value in asdict(result).items()}
-    voice.result({"is_broken": bool(result.is_broken), **told}, str(result))
+    voice.result({"is_broken": bool(result.is_broken), **asdict(result)}, str(result))
     return CHECK_FAILED if result.is_broken else 0
 
 

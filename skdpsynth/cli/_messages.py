@@ -93,7 +93,7 @@ class Voice:
             yield
 
     def result(self, told: dict[str, Any], text: str) -> None:
-        click.echo(json.dumps(told, ensure_ascii=False, default=str, allow_nan=False) if self.is_json else with_words_of_commands(text))
+        click.echo(as_json(told) if self.is_json else with_words_of_commands(text))
 
     def done(self, told: dict[str, Any], text: str) -> None:
         """Report results that are in files: a note for people."""
@@ -119,10 +119,22 @@ class Refusal(click.ClickException):
         super().__init__(f"{sentence}.")
 
 
-def json_number(number: Any) -> Any:
-    """Turn infinity, which JSON does not know, into a word."""
-    value = None if number is None else float(number)
-    return value if value is None or abs(value) < float("inf") else str(value)
+def as_json(value: Any, indent: int | None = None) -> str:
+    """Return a value as JSON, with infinity, which that does not know, as a word, and what is no number as null."""
+
+    def plain(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: plain(each) for name, each in part.items()}
+        if isinstance(part, list | tuple):
+            return list(map(plain, part))
+        if part is None or isinstance(part, bool | int | str):
+            return part
+        if not hasattr(part, "__float__"):
+            return str(part)
+        number = part.item() if hasattr(part, "item") else float(part)
+        return None if number != number else number if abs(number) < float("inf") else str(number)
+
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def with_words_of_commands(text: str) -> str:

@@ -1,6 +1,5 @@
 """Commands on a fitted model: `sample`, `card`, `impute`, `interval` and `evaluate`."""
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -141,14 +140,11 @@ def interval(
         raise Refusal("interval must have a --mean or a --share of a column; give one")
     model = open_model(path, "interval")
     asked = {"--mean": means, "--share": shares, "--by": () if by is None else (by,)}
-    columns = {option: [_find_column(model.schema_, option, name) for name in names] for option, names in asked.items()}
-    statistic = _make_statistic(model, *columns.values())
+    statistic = _make_statistic(model, *([_find_column(model.schema_, option, name) for name in names] for option, names in asked.items()))
     with voice.progress_bars():
         found = model.interval(statistic, confidence, n_refits=refits)
-    lines = [
-        {"name": name, "estimate": float(estimate), "low": float(low), "high": float(high), "error": float(error)}
-        for name, estimate, low, high, error in zip(found.names, found.estimate, found.low, found.high, found.error, strict=True)
-    ]
+    columns = {"name": found.names, "estimate": found.estimate, "low": found.low, "high": found.high, "error": found.error}
+    lines = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
     voice.result({"confidence": confidence, "intervals": lines}, str(found))
 
 
@@ -171,21 +167,18 @@ def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by:
     """Return the means and shares as a function of a table; groups that hardly any row is in are left out."""
     import numpy as np
 
-    from skdpsynth.frames import split_columns
-    from skdpsynth.tables import kind_out
+    from skdpsynth.domain import as_nullable
+    from skdpsynth.tables import columns_of
 
-    rows = model.sample(_LOOK)
-    form = split_columns(rows)[0]
-    dtypes = dict(zip(form.columns, form.dtypes, strict=True))
-    levels = {name: kind_out(model.schema_[name], dtypes[name]).levels for name in (*shares, *by)}
+    schema = model.schema_.with_kinds({name: as_nullable(kind) for name, kind in model.schema_.items()})
+    levels: dict[Any, Any] = {name: getattr(kind, "words", None) or getattr(kind, "levels", ()) for name, kind in schema.items()}
 
     def parts_of(table: Any) -> dict[str, tuple[float, float, int]]:
         """Return by name the statistic of a group, the same of all rows, and the number of known cells of the group."""
-        columns = {f"mean of {name}": _cells(table, name).astype(float) for name in means}
-        for name in shares:
-            cells = _cells(table, name)
-            columns |= {f"share of {name} {level}": (cells == level).astype(float) for level in levels[name]}
-        groups: dict[str, Any] = {f", {name} {level}": _cells(table, name) == level for name in by for level in levels[name]}
+        read = columns_of(table, schema, "MODEL")
+        columns = {f"mean of {name}": np.array([*levels[name], np.nan])[read[name]] if levels[name] else read[name] for name in means}
+        columns |= {f"share of {name} {level}": 1.0 * (read[name] == i) for name in shares for i, level in enumerate(levels[name])}
+        groups = {f", {name} {level}": read[name] == i for name in by for i, level in enumerate(levels[name])}
         found = {}
         for where, rows in (groups or {"": slice(None)}).items():
             for what, cells in columns.items():
@@ -194,7 +187,7 @@ def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by:
                 found[f"{what}{where}"] = here, everywhere, len(known[0])
         return found
 
-    names = [name for name, (*_, n_known) in parts_of(rows).items() if n_known >= _FEW * len(rows)]
+    names = [name for name, (*_, n_known) in parts_of(model.sample(_LOOK)).items() if n_known >= _FEW * _LOOK]
     if not names:
         raise Refusal("--mean and --share must be of columns in which cells are known, got none; name others")
 
@@ -203,18 +196,6 @@ def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by:
         return {name: parts[name][0] if parts[name][2] else parts[name][1] for name in names}  # a group without rows is as all are
 
     return statistic
-
-
-def _cells(table: Any, name: Any) -> Any:
-    """Return a column of a table as an array of objects, with NaN where a cell is missing."""
-    import numpy as np
-
-    from skdpsynth.frames import split_columns
-
-    kind, columns = split_columns(table)
-    column = columns[kind.columns.index(name)]
-    cells = column.tolist() if kind.library in ("numpy", "pandas") else column.to_list()
-    return np.array([np.nan if cell is None or str(cell) == "<NA>" else cell for cell in cells], dtype=object)
 
 
 @click.command(short_help="Compare synthetic rows with real ones: not private.")
@@ -260,9 +241,7 @@ def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any
         from skdpsynth.report import quality_page
 
         quality_page(quality, evidence=evidence).save(page)
-    lines = quality.to_records()
-    measures = [{name: None if isinstance(cell, float) and math.isnan(cell) else cell for name, cell in line.items()} for line in lines]
-    result: dict[str, Any] = {"private": False, "warning": _NOT_PRIVATE, "measures": measures}
+    result: dict[str, Any] = {"private": False, "warning": _NOT_PRIVATE, "measures": quality.to_records()}
     if evidence is not None:
         result["evidence"] = {"found": evidence.found, "measures": evidence.to_records(), "words": str(evidence)}
     voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))

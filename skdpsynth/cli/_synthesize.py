@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skdpsynth.cli import _options as options
-from skdpsynth.cli._messages import Refusal, Voice, json_number, speaks
+from skdpsynth.cli._messages import Refusal, Voice, speaks
 from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_schema, takes_read_options, write_rows
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
@@ -64,9 +64,9 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
     record = model.accountant_
     if n_rows is None and record.neighboring == "replace_one":
         n_rows = model.n_samples_
-    told = {"method": method, "why": why, "rows": n_rows, "output": out, "model": kept, "card": page, "epsilon": json_number(record.spent)}
-    told |= {"delta": json_number(record.spent_delta), "neighboring": record.neighboring, "unit": record.unit, "ledger": ledger}
-    told["remaining"] = None if accountant is None else json_number(accountant.remaining)
+    told = {"method": method, "why": why, "rows": n_rows, "output": out, "model": kept, "card": page, "epsilon": record.spent}
+    told |= {"delta": record.spent_delta, "neighboring": record.neighboring, "unit": record.unit, "ledger": ledger}
+    told["remaining"] = None if accountant is None else accountant.remaining
     whom = "NOT PRIVATE, because there is no noise" if record.spent == math.inf else f"protects one {record.unit or 'row'}"
     left = "" if accountant is None else f"; {float(accountant.remaining):g} of {float(accountant.epsilon):g} remain in {ledger}"
     voice.done(
