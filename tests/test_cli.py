@@ -490,7 +490,7 @@ def test_every_command_takes_private_bounds_and_levels(private):
     assert {line["what"] for line in by_rows["measures"] if line["measure"] == "marginal"} == {"age", "income", "smokes"}
     assert "evidence" in json.loads(say("evaluate people.csv out.csv --schema private.yaml --holdout people.csv --json").stdout)
     told = say("plan --schema private.yaml --rows 400 --epsilon 1 --delta 1e-6 --repeats 1").output
-    assert "'income', 'smokes' is simulated within" in told
+    assert "about 'income', 'smokes' are guessed in the simulation" in told
     assert len(fine("sample", "m.skdp", "-n", 3, "-o", "-").stdout.splitlines()) == 4
 
 

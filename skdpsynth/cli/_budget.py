@@ -22,7 +22,7 @@ _GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
 @click.command(short_help="Tell what errors to expect, before you spend.")
 @options.SCHEMA
 @click.option("--rows", required=True, type=click.IntRange(1), help="How many rows the table has, or about how many.")
-@click.option("--epsilon", "epsilons", multiple=True, type=float, help="What to try; may be given again. [default: 0.1 to 10]")
+@click.option("--epsilon", "epsilons", multiple=True, type=float, help="Budgets to try; may be given again. [default: 0.1 to 10]")
 @options.DELTA
 @options.NEIGHBORING
 @options.UNIT
@@ -62,8 +62,8 @@ def _guess_schema(voice: Voice, kinds: "Schema") -> "Schema | None":
     if not private:
         return None
     voice.note(
-        f"What is private of {list_names(list(private))} is simulated within [0, {_GUESSED_BOUND}], or as {_GUESSED_LEVELS} levels, and "
-        "bought; for closer errors give a schema with guesses in their place."
+        f"Private facts about {list_names(list(private))} are guessed in the simulation, as [0, {_GUESSED_BOUND}] or as {_GUESSED_LEVELS} "
+        "levels, and bought; for closer errors give a schema with better guesses in their place."
     )
     levels = [f"level {number}" for number in range(_GUESSED_LEVELS)]
     for name, kind in private.items():
@@ -85,7 +85,7 @@ def budget(context: click.Context) -> None:
 @options.EPSILON
 @options.DELTA
 @options.NEIGHBORING
-@click.option("--dataset", help="What you call the data set; each entry says so.")
+@click.option("--dataset", help="Your name for the data set; each entry has it.")
 @speaks
 def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: str, dataset: str | None) -> None:
     """Make a LEDGER: the limit for all releases of one data set, for good. It cannot be raised later."""
@@ -172,23 +172,21 @@ def _summary(path: str, accountant: "PrivacyAccountant") -> dict[str, Any]:
 
 @click.command(short_help="Test a promise: fit made-up tables many times.")
 @click.argument("path", metavar="[MODEL]", required=False, type=click.Path())
-@click.option(
-    "--schema", "stated", type=click.Path(), help="In place of MODEL: what is public about its columns; the next four go with it."
-)
-@click.option("--epsilon", type=float, help="What is promised.")
+@click.option("--schema", "stated", type=click.Path(), help="Public facts about columns, and the next four, in place of MODEL.")
+@click.option("--epsilon", type=float, help="The promise.")
 @options.DELTA
 @options.NEIGHBORING
 @options.METHOD
-@click.option("--rows", type=click.IntRange(2), default=500, show_default=True, help="Of the made-up tables.")
+@click.option("--rows", type=click.IntRange(2), default=500, show_default=True, help="Rows of the made-up tables.")
 @click.option("--trials", type=click.IntRange(20), default=400, show_default=True, help="Fits; more of them can show more.")
-@click.option("--confidence", type=float, default=0.99, show_default=True, help="With which the bound holds.")
+@click.option("--confidence", type=float, default=0.99, show_default=True, help="Probability with which the bound holds.")
 @click.option("--released", is_flag=True, help="Look at what is released alone: much faster, but blind to leaks beside it.")
 @click.option("--jobs", type=int, help="Processes.  [default: 1]")
 @speaks
 def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: float, released: bool, jobs: int | None, **given: Any) -> int:
     """Bound from below what is lost, by fitting two made-up neighboring tables many times.
 
-    Of the settings that MODEL was fitted with, or of a method on a schema. No private row is read and nothing is charged. Exit code 1 if
+    The settings are those that MODEL was fitted with, or those of a method on a schema. No private row is read and nothing is charged. Exit code 1 if
     the promise was refuted; if not, that is no proof of it.
     """
     from skdpsynth.auditing import audit_epsilon, worst_case_neighbors

@@ -1,4 +1,4 @@
-"""What commands say: results on standard output, notes and refusals on standard error, in YAML and flags."""
+"""Words of commands: results on standard output, notes and refusals on standard error, in YAML and flags."""
 
 import json
 import re

@@ -53,7 +53,7 @@ def card(voice: Voice, path: str, page: str, force: bool) -> None:
 
     made = made_of(open_ledger(path) if is_ledger else open_model(path))
     made.save(page)
-    voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds noisy and synthetic things alone.")
+    voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds nothing but noisy results and synthetic rows.")
 
 
 @click.command(short_help="Fill the missing cells of your own rows: as secret as they are.")
@@ -123,11 +123,11 @@ def _type_column(column: Any, kind: Any, decimal_mark: str) -> Any:
 
 @click.command(short_help="Tell means and shares of people like those of the data, with intervals.")
 @click.argument("path", metavar="MODEL", type=click.Path())
-@click.option("--mean", "means", multiple=True, metavar="COLUMN", help="Of numbers, where they are not missing; may be given again.")
-@click.option("--share", "shares", multiple=True, metavar="COLUMN", help="Of each of its levels; may be given again.")
-@click.option("--by", metavar="COLUMN", help="In each group of rows that have the same level there.")
+@click.option("--mean", "means", multiple=True, metavar="COLUMN", help="Mean of the known numbers of a column; may be given again.")
+@click.option("--share", "shares", multiple=True, metavar="COLUMN", help="Share of each level of a column; may be given again.")
+@click.option("--by", metavar="COLUMN", help="Do so in each group of rows that have the same level of this column.")
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True)
-@click.option("--refits", type=click.IntRange(8, 10_000), default=40, show_default=True, help="More make the ends steadier.")
+@click.option("--refits", type=click.IntRange(8, 10_000), default=40, show_default=True, help="Fits; more make the ends steadier.")
 @speaks
 def interval(
     voice: Voice, path: str, means: tuple[str, ...], shares: tuple[str, ...], by: str | None, confidence: float, refits: int
@@ -201,9 +201,9 @@ def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by:
 @click.command(short_help="Compare synthetic rows with real ones: not private.")
 @click.argument("real", type=click.Path())
 @click.argument("synthetic", required=False, type=click.Path())
-@click.option("--schema", "stated", type=click.Path(), help="What is public about the columns; or --model, which knows it.")
-@click.option("--model", "kept", type=click.Path(), help="What synthesize --model wrote; it draws rows where SYNTHETIC is left out.")
-@click.option("--target", help="The column that a model shall predict; scores of a model trained on synthetic and on real rows.")
+@click.option("--schema", "stated", type=click.Path(), help="Public facts about the columns; or --model, which knows them.")
+@click.option("--model", "kept", type=click.Path(), help="A file of synthesize --model; it draws rows where SYNTHETIC is left out.")
+@click.option("--target", help="The column that a model will predict; scores of a model trained on synthetic and on real rows.")
 @click.option("--holdout", type=click.Path(), help="Rows not in the fit, where REAL are those of it: attack both, and compare.")
 @click.option("-o", "--output", "page", type=click.Path(), help="Write a page too, an .html file; as secret as the rows.")
 @options.FORCE

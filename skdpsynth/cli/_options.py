@@ -30,11 +30,11 @@ _PACKED = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}  # first bytes of such f
 _PATH = click.Path()
 _DELTA_HELP = "Above 0, such as 1e-6, most noise is Gaussian, and much smaller for many columns."
 _RELATION_HELP = "Is the number of rows public (replace_one), or private (add_or_remove_one)?"
-_METHOD_HELP = "How; auto says what it took, and why."
+_METHOD_HELP = "How to learn; auto says what it chose, and why."
 FORCE = click.option("--force", is_flag=True, help="Replace files that exist.")
 OUTPUT = click.option("-o", "--output", "out", type=_PATH, help="A file. Without it: standard output.")
 TABLE = click.option("-o", "--output", "out", required=True, type=_PATH, help="A .csv, .tsv or .parquet file; '-' is standard output.")
-SCHEMA = click.option("--schema", "stated", required=True, type=_PATH, help="What is public about the columns: a .yaml or .json file.")
+SCHEMA = click.option("--schema", "stated", required=True, type=_PATH, help="Public facts about the columns: a .yaml or .json file.")
 EPSILON = click.option("--epsilon", type=float, required=True, help="The whole budget; a smaller one protects more. 1 is common.")
 DELTA = click.option("--delta", type=float, default=0.0, show_default=True, help=_DELTA_HELP)
 NEIGHBORING = click.option("--neighboring", type=click.Choice(_RELATIONS), default="replace_one", show_default=True, help=_RELATION_HELP)
@@ -43,17 +43,17 @@ MAX_ROWS = click.option(
     "--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="Rows of one unit that count. [default: 1]"
 )
 METHOD = click.option("--method", type=click.Choice(_METHODS), default="auto", show_default=True, help=_METHOD_HELP)
-STRATIFY = click.option("--stratify", help="The column that a model shall predict from the synthetic rows.")
+STRATIFY = click.option("--stratify", help="The column that a model will predict from the synthetic rows.")
 _READ: dict[str, dict[str, Any]] = {
-    "separator": {"help": "Between two cells of a text file, such as ';' or tab."},
+    "separator": {"help": "Sign between two cells of a text file, such as ';' or tab."},
     "decimal": {"type": click.Choice([".", ","]), "help": "Mark of decimals in a text file."},
     "thousands": {"type": click.Choice([".", ",", " ", "'"]), "help": "Mark between groups of digits in a text file."},
-    "encoding": {"help": "Of a text file, such as cp1252.  [default: utf-8]"},
+    "encoding": {"help": "Encoding of a text file, such as cp1252.  [default: utf-8]"},
     "comment": {"help": "Lines of a text file that begin with it are no rows."},
     "skip": {"type": click.IntRange(0), "help": "Lines of a text file, or rows of a sheet, before the names of the columns."},
-    "columns": {"help": "Which are read, with commas between them.  [default: all]"},
-    "sheet": {"help": "Of an .xlsx file.  [default: the first]"},
-    "table": {"help": "Of an SQLite file.  [default: the only one]"},
+    "columns": {"help": "Names of those to read, with commas between them.  [default: all]"},
+    "sheet": {"help": "Name of a sheet of an .xlsx file.  [default: the first]"},
+    "table": {"help": "Name of a table of an SQLite file.  [default: the only one]"},
 }
 
 

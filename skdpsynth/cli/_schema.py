@@ -35,7 +35,7 @@ def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, 
 
     Fill in what is public in place of each word open. Nothing of it may be taken from the rows. Kinds are guessed from the first 1000
     rows of a text file, a sheet or SQLite, and names are its first line: facts from rows, for your eyes only, until you have checked and
-    stated each. What the first lines show of the file itself goes to read: separator, encoding, comment sign.
+    stated each. The separator, encoding and comment sign that the first lines show go to read.
     """
     from skdpsynth.domain import Schema
 

@@ -247,7 +247,7 @@ def _pictures(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAccoun
     if accountant is None:
         accountant = model if isinstance(model, PrivacyAccountant) else model.accountant_
     if accountant.ledger:
-        drawn.append(("Budget", "What each release was charged.", BudgetDisplay.from_accountant(accountant).to_svg()))
+        drawn.append(("Budget", "The charge of each release.", BudgetDisplay.from_accountant(accountant).to_svg()))
     for number, (title, words, svg) in enumerate(drawn):
         yield {"title": title, "words": words, "svg": inline_svg(svg, number, f"{title}. {words}")}
 
@@ -267,7 +267,7 @@ def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, st
     if len(names) > 1:
         yield "Pairs of columns", f"Those that depend most on each other, of {rows}", display.to_svg(kind="pairs")
     if 2 < len(names) <= _MOST_ASSOCIATED:
-        words = f"1 or -1: one column follows from the other; 0: they have nothing to do with each other. Of {rows}"
+        words = f"1 or -1: one column follows from the other; 0: they have nothing to do with each other. Computed from {rows}"
         yield "Associations", words, display.to_svg(kind="correlations")
 
 

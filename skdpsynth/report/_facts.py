@@ -159,7 +159,7 @@ class Promise:
 
     @property
     def guarantee(self) -> str:
-        """What epsilon and delta mean."""
+        """The meaning of epsilon and delta."""
         if self.is_seeded:
             return "Nothing is promised: the noise was seeded, and whoever knows or guesses the seed can subtract it."
         if self.is_infinite:
@@ -275,7 +275,7 @@ class CardFacts:
         if isinstance(model, PrivacyAccountant):
             promise = Promise.of(model if accountant is None else accountant)
             words = "All that was charged to one privacy budget: the releases of several models, or parts of models, about the same people."
-            return cls(title or "What was spent of a privacy budget", made, None, words, promise, _versions(promise))
+            return cls(title or "Expenses of a privacy budget", made, None, words, promise, _versions(promise))
         is_stream = hasattr(model, "n_samples_seen_")
         # A stream with its own account may spend more later; a shared account was charged all of it at the start.
         in_full = is_stream and (accountant is None or model.accountant_._account.number is None)

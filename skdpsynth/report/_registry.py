@@ -1,4 +1,4 @@
-"""What others ask of a release: the checklist of NIST SP 800-226, and the record of the DP Deployments Registry.
+"""Questions that others ask about a release: the checklist of NIST SP 800-226, and the record of the DP Deployments Registry.
 
 Near, Darais, Lefkovitz, Howarth (2025), "Guidelines for Evaluating Differential Privacy Guarantees",
 https://doi.org/10.6028/NIST.SP.800-226. The names of topics are ours. The fields of a record follow the schema of the registry
@@ -63,7 +63,7 @@ def _guarantee(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
     yield "Neighboring tables (bounded or unbounded)", _COVERED, promise.relation
     yield "Composition within this release", _COVERED, promise.composition
     yield "Other releases about the same people", _NOT_COVERED, others
-    yield "Releases without noise beside this one", _PARTLY, f"This model releases {invariant}. What others publish is not covered."
+    yield "Releases without noise beside this one", _PARTLY, f"This model releases {invariant}. Publications of others are not covered."
 
 
 def _making(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
@@ -142,11 +142,11 @@ def _describe_making(facts: CardFacts) -> dict[str, dict[str, Any]]:
     sampled = " and synthetic rows are drawn from the result" if facts.sample is not None else ""
     n_bought = sum(column.origin == "bought" for column in facts.columns)
     bought = f" Facts about {n_bought} columns were bought within the budget." if n_bought else ""
-    tried = promise.remark or f"What was tried before this fit: {_NOT_COVERED}."
+    tried = promise.remark or f"Attempts before this fit: {_NOT_COVERED}."
     versions = ", ".join(f"{name} {number}" for name, number in facts.versions)
     model = {
         "model_name": "Central",
-        "model_name_details": "Whoever runs the fit sees the rows; noise is added before anything leaves.",
+        "model_name_details": "Those who run the fit see the rows; noise is added before anything leaves.",
         "actors": _NOT_COVERED,
         "release_type": "Many releases" if facts.is_stream or facts.what is None else "One release",
         "release_type_details": many if facts.is_stream else "The model is released once; samples of it are free.",
