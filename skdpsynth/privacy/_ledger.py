@@ -527,7 +527,16 @@ def parse_moves(names: Iterable[str]) -> set[tuple[str, str]]:
 
 
 def _find_branch(mine: Ledger, here: int, other: Ledger, there: int) -> str | None:
-    """Return the ledger in which an account of the other ledger goes on, if mine goes on from the same ledger in another."""
-    theirs = parse_moves(entry.name for entry in other.store.entries(there))
-    ours = parse_moves(entry.name for entry in mine.store.entries(here)) if theirs else set()
-    return next((to for start, to in sorted(theirs - ours) if any(start == from_ for from_, _ in ours)), None)
+    """Return the ledger in which an account of the other ledger goes on, if mine goes on from the same ledger in another.
+
+    That is the other ledger itself, where the account went on though it had left: its file was away when it left.
+    """
+    lines = other.store.entries(there)
+    theirs = parse_moves(entry.name for entry in lines)
+    ours = parse_moves(entry.name for entry in mine.store.entries(here)) if lines else set()
+    branch = next((to for start, to in sorted(theirs - ours) if any(start == from_ for from_, _ in ours)), None)
+    if branch is None and other.store.id in {from_ for from_, _ in ours - theirs} - {from_ for from_, _ in theirs}:
+        shown = (entry for entry in lines if entry.id not in other.store.pending)
+        if any(_find_known(mine, entry.source or _source_key(other, entry.id)) is None for entry in shown):
+            return other.store.id
+    return branch

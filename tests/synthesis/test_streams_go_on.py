@@ -791,6 +791,31 @@ def test_a_window_that_folds_its_ledger_agrees_too(ten, path, saved):
     assert ten.spent == 2
 
 
+def test_a_copy_that_goes_on_in_a_ledger_that_was_away_when_the_stream_left_it_is_charged(path, saved, tmp_path):
+    """That ledger has no line that says so: what it was charged since is a second release, and one import of it is enough."""
+    copy, away, other = tmp_path / "copy.zip", tmp_path / "away", tmp_path / "other.db"
+    away.mkdir()
+    OnlineSynthesizer(accountant=PrivacyAccountant(3, ledger=path)).fit(X[:500]).save(saved)
+    shutil.copy(saved, copy)
+    receiver = PrivacyAccountant(5, ledger=other)
+    receiver.import_record(path)
+    for file in path.parent.glob(f"{path.name}*"):
+        file.rename(away / file.name)
+    load(saved, accountant=other).partial_fit(X[500:1500])
+    for file in away.iterdir():
+        file.rename(path.parent / file.name)
+    assert receiver.import_record(path) == 0
+    assert receiver.spent == 1
+    load(copy).partial_fit(X[600:2600])
+    assert PrivacyAccountant.at(path).spent == 1
+    assert receiver.import_record(path) > 0
+    assert receiver.import_record(path) == 0
+    assert receiver.spent == 2
+    load(copy).partial_fit(X[600:2600])
+    assert receiver.import_record(path) > 0
+    assert receiver.spent == 3  # the ledger itself charged this one
+
+
 def test_a_ledger_that_was_moved_is_named_anew(path, saved, tmp_path):
     budget = PrivacyAccountant(5, ledger=path)
     model = OnlineSynthesizer(accountant=path).fit(X[:500])
