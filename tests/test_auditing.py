@@ -178,7 +178,7 @@ def test_releases_that_are_not_in_every_run_are_looked_at_where_they_are():
     """Whether a radius is bought depends on a noisy number of rows: a run without one is compared by what follows it."""
     model = PrivatePCA(center="public", bounds=([0, 0], [1, 1]), epsilon=2.0, neighboring="add_or_remove_one")
     X, X_neighbor = worst_case_neighbors(model, 20)
-    layout = Layout.of_released(model, X, X_neighbor)
+    layout = Layout.of(model, X, X_neighbor, releases_only=True)
     runs = [run(model, X)[1] for _ in range(30)]
     assert {tuple(draw.name for draw in draws) for draws in runs} == {
         ("number of rows", "radius", "moments"),
@@ -212,7 +212,7 @@ def test_runs_of_noise_alone_have_the_ratios_of_whole_runs(name):
     """Of either table, where runs of the two tell them apart."""
     estimator = REDRAWN[name][0]
     X, X_neighbor = worst_case_neighbors(estimator, 40)
-    redrawn, layout = NoiseAudit.of(estimator, X, X_neighbor), Layout.of_released(estimator, X, X_neighbor)
+    redrawn, layout = NoiseAudit.of(estimator, X, X_neighbor), Layout.of(estimator, X, X_neighbor, releases_only=True)
     alone = redrawn.rows(np.arange(6000) % 2 == 1)[:, 0]
     assert ks_2samp(alone[::2], alone[1::2]).pvalue < CERTAIN
     for bit, table in enumerate((X, X_neighbor)):

@@ -17,8 +17,9 @@ from skdpsynth._validation import check_integer, is_integer, short_repr
 from skdpsynth.auditing._audit import check_confidence
 from skdpsynth.domain import Continuous, Nominal, Schema, as_nullable, is_name
 from skdpsynth.frames import open_source, take_rows
-from skdpsynth.metrics import columns_in, schema_of_ranges, with_facts_of_rows
+from skdpsynth.metrics import SchemaLike, Table, columns_in, schema_of_ranges, with_facts_of_rows
 from skdpsynth.tables import encode
+from skdpsynth.testing import Estimator
 
 TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
 _NAMES = ("train", "holdout", "model")
@@ -217,10 +218,10 @@ def _describe_difference(gap: Gap) -> str:
 
 
 def privacy_evidence(
-    model: Any,
-    train: Any,
-    holdout: Any,
-    schema: Any = None,
+    model: Estimator,
+    train: Table,
+    holdout: Table,
+    schema: SchemaLike | None = None,
     *,
     secret: Any = None,
     confidence: float = 0.99,
@@ -382,7 +383,7 @@ class Tables:
     columns: tuple[list[np.ndarray], ...]  # one list of columns for each of the three tables
 
     @classmethod
-    def read(cls, model: Any, train: Any, holdout: Any, schema: Any, seed: int | None) -> "Tables":
+    def read(cls, model: Estimator, train: Table, holdout: Table, schema: SchemaLike | None, seed: int | None) -> "Tables":
         """Read the three tables, drawing the synthetic one if a model was given."""
         if train is holdout:
             raise ValueError("holdout must be rows that the model was not fitted to, got the very table of train; set some rows aside.")

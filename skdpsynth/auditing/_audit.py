@@ -28,8 +28,9 @@ from skdpsynth.auditing._outputs import (
     visible_numbers,
 )
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult, lower_epsilon, lower_mu
+from skdpsynth.metrics import Table
 from skdpsynth.privacy import SecureBits
-from skdpsynth.testing import Draw, kind_of, watch_releases
+from skdpsynth.testing import Draw, Estimator, kind_of, watch_releases
 
 RATIO = "the log-likelihood ratio of all that was released"
 _MOST_TRIALS = 10**7
@@ -48,9 +49,9 @@ _FAR = 1e30
 
 
 def audit_epsilon(
-    estimator: Any,
-    X: Any,
-    X_neighbor: Any,
+    estimator: Estimator,
+    X: Table,
+    X_neighbor: Table,
     event: Callable[[Any], Any] | str | None = None,
     *,
     n_trials: int = 1000,
@@ -176,7 +177,7 @@ def check_confidence(confidence: Any) -> None:
         raise ValueError(f"confidence must be a number in [0.5, 1), got {short_repr(confidence)}; 0.99 is the default.")
 
 
-def claimed_privacy(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, float]:
+def claimed_privacy(estimator: Estimator, epsilon: Any, delta: Any) -> tuple[float, float]:
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or callable(estimator)):
         raise TypeError(f"estimator must have fit, or be a function of a table, got {short_repr(estimator)}; give an instance.")
     stated = getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0)
@@ -194,7 +195,7 @@ def claimed_privacy(estimator: Any, epsilon: Any, delta: Any) -> tuple[float, fl
     return float(epsilon), float(delta)
 
 
-def clone_for_audit(estimator: Any) -> Any:
+def clone_for_audit(estimator: Estimator) -> Any:
     """Return a copy without an accountant, or raise if its noise is seeded."""
     if not hasattr(estimator, "fit"):
         return estimator
@@ -252,8 +253,13 @@ class Layout:
     at_once: ClassVar[int] = _AT_ONCE
 
     @classmethod
-    def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
+    def of(cls, mechanism: Estimator, X: Table, X_neighbor: Table, releases_only: bool = False) -> "Layout":
         (first, runs), (second, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
+        values = exact_values(runs), exact_values(other_runs)
+        if releases_only:
+            if not any(runs):
+                raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
+            return cls(mechanism, (X, X_neighbor), {}, values, max(len(draws) for draws in runs + other_runs))
         sizes: dict[str, int] = {}
         for seen in (visible_numbers(first, runs[0]), visible_numbers(second, other_runs[0])):
             for name, numbers in seen.items():
@@ -266,15 +272,7 @@ class Layout:
         for place, name in enumerate(sorted(sizes, key=sizes.__getitem__)):  # small places whole, so that a large one does not hide them
             shares[name] = min(sizes[name], room // (len(sizes) - place))
             room -= shares[name]
-        return cls(mechanism, (X, X_neighbor), shares, (exact_values(runs), exact_values(other_runs)))
-
-    @classmethod
-    def of_released(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "Layout":
-        (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
-        if not any(runs):
-            raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
-        until = max(len(draws) for draws in runs + other_runs)
-        return cls(mechanism, (X, X_neighbor), {}, (exact_values(runs), exact_values(other_runs)), until)
+        return cls(mechanism, (X, X_neighbor), shares, values)
 
     @property
     def names(self) -> list[str]:
@@ -306,7 +304,7 @@ class NoiseAudit:
     names: ClassVar[list[str]] = [RATIO]
 
     @classmethod
-    def of(cls, mechanism: Any, X: Any, X_neighbor: Any) -> "NoiseAudit":
+    def of(cls, mechanism: Estimator, X: Table, X_neighbor: Table) -> "NoiseAudit":
         """Run the mechanism on both tables, or raise ValueError if releases differ between runs, or given the other table's answers."""
         with watch_releases() as door:
             (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
@@ -344,7 +342,7 @@ class NoiseAudit:
         return np.round(ratios, 6)[:, None]
 
 
-def _replay(mechanism: Any, table: Any, answers: list[Draw]) -> list[Draw]:
+def _replay(mechanism: Estimator, table: Table, answers: list[Draw]) -> list[Draw]:
     """Return the releases on a table given these answers, or nothing if other releases are made."""
     try:
         return run(mechanism, table, answers, len(answers))[1]
@@ -379,20 +377,15 @@ def _observe(observer: Observer, bits: np.ndarray, n_jobs: int | None, progress:
     return np.concatenate(found)
 
 
-def _make_observer(event: Any, mechanism: Any, X: Any, X_neighbor: Any) -> Observer:
-    if event is None:
-        return Layout.of(mechanism, X, X_neighbor)
-    if not isinstance(event, str) and not callable(event):
-        raise TypeError(
-            f"event must be None, 'released', 'noise' or a function of what a run returns, got {short_repr(event)}; leave it out."
-        )
-    if not isinstance(event, str):
-        return EventObserver(mechanism, (X, X_neighbor), event)
-    if event not in ("released", "noise"):
-        raise ValueError(
-            f"event must be None, 'released', 'noise' or a function, got {short_repr(event)}; 'released' looks at no fitted attribute."
-        )
-    return (Layout.of_released if event == "released" else NoiseAudit.of)(mechanism, X, X_neighbor)
+def _make_observer(event: Any, mechanism: Estimator, X: Table, X_neighbor: Table) -> Observer:
+    if event is None or (isinstance(event, str) and event == "released"):
+        return Layout.of(mechanism, X, X_neighbor, event is not None)
+    if isinstance(event, str) and event == "noise":
+        return NoiseAudit.of(mechanism, X, X_neighbor)
+    kind, words = (ValueError, "; 'released' looks at no fitted attribute") if isinstance(event, str) else (TypeError, "; leave it out")
+    if not callable(event):
+        raise kind(f"event must be None, 'released', 'noise' or a function of what a run returns, got {short_repr(event)}{words}.")
+    return EventObserver(mechanism, (X, X_neighbor), event)
 
 
 # Rules

@@ -17,8 +17,9 @@ from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, Squar
 from skdpsynth.domain import Box, Schema, has_private
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import column_names, eager_frame, make_frame
+from skdpsynth.metrics import Table
 from skdpsynth.privacy import epsilon_of_rho
-from skdpsynth.testing import NoiseLoss, pair_loss
+from skdpsynth.testing import Estimator, NoiseLoss, pair_loss
 
 _FRAMES_NEED = "columns with names need pandas, polars or pyarrow, because neighboring tables are made"
 _CELL = 100  # bytes of a cell in a list of rows, at most
@@ -29,7 +30,7 @@ _TIMES = 4  # first times at which an event is moved, to find the largest loss
 _DELTA = Fraction(1, 10**6)  # for converting a cost in rho to epsilon, as counters do
 
 
-def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
+def worst_case_neighbors(estimator: Estimator, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
     """Return two neighboring tables at which an estimator of this package loses most, or nearly.
 
     Half of the rows lie at the lower bounds (or first levels) and half at the upper ones. One row is replaced, or left out, under the
@@ -95,7 +96,7 @@ def worst_case_neighbors(estimator: Any, n: int, *, n_features: int | None = Non
     return best
 
 
-def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
+def _loss(estimator: Estimator, X: Table, X_neighbor: Table, until: int) -> float:
     """Return the loss of the first `until` releases between two tables: epsilon of pure noise plus mu of Gaussian noise.
 
     Both tables get the same answers, so later releases, which may depend on them, ask the same.
@@ -112,33 +113,32 @@ def _loss(estimator: Any, X: Any, X_neighbor: Any, until: int) -> float:
     return float(np.mean(losses))
 
 
-def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
+def check_neighbors(mechanism: Estimator, X: Table, X_neighbor: Table) -> None:
     """Refuse equal tables, tables of different types, and tables that are no neighbors under the relation of the mechanism."""
     if X is X_neighbor:
         raise ValueError("X_neighbor must be a table of its own, but is X itself; copy X before you change a row.")
     if isinstance(mechanism, CountingMechanism):
         mechanism.check_neighbors(X, X_neighbor)
         return
-    frames = [
-        None if column_names(table, name) is None else eager_frame(table, name) for table, name in ((X, "X"), (X_neighbor, "X_neighbor"))
-    ]
-    columns = [None if frame is None else [frame.implementation, *frame.schema.items()] for frame in frames]
+    columns = []
+    for table, name in ((X, "X"), (X_neighbor, "X_neighbor")):
+        frame = None if column_names(table, name) is None else eager_frame(table, name)
+        columns.append(None if frame is None else [frame.implementation, *frame.schema.items()])
     if columns[0] != columns[1]:
         raise ValueError(
-            "X_neighbor must have the columns and dtypes of X: they are public, so they must not tell the tables apart; "
-            "make it of a copy of X, and cast what changed."
+            "X_neighbor must have the columns and dtypes of X: they are public, so they must not tell the tables apart; make it of a copy "
+            "of X, and cast what changed."
         )
     relation = getattr(mechanism, "neighboring", None)
     if relation not in ("replace_one", "add_or_remove_one"):
         return
-    most = int(getattr(mechanism, "max_rows_per_unit", 1))
     first, other = (
         [tuple(None if _is_missing(cell) else cell for cell in row) for row in rows_of(table, name)]
         for table, name in ((X, "X"), (X_neighbor, "X_neighbor"))
     )
     if first == other:
         raise ValueError("X_neighbor must differ from X in a row, but both have the same rows; copy X before you change a row.")
-    gone, come = (Counter(a) - Counter(b) for a, b in ((first, other), (other, first)))
+    gone, come = Counter(first) - Counter(other), Counter(other) - Counter(first)
     if relation == "add_or_remove_one":
         n_moved, words = gone.total() + come.total(), "the same rows but for one more or less"
     else:
@@ -147,12 +147,12 @@ def check_neighbors(mechanism: Any, X: Any, X_neighbor: Any) -> None:
             n_moved = len(first) + len(other)
         elif hasattr(mechanism, "partial_fit"):  # the order is time
             n_moved = sum(a != b for a, b in zip(first, other, strict=True))
-    if n_moved > most:
+    if n_moved > (most := int(getattr(mechanism, "max_rows_per_unit", 1))):
         allowed = words if most == 1 else words.replace("one", f"{most} (max_rows_per_unit)")
         raise ValueError(f"X_neighbor must have {allowed}, as {relation!r} says, but {n_moved} rows differ; see worst_case_neighbors.")
 
 
-def rows_of(table: Any, name: str) -> list[tuple]:
+def rows_of(table: Table, name: str) -> list[tuple]:
     names = column_names(table)
     if names is not None:
         columns = [table[each] for each in names]
@@ -182,7 +182,7 @@ def _is_missing(cell: Any) -> bool:
 class Corners:
     """Corners of a domain as rows: 0 and 1 stand for the ends of each column."""
 
-    def __init__(self, estimator: Any, n_features: int | None) -> None:
+    def __init__(self, estimator: Estimator, n_features: int | None) -> None:
         schema = getattr(estimator, "schema", None)
         if n_features is not None:
             n_features = check_integer("n_features", n_features, 1, more="leave it out")
@@ -239,7 +239,7 @@ class Corners:
         yield from ((self.row(corner), self.row(np.asarray(other, dtype=float))) for other in others)
 
 
-def _bounds_of(estimator: Any, n_features: int | None) -> tuple[list[Any], list[float], list[float]]:
+def _bounds_of(estimator: Estimator, n_features: int | None) -> tuple[list[Any], list[float], list[float]]:
     bounds = estimator.bounds
     if isinstance(bounds, dict):
         box = Box.from_bounds(bounds, len(bounds), list(bounds))
@@ -297,7 +297,7 @@ class CountingMechanism:
             return self.counter.epsilon, 0.0
         return epsilon_of_rho(self.counter.rho, _DELTA, gaussian=True), _DELTA
 
-    def check_neighbors(self, X: Any, X_neighbor: Any) -> None:
+    def check_neighbors(self, X: Table, X_neighbor: Table) -> None:
         """Refuse streams that differ at more than one time, or by more than the sensitivity."""
         first, other = np.asarray(X), np.asarray(X_neighbor)
         if first.ndim != 2 or first.shape != other.shape:

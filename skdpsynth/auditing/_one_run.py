@@ -16,8 +16,9 @@ from skdpsynth.auditing._outputs import minus_log_likelihood_by_value, run, visi
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult, lower_epsilon_of_one_run, lower_mu_of_one_run
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import column_names
+from skdpsynth.metrics import Table
 from skdpsynth.privacy import SecureBits
-from skdpsynth.testing import Draw
+from skdpsynth.testing import Draw, Estimator
 
 _MOST = 10**6
 _GRID = 16  # places of a column of numbers beside columns of levels
@@ -37,7 +38,7 @@ class CanarySlots:
     dtype: Any  # of the tables, if they are arrays
 
     @classmethod
-    def of(cls, X: Any, canaries: Any, others: Any, relation: Any) -> "CanarySlots":
+    def of(cls, X: Table, canaries: Table, others: Table, relation: Any) -> "CanarySlots":
         """Build the slots, or raise if the tables do not fit together or do not fit the relation."""
         if canaries is None:
             raise ValueError("canaries must be a table of at least 2 rows, got None; see isolated_canaries.")
@@ -72,10 +73,10 @@ class CanarySlots:
 
 
 def audit_one_run(
-    estimator: Any,
-    X: Any,
-    canaries: Any,
-    others: Any = None,
+    estimator: Estimator,
+    X: Table,
+    canaries: Table,
+    others: Table = None,
     *,
     score: Callable[[Any], Any] | None = None,
     n_fits: int = 1,
@@ -220,7 +221,7 @@ def _guess_mask(ratios: np.ndarray, alpha: float) -> np.ndarray:
     return _largest(np.abs(ratios), int(numbers[int(np.argmax(bounds))])) & (ratios != 0)
 
 
-def _ratios(draws: list[Draw], mechanism: Any, slots: CanarySlots) -> np.ndarray:
+def _ratios(draws: list[Draw], mechanism: Estimator, slots: CanarySlots) -> np.ndarray:
     """Return the log-likelihood ratio of each canary from the released numbers that it alone moves.
 
     The owners of numbers are found by replaying the same answers on other tables: with all canaries, with none, and for each binary digit
@@ -253,7 +254,7 @@ def _ratios(draws: list[Draw], mechanism: Any, slots: CanarySlots) -> np.ndarray
     return ratios
 
 
-def isolated_canaries(estimator: Any, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
+def isolated_canaries(estimator: Estimator, n: int, *, n_features: int | None = None) -> tuple[Any, Any]:
     """Return rows for `audit_one_run` that share no cell, so that each moves counts that no other one moves.
 
     In a box they lie in the middle of cells of a fine binary grid; the row that takes the place of a canary is in the cell beside it. In a

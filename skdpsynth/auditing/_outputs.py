@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import Draw, StopRun, kind_of, watch_releases
+from skdpsynth.metrics import Table
+from skdpsynth.testing import Draw, Estimator, StopRun, kind_of, watch_releases
 
 MOST_NUMBERS = 1024  # of a run that a rule may look at
 _DEEPEST = 4
@@ -30,7 +31,7 @@ _AT_ONCE = 1 << 12  # matrices: the scratch stays in cache
 ExactValues = dict[tuple, np.ndarray]  # of releases by name, shape and occurrence
 
 
-def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | None = None) -> tuple[Any, list[Draw]]:
+def run(mechanism: Estimator, X: Table, answers: list[Draw] | None = None, until: int | None = None) -> tuple[Any, list[Draw]]:
     """Run a mechanism with fresh noise; return its outcome and its releases.
 
     With `answers`, these are released again. With `until`, the run ends after so many releases, because the rest is post-processing; its
@@ -43,7 +44,7 @@ def run(mechanism: Any, X: Any, answers: list[Draw] | None = None, until: int | 
     return outcome, door.draws
 
 
-def probe_runs(mechanism: Any, X: Any) -> tuple[Any, list[list[Draw]]]:
+def probe_runs(mechanism: Estimator, X: Table) -> tuple[Any, list[list[Draw]]]:
     outcome, draws = run(mechanism, X)
     return outcome, [draws, *(run(mechanism, X)[1] for _ in range(_TRIED - 1))]
 
@@ -70,7 +71,7 @@ def visible_numbers(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
     return seen
 
 
-def _visible_attributes(estimator: Any) -> dict[str, Any]:
+def _visible_attributes(estimator: Estimator) -> dict[str, Any]:
     is_stream = hasattr(estimator, "partial_fit")  # its open block is as secret as the data
     return {
         name: value

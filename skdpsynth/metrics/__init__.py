@@ -4,7 +4,7 @@ from skdpsynth.metrics._distances import captured_variance_ratio, sliced_wassers
 from skdpsynth.metrics._downstream import train_synthetic_test_real
 from skdpsynth.metrics._marginals import association_matrix, correlation_error, marginal_total_variation
 from skdpsynth.metrics._quality import QualityReport, numbers_table, quality_report, rule_violations
-from skdpsynth.metrics._read_tables import columns_in, schema_of_ranges, with_facts_of_rows
+from skdpsynth.metrics._read_tables import SchemaLike, Table, columns_in, schema_of_ranges, with_facts_of_rows
 
 __all__ = [
     "QualityReport",

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdpsynth._validation import check_choice, check_integer
 from skdpsynth.frames import as_float_matrix
-from skdpsynth.metrics._read_tables import NUMBERS, check_subsample, ends_of, open_numbers, sample_rows
+from skdpsynth.metrics._read_tables import NUMBERS, Table, check_subsample, ends_of, open_numbers, sample_rows
 from skdpsynth.statistics import Aggregator, total
 
 METRICS = ("chebyshev", "cityblock", "euclidean")
@@ -18,7 +18,7 @@ _MOST_PROJECTED = 2**28  # values, beyond the default: they are sorted in some t
 _LARGE = 2.0**1000  # beyond it sums of cells may overflow
 
 
-def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev", *, max_samples: int = 2000, random_state: int | None = 0) -> float:
+def wasserstein_distance(X: Table, Y: Table, metric: str = "chebyshev", *, max_samples: int = 2000, random_state: int | None = 0) -> float:
     """Return the exact 1-Wasserstein distance between two samples with equal weights.
 
     One dimension: the closed form, any size. Otherwise the optimal transport program: by POT where it is installed, else,
@@ -75,7 +75,7 @@ def wasserstein_distance(X: Any, Y: Any, metric: str = "chebyshev", *, max_sampl
 
 
 def sliced_wasserstein_distance(
-    X: Any, Y: Any, n_projections: int = 100, random_state: int | None = 0, *, max_samples: int = 100_000
+    X: Table, Y: Table, n_projections: int = 100, random_state: int | None = 0, *, max_samples: int = 100_000
 ) -> float:
     """Return the mean 1-Wasserstein distance of two samples over random directions.
 
@@ -146,7 +146,7 @@ def _transport(cost: np.ndarray) -> float:
     return float(value)
 
 
-def _samples(X: Any, Y: Any, max_samples: int, seed: Any) -> tuple[np.ndarray, np.ndarray, float]:
+def _samples(X: Table, Y: Table, max_samples: int, seed: Any) -> tuple[np.ndarray, np.ndarray, float]:
     """Return two arrays of numbers and their unit, which exceeds 1 for numbers so large that sums would overflow."""
     X, Y = (sample_rows(open_numbers(table, name), max_samples, seed) for table, name in ((X, "X"), (Y, "Y")))
     if X.shape[1] != Y.shape[1] or not X.size or not Y.size:
@@ -155,7 +155,7 @@ def _samples(X: Any, Y: Any, max_samples: int, seed: Any) -> tuple[np.ndarray, n
     return (X / unit, Y / unit, unit) if unit > 1 else (X, Y, unit)
 
 
-def captured_variance_ratio(X: Any, components: Any) -> float:
+def captured_variance_ratio(X: Table, components: Any) -> float:
     """Return the variance of `X` in the span of `components`, over the most that any span of that dimension captures.
 
     Parameters

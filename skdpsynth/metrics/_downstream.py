@@ -7,13 +7,15 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 from skdpsynth._validation import check_attributes, short_repr
 from skdpsynth.domain import Continuous, Schema, as_nullable, is_name
-from skdpsynth.metrics._read_tables import columns_in
+from skdpsynth.metrics._read_tables import SchemaLike, Table, columns_in
 from skdpsynth.tables import encode
 
-Table = tuple[np.ndarray, np.ndarray]
+Sample = tuple[np.ndarray, np.ndarray]  # encoded columns, and targets
 
 
-def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, target: Any, schema: Any, scoring: Any = None) -> float:
+def train_synthetic_test_real(
+    estimator: Any, X_synthetic: Table, X_real: Table, target: Any, schema: SchemaLike, scoring: Any = None
+) -> float:
     """Return the score on real rows of an estimator that was fitted on synthetic ones.
 
     The columns but `target` are encoded by `schema` alone, as `skdpsynth.domain.MixedTypeEncoder` does. The estimator gets a target of
@@ -85,7 +87,7 @@ def train_synthetic_test_real(estimator: Any, X_synthetic: Any, X_real: Any, tar
     return score_of(estimator, scoring, train, test, kind)
 
 
-def score_of(estimator: Any, scoring: Any, train: Table, test: Table, kind: Any) -> float:
+def score_of(estimator: Any, scoring: Any, train: Sample, test: Sample, kind: Any) -> float:
     """Return the score on `test` after a fit on `train`; with a single level in `train`, that of predicting it always."""
     from sklearn.dummy import DummyClassifier
     from sklearn.metrics import check_scoring
@@ -123,7 +125,7 @@ def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
     return "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
 
 
-def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Table:
+def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Sample:
     """Return (encoded columns, target) of the rows that have a target, from columns read by a schema in which it may be missing."""
     values = dict(zip(schema, columns, strict=True))
     y = values.pop(target)

@@ -11,7 +11,7 @@ import numpy as np
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import Continuous, Nominal, Schema
 from skdpsynth.frames import Chunk, Rows
-from skdpsynth.metrics._read_tables import read_both, sample_rows
+from skdpsynth.metrics._read_tables import SchemaLike, Table, read_both, sample_rows
 from skdpsynth.statistics import Aggregator, Marginals, total
 
 _MOST_CELLS = 1 << 24  # of the tables that are counted in one reading: 128 MiB
@@ -27,7 +27,7 @@ _CODES = 1 << _DIGIT
 Pairs = Sequence[tuple[int, int]]
 
 
-def marginal_total_variation(X: Any, Y: Any, schema: Any, order: int = 2) -> float:
+def marginal_total_variation(X: Table, Y: Table, schema: SchemaLike, order: int = 2) -> float:
     """Return the mean total variation distance between the marginals of two tables, over all sets of `order` columns.
 
     A column of numbers is cut into at most 12 parts of equally many rows of `X`; a value so frequent that two cuts meet in it is a part of
@@ -115,7 +115,7 @@ def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[in
     return [float(np.abs(m * x - n * y).sum() / (2 * n * m)) for _, (x, y) in contingency_tables(coded, sizes, sets)]
 
 
-def correlation_error(X: Any, Y: Any, schema: Any) -> float:
+def correlation_error(X: Table, Y: Table, schema: SchemaLike) -> float:
     """Return the mean absolute difference of the associations of two tables, over all pairs of columns.
 
     The association of a pair, in each table by itself, is

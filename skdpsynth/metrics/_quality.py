@@ -14,7 +14,7 @@ from skdpsynth.frames import Rows
 from skdpsynth.metrics._distances import wasserstein_distance
 from skdpsynth.metrics._downstream import default_scoring, kind_of_target, score_of, split_target
 from skdpsynth.metrics._marginals import Pairs, associations_of, distances_of
-from skdpsynth.metrics._read_tables import check_random_state, read_both, schema_of_ranges, with_facts_of_rows
+from skdpsynth.metrics._read_tables import SchemaLike, Table, check_random_state, read_both, schema_of_ranges, with_facts_of_rows
 from skdpsynth.tables import Violations, count_violations, encode
 
 WARNING = "Reads the real rows unprotected: do not publish."
@@ -197,7 +197,9 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def quality_report(X: Any, X_synthetic: Any, schema: Any = None, *, target: Any = None, random_state: int | None = 0) -> QualityReport:
+def quality_report(
+    X: Table, X_synthetic: Table, schema: SchemaLike | None = None, *, target: Any = None, random_state: int | None = 0
+) -> QualityReport:
     """Compare synthetic rows with real ones in one call; the result is **not private**.
 
     The report holds marginals, pairs of columns, means and quantiles of numbers, associations, the Wasserstein distance, rules of the
@@ -324,7 +326,7 @@ def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any,
     }, scoring
 
 
-def _broken_rule_shares(X: Any, schema: Schema) -> dict[str, float]:
+def _broken_rule_shares(X: Table, schema: Schema) -> dict[str, float]:
     shares: dict[str, float] = {}
     for each in schema.check(X):
         if each.problem in _BROKEN and each.share:
@@ -393,7 +395,7 @@ def _statistics(x: np.ndarray) -> dict[str, float]:
     return {"mean": float(x.mean()), "deviation": float(x.std()), **quantiles, "zeros": float((x == 0).mean())}
 
 
-def rule_violations(X: Any, schema: Any) -> dict[str, Violations]:
+def rule_violations(X: Table, schema: SchemaLike) -> dict[str, Violations]:
     """Return how many rows of a table break each rule of a schema.
 
     Synthetic rows of `LatentFactorSynthesizer` break none. The function reads `X` unprotected and adds no noise: for real rows the result

@@ -1,7 +1,8 @@
 """Tables that metrics read: in memory if they are small, else in chunks."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from os import PathLike
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from skdpsynth.tables import ReadNumbers, open_columns, with_bounds, with_levels
 
 NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 _SCHEMA_INSTEAD = "give a schema, which says what its columns hold"
+Table: TypeAlias = Any  # an array, a data frame, or whatever else a fit takes
+SchemaLike: TypeAlias = Schema | dict[Any, Any] | str | PathLike[str]  # what `Schema.of` takes
 MOST_READ = 1 << 25  # cells of a table that is read into memory, 256 MiB; larger ones are read repeatedly in chunks
 
 
@@ -29,7 +32,7 @@ class AsMatrix:
         return rows
 
 
-def open_numbers(X: Any, name: str, instead: str = NUMBERS) -> Rows:
+def open_numbers(X: Table, name: str, instead: str = NUMBERS) -> Rows:
     """Open a table of finite numbers and count its rows; `instead` is the advice in errors about other tables."""
     source, read = open_source(X, name), AsMatrix(name, instead)
     if not source.in_memory:
@@ -42,7 +45,7 @@ def open_numbers(X: Any, name: str, instead: str = NUMBERS) -> Rows:
     return Rows.held(rows)
 
 
-def columns_in(X: Any, schema: Schema, name: str) -> Rows:
+def columns_in(X: Table, schema: Schema, name: str) -> Rows:
     """Open a non-empty table with a schema, as lists of columns, and count its rows; a small one is read into memory."""
     rows = _count_rows(open_columns(X, schema, name))
     if not rows.n_samples:
@@ -99,7 +102,7 @@ def ends_of(rows: Rows) -> np.ndarray:
     return ends
 
 
-def read_both(X: Any, Y: Any, schema: Any, names: tuple[str, str] = ("X", "Y")) -> tuple[Schema, list[Rows]]:
+def read_both(X: Table, Y: Table, schema: SchemaLike, names: tuple[str, str] = ("X", "Y")) -> tuple[Schema, list[Rows]]:
     """Open both tables with a nullable schema, so that a missing cell is neither a midpoint nor a first level."""
     schema = with_facts_of_rows(Schema.of(schema), dict(zip(names, (X, Y), strict=True)))
     schema = Schema({name: as_nullable(kind) for name, kind in schema.items()}, read=schema.read)

@@ -27,6 +27,8 @@ from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, list_na
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.frames import make_frame
 from skdpsynth.metrics import (
+    SchemaLike,
+    Table,
     captured_variance_ratio,
     correlation_error,
     marginal_total_variation,
@@ -296,12 +298,12 @@ def plan(
     n_samples: int,
     *,
     bounds: Any = None,
-    schema: Any = None,
+    schema: SchemaLike | None = None,
     n_features: int | None = None,
     epsilons: Sequence[float] = (0.1, 0.3, 1, 3, 10),
     deltas: Any = None,
     unit_rows: Any = None,
-    prior: Any = None,
+    prior: Table = None,
     too_wide: float = 1.0,
     n_repeats: int = 5,
     max_rows: int = 100_000,
@@ -471,7 +473,7 @@ class _Simulation:
             for budget, rng in zip(places, rngs[2:], strict=True):
                 yield partial(self._fit, budget, repeat, X, guess, rng, progress)
 
-    def _fit(self, budget: Budget | str, repeat: int, X: Any, guess: Any, rng: np.random.Generator, progress: Any) -> None:
+    def _fit(self, budget: Budget | str, repeat: int, X: Table, guess: Any, rng: np.random.Generator, progress: Any) -> None:
         """Note the errors of a fit at one budget, or of a fit without noise and of a guess without data."""
         self.fitting[get_ident()] = budget
         params: dict[str, Any] = {"epsilon": math.inf}
@@ -503,7 +505,7 @@ def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
         warnings.simplefilter("always", SmallSampleWarning)
         shown_before = warnings.showwarning
 
-        def show(message: Any, category: Any, *others: Any, **named: Any) -> None:
+        def show(message: Any, category: Any, *others: Table, **named: Any) -> None:
             if issubclass(category, SmallSampleWarning) and get_ident() in simulation.fitting:
                 simulation.small.add(simulation.fitting[get_ident()])
             else:
@@ -603,7 +605,7 @@ def _draw(model: Any, n_samples: int, guess: Any, rng: np.random.Generator) -> A
     return model.sample(n_samples, random_state=int(rng.integers(2**31))) if guess is None else guess
 
 
-def row_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator, width: np.ndarray, window: int | None) -> dict[str, float]:
+def row_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator, width: np.ndarray, window: int | None) -> dict[str, float]:
     """Return the errors of synthetic rows of numbers; a stream stands for the last rows of its window."""
     X = np.asarray(X, dtype=float)
     X = X[-window:] if window and guess is None else X
@@ -616,7 +618,7 @@ def row_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator, width: 
     return {"sliced": sliced_wasserstein_distance(X, Y, _DIRECTIONS), "wasserstein of some": wasserstein_distance(some, few), **share}
 
 
-def table_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator, schema: Schema) -> dict[str, float]:
+def table_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator, schema: Schema) -> dict[str, float]:
     """Return the errors of synthetic rows of a mixed table."""
     Y = _draw(model, len(X), guess, rng)
     found = {"singles": marginal_total_variation(X, Y, schema, order=1)}
@@ -629,7 +631,7 @@ def table_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator, schem
     return found
 
 
-def component_errors(model: Any, X: Any, guess: Any, rng: np.random.Generator) -> dict[str, float]:
+def component_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator) -> dict[str, float]:
     """Return the errors of components (of the first if all are kept), or of random ones without a covariance."""
     X, components = np.asarray(X, dtype=float), np.atleast_2d(model.components_)
     kept = components if len(components) < X.shape[1] else components[:1]
@@ -654,7 +656,9 @@ class Setting:
     words: str  # description of the rows
 
 
-def make_setting(estimator: Any, bounds: Any, schema: Any, n_features: int | None, prior: Any, too_wide: float = 1.0) -> Setting:
+def make_setting(
+    estimator: Any, bounds: Any, schema: SchemaLike | None, n_features: int | None, prior: Table, too_wide: float = 1.0
+) -> Setting:
     if isinstance(estimator, type) or not hasattr(estimator, "get_params") or "epsilon" not in estimator.get_params(deep=False):
         raise TypeError(f"estimator must be an unfitted private estimator, with a parameter epsilon, got {short_repr(estimator)}.")
     fitted = clone(estimator)
@@ -687,7 +691,7 @@ def make_setting(estimator: Any, bounds: Any, schema: Any, n_features: int | Non
     return Setting(fitted, ground, errors, words)
 
 
-def _check_prior(prior: Any) -> tuple[Any, bool]:
+def _check_prior(prior: Table) -> tuple[Any, bool]:
     if prior is None or (isinstance(prior, str) and prior == "uniform"):
         return prior, False
     if isinstance(prior, str):
@@ -698,7 +702,7 @@ def _check_prior(prior: Any) -> tuple[Any, bool]:
     return prior, True
 
 
-def _use_schema(fitted: Any, schema: Any, prior: Any, is_table: bool) -> tuple[RowSource, Callable[..., dict[str, float]]]:
+def _use_schema(fitted: Any, schema: SchemaLike | None, prior: Table, is_table: bool) -> tuple[RowSource, Callable[..., dict[str, float]]]:
     """Give an estimator the facts of its own schema or of the caller's; what it buys it buys in the simulation, too."""
     own, given = (None if each is None else Schema.of(each) for each in (fitted.schema, schema))
     if own is not None and given is not None and set(own) != set(given):
@@ -720,7 +724,7 @@ def _use_schema(fitted: Any, schema: Any, prior: Any, is_table: bool) -> tuple[R
 
 
 def _use_bounds(
-    fitted: Any, bounds: Any, n_features: int | None, prior: Any, is_table: bool
+    fitted: Any, bounds: Any, n_features: int | None, prior: Table, is_table: bool
 ) -> tuple[RowSource, Callable[..., dict[str, float]]]:
     params = fitted.get_params(deep=False)
     own = params.get("bounds")

@@ -29,6 +29,7 @@ from skdpsynth.domain import Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, fit_part
 from skdpsynth.frames import Rows, take_rows
+from skdpsynth.metrics import Table
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
 from skdpsynth.statistics import RowCount
@@ -429,7 +430,7 @@ class PrivateSearchCV(PrivateEstimator):
         scoring: Any = "auto",
         refit: Any = True,
         search_share: Any = 0.2,
-        holdout: Any = 0.2,
+        holdout: Table = 0.2,
         error_score: Any = "raise",
         accountant: Any = None,
         random_state: Any = None,
@@ -490,7 +491,7 @@ class PrivateSearchCV(PrivateEstimator):
             raise ValueError(f"error_score must be 'raise' or a number, got {short_repr(self.error_score)}; 'raise' is the default.")
         return super()._check_privacy_parameters()
 
-    def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
+    def _open_rows(self, X: Table, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
         if unit is not None or getattr(self.estimator, "max_rows_per_unit", 1) != 1:
             raise ValueError(
                 "unit must be None and max_rows_per_unit 1 for PrivateSearchCV, which protects rows and splits them one by one; keep one "
@@ -498,7 +499,7 @@ class PrivateSearchCV(PrivateEstimator):
             )
         return super()._open_rows(X, unit, rng)
 
-    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+    def _read(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)
         rows, more = part._read(X)
         if not rows.source.in_memory or issparse(rows.table):
@@ -611,7 +612,7 @@ class PrivateSearchCV(PrivateEstimator):
         if plan.n_samples is None:
             self.n_samples_ = self.best_estimator_.n_samples_ + (self._n_held_out if plan.final is None else 0)
 
-    def _fit_candidates(self, table: Any, plan: SearchPlan, budget: Budget) -> list[Any]:
+    def _fit_candidates(self, table: Table, plan: SearchPlan, budget: Budget) -> list[Any]:
         """Fit the candidates on the training rows, each with its share and its own noise, equally in any number of threads."""
         hands = [budget.part(run.loss, f"candidate {run.place}: {_describe_candidate(plan.params[run.place])}") for run in plan.runs]
         fitted: list[Any] = [None] * len(hands)
@@ -696,7 +697,7 @@ class PrivateSearchCV(PrivateEstimator):
         return best.sample(self.n_samples_ if n_samples is None else n_samples, random_state, out=out, **more)
 
     @available_if(_has("transform"))
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Any:
         """Return what the chosen estimator makes of rows, each by itself: **not private** for the rows of the fit.
 
         Parameters
@@ -707,7 +708,7 @@ class PrivateSearchCV(PrivateEstimator):
         return self.best_estimator_.transform(X)
 
     @available_if(_has("transform"))
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Table, y: Any = None) -> Any:
         """Fit, and return what the chosen estimator makes of the same rows: **not private**.
 
         Parameters
@@ -719,7 +720,7 @@ class PrivateSearchCV(PrivateEstimator):
         return self.fit(X, y).transform(X)
 
     @available_if(_has("inverse_transform"))
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Table) -> Any:
         """Return rows that the chosen estimator makes of transformed ones.
 
         Parameters
@@ -730,7 +731,7 @@ class PrivateSearchCV(PrivateEstimator):
         return self.best_estimator_.inverse_transform(X)
 
     @available_if(_has("score"))
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: Any = None) -> float:
         """Return the score of the chosen estimator. Reads `X` unprotected: **not private**.
 
         Parameters

@@ -7,14 +7,14 @@ from skdpsynth._validation import check_bool
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.testing import _fit_laws, _input_laws
 from skdpsynth.testing._budget_laws import NoiseLoss, pair_loss
-from skdpsynth.testing._harness import LAWS, Draw, StopRun, kind_of, watch_releases
+from skdpsynth.testing._harness import LAWS, Draw, Estimator, StopRun, kind_of, watch_releases
 
 __all__ = ["check_synthesizer"]
 
 _SHARED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
 
 
-def check_synthesizer(estimator: Any, *, generate_only: bool = False) -> list[tuple[Any, Callable[[Any], None]]] | None:
+def check_synthesizer(estimator: Estimator, *, generate_only: bool = False) -> list[tuple[Any, Callable[[Any], None]]] | None:
     """Check that a private estimator keeps the laws that those of this package keep.
 
     The noise covers what is charged, neighbors look alike, a refit is a fresh fit, no message quotes a cell, and more: a law is a

@@ -24,6 +24,7 @@ from skdpsynth.privacy import (
 )
 from skdpsynth.testing._harness import (
     Draw,
+    Estimator,
     catch_refusal,
     clone_with,
     clone_with_seed,
@@ -114,7 +115,7 @@ def loss_of_ratios(kind: str, ratios: list[Fraction]) -> NoiseLoss:
 
 
 @law()
-def check_the_ledger_sums_to_epsilon(estimator: Any) -> None:
+def check_the_ledger_sums_to_epsilon(estimator: Estimator) -> None:
     """The total of pure losses is exactly epsilon; with delta it is at most epsilon, and short of it by under a millionth."""
     for epsilon, delta in ((0.1, None), (1, None), (Fraction(1, 3), None), (7.5, None), (0.7, 1e-6)):
         delta = estimator.delta if delta is None else delta
@@ -125,7 +126,7 @@ def check_the_ledger_sums_to_epsilon(estimator: Any) -> None:
 
 
 @law()
-def check_delta_is_charged_where_gaussian_noise_is_drawn(estimator: Any) -> None:
+def check_delta_is_charged_where_gaussian_noise_is_drawn(estimator: Estimator) -> None:
     """A fit charges delta if it draws Gaussian noise, and else leaves it to others."""
     shared = PrivacyAccountant(1, 1e-6, neighboring=estimator.neighboring)
     clone_with(estimator, epsilon=1, delta=1e-6, accountant=shared).fit(rows())
@@ -135,7 +136,7 @@ def check_delta_is_charged_where_gaussian_noise_is_drawn(estimator: Any) -> None
 
 
 @law()
-def check_infinite_epsilon_is_recorded_as_an_infinite_loss(estimator: Any) -> None:
+def check_infinite_epsilon_is_recorded_as_an_infinite_loss(estimator: Estimator) -> None:
     """Without noise the ledger says inf."""
     fitted = clone_with(estimator, epsilon=float("inf")).fit(rows())
     require(fitted.accountant_.spent == math.inf, f"spent is {fitted.accountant_.spent}")
@@ -143,7 +144,7 @@ def check_infinite_epsilon_is_recorded_as_an_infinite_loss(estimator: Any) -> No
 
 
 @law()
-def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Any) -> None:
+def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Estimator) -> None:
     """A shared accountant is charged the whole epsilon at each fit, or its rho, and refuses what it lacks without a trace."""
     shared = PrivacyAccountant(1, estimator.delta * 2, neighboring=estimator.neighboring)
     fitted = clone_with(estimator, epsilon=0.4, accountant=shared).fit(rows())
@@ -167,7 +168,7 @@ def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Any) -> 
 
 
 @law()
-def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Any) -> None:
+def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Estimator) -> None:
     """A fit that is refused spends nothing, and leaves the object as it was."""
     shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
     fitted = clone_with(estimator).fit(rows())
@@ -191,7 +192,7 @@ def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Any) -> No
 
 
 @law()
-def check_an_accountant_of_another_relation_is_refused(estimator: Any) -> None:
+def check_an_accountant_of_another_relation_is_refused(estimator: Estimator) -> None:
     """A shared accountant counts under the relation of the estimator, or is refused before it is charged."""
     other = "replace_one" if estimator.neighboring == "add_or_remove_one" else "add_or_remove_one"
     shared = PrivacyAccountant(1, neighboring=other)
@@ -201,7 +202,7 @@ def check_an_accountant_of_another_relation_is_refused(estimator: Any) -> None:
 
 
 @law()
-def check_the_ledger_as_a_frame_sums_to_what_was_spent(estimator: Any) -> None:
+def check_the_ledger_as_a_frame_sums_to_what_was_spent(estimator: Estimator) -> None:
     """The column epsilon of `to_frame` sums to what was spent."""
     if not find_spec("pandas"):
         return
@@ -213,7 +214,7 @@ def check_the_ledger_as_a_frame_sums_to_what_was_spent(estimator: Any) -> None:
 
 
 @law()
-def check_absurd_epsilons_are_served_or_refused_before_the_charge(estimator: Any) -> None:
+def check_absurd_epsilons_are_served_or_refused_before_the_charge(estimator: Estimator) -> None:
     """An epsilon far out of any use fits, or is refused before anything is spent."""
     for epsilon in (1e-300, 1e-17, 1e-3, 1e4, 1e300):
         shared = PrivacyAccountant(math.inf, estimator.delta, neighboring=estimator.neighboring)
@@ -231,7 +232,7 @@ def check_absurd_epsilons_are_served_or_refused_before_the_charge(estimator: Any
 
 
 @law()
-def check_a_fit_does_not_fail_after_its_charge(estimator: Any) -> None:
+def check_a_fit_does_not_fail_after_its_charge(estimator: Estimator) -> None:
     """Under both relations, and over a grid of epsilon and delta, a fit is refused before anything is spent, or does not fail."""
     for relation in relations(estimator):
         for epsilon, delta in ((0.2, 1e-6), (5, 0), (5, 1e-6)):
@@ -246,7 +247,7 @@ def check_a_fit_does_not_fail_after_its_charge(estimator: Any) -> None:
 
 
 @law()
-def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
+def check_absurd_epsilons_take_no_longer(estimator: Estimator) -> None:
     """Epsilons from 1e4 to infinity take at most ten times a fit at 100 and half a second, or are refused before the charge."""
     # Training takes longer with little noise, so a fit at epsilon=1 is no yardstick.
     usual = min(_seconds(estimator, epsilon=100.0) for _ in range(2))
@@ -257,7 +258,7 @@ def check_absurd_epsilons_take_no_longer(estimator: Any) -> None:
         )
 
 
-def _seconds(estimator: Any, **parameters: Any) -> float:
+def _seconds(estimator: Estimator, **parameters: Any) -> float:
     unfitted, table = clone_with(estimator, **parameters), rows(300)
     start = time.process_time()
     try:
@@ -271,7 +272,7 @@ def _seconds(estimator: Any, **parameters: Any) -> float:
 
 
 @law()
-def check_the_noise_of_every_entry_covers_its_loss(estimator: Any) -> None:
+def check_the_noise_of_every_entry_covers_its_loss(estimator: Estimator) -> None:
     """Each entry states by how much one row moves its values; its noise loses at most what was charged, and is what its class says."""
     for relation, delta in relation_delta_pairs(estimator):
         with watch_releases() as door:
@@ -288,7 +289,7 @@ def check_the_noise_of_every_entry_covers_its_loss(estimator: Any) -> None:
             require(is_covered(loss, entry.loss), f"{entry.name!r} costs {_text(loss)} by its noise, and was charged {entry.loss}")
 
 
-def relation_delta_pairs(estimator: Any) -> list[tuple[str, Any]]:
+def relation_delta_pairs(estimator: Estimator) -> list[tuple[str, Any]]:
     """Return each relation with and without delta, or with the estimator's own."""
     return [(relation, delta) for relation in relations(estimator) for delta in ([estimator.delta] if estimator.delta else [0.0, 1e-6])]
 
@@ -358,7 +359,7 @@ def _text(lost: NoiseLoss) -> str:
 
 
 @law()
-def check_neighbors_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -> None:
+def check_neighbors_that_get_the_same_answers_lose_at_most_epsilon(estimator: Estimator) -> None:
     """Given back the answers of its neighbor, a table has lost at most what was charged, answer by answer and in all."""
     for relation, delta in relation_delta_pairs(estimator):
         unfitted = clone_with(estimator, random_state=None, neighboring=relation, delta=delta, bounds=(0.0, 1.0))
@@ -413,7 +414,7 @@ def _same(before: dict[str, Any], after: dict[str, Any]) -> bool:
 # Units
 
 
-def _max_rows_per_unit(estimator: Any, **parameters: Any) -> int:
+def _max_rows_per_unit(estimator: Estimator, **parameters: Any) -> int:
     """Return a supported number of rows of a unit: several, or one if the estimator refuses more."""
     try:
         clone_with(estimator, max_rows_per_unit=_MOST, **parameters).fit(rows(10), unit=np.arange(10))
@@ -430,7 +431,7 @@ def _table_with_units() -> tuple[np.ndarray, np.ndarray]:
 
 
 @law(needs="max_rows_per_unit")
-def check_units_that_get_the_same_answers_lose_at_most_epsilon(estimator: Any) -> None:
+def check_units_that_get_the_same_answers_lose_at_most_epsilon(estimator: Estimator) -> None:
     """Whatever one unit brings, be it a hundred rows: given back the answers of its neighbor, a table has lost at most epsilon."""
     for relation, delta in relation_delta_pairs(estimator):
         settings = {"neighboring": relation, "delta": delta, "bounds": (0.0, 1.0)}
@@ -458,7 +459,7 @@ def _neighbors_of_units(table: np.ndarray, labels: np.ndarray, relation: str) ->
 
 
 @law(needs="max_rows_per_unit")
-def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Any) -> None:
+def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Estimator) -> None:
     """A unit with a hundred equal rows is learned from, and warned of, as if it had only `most`; rows without a label as if not there."""
     most = _max_rows_per_unit(estimator)
     table, labels = _table_with_units()
@@ -477,7 +478,7 @@ def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Any) -> N
 
 
 @law(needs="max_rows_per_unit", unless="partial_fit")
-def check_rows_of_other_units_decide_nothing(estimator: Any) -> None:
+def check_rows_of_other_units_decide_nothing(estimator: Estimator) -> None:
     """The order of rows means nothing, be they of one unit or of several, and also where a unit has more different rows than count."""
     most = _max_rows_per_unit(estimator)
     table, labels = np.vstack([rows(100), rows(_ROWS)]), _table_with_units()[1]
@@ -488,7 +489,7 @@ def check_rows_of_other_units_decide_nothing(estimator: Any) -> None:
 
 
 @law(needs="max_rows_per_unit")
-def check_noise_for_units_of_k_rows_is_k_fold(estimator: Any) -> None:
+def check_noise_for_units_of_k_rows_is_k_fold(estimator: Estimator) -> None:
     """With delta 0 and k rows of a unit, k epsilon releases what epsilon does of rows: all noise is exactly k times larger."""
     if estimator.delta:
         return
@@ -503,7 +504,7 @@ def check_noise_for_units_of_k_rows_is_k_fold(estimator: Any) -> None:
 
 
 @law(needs="max_rows_per_unit")
-def check_the_ledger_says_the_unit(estimator: Any) -> None:
+def check_the_ledger_says_the_unit(estimator: Estimator) -> None:
     """Each entry of a fit with units says whom it protects; those of a fit without say none."""
     most = _max_rows_per_unit(estimator)
     table, labels = rows(200), np.arange(200) % 70  # a stream has released something of so many

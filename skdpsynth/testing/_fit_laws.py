@@ -18,6 +18,7 @@ from skdpsynth.persistence import load
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.testing._budget_laws import worst_neighbors
 from skdpsynth.testing._harness import (
+    Estimator,
     Spy,
     as_rows,
     catch_refusal,
@@ -51,7 +52,7 @@ _TICKS = 4
 
 
 @law()
-def check_unseeded_fits_differ_and_are_secure(estimator: Any) -> None:
+def check_unseeded_fits_differ_and_are_secure(estimator: Estimator) -> None:
     """Without a seed fits differ, nothing warns of a seed, and the ledger says secure."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InsecureRandomnessWarning)
@@ -64,7 +65,7 @@ def check_unseeded_fits_differ_and_are_secure(estimator: Any) -> None:
 
 
 @law()
-def check_seeded_fits_are_equal_and_say_so(estimator: Any) -> None:
+def check_seeded_fits_are_equal_and_say_so(estimator: Estimator) -> None:
     """With a seed two fits are equal, warn that they protect nobody, and the ledger says seeded."""
     with record_warnings() as caught:
         first = clone_with(estimator, random_state=7).fit(rows())
@@ -82,7 +83,7 @@ def check_seeded_fits_are_equal_and_say_so(estimator: Any) -> None:
 
 
 @law()
-def check_what_leaves_depends_on_the_answers_alone(estimator: Any) -> None:
+def check_what_leaves_depends_on_the_answers_alone(estimator: Estimator) -> None:
     """Tables that get the same answers leave the same attributes, samples, files, warnings and ledger, whatever their rows are."""
     for relation in relations(estimator):
         # Without a seed, because a mechanism may ask whether there is one; the bits are fixed where none can see it.
@@ -98,7 +99,7 @@ def check_what_leaves_depends_on_the_answers_alone(estimator: Any) -> None:
 
 
 @law()
-def check_large_tables_leave_what_their_answers_say(estimator: Any) -> None:
+def check_large_tables_leave_what_their_answers_say(estimator: Estimator) -> None:
     """One row among thousands, changed or gone, changes nothing that leaves a fit, or the ticks of a stream, given the same answers."""
     for relation in relations(estimator):
         unfitted = clone_with(estimator, random_state=None, neighboring=relation, bounds=(0.0, 1.0))
@@ -117,7 +118,7 @@ def _with_out_of_bounds_row(table: np.ndarray) -> np.ndarray:
     return table
 
 
-def _check_same_outputs(unfitted: Any, table: np.ndarray, others: list[np.ndarray]) -> None:
+def _check_same_outputs(unfitted: Estimator, table: np.ndarray, others: list[np.ndarray]) -> None:
     if table.shape[1] != _COLUMNS:
         try:
             clone_with(unfitted).fit(table)
@@ -136,7 +137,7 @@ def _compare_outputs(outputs: Callable[[Any, Spy], dict[str, Any]], first: Any, 
             require(len(door.take()) == len(door.answers or ()), f"others made fewer releases {where}")
 
 
-def _fit_outputs(unfitted: Any, size: int, table: np.ndarray, door: Spy) -> dict[str, Any]:
+def _fit_outputs(unfitted: Estimator, size: int, table: np.ndarray, door: Spy) -> dict[str, Any]:
     """Return all outputs of a fit, with samples of several sizes; a stream that holds open rows is not looked into."""
     with record_warnings() as caught, fixed_bits():
         fitted = clone_with(unfitted).fit(table)
@@ -151,7 +152,7 @@ def _fit_outputs(unfitted: Any, size: int, table: np.ndarray, door: Spy) -> dict
 
 
 @law(needs="partial_fit")
-def check_rows_that_come_later_leave_the_answers_alone(estimator: Any) -> None:
+def check_rows_that_come_later_leave_the_answers_alone(estimator: Estimator) -> None:
     """Along a stream too, neighbors that get the same answers leave the same attributes, samples, warnings and ledger."""
     for relation in relations(estimator):
         unfitted = clone_with(estimator, random_state=None, neighboring=relation, bounds=(0.0, 1.0), epsilon=5.0)
@@ -162,7 +163,7 @@ def check_rows_that_come_later_leave_the_answers_alone(estimator: Any) -> None:
         _compare_outputs(partial(_stream_outputs, unfitted), whole, streams_beside, where)
 
 
-def _stream_outputs(unfitted: Any, tables: list[np.ndarray], door: Spy) -> dict[str, Any]:
+def _stream_outputs(unfitted: Estimator, tables: list[np.ndarray], door: Spy) -> dict[str, Any]:
     stream, left = clone_with(unfitted), dict[str, Any]()
     with fixed_bits():
         for place, table in enumerate(tables):
@@ -177,7 +178,7 @@ def _stream_outputs(unfitted: Any, tables: list[np.ndarray], door: Spy) -> dict[
 
 
 @law()
-def check_a_pickle_holds_no_row_and_works(estimator: Any) -> None:
+def check_a_pickle_holds_no_row_and_works(estimator: Estimator) -> None:
     """A pickle of a fitted estimator holds no number of the rows, and shows what the original shows."""
     table = np.random.default_rng(1).random((200, 3))
     fitted = clone_with(estimator).fit(table)
@@ -189,7 +190,7 @@ def check_a_pickle_holds_no_row_and_works(estimator: Any) -> None:
 
 
 @law()
-def check_a_shared_accountant_is_pickled_as_a_record(estimator: Any) -> None:
+def check_a_shared_accountant_is_pickled_as_a_record(estimator: Estimator) -> None:
     """An open budget is not pickled; a fitted estimator takes along a closed record of it, and the original stays open."""
     shared = PrivacyAccountant(3, estimator.delta, neighboring=estimator.neighboring)
     unfitted = clone_with(estimator, epsilon=1, accountant=shared)
@@ -209,7 +210,7 @@ def check_a_shared_accountant_is_pickled_as_a_record(estimator: Any) -> None:
 
 
 @law(needs="save")
-def check_a_saved_estimator_is_the_same_when_loaded(estimator: Any) -> None:
+def check_a_saved_estimator_is_the_same_when_loaded(estimator: Estimator) -> None:
     """What save writes, load reads as the same estimator; a class that is not savable is refused in one sentence that says so."""
     fitted = clone_with(estimator).fit(rows())
     with tempfile.TemporaryDirectory() as folder:
@@ -225,13 +226,13 @@ def check_a_saved_estimator_is_the_same_when_loaded(estimator: Any) -> None:
 
 
 @law()
-def check_a_refit_leaves_nothing_of_the_fit_before(estimator: Any) -> None:
+def check_a_refit_leaves_nothing_of_the_fit_before(estimator: Estimator) -> None:
     """After a second fit the object holds what a fresh one would, also if the first had other rows, columns and parameters."""
     other = "add_or_remove_one" if "add_or_remove_one" in relations(estimator) else "replace_one"
     check_refit_is_fresh(clone_with(estimator, epsilon=3.0, delta=1e-6, neighboring=other, bounds=(-1.0, 2.0)), estimator)
 
 
-def check_refit_is_fresh(before: Any, estimator: Any) -> None:
+def check_refit_is_fresh(before: Estimator, estimator: Estimator) -> None:
     """Raise AssertionError unless a fit as `estimator`, after one as `before` of the same class, equals a fresh one."""
     expected = clone_with_seed(estimator).fit(rows())
     refitted = clone_with_seed(before)
@@ -246,7 +247,7 @@ def check_refit_is_fresh(before: Any, estimator: Any) -> None:
 
 
 @law()
-def check_the_input_is_read_only_and_of_any_layout(estimator: Any) -> None:
+def check_the_input_is_read_only_and_of_any_layout(estimator: Estimator) -> None:
     """Fit does not write to its table, and releases the same of each memory layout of it."""
     table = rows()
     before = table.copy()
@@ -258,7 +259,7 @@ def check_the_input_is_read_only_and_of_any_layout(estimator: Any) -> None:
 
 
 @law(unless="partial_fit")
-def check_the_order_of_rows_means_nothing(estimator: Any) -> None:
+def check_the_order_of_rows_means_nothing(estimator: Estimator) -> None:
     """Rows in another order release the same, unless they are a stream, where the order is time."""
     table = rows(200)
     first, second = (released_state(clone_with_seed(estimator).fit(z)) for z in (table, np.random.default_rng(5).permutation(table)))
@@ -266,7 +267,7 @@ def check_the_order_of_rows_means_nothing(estimator: Any) -> None:
 
 
 @law(needs="sample")
-def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Any) -> None:
+def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Estimator) -> None:
     """Synthetic rows lie within bounds, also if rows did not, and are as many as the rows (or as their noisy number)."""
     low, high = np.array([-3.0, 10.0, 0.1]), np.array([-1.0, 11.0, 0.3])
     table = low + (high - low) * np.random.default_rng(0).random((200, 3)) * 1.5  # some rows outside
@@ -278,7 +279,7 @@ def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Any) -> 
 
 
 @law(needs="sample")
-def check_samples_repeat_by_their_own_seed_only(estimator: Any) -> None:
+def check_samples_repeat_by_their_own_seed_only(estimator: Estimator) -> None:
     """A sample repeats by its own seed; without one it does not, also after a seeded fit."""
     for mechanism in (clone_with(estimator, random_state=None), clone_with_seed(estimator)):
         fitted = mechanism.fit(rows())
@@ -292,7 +293,7 @@ def check_samples_repeat_by_their_own_seed_only(estimator: Any) -> None:
 
 
 @law(needs="sample")
-def check_batches_are_the_rows_of_one_sample(estimator: Any) -> None:
+def check_batches_are_the_rows_of_one_sample(estimator: Estimator) -> None:
     """A few batches are together the rows of a sample under the same seed, in their order."""
     fitted = clone_with(estimator).fit(rows())
     batches = [as_rows(batch) for batch in fitted.sample_batches(50, 20, random_state=0)]
@@ -301,7 +302,7 @@ def check_batches_are_the_rows_of_one_sample(estimator: Any) -> None:
 
 
 @law(needs="sample")
-def check_sample_refuses_a_bad_number_of_rows(estimator: Any) -> None:
+def check_sample_refuses_a_bad_number_of_rows(estimator: Estimator) -> None:
     """Sample refuses a number of rows that is none, in the name of n_samples."""
     fitted = clone_with(estimator).fit(rows())
     for bad in (0, -1, 2.5, "many", True):
@@ -310,14 +311,14 @@ def check_sample_refuses_a_bad_number_of_rows(estimator: Any) -> None:
 
 
 @law(needs="sample")
-def check_score_is_a_repeatable_negative_distance(estimator: Any) -> None:
+def check_score_is_a_repeatable_negative_distance(estimator: Estimator) -> None:
     """The score repeats, and is minus a distance."""
     fitted = clone_with(estimator).fit(rows())
     require(fitted.score(rows()) == fitted.score(rows()) < 0, f"it scored {fitted.score(rows())}, then {fitted.score(rows())}")
 
 
 @law(needs="sample")
-def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
+def check_error_falls_as_epsilon_grows(estimator: Estimator) -> None:
     """Samples of clustered rows are better at epsilon 50 than at 0.0005: means of some fits, far apart even where there are two cells."""
     table = np.random.default_rng(0).beta(30, 70, size=(200, 3))
 
@@ -330,7 +331,7 @@ def check_error_falls_as_epsilon_grows(estimator: Any) -> None:
 
 
 @law(needs="sample")
-def check_sampling_spends_nothing_and_says_nothing(estimator: Any) -> None:
+def check_sampling_spends_nothing_and_says_nothing(estimator: Estimator) -> None:
     """Samples are free: the ledger stays as it was, and no warning comes."""
     fitted = clone_with(estimator, random_state=None).fit(rows())
     before = fitted.accountant_.spent, len(fitted.accountant_.ledger)
@@ -352,7 +353,7 @@ _LINE = _call.__code__.co_firstlineno + 1  # of the call above, whose file is th
 
 
 @law()
-def check_warnings_name_the_file_and_line_of_the_caller(estimator: Any) -> None:
+def check_warnings_name_the_file_and_line_of_the_caller(estimator: Estimator) -> None:
     """Every warning names the file and the line that called into the package."""
     for n, parameters in ((3, {"random_state": 0}), (60, {"epsilon": 50.0}), (60, {"epsilon": 0.01}), (60, {"delta": 0.1})):
         with record_warnings() as caught:
@@ -371,7 +372,7 @@ def check_warnings_name_the_file_and_line_of_the_caller(estimator: Any) -> None:
 
 
 @law()
-def check_warnings_as_errors_lose_no_money(estimator: Any) -> None:
+def check_warnings_as_errors_lose_no_money(estimator: Estimator) -> None:
     """If a warning is an error, then nothing was spent, or the estimator is fitted."""
     for n, parameters in ((1, {}), (5, {"epsilon": 0.1}), (60, {"epsilon": 50.0}), (60, {"delta": 0.1}), (5, {"random_state": 0})):
         shared = PrivacyAccountant(100, 0.5, neighboring=estimator.neighboring)
@@ -388,7 +389,7 @@ def check_warnings_as_errors_lose_no_money(estimator: Any) -> None:
 
 
 @law()
-def check_floating_point_errors_change_nothing(estimator: Any) -> None:
+def check_floating_point_errors_change_nothing(estimator: Estimator) -> None:
     """With all floating-point errors raised, a fit releases and samples the same."""
     expected = released_state(clone_with_seed(estimator).fit(rows()))
     with np.errstate(all="raise"):
@@ -396,7 +397,7 @@ def check_floating_point_errors_change_nothing(estimator: Any) -> None:
 
 
 @law()
-def check_fits_in_threads_leave_the_process_as_it_was(estimator: Any) -> None:
+def check_fits_in_threads_leave_the_process_as_it_was(estimator: Estimator) -> None:
     """Fits in four threads leave the warning filters and the limits of BLAS as they were."""
     filters, limits = list(warnings.filters), _limits()
     try:
@@ -409,7 +410,7 @@ def check_fits_in_threads_leave_the_process_as_it_was(estimator: Any) -> None:
 
 
 @law(needs="partial_fit")
-def check_threads_feed_a_stream_as_one_would(estimator: Any) -> None:
+def check_threads_feed_a_stream_as_one_would(estimator: Estimator) -> None:
     """Threads that feed a stream and sample from it lose no row (or tick), and no part of it is released twice."""
     fitted = clone_with(estimator).fit(rows(20))
     feed, draw = (lambda: [fitted.partial_fit(row[None]) for row in rows(40)]), (lambda: [fitted.sample(10) for _ in range(20)])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import numpy as np
@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, clone
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SecureBits
 
 SECRET = "31415"  # in cells that no message may quote
+Estimator: TypeAlias = Any  # a private estimator, of this package or of others
 LAWS: list[Callable[[Any], None]] = []
 _PROBES = 50  # rows that are drawn or transformed to compare two estimators
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), Fraction, np.generic, np.dtype, enum.Enum)
@@ -38,7 +39,7 @@ def law(*, needs: str = "fit", unless: str = "") -> Callable[[Callable[[Any], No
 
     def make(check: Callable[[Any], None]) -> Callable[[Any], None]:
         @functools.wraps(check)
-        def checked(estimator: Any) -> None:
+        def checked(estimator: Estimator) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
@@ -61,19 +62,19 @@ def require(true: Any, found: str) -> None:
         raise AssertionError(found)
 
 
-def is_stream(estimator: Any) -> bool:
+def is_stream(estimator: Estimator) -> bool:
     return hasattr(estimator, "partial_fit")
 
 
-def takes_nan(estimator: Any) -> bool:
+def takes_nan(estimator: Estimator) -> bool:
     return bool(estimator.__sklearn_tags__().input_tags.allow_nan)
 
 
-def takes_sparse(estimator: Any) -> bool:
+def takes_sparse(estimator: Estimator) -> bool:
     return bool(estimator.__sklearn_tags__().input_tags.sparse)
 
 
-def relations(estimator: Any) -> list[str]:
+def relations(estimator: Estimator) -> list[str]:
     """Return the supported neighboring relations, the estimator's own first."""
     other = "add_or_remove_one" if estimator.neighboring == "replace_one" else "replace_one"
     try:
@@ -98,11 +99,11 @@ def with_column_names(table: np.ndarray) -> Any:
     return pd.DataFrame(table, columns=[f"column {i}" for i in range(table.shape[1])])
 
 
-def clone_with(estimator: Any, **parameters: Any) -> Any:
+def clone_with(estimator: Estimator, **parameters: Any) -> Any:
     return clone(estimator).set_params(**parameters)
 
 
-def clone_with_seed(estimator: Any, **parameters: Any) -> Any:
+def clone_with_seed(estimator: Estimator, **parameters: Any) -> Any:
     return clone_with(estimator, random_state=0, **parameters)
 
 
@@ -137,7 +138,7 @@ def record_warnings() -> Iterator[list[warnings.WarningMessage]]:
 # States
 
 
-def released_state(fitted: Any) -> dict[str, Any]:
+def released_state(fitted: Estimator) -> dict[str, Any]:
     """Return all public results: fitted attributes, a seeded sample, transformed points.
 
     The accountant is left out, because two fits that release the same may be charged at different times.
@@ -151,16 +152,16 @@ def released_state(fitted: Any) -> dict[str, Any]:
     return shown
 
 
-def fitted_attributes(fitted: Any) -> dict[str, Any]:
+def fitted_attributes(fitted: Estimator) -> dict[str, Any]:
     return {n: v for n, v in vars(fitted).items() if n.endswith("_") and not n.startswith("_") and n != "accountant_"}
 
 
-def full_state(fitted: Any) -> dict[str, Any]:
+def full_state(fitted: Estimator) -> dict[str, Any]:
     """Return the whole state, private attributes and ledger lines included."""
     return dict(leaves(dict(vars(fitted)), type(fitted).__name__))
 
 
-def serialized_bytes(fitted: Any) -> dict[str, Any]:
+def serialized_bytes(fitted: Estimator) -> dict[str, Any]:
     """Return the bytes of a pickle, and of each member of a saved file, without times of charges and random ids of ledgers."""
     data = {"pickle": pickle.dumps(fitted)}
     if hasattr(fitted, "save"):

@@ -13,6 +13,7 @@ from scipy.sparse import csc_array, csr_array
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.testing._harness import (
     SECRET,
+    Estimator,
     catch_refusal,
     clone_with,
     clone_with_seed,
@@ -85,7 +86,7 @@ def bad_tables() -> dict[str, Any]:
 
 
 @law()
-def check_bad_parameters_are_refused_by_name(estimator: Any) -> None:
+def check_bad_parameters_are_refused_by_name(estimator: Estimator) -> None:
     """A bad value of a parameter of the promise is refused in its name, with what is asked of it, in one short sentence."""
     for name, messages in BAD_PARAMETERS.items():
         for words, values in messages.items():
@@ -96,7 +97,7 @@ def check_bad_parameters_are_refused_by_name(estimator: Any) -> None:
 
 
 @law()
-def check_no_refusal_of_a_table_quotes_a_cell(estimator: Any) -> None:
+def check_no_refusal_of_a_table_quotes_a_cell(estimator: Estimator) -> None:
     """A table that is none of numbers is refused in one short sentence that quotes no cell."""
     tables = bad_tables() if takes_sparse(estimator) else bad_tables() | {"sparse array": csr_array(np.array([[_CELL, 0.0], [0.0, 1.0]]))}
     for name, table in tables.items():
@@ -105,7 +106,7 @@ def check_no_refusal_of_a_table_quotes_a_cell(estimator: Any) -> None:
 
 
 @law()
-def check_sparse_rows_release_what_dense_rows_do_or_are_refused(estimator: Any) -> None:
+def check_sparse_rows_release_what_dense_rows_do_or_are_refused(estimator: Estimator) -> None:
     """Sparse rows release bit for bit what they do as an array where the tag ``input_tags.sparse`` says so; else they are refused."""
     table = np.where(rows(200) > 0.3, rows(200), 0)
     if not takes_sparse(estimator):
@@ -119,7 +120,7 @@ def check_sparse_rows_release_what_dense_rows_do_or_are_refused(estimator: Any) 
 
 
 @law()
-def check_words_and_dates_are_refused_as_no_numbers(estimator: Any) -> None:
+def check_words_and_dates_are_refused_as_no_numbers(estimator: Estimator) -> None:
     """Words, objects and dates, few or many, are refused because X must hold numbers only, and no other error stands behind."""
     words = [bad_tables()[name] for name in ("array of words", "array of objects")]
     dates = [np.arange(2 * n).reshape(-1, 2).astype("M8[D]") for n in (63, 64, 128)]
@@ -134,7 +135,7 @@ def check_words_and_dates_are_refused_as_no_numbers(estimator: Any) -> None:
 
 
 @law()
-def check_nan_is_taken_or_refused_in_one_short_sentence(estimator: Any) -> None:
+def check_nan_is_taken_or_refused_in_one_short_sentence(estimator: Estimator) -> None:
     """NaN is a missing value where the tag allow_nan says so; else it is refused by name, in one short sentence."""
     table = rows()
     table[3, 1] = np.nan
@@ -147,7 +148,7 @@ def check_nan_is_taken_or_refused_in_one_short_sentence(estimator: Any) -> None:
 
 
 @law()
-def check_another_width_is_refused_after_fit(estimator: Any) -> None:
+def check_another_width_is_refused_after_fit(estimator: Estimator) -> None:
     """A fitted estimator refuses tables of another width."""
     fitted = clone_with(estimator).fit(rows())
     for name in ("score", "transform", "partial_fit"):
@@ -157,7 +158,7 @@ def check_another_width_is_refused_after_fit(estimator: Any) -> None:
 
 
 @law()
-def check_tiny_tables_fit(estimator: Any) -> None:
+def check_tiny_tables_fit(estimator: Estimator) -> None:
     """One row, or one column, fits; only a parameter of its own may refuse, before anything is spent."""
     for shape in ((1, 1), (1, 3), (2, 1), (50, 1)):
         shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
@@ -173,7 +174,7 @@ def check_tiny_tables_fit(estimator: Any) -> None:
 
 
 @law()
-def check_values_at_the_ends_of_floating_point_say_nothing(estimator: Any) -> None:
+def check_values_at_the_ends_of_floating_point_say_nothing(estimator: Estimator) -> None:
     """The largest and the smallest numbers cause no floating-point error and no warning, which would tell of values."""
     for dtype in (np.float32, np.float64):
         table = rows(128, 2).astype(dtype)
@@ -185,7 +186,7 @@ def check_values_at_the_ends_of_floating_point_say_nothing(estimator: Any) -> No
 
 
 @law()
-def check_errors_do_not_depend_on_the_rows(estimator: Any) -> None:
+def check_errors_do_not_depend_on_the_rows(estimator: Estimator) -> None:
     """Tables of usual, constant and extreme rows of one shape are all taken, or all refused with the same words."""
     for shape in ((4, 1), (30, 2)):
         usual, extreme = rows(*shape), rows(*shape, seed=1)
@@ -204,7 +205,7 @@ def check_errors_do_not_depend_on_the_rows(estimator: Any) -> None:
 
 
 @law()
-def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Any) -> None:
+def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Estimator) -> None:
     """A table given for a parameter, of the class or of sample, is refused or taken, but no message or warning quotes a cell."""
     table = np.full((20, 3), _CELL)
     for secret in (table, table.tolist(), with_column_names(table)):
@@ -218,11 +219,11 @@ def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Any) -> None
                     _check_quotes_no_cell(partial(fitted.sample, **{name: secret}), f"{name} of sample")
 
 
-def _fit_with(estimator: Any, **parameters: Any) -> Any:
+def _fit_with(estimator: Estimator, **parameters: Any) -> Any:
     return clone_with(estimator).set_params(**parameters).fit(rows())
 
 
-def _fit_first(estimator: Any, value: Any) -> Any:
+def _fit_first(estimator: Estimator, value: Any) -> Any:
     return type(estimator)(value).fit(rows())
 
 
