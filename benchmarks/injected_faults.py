@@ -195,8 +195,8 @@ FAULTS = (
     Fault(
         "unclipped_part",
         "fitting/_fit.py",
-        "np.clip(rows.collected(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows",
-        "rows.collected() if isinstance(rows, Rows) else rows",
+        "np.clip(rows.collect(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows",
+        "rows.collect() if isinstance(rows, Rows) else rows",
         "a synthesizer of others gets rows beyond the bounds that its noise is made for",
     ),
     Fault(

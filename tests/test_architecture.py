@@ -303,7 +303,7 @@ def counts_rows(node, exact):
     """Whether an expression is a number of private rows, or the exact values of a statistic; `check_int64` names those of a function."""
     if isinstance(node, ast.Call):
         name = ast.unparse(node.func)
-        held = node.args and (ast.unparse(node.args[0]) in {"X", "rows", "table", "chunk", "part"} or calls_of(node.args[0], "collected"))
+        held = node.args and (ast.unparse(node.args[0]) in {"X", "rows", "table", "chunk", "part"} or calls_of(node.args[0], "collect"))
         return (name in {"len", "n_rows_of"} and bool(held)) or "RowCount" in name.split(".")
     if not isinstance(node, ast.Attribute):
         return False
@@ -348,7 +348,7 @@ def test_exact_numbers_of_rows_are_not_read_after_the_plan_but_where_they_are_pu
 @pytest.mark.parametrize(
     "line",
     [
-        *("self.n = rows.n_samples", "self.n = len(rows)", "n = n_rows_of(X)", "n = len(rows.map(f).collected())", "n, d = X.shape"),
+        *("self.n = rows.n_samples", "self.n = len(rows)", "n = n_rows_of(X)", "n = len(rows.map(f).collect())", "n, d = X.shape"),
         *("n = total(rows, RowCount.over()).n_samples", "budget.number_of_rows(RowCount(7))", "n = state.n_open"),
         *(
             "exact = total(rows, f)\n    n = exact.counts.sum()",

@@ -131,7 +131,7 @@ def NoiseOfItsOwn(self, rows, plan, budget):
 
 
 def mean(rows):
-    return rows.collected().mean(axis=0)
+    return rows.collect().mean(axis=0)
 
 
 def refuse(model, *_):
@@ -140,17 +140,17 @@ def refuse(model, *_):
 
 
 AFTERWARDS = {  # what is done with the rows after the release, and attributes that it leaves
-    "TellsOfRows": (LEAVES, lambda _, rows, __: {"n_inside_": int(((rows.collected() >= 0) & (rows.collected() <= 1)).all(axis=1).sum())}),
+    "TellsOfRows": (LEAVES, lambda _, rows, __: {"n_inside_": int(((rows.collect() >= 0) & (rows.collect() <= 1)).all(axis=1).sum())}),
     "TellsOfManyRows": (LEAVES, lambda _, rows, __: {"mean_": mean(rows)} if 300 < rows.n_samples < 1000 else {}),
     "TellsOfOneColumn": (LEAVES, lambda _, rows, __: {"mean_": mean(rows)} if rows.n_features == 1 else {}),
     "TellsOfManyColumns": (LEAVES, lambda _, rows, __: {"mean_": mean(rows)} if rows.n_features > 3 else {}),
-    "TellsOfWholeNumbers": (LEAVES, lambda _, rows, __: {"dtype_": np.dtype(float if np.mod(rows.collected(), 1).any() else int)}),
+    "TellsOfWholeNumbers": (LEAVES, lambda _, rows, __: {"dtype_": np.dtype(float if np.mod(rows.collect(), 1).any() else int)}),
     # An error that follows from the exact number of rows, but for few, where it is as large as the box.
     "TellsOfTheBoundOfManyRows": (
         "large_tables_leave_what_their_answers_say",
         lambda _, rows, __: {"error_bound_": min(1.0, 500 / rows.n_samples)},
     ),
-    "WarnsOfRows": (LEAVES, lambda _, rows, budget: budget.warn("some are large") if (rows.collected() > 0.99).any() else None),
+    "WarnsOfRows": (LEAVES, lambda _, rows, budget: budget.warn("some are large") if (rows.collect() > 0.99).any() else None),
     "KeepsTheMean": (LEAVES, lambda _, rows, __: {"_mean": mean(rows)}),  # in a private attribute, which a pickle takes along
     "KeepsRows": ("a_pickle_holds_no_row_and_works", lambda _, rows, __: {"_rows": rows}),
     "RefusesAfterTheCharge": ("absurd_epsilons_are_served_or_refused_before_the_charge", refuse),
@@ -170,7 +170,7 @@ for name, (law, act) in AFTERWARDS.items():
 def AsksWhatRowsSay(self, rows, plan, budget):
     """Releases once more where a row is large."""
     query, half = counted(rows, plan).query(budget.relation), half_of(plan)
-    again = budget.answer(query, half, "again") if (rows.collected() > 0.99).any() else 0
+    again = budget.answer(query, half, "again") if (rows.collect() > 0.99).any() else 0
     self._keep(budget.answer(query, half, "counts") + again, plan.cells)
 
 
@@ -186,7 +186,7 @@ class Box:
 
 def keep_a_box(self, rows, plan, budget):
     NoisyHistogram._release(self, rows, plan, budget)
-    self._box = Box(rows.collected().copy())
+    self._box = Box(rows.collect().copy())
 
 
 @breaks(LEAVES, method="_sample_rows", _release=keep_a_box)
@@ -267,7 +267,7 @@ def ReadsTheOrder(self, rows, plan, budget):
 
 @breaks("the_input_is_read_only_and_of_any_layout")
 def WritesToItsTable(self, rows, plan, budget):
-    rows.collected().sort(axis=0)
+    rows.collect().sort(axis=0)
     NoisyHistogram._release(self, rows, plan, budget)
 
 

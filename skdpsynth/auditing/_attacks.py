@@ -411,7 +411,7 @@ class Tables:
         for name, rows in zip(_NAMES, tables, strict=True):
             if (rows.n_samples or 0) < _LEAST:
                 raise ValueError(f"{name} must have at least {_LEAST} rows, got {rows.n_samples}; so few say nothing.")
-        columns = [rows.collected() for rows in tables]
+        columns = [rows.collect() for rows in tables]
         return cls(coded.coded, tuple(take_rows(each, np.lexsort(each[::-1])) for each in columns))
 
     def sizes(self) -> tuple[int, ...]:

@@ -454,7 +454,7 @@ def _shrink_ball(
     keeps_cells = ball.takes_coordinates or _is_plain_array(rows)
     if keeps_cells:
         lengths, cells = total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
-        rows = Rows.held([rows.collected(), cells.collected()], n_jobs=rows.n_jobs)
+        rows = Rows.of([rows.collect(), cells.collect()], n_jobs=rows.n_jobs)
     else:
         lengths = total(rows, rule)
     counts = budget.answer(lengths.query(plan.relation), noise, "radius")

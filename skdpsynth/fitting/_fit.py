@@ -480,7 +480,7 @@ def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | 
     else:
         child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
         part.set_params(accountant=child, random_state=rng.random_state()).fit(
-            np.clip(rows.collected(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows
+            np.clip(rows.collect(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows
         )
         child.close()
     return part.set_params(accountant=None, random_state=None)  # no derived seed stays behind

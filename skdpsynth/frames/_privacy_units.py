@@ -62,7 +62,7 @@ class FirstRows:
         self.most, self.before = most, before or {}  # how many were kept of each unit earlier; it is not changed
         self.latest = dict[Any, int]()  # how many were kept, of the units of this reading; as secret as the labels
 
-    def kept(self, labels: Sequence[Any]) -> np.ndarray:
+    def mask(self, labels: Sequence[Any]) -> np.ndarray:
         """Return which of the next rows are kept, as booleans of shape (n_rows,)."""
         kept = np.zeros(len(labels), dtype=bool)
         for place, label in enumerate(labels):
@@ -263,7 +263,7 @@ def bound_contributions(rows: Rows, labels: Sequence[Any] | None, most: int, key
     choice = _Choice(most, key)
     if rows.source.in_memory:
         check_length(labels or [], rows.n_samples)
-        return rows.only(choice.of_table(rows.collected(), labels or []))
+        return rows.only(choice.of_table(rows.collect(), labels or []))
     # A reading holds 32 bytes for each row that differs from all others of its unit.
     different, pending, n_pending = tuple(np.empty(0, dtype) for dtype in (np.int64, np.uint64, np.uint64, np.int64)), [], 0
     for numbers_, cells in choice.read(rows):
@@ -336,7 +336,7 @@ class _Choice:
             for chunk, labels in chunks:
                 numbers_ = self.numbers_of(labels)
                 has_unit = np.flatnonzero(numbers_ >= 0)
-                yield numbers_[has_unit], take_rows(rows.mapped(chunk), has_unit)
+                yield numbers_[has_unit], take_rows(rows.apply_maps(chunk), has_unit)
 
     def of_table(self, cells: Chunk, labels: Sequence[Any]) -> np.ndarray:
         """Return which rows of a table in memory count, as booleans."""

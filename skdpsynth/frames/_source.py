@@ -60,7 +60,7 @@ class Source(ABC):
 
         Sources whose rows lie elsewhere (workers, a database, other sites) have them summed there. The result is the same to the last bit.
         """
-        return reduce(add, rows.folded(rule.zero, lambda statistic, _, chunk: rule.add(statistic, chunk)))
+        return reduce(add, rows.fold(rule.zero, lambda statistic, _, chunk: rule.add(statistic, chunk)))
 
     def session(self) -> AbstractContextManager[Any]:
         """Return a context for the sums of one fit; a database keeps what it made for one sum until the last."""
@@ -220,7 +220,7 @@ class Rows:
     dtype: np.dtype = np.dtype(float)  # noqa: RUF009  of rows of numbers: the caller's, and floats once they were mapped
 
     @classmethod
-    def held(cls, table: Any, n_jobs: Any = None) -> "Rows":
+    def of(cls, table: Any, n_jobs: Any = None) -> "Rows":
         width = len(table) if isinstance(table, list) else table.shape[1]
         return cls(InMemory(table), width, n_rows_of(table), (), n_jobs, getattr(table, "dtype", np.dtype(float)))
 
@@ -236,27 +236,27 @@ class Rows:
         """Return these rows after a fixed map of one row each."""
         return replace(self, maps=(*self.maps, change), n_features=n_features or self.n_features, dtype=np.dtype(float))
 
-    def mapped(self, chunk: Chunk) -> Chunk:
+    def apply_maps(self, chunk: Chunk) -> Chunk:
         for change in self.maps:
             chunk = change(chunk)
         return chunk
 
     def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
         """Yield all rows once, a chunk at a time: of rows in memory at most `n_rows`, or all at once."""
-        return map(self.mapped, self.source.chunks(n_rows))
+        return map(self.apply_maps, self.source.chunks(n_rows))
 
     def only(self, kept: np.ndarray) -> "Rows":
         if kept.all():
             return self
         return replace(self, source=InMemory(take_rows(self.table, np.flatnonzero(kept))), n_samples=int(kept.sum()))
 
-    def kept(self) -> "Rows":
+    def materialize(self) -> "Rows":
         """Return these rows with the maps done, where they are in memory anyway; else they are made anew at every reading."""
         if not (self.source.in_memory and self.maps):
             return self
         if effective_n_threads(self.n_jobs) == 1:
-            return replace(self, source=InMemory(self.mapped(self.table)), maps=())
-        parts = chain.from_iterable(self.folded(list, lambda done, start, chunk: [*done, (start, chunk)]))
+            return replace(self, source=InMemory(self.apply_maps(self.table)), maps=())
+        parts = chain.from_iterable(self.fold(list, lambda done, start, chunk: [*done, (start, chunk)]))
         chunks = [chunk for _, chunk in sorted(parts, key=itemgetter(0))]
         return replace(self, source=InMemory(concatenate(chunks, self.n_features)), maps=()) if chunks else self
 
@@ -264,10 +264,10 @@ class Rows:
         """Whether these rows can be read here, and would take little memory at so many bytes a row."""
         return self.n_samples is not None and self.n_samples * row_bytes <= _MOST_KEPT and not self.source.stays_apart
 
-    def folded_into(
+    def fold_into(
         self, kept: np.ndarray, begin: Callable[[], State], step: Callable[[State, Chunk, np.ndarray], State]
     ) -> tuple[list[State], "Rows"]:
-        """Fold the rows, as `folded` does, while they are written in another form to `kept`, and return them in that form: one reading.
+        """Fold the rows, as `fold` does, while they are written in another form to `kept`, and return them in that form: one reading.
 
         A step goes from a state, a chunk and the rows of `kept` that it must fill to the next state.
         """
@@ -278,15 +278,15 @@ class Rows:
                 raise ValueError("X must give the same rows whenever it is read, but gave another number of them; copy it first.")
             return step(state, chunk, places)
 
-        return self.folded(begin, write), replace(self, source=InMemory(kept), maps=())
+        return self.fold(begin, write), replace(self, source=InMemory(kept), maps=())
 
-    def collected(self) -> Chunk:
+    def collect(self) -> Chunk:
         """Return all rows in memory, as one chunk."""
         if self.source.in_memory:
-            return self.mapped(self.table)
+            return self.apply_maps(self.table)
         return concatenate(list(self.chunks()), self.n_features)
 
-    def taken(self, positions: np.ndarray) -> Chunk:
+    def take(self, positions: np.ndarray) -> Chunk:
         """Return the rows at some positions, in that order: the others are passed over."""
         order = np.argsort(positions)
         taken, start, wanted = [], 0, np.asarray(positions)[order]
@@ -297,7 +297,7 @@ class Rows:
             start = stop
         return take_rows(concatenate(taken, self.n_features), np.argsort(order))
 
-    def folded(self, begin: Callable[[], State], step: Callable[[State, int, Chunk], State]) -> list[State]:
+    def fold(self, begin: Callable[[], State], step: Callable[[State, int, Chunk], State]) -> list[State]:
         """Read all rows once, and return the state of each thread.
 
         Each takes the next chunk, maps it and makes a step: from its state, the number of rows before the chunk and the chunk to a state.
@@ -317,7 +317,7 @@ class Rows:
                     taken += 0 if chunk is None else n_rows_of(chunk)
                 if chunk is None:
                     return state
-                state = step(state, start, self.mapped(chunk))
+                state = step(state, start, self.apply_maps(chunk))
 
         if n_jobs == 1:
             return [fold()]

@@ -81,7 +81,7 @@ def train_synthetic_test_real(
     # If the schema allows no missing cells, one would count as the midpoint or the first level; as a target it must stand out.
     read = Schema({**schema, target: as_nullable(schema[target])}, read=schema.read)
     train, test = (
-        split_target(columns_in(X, read, name).collected(), target, read.coded, kind, name)
+        split_target(columns_in(X, read, name).collect(), target, read.coded, kind, name)
         for X, name in ((X_synthetic, "X_synthetic"), (X_real, "X_real"))
     )
     return score_of(estimator, scoring, train, test, kind)

@@ -110,7 +110,7 @@ def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[in
     """Return the total variation distance of two tables from `read_both` on each set of columns; the first decides where to cut."""
     parts = quantile_bins(tables[0], [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous)], _PARTS)
     sizes = parts.sizes(list(schema.values()))
-    coded, (n, m) = [rows.map(parts).kept() for rows in tables], [rows.n_samples or 0 for rows in tables]
+    coded, (n, m) = [rows.map(parts).materialize() for rows in tables], [rows.n_samples or 0 for rows in tables]
     # Whole numbers, so that 0 and 1 are exact.
     return [float(np.abs(m * x - n * y).sum() / (2 * n * m)) for _, (x, y) in contingency_tables(coded, sizes, sets)]
 
@@ -198,7 +198,7 @@ def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
     matrix = np.eye(len(columns))
     first, second = np.triu_indices(len(columns), 1)
     pairs = list(zip(first.tolist(), second.tolist(), strict=True))
-    matrix[first, second] = matrix[second, first] = associations_of(Rows.held(columns), schema, pairs)
+    matrix[first, second] = matrix[second, first] = associations_of(Rows.of(columns), schema, pairs)
     return matrix
 
 

@@ -260,7 +260,7 @@ def quality_report(
     stated = schema_of_ranges(given) if schema is None else with_facts_of_rows(Schema.of(schema), given)
     kind = None if target is None else kind_of_target(stated, target)
     coded, tables = read_both(X, X_synthetic, stated, names)
-    real, synthetic = (Rows.held(_draw_columns(rows, _MOST_ROWS, rng)) for rows in tables)
+    real, synthetic = (Rows.of(_draw_columns(rows, _MOST_ROWS, rng)) for rows in tables)
     pairs = list(combinations(range(len(coded)), 2))
     if len(pairs) > _MOST_PAIRS:
         pairs = [pairs[place] for place in np.sort(rng.choice(len(pairs), _MOST_PAIRS, replace=False))]
@@ -277,7 +277,7 @@ def quality_report(
         halves=_compare_halves(real, coded, pairs, size, rng),
         scoring=scoring,
         target=target,
-        numbers=_summarize_columns([rows.collected() for rows in (real, synthetic)], coded, stated),
+        numbers=_summarize_columns([rows.collect() for rows in (real, synthetic)], coded, stated),
     )
 
 
@@ -301,7 +301,7 @@ def _compare_halves(rows: Rows, schema: Schema, pairs: Pairs, size: int, rng: np
     n_samples = rows.n_samples or 0
     if n_samples < 4:
         return None
-    first, second = (Rows.held(rows.taken(half)) for half in np.array_split(rng.permutation(n_samples), 2))
+    first, second = (Rows.of(rows.take(half)) for half in np.array_split(rng.permutation(n_samples), 2))
     found = _compare(first, second, schema, pairs, size, rng)
     means = {"marginals": _mean(found["marginals"]), "wasserstein": found["wasserstein"]}
     return means | ({"pairs": _mean(found["pairs"]), "correlation_error": found["correlation_error"]} if pairs else {})
@@ -338,7 +338,7 @@ def _broken_rule_shares(X: Table, schema: Schema) -> dict[str, float]:
 
 def _draw_columns(rows: Rows, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     n_samples = rows.n_samples or 0
-    return rows.collected() if n_samples <= size else rows.taken(np.sort(rng.choice(n_samples, size, replace=False)))
+    return rows.collect() if n_samples <= size else rows.take(np.sort(rng.choice(n_samples, size, replace=False)))
 
 
 def _summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, stated: Schema) -> dict[Any, Summary]:

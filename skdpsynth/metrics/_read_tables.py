@@ -42,7 +42,7 @@ def open_numbers(X: Table, name: str, instead: str = NUMBERS) -> Rows:
     rows = read(X)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have rows and columns, got shape {rows.shape}; of one column, give {name}.reshape(-1, 1).")
-    return Rows.held(rows)
+    return Rows.of(rows)
 
 
 def columns_in(X: Table, schema: Schema, name: str) -> Rows:
@@ -51,7 +51,7 @@ def columns_in(X: Table, schema: Schema, name: str) -> Rows:
     if not rows.n_samples:
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
     is_small = rows.n_samples * rows.n_features <= MOST_READ
-    return Rows.held(rows.collected()) if is_small else rows
+    return Rows.of(rows.collect()) if is_small else rows
 
 
 def schema_of_ranges(tables: dict[str, Any]) -> Schema:
@@ -116,8 +116,8 @@ def _count_rows(rows: Rows) -> Rows:
 def sample_rows(rows: Rows, max_samples: int, seed: Any) -> np.ndarray:
     """Return all rows of a table in memory, or at most `max_samples` of others, drawn without replacement."""
     if rows.source.in_memory or rows.n_samples is None or rows.n_samples <= max_samples:
-        return rows.collected()
-    return rows.taken(np.sort(np.random.default_rng(seed).choice(rows.n_samples, max_samples, replace=False)))
+        return rows.collect()
+    return rows.take(np.sort(np.random.default_rng(seed).choice(rows.n_samples, max_samples, replace=False)))
 
 
 def check_subsample(max_samples: Any, random_state: Any) -> None:

@@ -279,7 +279,7 @@ def held_out_mask(rows: Rows, n_samples: int | None, holdout: float, budget: Bud
         chosen = np.zeros(n_samples, dtype=bool)
         chosen[rng.generator().permutation(n_samples)[: _n_held_out(n_samples, holdout)]] = True
         return chosen
-    table, key = rows.collected(), rng.bytes(16)
+    table, key = rows.collect(), rng.bytes(16)
     columns = table if isinstance(table, list) else list(np.asarray(table).T)
     numbers = np.column_stack([np.asarray(column, dtype=float) for column in columns]) + 0.0  # no minus zero
     numbers[np.isnan(numbers)] = np.nan  # one kind of NaN
@@ -599,7 +599,7 @@ class PrivateSearchCV(PrivateEstimator):
         learning = budget.part(plan.learning, "training rows", "disjoint rows")
         asking = budget.part(plan.asking, "held-out rows", "disjoint rows")
         fitted = self._fit_candidates(take_table_rows(rows.given, np.flatnonzero(~is_out)), plan, learning)
-        held_out = take_rows(rows.collected(), is_out)
+        held_out = take_rows(rows.collect(), is_out)
         best = self._choose(np.asarray(held_out) if plan.schema is None else encode(held_out, plan.schema), fitted, plan, asking)
         for each in (learning, asking):
             each.accountant.close()

@@ -110,7 +110,7 @@ class SynthesisDisplay(Display):
         # Read as nullable, a missing cell is neither a midpoint nor a first level.
         nullable = Schema({name: as_nullable(kind) for name, kind in schema.items()})
         tables = [("X_synthetic", X_synthetic)] + [("X", X)] * (X is not None)
-        read = [open_columns(table, nullable, name).collected() for name, table in tables]
+        read = [open_columns(table, nullable, name).collect() for name, table in tables]
         for (name, _), columns in zip(tables, read, strict=True):
             if not len(columns[0]):
                 raise ValueError(f"{name} must have at least one row, got none; give a table with rows.")

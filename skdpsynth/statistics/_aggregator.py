@@ -115,7 +115,7 @@ def total(rows: Rows, aggregator: Aggregator) -> Any:
 
 def total_and_kept(rows: Rows, aggregator: Any, kept: np.ndarray) -> tuple[Any, Rows]:
     """Return the statistic of rows that can be read here, and what its `add` wrote of each row to `kept`, in one reading."""
-    states, found = rows.folded_into(kept, aggregator.zero, aggregator.add)
+    states, found = rows.fold_into(kept, aggregator.zero, aggregator.add)
     return reduce(add, states), found
 
 

@@ -232,7 +232,7 @@ class PrivateSynthesizer(PrivateEstimator):
         check_is_fitted(self)
         rows, rng = self._points(X), np.random.default_rng(_SCORE_SEED)
         n_samples = total(rows, RowCount.over()).n_samples
-        few = rows.taken(rng.choice(n_samples, _SCORE_ROWS, replace=False)) if n_samples > _SCORE_ROWS else rows.collected()
+        few = rows.take(rng.choice(n_samples, _SCORE_ROWS, replace=False)) if n_samples > _SCORE_ROWS else rows.collect()
         return -wasserstein_distance(few, self._sample_points(len(few), rng))
 
     def evaluate(self, X: Any, *, target: Any = None, random_state: int | None = 0) -> QualityReport:

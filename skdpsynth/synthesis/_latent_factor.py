@@ -255,7 +255,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         schema, closing = close_schema(self._container.schema, self._container.dtypes, bought)
         self._container = self._container.with_schema(schema)
         self._prior = None if self._prior is None else self._prior.map(closing)
-        return rows.map(closing).kept(), replace(facts, schema=schema.coded)
+        return rows.map(closing).materialize(), replace(facts, schema=schema.coded)
 
     def _plan(self, facts: Facts) -> Any:
         if (schema := facts.schema) is None:  # of a plan within another estimator

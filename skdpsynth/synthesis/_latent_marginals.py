@@ -160,7 +160,7 @@ def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, bu
 
 
 def _locate_cells(rows: Rows, plan: MarginalsPlan) -> Rows:
-    return rows.map(CellsOf({plan.places[name]: grid for name, grid in plan.grids.items()})).kept() if plan.grids else rows
+    return rows.map(CellsOf({plan.places[name]: grid for name, grid in plan.grids.items()})).materialize() if plan.grids else rows
 
 
 def _count_cells(located: Rows, plan: MarginalsPlan) -> Trees:
@@ -289,7 +289,7 @@ def _release_blocks(coded: _CodedRows, one_way: NoisyTables, plan: MarginalsPlan
         return {"blocks": (tuple(range(n_columns)),)}
     groups = merge_codes(one_way, [isinstance(kind, Nominal) for kind in plan.kinds])
     whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
-    merged = _CodedRows(coded.rows.map(Merging((*groups, whole))).kept(), [*(int(group.max()) + 1 for group in groups), 1])
+    merged = _CodedRows(coded.rows.map(Merging((*groups, whole))).materialize(), [*(int(group.max()) + 1 for group in groups), 1])
     released = _release_pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
     n = _estimate_n_rows(one_way, plan)
     tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
@@ -303,7 +303,7 @@ def _encode_rows(located: Rows, plan: MarginalsPlan, links: Mapping[Hashable, Li
     bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in links.items()}
     sizes = [links[name].n_bins + schema[name].nullable if name in links else schema[name].n_codes for name in names]
     coding = Coding((*(places[name] for name in names), None if plan.stratum is None else places[plan.stratum]), bins)
-    return _CodedRows(located.map(coding).kept(), [*sizes, plan.n_classes])
+    return _CodedRows(located.map(coding).materialize(), [*sizes, plan.n_classes])
 
 
 def _release_pairs(

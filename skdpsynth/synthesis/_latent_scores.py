@@ -71,7 +71,7 @@ class ScoresStrategy:
         the order of rows, which does not change sums); what is released of them has the loss of the inner estimator, whatever the draws
         are, and so has their mixture.
         """
-        values, counts = rows.collected(), {}  # each row gets a latent row at random, once
+        values, counts = rows.collect(), {}  # each row gets a latent row at random, once
         if plan.thresholds is not None:
             sizes = _threshold_columns(plan.schema)
             columns = [column for name, column in zip(plan.schema, values, strict=True) if name in sizes]

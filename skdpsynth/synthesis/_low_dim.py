@@ -236,7 +236,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
             # Coordinates of the rows on them, and the ranges where they lie.
             subspace = self._subspace
             facts, scales = facts.part(n_features=subspace.n_axes), axis_scales(subspace.reach, subspace.variances)
-            rows = rows.map(subspace.project, subspace.n_axes).kept()
+            rows = rows.map(subspace.project, subspace.n_axes).materialize()
             for_ranges, rest = split_exactly(facts.epsilon, [_RANGES_SHARE, 1 - _RANGES_SHARE])
             noise = range_noise(facts, for_ranges)
             if noise is None:

@@ -307,7 +307,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         before, latest = self._units or ({}, {})
         before.update(latest)  # the same again, if something broke in after it
         counting = FirstRows(self._rows_per_unit, before)
-        return rows.only(counting.kept(labels or [])), (before, counting.latest)
+        return rows.only(counting.mask(labels or [])), (before, counting.latest)
 
     def _plan(self, facts: Facts) -> _StreamPlan:
         self._check_parameters()
@@ -353,7 +353,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         stream, self._time = plan.stream, 0
         chunks: Iterable[Any] = ()
         if self._starting is None:
-            chunks = [rows.collected()] if self._in_ticks else rows.chunks()
+            chunks = [rows.collect()] if self._in_ticks else rows.chunks()
         else:  # with no rows, which come once that is saved
             self._starting.append((rows, self._units))
             self._units = None if self._units is None else ({}, {})
@@ -436,7 +436,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _extend_by(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None) -> Any:
         """Take in checked rows: all at once where they are held, or make a tick, or are saved; else a chunk at a time."""
         is_one = self._in_ticks or rows.source.in_memory
-        chunks: Any = [rows.collected()] if is_one else rows.chunks()
+        chunks: Any = [rows.collect()] if is_one else rows.chunks()
         if place is not None:
             return self._extend_and_save(chunks, settings, units, place)
         if is_one:

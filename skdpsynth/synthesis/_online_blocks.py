@@ -92,7 +92,7 @@ class MixedRows:
 
     def as_table(self, buffer: list[np.ndarray], n_rows: int) -> Rows:
         columns = [column[:n_rows] if column.dtype.kind == "f" else column[:n_rows].astype(np.int64) for column in buffer]
-        return Rows.held(columns, n_jobs=getattr(self.reader, "n_jobs", None))
+        return Rows.of(columns, n_jobs=getattr(self.reader, "n_jobs", None))
 
 
 @savable

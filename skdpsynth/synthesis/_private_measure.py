@@ -177,7 +177,7 @@ class Adaptive(Plan):
     def counts_of(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
         """Release the coarse cells; then as many parts of each as the noisy counts of the first stage say."""
         coarse_depth = len(self.shares) - 2
-        cells, shift = rows.map(LeavesOf(self.partition)).kept(), self.partition.depth - coarse_depth
+        cells, shift = rows.map(LeavesOf(self.partition)).materialize(), self.partition.depth - coarse_depth
         *first_noises, second = self.noises
         assert second is not None  # it has most of the budget
 

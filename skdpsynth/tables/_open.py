@@ -108,7 +108,7 @@ def _open_numbers(estimator: Any, X: Any, least: int, *, reset: bool, allow_nan:
     has_dtypes = hasattr(head, "dtype") or column_names(head) is not None
     kind = TableKind.of(head if has_dtypes else numbers[:0].astype(float))
     if source.in_memory:
-        return kind, Rows.held(numbers, n_jobs=n_jobs)
+        return kind, Rows.of(numbers, n_jobs=n_jobs)
     as_arrays = ReadNumbers(numbers.shape[1], allow_nan, source.is_text, source.decimal)
     return kind, Rows(source, numbers.shape[1], source.n_samples, (as_arrays,), n_jobs, numbers.dtype)
 
@@ -179,7 +179,7 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
         for column in columns:
             kinds[table.columns[column]] = Continuous(bounds="private", integer=bool(box.whole[column]))
         table = table.match(Schema(kinds), buys)
-        return table, rows.map(ReadValues(table.schema), len(kinds)).kept()
+        return table, rows.map(ReadValues(table.schema), len(kinds)).materialize()
     source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
     kind, raw = split_under(source, schema)
     table = TableFormat(kind).match(schema, buys, infers_dtypes(source))
@@ -219,7 +219,7 @@ def _rows_of(source: Any, raw: list[Any], schema: Schema, dtypes: tuple, n_jobs:
     if not source.in_memory:
         return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text, source.decimal),), n_jobs)
     check_enough(len(raw[0]) if raw else 0, least)
-    return Rows.held(read(raw, schema, dtypes), n_jobs=n_jobs)
+    return Rows.of(read(raw, schema, dtypes), n_jobs=n_jobs)
 
 
 def _takes_nan(estimator: Any) -> bool:
@@ -242,7 +242,7 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
         if not len(raw[0]):
             raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
         values = read(raw, own, kind.dtypes)
-        return Rows.held([values[place] for place in places])
+        return Rows.of([values[place] for place in places])
     maps = ReadValues(own, source.is_text, source.decimal), ReorderColumns(places)
     return Rows(source, len(places), source.n_samples, maps)
 
@@ -250,7 +250,7 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
 def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
     """Return the columns of a table by their names, as `read` gives them, in the order of the schema."""
     schema = Schema.of(schema)
-    return dict(zip(schema.coded, open_columns(X, schema, name).collected(), strict=True))
+    return dict(zip(schema.coded, open_columns(X, schema, name).collect(), strict=True))
 
 
 @np.errstate(all="ignore")  # a warning would tell of values
@@ -295,7 +295,7 @@ def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decim
 def collect_arrays(rows: Rows) -> Any:
     """Return the arrays that maps make of rows as one; a table that is not in memory and makes more than memory may hold is refused."""
     if rows.source.in_memory:
-        return rows.collected()
+        return rows.collect()
     parts, n_values = [], 0
     for part in rows.chunks():
         parts.append(part)

@@ -126,7 +126,7 @@ def test_a_word_for_missing_cells_is_a_level_where_a_schema_says_so(path):
     schema = Schema({"a": ["NA", "x"], "b": ["x", "y"]})
     path.write_bytes(b"a,b\nNA,NA\nx,x\nnull,null\n")
     nullable = Schema({name: Nominal(kind.levels, nullable=True) for name, kind in schema.items()})
-    assert [column.tolist() for column in open_columns(path, nullable).collected()] == [[0, 1, 2], [2, 0, 2]]
+    assert [column.tolist() for column in open_columns(path, nullable).collect()] == [[0, 1, 2], [2, 0, 2]]
 
 
 def test_cells_hold_line_breaks_only_where_a_schema_says_multiline(path):

@@ -55,5 +55,5 @@ class ForeignStream(Foreign):
 
 def greedy(budget, rows, epsilon):
     """Ask a budget for counts at an epsilon of one's own."""
-    query = Histogram.over_cells(2).of((rows.collected()[:, 0] > 0.5).astype(np.int64)).query(budget.relation)
+    query = Histogram.over_cells(2).of((rows.collect()[:, 0] > 0.5).astype(np.int64)).query(budget.relation)
     return budget.answer(query, mechanism(query.sensitivity, PrivacyLoss(epsilon=epsilon), ("laplace",)), "counts")

@@ -162,7 +162,7 @@ def test_a_query_chooses_as_a_table_in_memory(library, tmp_path):
 
 
 def chosen(cells, labels, most, key=KEY):
-    return bound_contributions(Rows.held(np.asarray(cells, dtype=float).reshape(len(labels), -1)), labels, most, key).collected()
+    return bound_contributions(Rows.of(np.asarray(cells, dtype=float).reshape(len(labels), -1)), labels, most, key).collect()
 
 
 @pytest.mark.parametrize("most", [1, 3, 100])

@@ -146,11 +146,11 @@ def test_rows_without_a_label_are_left_out_and_never_refused(kind):
 
 
 def test_counting_is_the_same_however_rows_are_cut():
-    whole = FirstRows(K).kept(LABELS.tolist())
+    whole = FirstRows(K).mask(LABELS.tolist())
     counting, parts = FirstRows(K), np.array_split(LABELS, 13)
     assert np.array_equal(whole, FIRST)
-    assert np.array_equal(np.concatenate([counting.kept(part.tolist()) for part in parts]), FIRST)
-    assert not FirstRows(1, {"7": 1}).kept([7, "7", 7.0, np.int8(7), b"7", 7 + 0j]).any()
+    assert np.array_equal(np.concatenate([counting.mask(part.tolist()) for part in parts]), FIRST)
+    assert not FirstRows(1, {"7": 1}).mask([7, "7", 7.0, np.int8(7), b"7", 7 + 0j]).any()
 
 
 def test_a_number_and_its_text_are_one_unit_of_a_stream_too():
@@ -191,16 +191,16 @@ def test_a_person_with_1e5_rows_changes_no_statistic_by_more_than_a_person_with_
 
 def test_a_float_that_stands_for_several_whole_numbers_is_no_label():
     ids = [2**53 + 1, 2**53, -(2**53) - 1, 2**53 - 1]
-    assert FirstRows(1).kept([float(each) for each in ids]).tolist() == [False, False, False, True]
-    assert FirstRows(1).kept(ids).tolist() == [True, True, True, True]
-    assert not FirstRows(1).kept([float("inf"), np.float32(2**60)]).any()
+    assert FirstRows(1).mask([float(each) for each in ids]).tolist() == [False, False, False, True]
+    assert FirstRows(1).mask(ids).tolist() == [True, True, True, True]
+    assert not FirstRows(1).mask([float("inf"), np.float32(2**60)]).any()
     later = stream(max_rows_per_unit=1).partial_fit(X[:1], unit=[ids[0]])
     later.partial_fit(X[:2], unit=pd.Series([ids[0], None]))  # pandas makes floats of them
     assert later.n_samples_seen_ == 1
 
 
 def of_stream(rows, k):
-    return FirstRows(k).kept([label for label, _ in rows])
+    return FirstRows(k).mask([label for label, _ in rows])
 
 
 def of_table(rows, k):

@@ -131,7 +131,7 @@ def held(X, n_samples, seed=None):
     from skdpsynth.frames import Rows
 
     hand = budget() if seed is None else Budget(PrivacyAccountant(1), check_rng(seed))
-    return _search.held_out_mask(Rows.held(X), n_samples, 0.3, hand)
+    return _search.held_out_mask(Rows.of(X), n_samples, 0.3, hand)
 
 
 # The interface

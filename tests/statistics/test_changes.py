@@ -215,7 +215,7 @@ def test_the_change_of_moments_times_k_holds_for_all_units_on_a_grid(relation, k
         form = Gram(2, ball.reach, 0 if "without" in layout else 2)
 
     def values_of(table):
-        rows = Rows.held(np.array(table, dtype=float).reshape(-1, 2))
+        rows = Rows.of(np.array(table, dtype=float).reshape(-1, 2))
         return total(rows, Moments.over(ball)).query(relation, form).values
 
     square = None if layout == "packing" else int(np.sqrt(form.n_values))

@@ -45,18 +45,18 @@ def summed(name, rows):
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("cuts", [[], [1], [0, 500, 500, 999]])
 def test_a_sum_does_not_depend_on_how_rows_are_cut(name, cuts):
-    assert summed(name, Rows(open_source(np.split(X, cuts)), 3)) == summed(name, Rows.held(X))
+    assert summed(name, Rows(open_source(np.split(X, cuts)), 3)) == summed(name, Rows.of(X))
 
 
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("n_jobs", [2, 5])
 def test_a_sum_does_not_depend_on_the_number_of_threads(name, n_jobs, monkeypatch):
     monkeypatch.setattr(_source, "_LEAST_ROWS", 64)
-    one = summed(name, Rows.held(X))
-    assert summed(name, Rows.held(X, n_jobs=n_jobs)) == one
+    one = summed(name, Rows.of(X))
+    assert summed(name, Rows.of(X, n_jobs=n_jobs)) == one
     assert summed(name, Rows(open_source(np.split(X, 11 * np.arange(1, 90))), 3, n_jobs=n_jobs)) == one
     with parallel_config(backend="threading", n_jobs=n_jobs):
-        assert summed(name, Rows.held(X)) == one
+        assert summed(name, Rows.of(X)) == one
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
@@ -65,7 +65,7 @@ def test_what_goes_wrong_in_a_chunk_comes_out(n_jobs):
         raise ValueError("this chunk cannot be read")
 
     with pytest.raises(ValueError, match="cannot be read"):
-        total(Rows.held(X, n_jobs=n_jobs).map(fail), RowCount.over())
+        total(Rows.of(X, n_jobs=n_jobs).map(fail), RowCount.over())
 
 
 # As vectors: there and back, and added modulo 2**64

@@ -317,7 +317,7 @@ RELATIONS = ("replace_one", "add_or_remove_one")
 
 
 def counts_of(T, grids):
-    return counts_of_rows(Rows.held(T), grids)
+    return counts_of_rows(Rows.of(T), grids)
 
 
 def facts(n_samples, n_axes=1, neighboring="replace_one"):
