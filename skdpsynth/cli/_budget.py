@@ -186,8 +186,8 @@ def _summary(path: str, accountant: "PrivacyAccountant") -> dict[str, Any]:
 def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: float, released: bool, jobs: int | None, **given: Any) -> int:
     """Bound from below what is lost, by fitting two made-up neighboring tables many times.
 
-    The settings are those that MODEL was fitted with, or those of a method on a schema. No private row is read and nothing is charged. Exit code 1 if
-    the promise was refuted; if not, that is no proof of it.
+    The settings are those that MODEL was fitted with, or those of a method on a schema. No private row is read and nothing is charged.
+    Exit code 1 if the promise was refuted; if not, that is no proof of it.
     """
     from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 
