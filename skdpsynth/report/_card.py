@@ -15,7 +15,7 @@ from skdpsynth.measures import BinaryPartition, Lattice
 from skdpsynth.metrics import quality_report
 from skdpsynth.plotting import BudgetDisplay, MeasureDisplay, PrivatePCADisplay, SynthesisDisplay
 from skdpsynth.privacy import PrivacyAccountant
-from skdpsynth.report._facts import CardFacts, LedgerLine
+from skdpsynth.report._facts import CardFacts, LedgerLine, facts_of
 from skdpsynth.report._page import Page, evidence_values, inline_svg, quality_tables, render_template
 from skdpsynth.report._registry import Check, checklist_of, registry_record
 
@@ -143,7 +143,7 @@ def card(
     _check_rows(model, audience, real, holdout)
     if title is not None:
         check_string("title", title)
-    facts = CardFacts.of(model, accountant, title)
+    facts = facts_of(model, accountant, title)
     quality = None if real is None else quality_report(real, facts.sample, facts.schema)
     evidence = None if holdout is None else privacy_evidence(getattr(model, "best_estimator_", model), real, holdout)
     html = render_template(

@@ -268,37 +268,37 @@ class CardFacts:
     sample: Any = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
 
-    @classmethod
-    def of(cls, model: Any, accountant: PrivacyAccountant | None, title: str | None) -> Self:
-        """Collect the facts of a fitted model, or of an account, with the promise of `accountant`, if it is given."""
-        made = datetime.now(UTC).date().isoformat()
-        if isinstance(model, PrivacyAccountant):
-            promise = Promise.of(model if accountant is None else accountant)
-            words = "All that was charged to one privacy budget: the releases of several models, or parts of models, about the same people."
-            return cls(title or "Expenses of a privacy budget", made, None, words, promise, _versions(promise))
-        is_stream = hasattr(model, "n_samples_seen_")
-        # A stream with its own account may spend more later; a shared account was charged all of it at the start.
-        in_full = is_stream and (accountant is None or model.accountant_._account.number is None)
-        promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
-        winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
-        columns = tuple(_columns(winner))
-        return cls(
-            title=title or f"A release made by {type(model).__name__}",
-            made=made,
-            what=type(model).__name__,
-            what_words=(inspect.getdoc(type(model)) or "A model of the table.").split("\n\n")[0].replace("\n", " "),
-            promise=promise,
-            versions=_versions(promise),
-            n_samples=int(winner.n_samples_) if hasattr(winner, "n_samples_") else None,
-            is_stream=is_stream,
-            is_multiline=bool(getattr(getattr(model, "schema_", None), "read", {})),
-            columns=columns[:_MOST_COLUMNS],
-            n_columns=len(columns),
-            bounds=tuple(_bounds(winner)),
-            parameters=tuple(_parameters(model)),
-            sample=winner.sample(_SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None,
-            schema=getattr(winner, "schema_", None),
-        )
+
+def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None) -> CardFacts:
+    """Collect the facts of a fitted model, or of an account, with the promise of `accountant`, if it is given."""
+    made = datetime.now(UTC).date().isoformat()
+    if isinstance(model, PrivacyAccountant):
+        promise = Promise.of(model if accountant is None else accountant)
+        words = "All that was charged to one privacy budget: the releases of several models, or parts of models, about the same people."
+        return CardFacts(title or "Expenses of a privacy budget", made, None, words, promise, _versions(promise))
+    is_stream = hasattr(model, "n_samples_seen_")
+    # A stream with its own account may spend more later; a shared account was charged all of it at the start.
+    in_full = is_stream and (accountant is None or model.accountant_._account.number is None)
+    promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
+    winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
+    columns = tuple(_columns(winner))
+    return CardFacts(
+        title=title or f"A release made by {type(model).__name__}",
+        made=made,
+        what=type(model).__name__,
+        what_words=(inspect.getdoc(type(model)) or "A model of the table.").split("\n\n")[0].replace("\n", " "),
+        promise=promise,
+        versions=_versions(promise),
+        n_samples=int(winner.n_samples_) if hasattr(winner, "n_samples_") else None,
+        is_stream=is_stream,
+        is_multiline=bool(getattr(getattr(model, "schema_", None), "read", {})),
+        columns=columns[:_MOST_COLUMNS],
+        n_columns=len(columns),
+        bounds=tuple(_bounds(winner)),
+        parameters=tuple(_parameters(model)),
+        sample=winner.sample(_SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None,
+        schema=getattr(winner, "schema_", None),
+    )
 
 
 def _columns(model: Any) -> Iterator[ColumnFact]:
