@@ -384,22 +384,23 @@ class PrivacyAccountant:
         parts, name = [as_loss(loss) for loss in losses], check_string("name", name)
         whole = optimal_loss(parts, check_delta(delta))
         # All that the children get is written below their one line, where nobody else can charge.
-        both = self._below(sum(part.epsilon for part in parts), sum(part.delta for part in parts), self.unit)
-        both._account, both._process = Account(self._account.ledger, self._charge(self._entry(name, whole)).id), self._process
+        charged = self._charge(self._entry(name, whole))
+        both = self._below(charged, sum(part.epsilon for part in parts), sum(part.delta for part in parts), self.unit)
         return [both.child(part.epsilon, part.delta, name=f"{name} {number}") for number, part in enumerate(parts, 1)]
 
     def _child(
         self, epsilon: Amount, delta: Amount, name: str, group: str | None, rho: str | None, unit: Unit | None, claims: bool = False
     ) -> "PrivacyAccountant":
         """Return a child; `claims`: its charge is pending, and that of a process that died before it showed anything serves again."""
-        child = self._below(epsilon, delta, check_unit(unit, self.unit))
-        entry = self._entry(name, PrivacyLoss(child.epsilon, child.delta), group=group, unit=child.unit)
-        write = self._account.ledger.claim if claims else None
-        child._account, child._process = Account(self._account.ledger, self._charge_first(entry, rho, write).id), self._process
-        return child
+        unit, budget = check_unit(unit, self.unit), PrivacyLoss(epsilon, delta)
+        entry = self._entry(name, budget, group=group, unit=unit)
+        charged = self._charge_first(entry, rho, self._account.ledger.claim if claims else None)
+        return self._below(charged, budget.epsilon, budget.delta, unit)
 
-    def _below(self, epsilon: Amount, delta: Amount, unit: Unit | None) -> "PrivacyAccountant":
-        return PrivacyAccountant(epsilon, delta, neighboring=self.neighboring, dataset=self.dataset, note=self.note, unit=unit)
+    def _below(self, charged: LedgerEntry, epsilon: Amount, delta: Fraction, unit: Unit | None) -> "PrivacyAccountant":
+        child = self._copy_with(Account(self._account.ledger, charged.id), closed=False)
+        child.epsilon, child.delta, child.unit, child.remark = epsilon, delta, unit, None
+        return child
 
     def check_affordable(self, epsilon: Amount, delta: Amount = 0.0, *, name: str, rho: str | None = None) -> None:
         """Raise the error that `child` would raise now; nothing is charged."""

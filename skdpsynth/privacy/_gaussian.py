@@ -33,11 +33,6 @@ class DiscreteGaussian(Noise):
         Non-negative and rational: an int, a Fraction, or a float, which stands for the decimal it prints. 0 means no
         noise. An array broadcasts over the values. Between 1/100 and 2**58 every draw is exact modulo 2**64.
 
-    Raises
-    ------
-    ValueError
-        If a scale is negative, not finite, or outside the range above.
-
     See Also
     --------
     DiscreteLaplace : Noise of a pure loss.

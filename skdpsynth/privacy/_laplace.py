@@ -40,11 +40,6 @@ class DiscreteLaplace(Noise):
         Non-negative and rational: an int, a Fraction, or a float, which stands for the decimal it prints. 0 means no
         noise. An array broadcasts over the values. Between 1/100 and 2**58 every draw is exact modulo 2**64.
 
-    Raises
-    ------
-    ValueError
-        If a scale is negative, not finite, or outside the range above.
-
     See Also
     --------
     DiscreteGaussian : Less noise for many values at once, for a small delta.
@@ -187,13 +182,8 @@ class DiscreteSupNorm(Noise):
     Parameters
     ----------
     scale : number
-        Non-negative and rational: an int, a Fraction, or a float, which stands for the decimal it prints. 0 means no noise.
-        One number for all values.
-
-    Raises
-    ------
-    ValueError
-        If the scale is negative, not finite, or outside [1/100, 2**58] and not 0; or if it is an array.
+        Rational: an int, a Fraction, or a float, which stands for the decimal it prints. One number for all values: 0, which means no
+        noise, or between 1/100 and 2**58.
 
     See Also
     --------

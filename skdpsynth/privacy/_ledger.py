@@ -30,8 +30,14 @@ class OutOfTurn(ValueError):
     """An entry may not come now, however much remains."""
 
 
-class Overtaken(Exception):
+class Overtaken(RuntimeError):
     """Another process has charged the account since this one looked at it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The rows were not taken in, because another process went on with this stream meanwhile; load its file, and go on from its "
+            "n_samples_seen_."
+        )
 
 
 class Ledger:
@@ -103,12 +109,7 @@ class Ledger:
         Raises `Overtaken` if the account has another newest entry than `newest`: then these rows were released elsewhere.
         """
         numbers = [*numbers, *([] if account is None else [account])]
-
-        def work() -> None:
-            self._check_newest(account, newest)
-            self.store.set_pending(numbers, False)
-
-        self.store.run(work)
+        self.hold(account, newest, lambda: self.store.set_pending(numbers, False), "write")
 
     def fold(self, account: int | None, group: str, names: Iterable[str], into: str, newest: int | None = None) -> int | None:
         """Replace members of a group by one line, at the largest of them; their parts are forgotten.
@@ -124,14 +125,14 @@ class Ledger:
 
         return self.whole(work)
 
-    def hold(self, account: int | None, newest: int, act: Callable[[], None]) -> None:
+    def hold(self, account: int | None, newest: int | None, act: Callable[[], None], mode: str = "hold") -> None:
         """Act, maybe twice, while nobody can charge or settle an account; raise `Overtaken` if somebody has done so."""
 
         def work() -> None:
             self._check_newest(account, newest)
             act()
 
-        self.store.run(work, "hold")
+        self.store.run(work, mode)
 
     def check_room(self, entry: LedgerEntry, budget: Budget, planned: bool = False) -> None:
         """Raise the errors of `append`, and write nothing."""

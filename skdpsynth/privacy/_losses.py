@@ -102,12 +102,6 @@ class PrivacyLoss:
         For a share that noise is to be made for: the most rows of one unit of privacy, whose sensitivity `mechanism` covers. The cost
         is the same number, and a ledger has the unit in its own field.
 
-    Raises
-    ------
-    ValueError
-        If both or neither of `epsilon` and `rho` are given, or if one is not a positive number. By ``+``: for losses of different
-        kinds, or with a delta.
-
     See Also
     --------
     PrivacyAccountant : Adds losses up, and refuses any that does not fit.

@@ -166,13 +166,8 @@ class DiscreteMatrixLaplace(Noise):
     Parameters
     ----------
     scale : number
-        Non-negative and rational: an int, a Fraction, or a float, which stands for the decimal it prints. 0 means no noise.
-        One number for all values.
-
-    Raises
-    ------
-    ValueError
-        If the scale is negative, not finite, or outside [1/100, 2**58] and not 0; or if it is an array.
+        Rational: an int, a Fraction, or a float, which stands for the decimal it prints. One number for all values: 0, which means no
+        noise, or between 1/100 and 2**58.
 
     See Also
     --------

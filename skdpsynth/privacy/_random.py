@@ -98,11 +98,6 @@ def check_rng(random_state: Seed) -> SecureBits | SeededBits:
     -------
     rng : SecureBits or SeededBits
 
-    Raises
-    ------
-    ValueError
-        If `random_state` is of another type.
-
     See Also
     --------
     PrivacyAccountant.release : Draws noise from such a stream.

@@ -114,10 +114,7 @@ def settle(accountant: PrivacyAccountant, is_first: bool) -> None:
     """Note in the ledger that what was charged may be shown; `is_first`: the account itself may be pending."""
     account = accountant._account
     if account.unshown or is_first:
-        try:
-            account.ledger.settle(account.number, account.unshown or (), account.newest)
-        except Overtaken:
-            raise _overtaken_error() from None
+        account.ledger.settle(account.number, account.unshown or (), account.newest)
 
 
 def is_settled(accountant: PrivacyAccountant) -> bool:
@@ -143,26 +140,17 @@ def unsettle(accountant: PrivacyAccountant) -> None:
 def finish(accountant: PrivacyAccountant, move: Callable[[], None]) -> None:
     """Move a state to its place, unless another process went on from where this one stood."""
     account = accountant._account
+    if not account.ledger.store.is_file:
+        try:
+            return move()
+        except FileNotFoundError:
+            raise Overtaken from None
     try:
-        if account.ledger.store.is_file:
-            account.ledger.hold(account.number, _newest_after_settling(account), move)
-        else:
-            move()
-    except FileNotFoundError:
-        if account.ledger.store.is_file:
-            raise
-        raise _overtaken_error() from None
+        account.ledger.hold(account.number, _newest_after_settling(account), move)
     except Overtaken:
         if not account.unshown:
-            raise _overtaken_error() from None
+            raise
         # It is settled, and the process that went on moved it to its place.
-
-
-def _overtaken_error() -> RuntimeError:
-    return RuntimeError(
-        "The rows were not taken in, because another process went on with this stream meanwhile; load its file, and go on from its "
-        "n_samples_seen_."
-    )
 
 
 def is_latest_checkpoint(accountant: PrivacyAccountant, at: PrivacyAccountant | None = None) -> bool:
@@ -290,10 +278,7 @@ def _record_move(
         return None
     if name in names:
         return known
-    try:
-        return ledger.append(line, _budget_of(ledger, account), newest=known).id
-    except Overtaken:
-        raise _overtaken_error() from None
+    return ledger.append(line, _budget_of(ledger, account), newest=known).id
 
 
 def _record_departure(old: Ledger, source: str, line: LedgerEntry) -> bool:
