@@ -59,17 +59,17 @@ class Coding(ColumnMap):
     bins: Mapping[int, np.ndarray]  # by the place of a column of cells: the bin of each cell, and last that of a missing number
 
     def __call__(self, chunk: Chunk) -> Chunk:
-        return [self._code(chunk, place) for place in self.columns]
+        columns = []
+        for place in self.columns:
+            if place is None:
+                columns.append(np.zeros(len(chunk[0]), dtype=np.int32))
+            else:  # -1 stands for the last bin
+                columns.append(self.bins[place][chunk[place]] if place in self.bins else chunk[place])
+        return columns
 
     def origins(self, of: Origins) -> Origins:
         """Return from where each column comes."""
         return tuple(None if place is None else of[place] for place in self.columns)
-
-    def _code(self, chunk: Chunk, place: Any) -> np.ndarray:
-        if place is None:
-            return np.zeros(len(chunk[0]), dtype=np.int32)
-        # -1 stands for the last.
-        return self.bins[place][chunk[place]] if place in self.bins else chunk[place]
 
 
 @savable
@@ -102,10 +102,9 @@ class DifferencesOf:
         return cls(tuple(pairs), finite, tuple(len(own) - 1 if counts_missing else -1 for own in edges))
 
     def __call__(self, chunk: Chunk) -> Chunk:
-        return [self._cells(chunk, *of_pair) for of_pair in zip(self.pairs, self.edges, self.missing, strict=True)]
-
-    @staticmethod
-    def _cells(chunk: Chunk, pair: tuple[int, int], edges: np.ndarray, missing: int) -> np.ndarray:
-        difference = np.asarray(chunk[pair[1]], dtype=float) - np.asarray(chunk[pair[0]], dtype=float)
-        cells = np.searchsorted(edges[1:-1], difference, side="right")
-        return np.where(np.isnan(difference), missing, cells).astype(np.int32)
+        columns = []
+        for (first, second), edges, missing in zip(self.pairs, self.edges, self.missing, strict=True):
+            difference = np.asarray(chunk[second], dtype=float) - np.asarray(chunk[first], dtype=float)
+            cells = np.searchsorted(edges[1:-1], difference, side="right")
+            columns.append(np.where(np.isnan(difference), missing, cells).astype(np.int32))
+        return columns
