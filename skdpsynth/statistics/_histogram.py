@@ -1,6 +1,5 @@
 """Exact counts of the cells of a partition."""
 
-from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +59,7 @@ class Histogram(Statistic):
         return CountCells(check_integer("n_cells", n_cells, 1), check_integer("shift", shift, 0, 62))
 
     @staticmethod
-    def over_refined(coarse_shift: int, refinement: np.ndarray) -> "CountRefinedCells":
+    def over_refined(coarse_shift: int, refinement: np.ndarray) -> "CountCells":
         """Return the rule that counts the cells of an irregular partition: coarse cell c is split into ``2**refinement[c]`` parts.
 
         Parameters
@@ -71,7 +70,7 @@ class Histogram(Statistic):
 
         Returns
         -------
-        rule : CountRefinedCells
+        rule : CountCells
             It counts the parts of the coarse cells of refinement 0 first, then of refinement 1, ...; in each group by coarse cell, then
             along the curve.
         """
@@ -82,7 +81,7 @@ class Histogram(Statistic):
         first = np.empty_like(sizes)
         first[order] = np.cumsum(sizes[order]) - sizes[order]
         offset = first - (np.arange(len(sizes)) << refinement)  # part number = offset + (leaf >> shift)
-        return CountRefinedCells(int(sizes.sum()), coarse_shift, coarse_shift - refinement, offset)
+        return CountCells(int(sizes.sum()), coarse_shift - refinement, None, coarse_shift, offset)
 
     @staticmethod
     def sensitivity(relation: str) -> Sensitivity:
@@ -115,10 +114,20 @@ class Histogram(Statistic):
         return [Histogram(counts) for counts in reversed(levels)]
 
 
-class _Counting(Aggregator):
-    """Adds ones to the counts of cells, some rows at a time: what is made of them stays in the cache."""
+@savable
+@dataclass(frozen=True, eq=False)
+class CountCells(Aggregator):
+    """Counts the cells of a partition that hold the rows, or rows that are cell numbers already, some at a time that stay in the cache.
+
+    Leaf c is counted in its ancestor ``c >> shift``; or, where coarse cells are split unevenly, in part ``offset[k] + (c >> shift[k])`` of
+    its coarse cell ``k = c >> coarse_shift``.
+    """
 
     n_cells: int
+    shift: Any = 0
+    partition: Any = None
+    coarse_shift: int = 0
+    offset: Any = None
 
     def __str__(self) -> str:
         return f"counts of {self.n_cells} cells"
@@ -152,38 +161,12 @@ class _Counting(Aggregator):
             return Packed.of_cells(np.concatenate([np.zeros(0, dtype=np.int64), *cells]), self.n_cells)
         return Packed.of(counts)
 
-    @abstractmethod
-    def cells_of(self, rows: np.ndarray) -> np.ndarray: ...
-
-
-@savable
-@dataclass(frozen=True, eq=False)
-class CountCells(_Counting):
-    """Counts the cells of a partition that hold the rows, or rows that are cell numbers already; or the ancestors of these."""
-
-    n_cells: int
-    shift: int = 0  # how many levels the ancestors are above the cells
-    partition: Any = None
-
     def cells_of(self, rows: np.ndarray) -> np.ndarray:
         cells = rows if self.partition is None else self.partition.locate(rows)
-        return cells >> self.shift if self.shift else cells
-
-
-@savable
-@dataclass(frozen=True, eq=False)
-class CountRefinedCells(_Counting):
-    """Counts the parts of coarse cells, of which leaf c of coarse cell k is number ``offset[k] + (c >> shift[k])``."""
-
-    n_cells: int
-    coarse_shift: int
-    shift: np.ndarray
-    offset: np.ndarray
-
-    def cells_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the parts that leaves are in."""
-        coarse = rows >> self.coarse_shift
-        parts = rows >> np.take(self.shift, coarse, mode="wrap")
+        if self.offset is None:
+            return cells >> self.shift if self.shift else cells
+        coarse = cells >> self.coarse_shift
+        parts = cells >> np.take(self.shift, coarse, mode="wrap")
         parts += np.take(self.offset, coarse, mode="wrap")
         return parts
 
