@@ -24,12 +24,12 @@ def task():
 
 
 def chunk():
-    with progress.reading_task("X") as read:
+    with progress.bar("X") as read:
         read.step()
 
 
 def around_a_fit():
-    with progress.set_rows_public(True), progress.bar("fit"):
+    with progress.fit_bar("fit", True):
         pass
 
 

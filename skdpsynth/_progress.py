@@ -1,7 +1,7 @@
 """Progress of long work: silent unless shown or watched, and then public numbers alone.
 
 Names and totals of tasks are constants of this package or public; the number of rows read is shown only where it is public (see
-`set_rows_public`). The duration of work is visible to anyone, with or without this file.
+`fit_bar`). The duration of work is visible to anyone, with or without this file.
 
 Callbacks of scikit-learn (1.9 and later) see the same tasks, never rows or a half-fitted estimator. A callback that asks to stop is not
 heard: the budget that was charged would buy less than was planned.
@@ -10,7 +10,7 @@ heard: the budget that was charged would buy less than was planned.
 import contextvars
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -108,7 +108,7 @@ class _Task:
         if self._watcher is not None:
             self._watcher = self._stack.enter_context(self._watcher.task(self._name, self._total))
             if self._nests:
-                self._stack.enter_context(_assign(_watching, self._watcher))
+                self._stack.enter_context(_watch(self._watcher))
         if self._bars is not None:
             self._number = self._bars.add_task(self._name, total=self._total or None, done=self._done())
         return self
@@ -163,17 +163,23 @@ def track_steps(name: str, parts: Collection[_Item]) -> Iterator[_Item]:
 
 
 @contextmanager
-def _assign(variable: contextvars.ContextVar[Any], value: Any) -> Iterator[None]:
-    token = variable.set(value)
+def _watch(watcher: Any) -> Iterator[None]:
+    token = _watching.set(watcher)
     try:
         yield
     finally:
-        variable.reset(token)
+        _watching.reset(token)
 
 
-def set_rows_public(are_public: bool) -> AbstractContextManager[None]:
-    """Set whether the number of rows may be shown while the block runs."""
-    return _assign(_are_public, are_public)
+@contextmanager
+def fit_bar(name: str, are_public: bool) -> Iterator[None]:
+    """Show a fit while the block runs; `are_public`: whether the number of rows may be shown."""
+    token = _are_public.set(are_public)
+    try:
+        with _NO_TASK if _bars is None else _Task(name, None):
+            yield
+    finally:
+        _are_public.reset(token)
 
 
 class CallbackMixin:
@@ -205,7 +211,7 @@ def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
     def watched(estimator: Any) -> Any:
         context = CallbackSupportMixin._init_callback_context(estimator, max_subtasks=None)
         context.call_on_fit_task_begin(estimator=estimator)
-        with _assign(_watching, _TaskNotifier(estimator, context, threading.Lock())):
+        with _watch(_TaskNotifier(estimator, context, threading.Lock())):
             result = run()
         context.call_on_fit_task_end(estimator=estimator)
         return result

@@ -52,7 +52,8 @@ class Sensitivity:
     def __post_init__(self) -> None:
         for name in ("l1", "l2_squared", "sup", *(["nuclear"] if self.nuclear is not None else [])):
             object.__setattr__(self, name, _as_fraction(name, getattr(self, name)))
-        _check_relation(self.relation)
+        if not isinstance(self.relation, str) or self.relation not in RELATIONS:
+            raise ValueError(f"relation must be one of {RELATIONS}, got {short_repr(self.relation)}; state the change under one of them.")
         # Whole numbers have |x| <= x**2, and what moves moves by 1 at least.
         if not (0 <= self.sup <= self.l1 <= self.l2_squared and self.sup**2 <= self.l2_squared and not 0 < self.sup < 1):
             raise ValueError(
@@ -108,14 +109,9 @@ def _as_fraction(name: str, value: Any) -> Fraction:
     raise ValueError(f"{name} must be a finite number, got {short_repr(value)}; derive it from the statistic.")
 
 
-def _check_relation(relation: Any) -> None:
-    if not isinstance(relation, str) or relation not in RELATIONS:
-        raise ValueError(f"relation must be one of {RELATIONS}, got {short_repr(relation)}; state the change under one of them.")
-
-
 def statistic_facts(kind: str, **facts: Any) -> tuple[tuple[str, Any], ...]:
     """Return the facts that a sensitivity follows from: words, whole numbers, fractions, and tuples of them."""
-    return (("kind", kind), *((name, _to_builtin(fact)) for name, fact in facts.items()))
+    return (("kind", kind), *zip(facts, map(_to_builtin, facts.values()), strict=True))
 
 
 def _to_builtin(fact: Any) -> Any:
@@ -129,7 +125,6 @@ def count_sensitivity(relation: str, n_tables: Any = 1, statistic: Any = None) -
     Adding or removing a row changes one count of each table by 1. Replacing it takes 1 from a count of each and gives 1 to another. As
     every change is 1, the sum and the sum of squares are both the number of counts that change.
     """
-    _check_relation(relation)
     n_tables = check_integer("n_tables", n_tables)
     changed = n_tables * (2 if relation == "replace_one" else 1)
     facts = statistic_facts("tables", tables=n_tables) if statistic is None else statistic

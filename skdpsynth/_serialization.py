@@ -339,8 +339,7 @@ def is_of_type(value: Any, form: Any) -> bool:
         return isinstance(value, str | Integral | float | None) or is_of_type(value, tuple[Hashable, ...])
     if form is np.ndarray:
         return isinstance(value, np.ndarray) and (value.dtype.kind != "f" or bool(np.isfinite(value).all()))
-    return isinstance(value, bool | np.bool_) if form is bool else value is None if form is None else _is_instance(value, origin or form)
-
-
-def _is_instance(value: Any, form: Any) -> bool:
+    if form in (bool, None):
+        return isinstance(value, bool | np.bool_) if form is bool else value is None
+    form = origin or form
     return isinstance(value, form) if isinstance(form, type) and form is not Any else True

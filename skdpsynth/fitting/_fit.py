@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._parallel import check_n_jobs, lock_of
-from skdpsynth._progress import CallbackMixin, bar, run_with_callbacks, run_with_outer_callbacks, set_rows_public
+from skdpsynth._progress import CallbackMixin, fit_bar, run_with_callbacks, run_with_outer_callbacks
 from skdpsynth._sklearn import DocLinkMixin
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import NO_BOUNDS, Identifier, Schema, Unique, has_private, with_placeholder_bounds
@@ -139,9 +139,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             if not (name in gone or name.endswith("_") or (name == _CLONE and outer is not None)):  # a part is charged to the whole
                 vars(blank)[name] = value
         before = {*vars(blank)}
-        # How many rows of a unit there are is private, whatever the relation.
-        are_public = set_rows_public(self.neighboring == "replace_one" and unit is None)
-        with np.errstate(all="ignore"), are_public, bar(f"fit {type(self).__name__}"):
+        are_public = self.neighboring == "replace_one" and unit is None  # how many rows of a unit there are is private
+        with np.errstate(all="ignore"), fit_bar(f"fit {type(self).__name__}", are_public):
             told = blank._run(X, unit, outer)  # a floating-point warning would tell of values, and an error would cost the budget
         blank._names_of_fit = ("_names_of_fit", *sorted({*vars(blank)} - before))
         self.__dict__ = vars(blank)

@@ -209,7 +209,10 @@ def _bounds_from_magnitudes(
     """
     counts = np.where((MAGNITUDES[1:] >= ends[0]) & (MAGNITUDES[:-1] <= ends[1]), counts, 0)  # what the dtype cannot hold is noise
     middle = len(counts) // 2  # the cell of 0
-    cells = _drop_outlying_cells(occupied_cells(counts, alarms), counts, middle)
+    cells = occupied_cells(counts, alarms)
+    if len(others := cells[cells != middle]):  # cells much farther from 0, or much nearer to it, than that of most nonzero numbers go
+        usual = abs(others[np.argmax(counts[others])] - middle)
+        cells = cells[(cells == middle) | (np.abs(np.abs(cells - middle) - usual) <= _FARTHEST)]
     if not len(cells):
         return None
     start, stop, room = int(cells[0]), int(cells[-1]) + 1, 1
@@ -225,15 +228,6 @@ def _bounds_from_magnitudes(
     from_zero, to_zero = start == middle or 0 < low <= high / _EVEN, stop == middle + 1 or low / _EVEN <= high < 0
     low, high = 0.0 if from_zero else low, 0.0 if to_zero else high
     return (low, high) if low < high else PLACEHOLDER
-
-
-def _drop_outlying_cells(cells: np.ndarray, counts: np.ndarray, middle: int) -> np.ndarray:
-    """Drop cells much farther from 0, or much nearer to it, than the cell of most nonzero numbers."""
-    others = cells[cells != middle]
-    if not len(others):
-        return cells
-    sizes, usual = np.abs(cells - middle), abs(others[np.argmax(counts[others])] - middle)
-    return cells[(cells == middle) | (np.abs(sizes - usual) <= _FARTHEST)]
 
 
 def _bounds_from_even_cells(
