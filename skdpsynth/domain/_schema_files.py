@@ -29,6 +29,7 @@ from skdpsynth.domain._kinds import (
     Ordinal,
     Text,
     first_duplicate,
+    is_name,
     list_names,
     name_column_in_errors,
     name_repr,
@@ -123,7 +124,7 @@ def _columns_of(parsed: Any) -> _Read:
         raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
     _check_keys(parsed, ("columns", "rules", "read"))
     names = [_tuple_of(column["name"]) for column in columns]
-    if strange := [name for name in names if not _is_name(name)]:
+    if strange := [name for name in names if not is_name(name)]:
         raise ValueError(f"source must name columns by words or numbers, got {short_repr(strange[0])}.")
     if len(set(names)) < len(names):
         raise ValueError(f"source must name each column once, but {name_repr(first_duplicate(names))} occurs twice.")
@@ -142,10 +143,6 @@ def _check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
     for key in set(facts) - set(known):
         if meant := get_close_matches(str(key), list(known), n=1, cutoff=0.8):
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
-
-
-def _is_name(name: object) -> bool:
-    return all(map(_is_name, name)) if isinstance(name, tuple) else name is None or isinstance(name, str | int | float)
 
 
 def _tuple_of(value: Any) -> Any:
@@ -269,16 +266,14 @@ def _lines(yaml: Any, name: Hashable, kind: Any) -> list[str]:
         elif key == "bounds" and keys["kind"] in ("date", "datetime") and isinstance(value, list):
             lines.append(f"  bounds: [{', '.join(value)}]")  # in ISO format, which YAML reads as times
         else:
-            lines.append(f"  {key}: {_scalar(yaml, value)}{_note(keys['kind'], key, value)}")
+            note = ""
+            if (key, value) == ("kind", "identifier"):
+                note = "  # never read, and left out of samples; labels: true makes new ones"
+            elif value == "open" and key in ("bounds", "levels", "format"):
+                example = _EXAMPLES.get(key) or _EXAMPLES.get(keys["kind"], "all that can occur, [a, b, ...]; or another kind")
+                note = f"  # TODO: {example}"
+            lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
     return lines
-
-
-def _note(kind: str, key: str, value: Any) -> str:
-    if key == "kind":
-        return "  # never read, and left out of samples; labels: true makes new ones" if value == "identifier" else ""
-    if value != "open" or key not in ("bounds", "levels", "format"):
-        return ""
-    return f"  # TODO: {_EXAMPLES.get(key) or _EXAMPLES.get(kind, 'all that can occur, [a, b, ...]; or another kind')}"
 
 
 def _scalar(yaml: Any, value: Any) -> str:
