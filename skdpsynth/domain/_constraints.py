@@ -407,13 +407,9 @@ class Unique(ListRule):
                     f"Unique must be of whole numbers, dates, times, levels or identifiers that are not nullable, but {name_repr(name)} is "
                     f"{'nullable' if kind.nullable else 'of real numbers, or of multiples'}."
                 )
-        if n_keys(self.columns, columns) > _MOST_KEYS:
+        coded = [columns[name].coded for name in self.columns if columns[name].coded is not None]
+        if math.prod(kind.high - kind.low + 1 if isinstance(kind, Continuous) else len(kind.levels) for kind in coded) > _MOST_KEYS:
             raise ValueError(f"Unique must have at most 2**62 possible keys, got more in {list_names(self.columns)}; leave a column out.")
-
-
-def n_keys(names: Sequence[Any], columns: Columns) -> int:
-    kinds = (columns[name].coded for name in names if columns[name].coded is not None)
-    return math.prod(kind.high - kind.low + 1 if isinstance(kind, Continuous) else len(kind.levels) for kind in kinds)
 
 
 def check_name(parameter: str, name: object) -> None:

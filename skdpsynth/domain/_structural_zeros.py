@@ -122,7 +122,7 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
         return ()
     # A schema knows all its rules, of which these may be a part.
     sources = getattr(columns, "sources", None) or sources_of(columns, tuple(rules))
-    by_class = [rule for cls in (Impossible, MissingTogether, Determines) for rule in rules if isinstance(rule, cls)]  # as `classes` counts
+    by_class = [rule for cls in (Impossible, MissingTogether, Determines) for rule in rules if isinstance(rule, cls)]  # orders the classes
     allowed = [each for rule in by_class if (each := rule.allowed_codes(columns, sources)) is not None]
     edges = list(dict.fromkeys((rule.low, rule.high, rule.strict) for rule in rules if isinstance(rule, Inequality)))
     binding = [rule for rule in rules if isinstance(rule, Sum) and binds(rule, columns, sources)]
