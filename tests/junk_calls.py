@@ -101,6 +101,7 @@ OF_MECHANISMS = {
     *(f"{name}.{each}" for name in ("Sites", "RemoteRows", "PartialSums") for each in ("aggregate", "session")),
     *("Box.steps", "Box.column_steps", "Box.chunks", "Box.scratch"),
     *("Histogram.over_refined", "Histogram.query_of_first", "Marginals.filled", "Link.weighed", "AuditDisplay.from_results"),
+    "CardFacts.of",
 }
 
 
