@@ -61,7 +61,7 @@ class Display(ABC):
             text = inspect.getdoc(documented) or ""
             for mark, words in _SHARED.items():
                 text = text.replace(mark, words)
-            documented.__doc__ = text.replace("display : Display", f"display : {cls.__name__}")
+            documented.__doc__ = text.replace("display : Display", f"display : {cls.__name__}") + "\n"
 
     @abstractmethod
     def plot(self, *ax: Axes, **options: Any) -> Self:
