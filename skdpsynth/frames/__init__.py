@@ -3,6 +3,9 @@
 from skdpsynth.frames._csv import MISSING_WORDS, detect_options, is_unicode
 from skdpsynth.frames._dtypes import (
     INFERRED,
+    Cell,
+    Column,
+    Table,
     cast,
     decimals_in,
     decimals_out,

@@ -7,10 +7,13 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+Table: TypeAlias = Any  # an array, a data frame, or whatever else a fit takes
+Column: TypeAlias = Any  # an array, a series of pandas, or one of narwhals
+Cell: TypeAlias = Any  # any object, also a label of a row
 _CATEGORY = "category:"
 _ARROW = "[pyarrow]"
 _ARROW_NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
@@ -67,7 +70,7 @@ def parse_dtype(name: str) -> DtypeFacts:
     return DtypeFacts("number", None if is_category else number, values=values)
 
 
-def decimals_in(column: Any) -> np.ndarray:
+def decimals_in(column: Column) -> np.ndarray:
     """Return a column of a dtype of decimals as floats, each the nearest; NaN where missing."""
     precision, scale = parse_dtype(str(column.dtype)).decimal or (0, 0)
     native = column.array.__arrow_array__() if is_pandas_column(column) else column.to_native()
@@ -82,7 +85,7 @@ def decimals_in(column: Any) -> np.ndarray:
     return np.array([math.nan if cell is None else float(cell) for cell in (native.to_pylist() if is_arrow else native.to_list())])
 
 
-def pandas_head(table: Any, date_as_object: bool = False) -> Any:
+def pandas_head(table: Table, date_as_object: bool = False) -> Any:
     """Return an empty table of Arrow as one of pandas: dates as times, and decimals as such, not as objects, which could be anything."""
     import pandas as pd
     import pyarrow as pa
@@ -151,7 +154,7 @@ def is_inferred(dtype: str) -> bool:
     return dtype in INFERRED or re.fullmatch(r"(?:datetime|timedelta)64\[\w+\]", dtype) is not None
 
 
-def is_pandas_column(column: Any) -> bool:
+def is_pandas_column(column: Column) -> bool:
     return type(column).__module__.split(".")[0] == "pandas"
 
 

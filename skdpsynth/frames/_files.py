@@ -21,7 +21,7 @@ import numpy as np
 
 from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._validation import short_repr
-from skdpsynth.frames._dtypes import pandas_head
+from skdpsynth.frames._dtypes import Table, pandas_head
 from skdpsynth.frames._source import ChunkedSource, rebatch_tables, short_path
 from skdpsynth.frames._table_kind import TableKind, is_pandas, without_cells_in_errors
 
@@ -305,7 +305,7 @@ def output_suffix(path: Any) -> str:
     return "".join(suffixes if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
 
-def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str, dates: Collection[str] = ()) -> None:
+def write_table(path: Path, specimen: Table, tables: Iterable[Any], suffix: str, dates: Collection[str] = ()) -> None:
     """Write tables of one kind below each other; the file is complete, or as it was before.
 
     Dtypes in the file follow from `specimen`, a table of the kind of the others with all levels that they may hold. `dates` are columns
@@ -341,7 +341,7 @@ def write_table(path: Path, specimen: Any, tables: Iterable[Any], suffix: str, d
                 writer.write_table(_arrow(table, whole).cast(schema))
 
 
-def _arrow(table: Any, schema: Any = None) -> Any:
+def _arrow(table: Table, schema: Any = None) -> Any:
     import pyarrow as pa
 
     if isinstance(table, np.ndarray):

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.sparse import issparse
 
+from skdpsynth.frames._dtypes import Table
 from skdpsynth.frames._files import PARQUET_BUFFER, ReadOptions
 from skdpsynth.frames._source import (
     FILES,
@@ -42,7 +43,7 @@ _QUERY_FAILS = "which could not be evaluated ({error}); evaluate it alone to see
 _iterators_in_use: "WeakValueDictionary[int, Any]" = WeakValueDictionary()  # iterators that somebody asked for rows, by their id
 
 
-def open_source(X: Any, name: str = "X", *, read: Any = None, skips_damaged: bool = False, wanted: Any = None) -> Any:
+def open_source(X: Table, name: str = "X", *, read: Any = None, skips_damaged: bool = False, wanted: Any = None) -> Any:
     """Open a table, which messages call `name`, or refuse it in one sentence.
 
     It is in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of files; a Dataset, Scanner,
@@ -100,7 +101,7 @@ def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damage
 # Chunks of the caller's own code
 
 
-def _open_chunks(X: Any, name: str) -> Source | None:
+def _open_chunks(X: Table, name: str) -> Source | None:
     """Open lists, iterables, functions that return iterators, and iterators that run only once; None of anything else."""
     what = f"a {type(X).__name__}"
     if isinstance(X, list | tuple):
@@ -185,7 +186,7 @@ class Spooled(ChunkedSource):
             yield table
 
 
-def _first_pass_only(X: Any, tables: Iterator[Any], name: str, what: str) -> Iterator[Any]:
+def _first_pass_only(X: Table, tables: Iterator[Any], name: str, what: str) -> Iterator[Any]:
     """Yield the tables of an iterator from its start alone: another fit would take what the one before left of it for the whole."""
     if _iterators_in_use.get(id(X)) is X:
         raise ValueError(f"{name} is {what}, {_OVER}; {_AGAIN}.")
@@ -222,7 +223,7 @@ def _first(tables: Iterator[Any], name: str, what: str) -> Any:
 # Record batches of pyarrow
 
 
-def _open_arrow(X: Any, name: str) -> Source | None:
+def _open_arrow(X: Table, name: str) -> Source | None:
     """Open what pyarrow reads in batches; None of a table in memory."""
     import pyarrow as pa
 
@@ -270,7 +271,7 @@ class ArrowBatches(ChunkedSource):
 # Queries, evaluated anew at each reading
 
 
-def _open_query(X: Any, name: str) -> Source | None:
+def _open_query(X: Table, name: str) -> Source | None:
     """Open a lazy frame; None of a table in memory."""
     kind, library = type(X).__name__, library_of(X)
     if kind == "LazyFrame":
@@ -291,7 +292,7 @@ class PolarsQuery(ChunkedSource):
 
     has_order = False
 
-    def __init__(self, name: str, frame: Any) -> None:
+    def __init__(self, name: str, frame: Table) -> None:
         import polars as pl
 
         if not hasattr(frame, "collect_batches"):

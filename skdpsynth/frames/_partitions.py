@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.frames._dtypes import pandas_head
+from skdpsynth.frames._dtypes import Table, pandas_head
 from skdpsynth.frames._source import ChunkedSource, Source, rebatch_tables, require_package
 from skdpsynth.frames._table_kind import TableKind, as_chunk, without_cells_in_errors, without_rows
 
@@ -200,7 +200,7 @@ class PartitionedSource(ChunkedSource):
 # Dask
 
 
-def open_dask(X: Any, name: str) -> Source | None:
+def open_dask(X: Table, name: str) -> Source | None:
     """Open an array or data frame of Dask; refuse its other collections."""
     kind = type(X).__name__
     if kind == "Array" and len(X.shape) == 2 and not math.isnan(X.shape[1]):
@@ -230,7 +230,7 @@ def open_dask(X: Any, name: str) -> Source | None:
 class DaskPartitions(PartitionedSource):
     """Partitions of Dask: of an array in one piece along its columns, or of a data frame."""
 
-    def __init__(self, name: str, X: Any, what: str, n_samples: int | None = None) -> None:
+    def __init__(self, name: str, X: Table, what: str, n_samples: int | None = None) -> None:
         self._fails = _DASK_FAILS.replace("{name}", name).replace("{what}", what)
         self.has_order = isinstance(X._meta, np.ndarray)  # rows of a frame go where a shuffle, a join or a groupby sends them
         meta = np.empty((0, X.shape[1]), dtype=X.dtype) if self.has_order else X._meta
@@ -289,7 +289,7 @@ def sum_of_partition(summing: Summing, partition: Any, number: int) -> Part:
 # Spark
 
 
-def open_spark(X: Any, name: str) -> Source:
+def open_spark(X: Table, name: str) -> Source:
     """Open a data frame of Spark; refuse its other collections."""
     if not hasattr(type(X), "mapInArrow"):  # of the type: a frame takes any name for that of a column
         raise TypeError(f"{name} must be a data frame of Spark, got a {type(X).__name__}; convert it, by .toDF() or .to_spark().")
@@ -304,7 +304,7 @@ class SparkFrame(PartitionedSource):
 
     has_order = False
 
-    def __init__(self, name: str, frame: Any) -> None:
+    def __init__(self, name: str, frame: Table) -> None:
         import pyarrow as pa
 
         self._frame, self._fails = frame, _SPARK_FAILS.replace("{name}", name)

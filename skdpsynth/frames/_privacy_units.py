@@ -31,16 +31,19 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames._csv import MISSING_WORDS
+from skdpsynth.frames._dtypes import Cell, Table
 from skdpsynth.frames._open_source import open_source
 from skdpsynth.frames._source import Chunk, ChunkedSource, Rows, Source, n_rows_of, take_rows
 from skdpsynth.frames._table_kind import TableKind, column_names, eager_frame, is_pandas, to_native, without_odd_text, without_rows
+
+Unit: TypeAlias = Any  # the name or number of a column, or an array-like with the label of each row
 
 KEY_OF_CHOICE = 64  # bytes
 _SEVERAL = 2.0**53  # from here on a float stands for several whole numbers: whose row it is, it does not say
@@ -79,7 +82,7 @@ class FirstRows:
         return kept
 
 
-def exact_word(label: Any) -> bytes:
+def exact_word(label: Cell) -> bytes:
     """Return bytes of a label that is not missing: equal labels have equal ones, whatever holds them and in every process.
 
     A number and the text of it are one label, because a file of text knows no other. Raises where only Python can tell what is equal: of
@@ -107,7 +110,7 @@ def exact_word(label: Any) -> bytes:
     raise TypeError("a label of another kind")
 
 
-def is_missing(label: Any) -> bool:
+def is_missing(label: Cell) -> bool:
     """Whether a label names nobody: it is missing, cannot be told from others, or is a float that stands for several whole numbers."""
     if label is None or type(label).__name__ == "NAType":
         return True
@@ -124,7 +127,7 @@ class UnitTable(ChunkedSource):
     Rows that lie with others (Dask, Spark, a database) are read here. `unit` is a column, which is left out, or the labels of all rows.
     """
 
-    def __init__(self, source: ChunkedSource, unit: Any) -> None:
+    def __init__(self, source: ChunkedSource, unit: Unit) -> None:
         self._source, self._unit, self._by_column = source, unit, is_column(unit)
         self.is_text, self.decimal, self.has_order = source.is_text, source.decimal, source.has_order
         kind, head = source.kind, source.head
@@ -155,7 +158,7 @@ class UnitTable(ChunkedSource):
             check_length(self._unit, start)
 
 
-def split_units(X: Any, unit: Any, **reading: Any) -> tuple[Any, list[Any] | None]:
+def split_units(X: Table, unit: Unit, **reading: Any) -> tuple[Any, list[Any] | None]:
     """Return a table without its column of labels, and the labels.
 
     `reading` goes to `open_source`. A table that is not in memory becomes a `UnitTable`, without labels; of one in memory there is a list
@@ -181,7 +184,7 @@ def split_units(X: Any, unit: Any, **reading: Any) -> tuple[Any, list[Any] | Non
     return _split(X, unit) if is_column(unit) else (X, unit)
 
 
-def drop_unit(X: Any, unit: Any) -> Any:
+def drop_unit(X: Table, unit: Unit) -> Any:
     """Return a table without its column of labels, if it has one; with all its rows."""
     if not is_column(unit):
         return X
@@ -189,11 +192,11 @@ def drop_unit(X: Any, unit: Any) -> Any:
     return _split(X, unit)[0] if source.in_memory else UnitTable(source, unit)
 
 
-def is_column(unit: Any) -> bool:
+def is_column(unit: Unit) -> bool:
     return isinstance(unit, str) or is_integer(unit, 0)
 
 
-def name_of_unit(unit: Any) -> str:
+def name_of_unit(unit: Unit) -> str:
     """Return what a ledger calls a unit: the name of the column or series, which are public."""
     if isinstance(unit, str):
         return unit
@@ -208,7 +211,7 @@ def check_length(labels: Sequence[Any], n_samples: int | None) -> None:
         raise ValueError(f"{_WANTED}, but there are more or fewer labels than rows; give one for each row.")
 
 
-def _place(columns: Sequence[Any], unit: Any) -> int:
+def _place(columns: Sequence[Any], unit: Unit) -> int:
     if unit not in columns:
         raise ValueError(f"{_WANTED}, got {short_repr(unit)}, which is no column; correct the name.")
     if len(columns) < 2:
@@ -216,7 +219,7 @@ def _place(columns: Sequence[Any], unit: Any) -> int:
     return list(columns).index(unit)
 
 
-def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
+def _split(X: Table, unit: Unit) -> tuple[Any, list[Any]]:
     """Return a table in memory without a column, and its cells."""
     X = without_odd_text(to_native(X))
     if isinstance(X, np.ndarray) and X.ndim == 2:
@@ -232,7 +235,7 @@ def _split(X: Any, unit: Any) -> tuple[Any, list[Any]]:
     return frame.drop(unit).to_native(), frame[unit].to_list()
 
 
-def _label_list(unit: Any) -> list[Any]:
+def _label_list(unit: Unit) -> list[Any]:
     """Return an array-like of labels as a list of plain objects, None where a label is missing."""
     unit = without_odd_text(unit)
     if hasattr(unit, "notna") and hasattr(unit, "where"):  # pandas
@@ -418,7 +421,7 @@ def _ranks(starts: np.ndarray, n: int) -> np.ndarray:
     return np.arange(n) - np.repeat(starts, np.diff(starts, append=n))
 
 
-def _word_of_label(label: Any) -> bytes | None:
+def _word_of_label(label: Cell) -> bytes | None:
     """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them."""
     try:
         return None if type(label) not in (int, str) and is_missing(label) else exact_word(label)  # most labels are one of these

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth.frames._csv import can_decode, is_unicode
+from skdpsynth.frames._dtypes import Cell
 from skdpsynth.frames._files import Files, ReadOptions, TextFiles, selected, suffix_of
 from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path
 from skdpsynth.frames._table_kind import without_cells_in_errors
@@ -192,7 +193,7 @@ def _connected(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
 
 
-def cell_text(cell: Any) -> str:
+def cell_text(cell: Cell) -> str:
     """Return a cell as text, empty where it is missing."""
     if isinstance(cell, str):
         return cell if is_unicode(cell) else ""

@@ -25,6 +25,7 @@ from scipy.sparse import issparse
 from skdpsynth._parallel import effective_n_threads, one_blas_thread
 from skdpsynth._progress import bar
 from skdpsynth._validation import short_repr
+from skdpsynth.frames._dtypes import Table
 from skdpsynth.frames._table_kind import TableKind, without_cells_in_errors
 
 MOST_ROWS = 2**17  # of a chunk
@@ -144,7 +145,7 @@ def each_without_cells_in_errors(tables: Iterable[Any], sentence: str) -> Iterat
             without_cells_in_errors(close, sentence)
 
 
-def short_path(value: Any) -> str:
+def short_path(value: object) -> str:
     """Return how messages show a path: whole where it is short, else its end."""
     text = str(value)
     return short_repr(text if len(text) <= 76 else f"...{text[-70:]}")
@@ -189,7 +190,7 @@ class InMemory(Source):
 
     in_memory = True
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Table) -> None:
         self.head = self.table = table
 
     @property
@@ -220,7 +221,7 @@ class Rows:
     dtype: np.dtype = np.dtype(float)  # noqa: RUF009  of rows of numbers: the caller's, and floats once they were mapped
 
     @classmethod
-    def of(cls, table: Any, n_jobs: Any = None) -> "Rows":
+    def of(cls, table: Table, n_jobs: Any = None) -> "Rows":
         width = len(table) if isinstance(table, list) else table.shape[1]
         return cls(InMemory(table), width, n_rows_of(table), (), n_jobs, getattr(table, "dtype", np.dtype(float)))
 

@@ -16,7 +16,16 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._validation import as_array, short_repr
-from skdpsynth.frames._dtypes import frame_of, is_inferred, is_pandas_column, pandas_dtype_name, parse_dtype, plain_name, without_categories
+from skdpsynth.frames._dtypes import (
+    Table,
+    frame_of,
+    is_inferred,
+    is_pandas_column,
+    pandas_dtype_name,
+    parse_dtype,
+    plain_name,
+    without_categories,
+)
 from skdpsynth.persistence import savable
 
 _WORDS = {"pandas": "data frame of pandas", "polars": "data frame of polars", "pyarrow": "Table of pyarrow"}
@@ -54,20 +63,20 @@ def without_cells_in_errors(read: Callable[[], Any], sentence: str, kind: type[E
     raise kind(message)
 
 
-def is_pandas(X: Any) -> bool:
+def is_pandas(X: Table) -> bool:
     return any(base.__module__.split(".")[0] == "pandas" and base.__name__ == "DataFrame" for base in type(X).__mro__)
 
 
-def library_of(X: Any) -> str:
+def library_of(X: Table) -> str:
     """Return the package that the type of an object comes from."""
     return str(type(X).__module__).partition(".")[0]
 
 
-def is_arrow(X: Any) -> bool:
+def is_arrow(X: Table) -> bool:
     return type(X).__name__ == "Table" and library_of(X) == "pyarrow"
 
 
-def to_native(X: Any) -> Any:
+def to_native(X: Table) -> Any:
     """Return the table that an eager frame of narwhals wraps, and a RecordBatch as a Table, without a copy; all else as it is."""
     if type(X).__name__ == "DataFrame" and library_of(X) == "narwhals":
         return X.to_native()
@@ -86,7 +95,7 @@ def make_frame(columns: dict[Any, list[Any]], what: str) -> Any:
     return frame_of(list(columns.values()), tuple(columns), library)
 
 
-def check_table(X: Any, name: str = "X") -> None:
+def check_table(X: Table, name: str = "X") -> None:
     """Refuse what is no table in memory, and tables whose cells hide values; messages call it `name`."""
     if X is None or isinstance(X, str | bytes | PathLike):
         got = "None; give the rows" if X is None else f"a {type(X).__name__}; read it from its file first"
@@ -101,7 +110,7 @@ def check_table(X: Any, name: str = "X") -> None:
         raise TypeError(f"{name} must not be a masked array, whose hidden values would be read; fill it first, X.filled(...), or give NaN.")
 
 
-def column_names(X: Any, name: str = "X") -> list[Any] | None:
+def column_names(X: Table, name: str = "X") -> list[Any] | None:
     """Return the column names of a data frame, which must be distinct; None of what is no frame."""
     X = to_native(X)
     if isinstance(X, np.ndarray) or not (is_arrow(X) or (hasattr(X, "columns") and hasattr(X, "to_numpy"))):
@@ -112,7 +121,7 @@ def column_names(X: Any, name: str = "X") -> list[Any] | None:
     return names
 
 
-def eager_frame(X: Any, name: str = "X") -> Any:
+def eager_frame(X: Table, name: str = "X") -> Any:
     """Return a data frame as one of narwhals, or None for what is no frame."""
     import narwhals.stable.v2 as nw
     from narwhals.exceptions import DuplicateError
@@ -135,7 +144,7 @@ class TableKind:
     dtypes: tuple  # of each column, as its library calls it; a categorical one of pandas with the dtype of its categories
 
     @classmethod
-    def of(cls, table: Any, name: str = "X") -> "TableKind":
+    def of(cls, table: Table, name: str = "X") -> "TableKind":
         """Describe an array, sparse matrix or eager data frame."""
         is_array = issparse(table) or (isinstance(table, np.ndarray) and table.ndim == 2)
         table = table if is_array else to_native(table)
@@ -167,7 +176,7 @@ class TableKind:
         """In which samples come back."""
         return "numpy" if self.library == "sparse" else self.library
 
-    def check(self, chunk: Any, which: str, name: str) -> None:
+    def check(self, chunk: Table, which: str, name: str) -> None:
         """Refuse a chunk (or a file: `which`) of another kind, in one sentence about the first thing in which it differs."""
         if (other := TableKind.of(chunk, f"{which} of {name}")) == self:
             return
@@ -195,13 +204,13 @@ class TableKind:
                 here, there = (words.get(each[1:2], np.dtype(each).name) if each[:1] in "<>|=" else each for each in (here, there))
                 raise TypeError(f"{name} must have the same dtypes throughout, but {where} has {here}, and the first {there}; convert one.")
 
-    def parts(self, table: Any, n_rows: int) -> Iterator[Any]:
+    def parts(self, table: Table, n_rows: int) -> Iterator[Any]:
         """Yield a table in parts of at most `n_rows` rows, without a copy of its cells."""
         for start in range(0, table.shape[0], n_rows):
             yield table if table.shape[0] <= n_rows else slice_rows(table, start, n_rows)
 
 
-def split_columns(X: Any, is_text: bool = False) -> tuple[TableKind, list[Any]]:
+def split_columns(X: Table, is_text: bool = False) -> tuple[TableKind, list[Any]]:
     """Return the kind of an array or eager data frame, and its columns: arrays, series of pandas, or series of narwhals.
 
     `is_text`: whether it is of a file of text, whose reader has left out what is no UTF-8.
@@ -228,7 +237,7 @@ def split_columns(X: Any, is_text: bool = False) -> tuple[TableKind, list[Any]]:
     return TableKind.of(array), list(array.T)
 
 
-def without_odd_text(X: Any) -> Any:
+def without_odd_text(X: Table) -> Any:
     """Return a Table or column of Arrow, or a series of pandas, with missing cells for texts that are no UTF-8; all else as it is."""
     if is_arrow(X):
         for place, field in enumerate(X.schema):
@@ -272,7 +281,7 @@ def _text_in(cell: bytes | None) -> str | None:
         return None
 
 
-def as_cells(X: Any) -> np.ndarray:
+def as_cells(X: Table) -> np.ndarray:
     """Return an array-like of rows as an array of numbers, strings or objects."""
     if hasattr(X, "toarray"):
         raise TypeError(f"X must be dense, got {type(X).__name__}; call .toarray() first.")
@@ -288,7 +297,7 @@ def as_cells(X: Any) -> np.ndarray:
     return array
 
 
-def as_chunk(chunk: Any, which: str, name: str) -> Any:
+def as_chunk(chunk: Table, which: str, name: str) -> Any:
     """Return a chunk that the caller's own code gave as a table of a known library; refuse anything else."""
     chunk = to_native(chunk)
     if isinstance(chunk, np.ndarray):
@@ -303,12 +312,12 @@ def as_chunk(chunk: Any, which: str, name: str) -> Any:
     return chunk.tocsr() if library == "sparse" else chunk
 
 
-def is_chunk(X: Any) -> bool:
+def is_chunk(X: Table) -> bool:
     """Whether an item of a list makes the list one of chunks: a frame, a sparse matrix, or an array that is no single row."""
     return bool(chunk_library(to_native(X))) and len(getattr(X, "shape", (0, 0))) == 2
 
 
-def chunk_library(chunk: Any) -> str:
+def chunk_library(chunk: Table) -> str:
     """Return the library of a chunk, or "" of what is none."""
     if isinstance(chunk, np.ndarray):
         return "numpy"
@@ -320,7 +329,7 @@ def chunk_library(chunk: Any) -> str:
     return library if (library, type(chunk).__name__) in {("polars", "DataFrame"), ("pyarrow", "Table")} else ""
 
 
-def without_rows(chunk: Any) -> Any:
+def without_rows(chunk: Table) -> Any:
     """Return a table with the columns and dtypes of another, and no rows."""
     library = chunk_library(chunk)
     if library == "pyarrow":
@@ -328,21 +337,21 @@ def without_rows(chunk: Any) -> Any:
     return np.empty((0, chunk.shape[1]), dtype=chunk.dtype) if library == "numpy" else slice_rows(chunk, 0, 0)
 
 
-def slice_rows(table: Any, start: int, n_rows: int) -> Any:
+def slice_rows(table: Table, start: int, n_rows: int) -> Any:
     library = chunk_library(table)
     if library == "pandas":
         return table.iloc[start : start + n_rows]
     return table[start : start + n_rows] if library in ("numpy", "sparse") else table.slice(start, n_rows)
 
 
-def size_of(chunk: Any) -> int:
+def size_of(chunk: Table) -> int:
     if issparse(chunk):
         return chunk.data.nbytes + chunk.indices.nbytes + chunk.indptr.nbytes
     frame = None if isinstance(chunk, np.ndarray) else eager_frame(chunk)
     return chunk.nbytes if frame is None else int(frame.estimated_size())
 
 
-def copy_chunk(chunk: Any) -> Any:
+def copy_chunk(chunk: Table) -> Any:
     """Return a chunk whose numbers nobody else can change.
 
     A frame may show an array of the caller's without a copy. Copies of frames of Arrow and polars show it too, but not what is written out
@@ -362,7 +371,7 @@ def copy_chunk(chunk: Any) -> Any:
 # Tables of numbers
 
 
-def as_numbers(X: Any, name: str = "X", instead: str = _DEFAULT_ADVICE) -> Any:
+def as_numbers(X: Table, name: str = "X", instead: str = _DEFAULT_ADVICE) -> Any:
     """Return a table of numbers as it is, a frame or an array; of objects that are numbers, as floats.
 
     What holds something else is refused: the message names columns and dtypes, which are public, `instead`, and never a cell.
@@ -393,7 +402,7 @@ def as_numbers(X: Any, name: str = "X", instead: str = _DEFAULT_ADVICE) -> Any:
     return rows
 
 
-def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
+def table_of_numbers(X: Table, *, tell_names: bool = False) -> Any:
     """Return a table of numbers for the checks of scikit-learn, whose messages would print the values of what is no table.
 
     `tell_names`: whether frames that are not pandas' must tell their columns by an old protocol.
@@ -409,7 +418,7 @@ def table_of_numbers(X: Any, *, tell_names: bool = False) -> Any:
     return NamedArray(np.asarray(X.to_numpy()), column_names(X) or []) if is_frame else X
 
 
-def as_rows(X: Any, n_features: int, name: str = "X") -> np.ndarray:
+def as_rows(X: Table, n_features: int, name: str = "X") -> np.ndarray:
     """Return rows for a public box: an array of numbers with one column for each feature, of whatever is a table of numbers."""
     rows = X if type(X) is np.ndarray and X.dtype.kind in "iufb" else as_float_matrix(X, name, "give an array of numbers")
     if rows.ndim != 2 or rows.shape[1] != n_features:
@@ -417,7 +426,7 @@ def as_rows(X: Any, n_features: int, name: str = "X") -> np.ndarray:
     return rows
 
 
-def dense_chunks(X: Any, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
+def dense_chunks(X: Table, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield ``(rows, chunk)`` over a table: a slice of `n_rows` rows and these rows as an array, however the table holds them.
 
     Sparse rows are written out a chunk at a time, never all.
@@ -427,7 +436,7 @@ def dense_chunks(X: Any, n_rows: int) -> Iterator[tuple[slice, np.ndarray]]:
         yield rows, X[rows].toarray() if issparse(X) else X[rows]
 
 
-def as_float_matrix(X: Any, name: str, instead: str) -> np.ndarray:
+def as_float_matrix(X: Table, name: str, instead: str) -> np.ndarray:
     """Return an array-like or a frame of numbers as an array of floats, NaN where a frame has none."""
     if hasattr(X, "toarray"):
         raise TypeError(f"{name} must be dense, got a {type(X).__name__}; call .toarray() first.")
@@ -438,7 +447,7 @@ def as_float_matrix(X: Any, name: str, instead: str) -> np.ndarray:
         return np.asarray(numbers if isinstance(numbers, np.ndarray) else numbers.to_numpy(), dtype=float)
 
 
-def _numeric_array(X: Any, name: str, instead: str) -> np.ndarray:
+def _numeric_array(X: Table, name: str, instead: str) -> np.ndarray:
     fails = _OBJECTS.replace("{name}", name).replace("{instead}", instead)
     # A list goes through objects: among numbers of 32 bits one string would turn all into text and back, which moves other rows.
     dtype = object if isinstance(X, list | tuple) else None

@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth.domain import Boolean, Constant, Continuous
-from skdpsynth.frames import MISSING_WORDS, decimals_in, is_pandas_column, is_unicode, pandas_dtype_name, parse_dtype, plain_name
+from skdpsynth.frames import (
+    MISSING_WORDS,
+    Cell,
+    Column,
+    decimals_in,
+    is_pandas_column,
+    is_unicode,
+    pandas_dtype_name,
+    parse_dtype,
+    plain_name,
+)
 
 _NUMBERS = (float, int, str, bytes, numbers.Real, decimal.Decimal, np.bool_)
 LONGEST_LEVEL = 100  # characters; a longer text is missing, by this public rule
@@ -20,11 +30,11 @@ _KNOWN = {"builtins", "numpy", "pandas", "polars", "pyarrow", "datetime", "decim
 _TRUTH = (("false", "no", "n", "f", "0"), ("true", "yes", "y", "t", "1"))
 
 
-def cells_of(column: Any) -> list[Any]:
+def cells_of(column: Column) -> list[Any]:
     return column.to_list() if hasattr(column, "to_list") else column.tolist()
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: Cell) -> bool:
     """Whether this is one of the words for a missing cell: None, NaN, NaT or NA."""
     if isinstance(value, np.datetime64):
         return bool(np.isnat(value))
@@ -32,7 +42,7 @@ def is_missing(value: Any) -> bool:
     return is_nan or value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-def missing_cells(column: Any, is_text: bool = False) -> np.ndarray:
+def missing_cells(column: Column, is_text: bool = False) -> np.ndarray:
     """Which cells a library takes as missing; of a text file, words."""
     if is_text:
         return np.isin(column.to_numpy().astype(object), MISSING_WORDS)
@@ -44,13 +54,13 @@ def missing_cells(column: Any, is_text: bool = False) -> np.ndarray:
     return column.is_null().to_numpy() if hasattr(column, "is_null") else np.array(list(map(is_missing, cells.tolist())), dtype=bool)
 
 
-def _library_of(column: Any) -> str:
+def _library_of(column: Column) -> str:
     """Return the library of a column that narwhals wraps, "" of others."""
     return str(getattr(getattr(column, "implementation", None), "value", ""))
 
 
 def map_texts(
-    column: Any, look_up: Callable[[list[Any]], np.ndarray], missing: Any, listed: list[str] | None = None, other: Any = None
+    column: Column, look_up: Callable[[list[Any]], np.ndarray], missing: Any, listed: list[str] | None = None, other: Any = None
 ) -> np.ndarray | None:
     """Return what `look_up` makes of the different texts of a column, and `missing` for cells without one; None of a column of no texts.
 
@@ -85,7 +95,7 @@ def map_texts(
     return codes if other == missing else np.where(column.is_null().to_numpy(), missing, codes)
 
 
-def plain_numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+def plain_numbers(column: Column) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return (numbers of a column, or None where no array of numpy holds them as they are; which are missing, or None of none)."""
     missing = None
     if is_pandas_column(column):
@@ -100,7 +110,7 @@ def plain_numbers(column: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
     return (values, missing) if values.dtype.kind in "iufb" else (None, None)
 
 
-def numbers_of(column: Any, decimal_mark: str = ".") -> np.ndarray:
+def numbers_of(column: Column, decimal_mark: str = ".") -> np.ndarray:
     """Return a raw column as a new array of floats, NaN where there is no number."""
     if _is_arrow_text(column):
         import pyarrow as pa
@@ -123,11 +133,11 @@ def numbers_of(column: Any, decimal_mark: str = ".") -> np.ndarray:
     return x
 
 
-def _is_arrow_text(column: Any) -> bool:
+def _is_arrow_text(column: Column) -> bool:
     return _library_of(column) == "pyarrow" and str(column.dtype) == "String"
 
 
-def with_points(column: Any, marks: str) -> Any:
+def with_points(column: Column, marks: str) -> Any:
     """Return text of Arrow with points as the mark of decimals; what had others is no number.
 
     `marks`: that of decimals, and after it that between groups of digits, if there is one.
@@ -139,7 +149,7 @@ def with_points(column: Any, marks: str) -> Any:
     return column if marks[0] == "." else column.str.replace_all(".", "x", literal=True).str.replace_all(marks[0], ".", literal=True)
 
 
-def _number_of_cell(cell: Any) -> float:
+def _number_of_cell(cell: Cell) -> float:
     """Return a cell as a float, NaN if it is no number; objects that would run code of their own, or warn as complex numbers, are none."""
     if type(cell) is float:
         return cell
@@ -183,7 +193,7 @@ def kind_out(kind: Any, dtype: str) -> Any:
     return _Words((kind.value,), False) if isinstance(kind, Constant) else kind
 
 
-def is_word(level: Any) -> bool:
+def is_word(level: Cell) -> bool:
     return isinstance(level, str)
 
 
@@ -224,7 +234,7 @@ def level_cells(cells: Iterable[Any]) -> np.ndarray:
     return levels
 
 
-def _level_of(cell: Any) -> Any:
+def _level_of(cell: Cell) -> Any:
     kind = type(cell)
     if kind is str or kind is np.str_:
         return str(cell) if len(cell) <= LONGEST_LEVEL and (cell.isascii() or is_unicode(cell)) else None
@@ -255,7 +265,7 @@ class Codes(dict):
         super().__init__(dict.fromkeys((*words, *missing_forms(getattr(kind, "missing", ()))), self.missing) | levels)
         self.has_numbers = not all(isinstance(level, str) for level in self)
 
-    def __missing__(self, cell: Any) -> int:
+    def __missing__(self, cell: Cell) -> int:
         """Return the number of the level of a cell that is not written as the level is."""
         code = None
         if isinstance(cell, str):
@@ -276,7 +286,7 @@ def _number_in(text: str) -> Any:
 
 
 @np.errstate(all="ignore")  # a level may be beyond what a dtype holds
-def read_levels(column: Any, kind: Any, dtype: str, is_text: bool = False, unknown: int | None = None) -> np.ndarray:
+def read_levels(column: Column, kind: Any, dtype: str, is_text: bool = False, unknown: int | None = None) -> np.ndarray:
     """Return the number of each cell's level; of what is none, that of `other`, of a missing cell, or 0; or `unknown`."""
     is_category = is_pandas_column(column) and str(column.dtype) == "category"
     codes, short = Codes(kind, is_text, unknown), _short_float(str(column.cat.categories.dtype if is_category else dtype))
@@ -316,7 +326,7 @@ def _among_numbers(values: np.ndarray, codes: Codes) -> np.ndarray:
     return np.where(levels[places] == values, numbers[places], unknown)
 
 
-def _exact_in_dtype(level: Any, dtype: np.dtype) -> Any:
+def _exact_in_dtype(level: Cell, dtype: np.dtype) -> Any:
     """Return a level as a number that the dtype holds exactly, or None."""
     try:
         held = None if isinstance(level, str) else dtype.type(level).item()

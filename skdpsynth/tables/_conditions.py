@@ -2,7 +2,7 @@
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
@@ -24,7 +24,7 @@ from skdpsynth.domain import (
     read_moment,
     table_of,
 )
-from skdpsynth.frames import split_columns
+from skdpsynth.frames import Cell, split_columns
 from skdpsynth.tables._cells import Codes, is_missing
 from skdpsynth.tables._open import read_column
 from skdpsynth.tables._table import TableFormat
@@ -60,7 +60,7 @@ def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells
     return wanted
 
 
-def _of_inputs(name: Any, condition: Any, table: TableFormat) -> dict[Any, AllowedCells]:
+def _of_inputs(name: Hashable, condition: Any, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return the allowed cells of the columns that mechanisms see: for a column that others determine, those of the others."""
     kind, source = table.schema[name], table.schema.sources.get(name)
     if isinstance(source, Determines):
@@ -75,13 +75,13 @@ def _of_inputs(name: Any, condition: Any, table: TableFormat) -> dict[Any, Allow
     return {name: _Reader(name, table).allowed(condition)}
 
 
-def _computed_error(name: Any, inputs: tuple) -> ValueError:
+def _computed_error(name: Hashable, inputs: tuple) -> ValueError:
     return ValueError(
         f"conditions must be on columns that are not computed, but {name_repr(name)} follows from {list_names(inputs)}; name these."
     )
 
 
-def _through(name: Any, rule: Determines, wanted: AllowedCells, table: TableFormat) -> dict[Any, AllowedCells]:
+def _through(name: Hashable, rule: Determines, wanted: AllowedCells, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return the cells of the columns that determine another with which it is one of the wanted."""
     schema = table.schema
     n_levels = [len(schema[each].levels) for each in rule.given]
@@ -107,7 +107,7 @@ def _through(name: Any, rule: Determines, wanted: AllowedCells, table: TableForm
 class _Reader:
     """Reads the condition on one column; the values of one that others determine are those of a public table, within bounds or not."""
 
-    def __init__(self, name: Any, table: TableFormat, is_determined: bool = False) -> None:
+    def __init__(self, name: Hashable, table: TableFormat, is_determined: bool = False) -> None:
         self.name, self.kind, self.is_determined = name, table.schema[name], is_determined
         self.written = WrittenColumn(table, name)
 
@@ -182,7 +182,7 @@ class _Reader:
         if not self.kind.coded.low <= least <= most <= self.kind.coded.high:
             raise self._error(self._bounds, "a value outside", "correct it")
 
-    def _level(self, value: Any) -> int:
+    def _level(self, value: Cell) -> int:
         levels, codes = self.kind.levels, Codes(self.kind)
         value = value.item() if isinstance(value, np.generic) else value
         with suppress(KeyError, ValueError, TypeError):
@@ -190,7 +190,7 @@ class _Reader:
         few = ", ".join(map(short_repr, levels)) if len(levels) <= 12 else f"one of its {len(levels)} levels in schema_"
         raise self._error("levels of schema", short_repr(value), f"it has {few}")
 
-    def _number(self, value: Any, toward: Callable[[float], int] | None) -> float:
+    def _number(self, value: Cell, toward: Callable[[float], int] | None) -> float:
         """Return a value in the numbers that mechanisms see; the end of a range is made whole by `toward`, a single value must be whole."""
         if isinstance(self.kind, Times):
             return self._units(value, toward)
@@ -203,7 +203,7 @@ class _Reader:
             raise self._error("whole numbers", short_repr(value), "the column is of whole numbers")
         return int(value) if toward is None else toward(value)
 
-    def _units(self, value: Any, toward: Callable[[float], int] | None) -> int:
+    def _units(self, value: Cell, toward: Callable[[float], int] | None) -> int:
         is_calendar, moment, found = isinstance(self.kind, Calendar), None, None
         with suppress(Exception):  # also of the caller's own objects
             moment = read_moment(value, self.kind.form) if is_calendar else None
@@ -226,7 +226,7 @@ def _range_repr(ends: tuple) -> str:
 class WrittenColumn:
     """The way of the numbers of a column to the caller's table and back, where its dtype rounds them: it keeps the order of any two."""
 
-    def __init__(self, table: TableFormat, name: Any) -> None:
+    def __init__(self, table: TableFormat, name: Hashable) -> None:
         schema = table.schema
         self.table, self.name, self.kind, self.coded = table, name, schema[name], schema[name].coded
         comes_back = [each for each, kind in schema.items() if kind.coded or each in schema.sources or getattr(kind, "comes_back", False)]

@@ -12,6 +12,7 @@ from skdpsynth._sklearn import DocLinkMixin, check_feature_names, check_points
 from skdpsynth._validation import warn
 from skdpsynth.domain import NO_BOUNDS, Continuous, Nominal, Schema
 from skdpsynth.exceptions import BoundsWarning
+from skdpsynth.frames import Table
 from skdpsynth.persistence import savable
 from skdpsynth.tables._open import collect_arrays, continue_table, start_table
 
@@ -82,7 +83,7 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
         self.schema = schema
         self.bounds = bounds
 
-    def fit(self, X: Any, y: Any = None) -> "MixedTypeEncoder":
+    def fit(self, X: Table, y: Any = None) -> "MixedTypeEncoder":
         """Read the names and dtypes of the columns.
 
         Parameters
@@ -102,7 +103,7 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
         self.schema_ = self._table.schema
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Table) -> np.ndarray:
         """Encode rows.
 
         Parameters
@@ -118,7 +119,7 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
         check_is_fitted(self)
         return collect_arrays(continue_table(self, X).map(partial(encode, schema=self.schema_), self._n_features_out))
 
-    def inverse_transform(self, X: Any) -> Any:
+    def inverse_transform(self, X: Table) -> Any:
         """Decode points, each to the nearest levels and whole numbers.
 
         Parameters

@@ -33,7 +33,7 @@ from skdpsynth.domain import (
     name_repr,
     written_kind,
 )
-from skdpsynth.frames import open_source, parse_dtype, split_columns
+from skdpsynth.frames import Cell, Column, Table, open_source, parse_dtype, split_columns
 from skdpsynth.tables._cells import (
     cells_of,
     has_numbers,
@@ -151,7 +151,7 @@ class Findings:
 
 
 @np.errstate(all="ignore")
-def findings_of(schema: Any, frame: Any) -> Findings:
+def findings_of(schema: Any, frame: Table) -> Findings:
     source, looks = open_source(frame, "frame", read=schema.read), {name: _Look(kind) for name, kind in schema.items()}
     kept: dict[Any, Finding] = {}
     n_samples = n_chunks = 0
@@ -237,7 +237,7 @@ def _of_table(looks: dict[Any, _Look], columns: dict[Any, tuple[Any, str]], sour
             yield Finding(name, "not in schema", 0, 0.0, "add it, or drop it from the table.")
 
 
-def _of_column(name: Any, look: _Look, column: Any, dtype: str, source: Any, start: int) -> Told:
+def _of_column(name: Hashable, look: _Look, column: Column, dtype: str, source: Any, start: int) -> Told:
     """Yield what stands out in a column; the dtypes of text tell nothing."""
     kind = look.kind
     if isinstance(kind, Text):
@@ -275,7 +275,7 @@ def _stand_in(kind: Any) -> str:
     return f"{kind.levels[0]!r}, the first level" if hasattr(kind, "levels") else "the midpoint"
 
 
-def _stated_missing(column: Any, kind: Any, dtype: str) -> np.ndarray:
+def _stated_missing(column: Column, kind: Any, dtype: str) -> np.ndarray:
     """Which cells the schema says stand for missing ones."""
     words = {form for form in missing_forms(kind.missing) if isinstance(form, str) or not isinstance(kind, Continuous | Times)}
     found = np.array([cell in words for cell in level_cells(cells_of(column)).tolist()], dtype=bool)
@@ -297,7 +297,7 @@ def _of_numbers(x: np.ndarray, look: _Look, missing: np.ndarray) -> Told:
     yield from _constant(x[~np.isnan(x)])
 
 
-def _of_times(column: Any, kind: Times, dtype: str, missing: np.ndarray, start: int) -> Told:
+def _of_times(column: Column, kind: Times, dtype: str, missing: np.ndarray, start: int) -> Told:
     stamps = stamps_of(column, kind, dtype)
     known, units = ~np.isnat(stamps) & ~missing, units_of(stamps, kind)
     unread = ~known & ~missing
@@ -308,7 +308,7 @@ def _of_times(column: Any, kind: Times, dtype: str, missing: np.ndarray, start: 
     yield from _constant(units[known])
 
 
-def _of_no_time(column: Any, kind: Times, dtype: str, unread: np.ndarray, start: int) -> str:
+def _of_no_time(column: Column, kind: Times, dtype: str, unread: np.ndarray, start: int) -> str:
     """Say which rows have no time, and in which other form more would have one."""
     rows = np.flatnonzero(unread)
     cells = cells_of(column)
@@ -328,7 +328,7 @@ def _of_no_time(column: Any, kind: Times, dtype: str, unread: np.ndarray, start:
     return f"{shown} count as missing; {way}."
 
 
-def _of_levels(column: Any, look: _Look, dtype: str, missing: np.ndarray) -> Told:
+def _of_levels(column: Column, look: _Look, dtype: str, missing: np.ndarray) -> Told:
     kind = look.kind
     codes = read_levels(column, as_nullable(kind), dtype, unknown=-1)
     cells = cells_of(column)
@@ -354,7 +354,7 @@ def _constant(values: np.ndarray) -> Told:
         yield "constant", None, "all cells that are not missing are equal, so it may be stated: Constant(value)."
 
 
-def _plain(level: Any) -> str:
+def _plain(level: Cell) -> str:
     """Return a level without what people overlook: case, spaces at the ends or doubled, and that it is a number."""
     text = " ".join(str(level).split()).casefold()
     try:
@@ -380,7 +380,7 @@ class Violations(NamedTuple):
     share: float
 
 
-def count_violations(schema: Schema, X: Any, name: str = "X") -> tuple[list[tuple[Any, Violations]], int]:
+def count_violations(schema: Schema, X: Table, name: str = "X") -> tuple[list[tuple[Any, Violations]], int]:
     """Return (pairs of a rule or (column, `Derived`) and how many rows break it, the number of rows), of any table, chunk by chunk."""
     rules: list[Any] = [*schema.rules, *((each, kind) for each, kind in schema.items() if isinstance(kind, Derived))]
     columns = [rule.columns_named if isinstance(rule, Rule) else rule[:1] for rule in rules]
@@ -398,7 +398,7 @@ def count_violations(schema: Schema, X: Any, name: str = "X") -> tuple[list[tupl
 class _CheckedRows:
     """A chunk, with every cell that may be missing."""
 
-    def __init__(self, chunk: Any, schema: Schema, wanted: set, name: str, decimal: str) -> None:
+    def __init__(self, chunk: Table, schema: Schema, wanted: set, name: str, decimal: str) -> None:
         table, raw = split_columns(chunk)
         self.n_rows, self.decimal = len(raw[0]) if raw else 0, decimal
         self.raw: dict[Any, Any] = dict(zip(table.columns, raw, strict=True))
@@ -416,11 +416,11 @@ class _CheckedRows:
                 values[each] = compute_columns(kinds, {each: source}, values, self.dtypes)[each]
         self.computed = {each: compute_columns(kinds, {each: source}, values, self.dtypes)[each] for each, source in sources.items()}
 
-    def _missing(self, name: Any) -> np.ndarray:
+    def _missing(self, name: Hashable) -> np.ndarray:
         values, kind = self.values[name], self.kinds[name]
         return values >= len(kind.levels) if hasattr(kind, "levels") else np.isnan(values)
 
-    def _shown(self, name: Any) -> np.ndarray:
+    def _shown(self, name: Hashable) -> np.ndarray:
         kind = self.kinds[name]
         return self.values[name] if hasattr(kind, "levels") else axis_of(kind).shown(self.values[name])
 
@@ -452,7 +452,7 @@ class _CheckedRows:
             return np.True_
         return allowed.holds({name: self._shown(name) for name in allowed.scores}, {name: self._missing(name) for name in allowed.scores})
 
-    def _agrees(self, name: Any) -> np.ndarray:
+    def _agrees(self, name: Hashable) -> np.ndarray:
         """Return where a column has its computed value: numbers up to rounding."""
         computed, kind, dtype = self.computed[name], self.kinds[name], self.dtypes[name]
         if hasattr(kind, "levels"):

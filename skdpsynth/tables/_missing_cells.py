@@ -1,6 +1,6 @@
 """Rows with missing cells: read by the schema of a fit, deduced by functional dependencies, and written back filled."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from skdpsynth.domain import (
     table_of,
     written_kind,
 )
-from skdpsynth.frames import TableKind, eager_frame, split_columns, without_categories
+from skdpsynth.frames import Column, Table, TableKind, eager_frame, split_columns, without_categories
 from skdpsynth.tables._cells import missing_cells
 from skdpsynth.tables._open import read_column
 from skdpsynth.tables._table import TableFormat, array_out, check_dtype, column_out
@@ -81,18 +81,18 @@ class Evidence:
     def _are_known(self, names: tuple) -> np.ndarray:
         return np.all([self.known[each] for each in names], axis=0) if names else np.ones(self.n_rows, dtype=bool)
 
-    def _set(self, name: Any, rows: np.ndarray, values: np.ndarray) -> None:
+    def _set(self, name: Hashable, rows: np.ndarray, values: np.ndarray) -> None:
         self.values[name][rows] = values
         self.known[name][rows] = True
 
-    def computed(self, name: Any, rows: np.ndarray) -> np.ndarray:
+    def computed(self, name: Hashable, rows: np.ndarray) -> np.ndarray:
         """Return a computed column of some rows from its inputs as they stand."""
         source = self.sources[name]
         own = {each: self.values[each][rows] for each in inputs_of(source, self.schema)}
         kinds = {**self.schema, **{each: self.kinds[each] for each in own if isinstance(self.schema[each], Derived)}}
         return compute_columns(kinds, {name: source}, own, self.dtypes)[name]
 
-    def _agreeing(self, name: Any, rule: Determines, place: int, rows: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
+    def _agreeing(self, name: Hashable, rule: Determines, place: int, rows: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
         """Return which levels of one of the given columns, the last a missing cell, agree with what is known of each row.
 
         The target must have its value, or where that is missing one of those `allowed` in each row. Rows alike are looked at once.
@@ -115,7 +115,7 @@ class Evidence:
             found[group] = same.any(axis=tuple(each for each in range(left.ndim) if each != place))
         return found[groups.ravel()]
 
-    def _same(self, name: Any, targets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def _same(self, name: Hashable, targets: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return which of some targets are the value of each row, or among those that it may have."""
         found = self.values[name][rows][:, None]
         if hasattr(self.schema[name], "levels"):
@@ -181,7 +181,7 @@ class IncompleteRows:
     missing: dict[Any, np.ndarray]
 
     @classmethod
-    def of(cls, X: Any, table: TableFormat) -> "IncompleteRows":
+    def of(cls, X: Table, table: TableFormat) -> "IncompleteRows":
         """Read a table; columns that a frame lacks are missing throughout."""
         given, raw = split_columns(X)
         if given.library == "numpy" and (table.library != "numpy" or len(given.columns) != len(table.columns)):
@@ -246,7 +246,7 @@ class IncompleteRows:
             made[name] = series.alias(name)
         return eager_frame(self.X).with_columns(*made.values()).to_native()
 
-    def _column(self, name: Any, column: Any, new: np.ndarray, gone: np.ndarray) -> Any:
+    def _column(self, name: Hashable, column: Column, new: np.ndarray, gone: np.ndarray) -> Any:
         """Return a column with the cells that were missing."""
         kind, backend = _kind(self.table, name), self.given.library
         if column is None or len(gone) == len(new):
@@ -272,7 +272,7 @@ class IncompleteRows:
             column.iloc[gone] = pd.Series(cells).astype(column.dtype).array
         return column.array
 
-    def _dtype_of_fit(self, name: Any) -> str:
+    def _dtype_of_fit(self, name: Hashable) -> str:
         """Return the dtype that a column had in the fit; where that was a table of another library, a dtype that holds anything."""
         if self.given.library == self.table.library:
             return self.table.dtypes[list(self.table.schema).index(name)]
@@ -283,6 +283,6 @@ def _is_missing(values: np.ndarray, kind: Any) -> np.ndarray:
     return np.isnan(values) if isinstance(kind.coded, Continuous) else values >= len(kind.levels)
 
 
-def _kind(table: TableFormat, name: Any) -> Any:
+def _kind(table: TableFormat, name: Hashable) -> Any:
     """Return the kind by which a column is read and written."""
     return written_kind(name, table.schema.sources.get(name), table.schema)

@@ -12,7 +12,9 @@ from skdpsynth.domain import Boolean, Box, Constant, Continuous, Derived, Nomina
 from skdpsynth.frames import (
     MISSING_WORDS,
     Chunk,
+    Column,
     Rows,
+    Table,
     TableKind,
     column_names,
     concatenate,
@@ -38,7 +40,7 @@ class ReadNumbers:
     is_text: bool = False  # whether cells are text; what reads as no number is NaN
     decimal: str = "."  # marks in text, as `with_points` takes them
 
-    def __call__(self, chunk: Any) -> Chunk:
+    def __call__(self, chunk: Table) -> Chunk:
         if self.is_text:
             _, raw = split_columns(chunk, self.is_text)
             _check_width(len(raw), self.n_features)
@@ -67,7 +69,7 @@ class ClipToBounds:
         return cls(tuple(low.tolist()), tuple(high.tolist()))
 
     @np.errstate(all="ignore")
-    def __call__(self, chunk: Any) -> Chunk:
+    def __call__(self, chunk: Table) -> Chunk:
         low, high = np.array(self.low), np.array(self.high)
         filled = np.where(np.isnan(chunk), low / 2 + high / 2, chunk)
         return np.where(np.isinf(filled), np.clip(filled, low, high), filled)
@@ -82,7 +84,7 @@ class ReadValues:
     is_text: bool = False
     decimal: str = "."  # marks in text, as `with_points` takes them
 
-    def __call__(self, chunk: Any) -> Chunk:
+    def __call__(self, chunk: Table) -> Chunk:
         kind, raw = split_columns(chunk, self.is_text)
         _check_width(len(raw), len(self.schema))
         return read(raw, self.schema, kind.dtypes, self.is_text, self.decimal)
@@ -99,7 +101,7 @@ class ReorderColumns:
         return [chunk[place] for place in self.places]
 
 
-def _open_numbers(estimator: Any, X: Any, least: int, *, reset: bool, allow_nan: bool = False) -> tuple[TableKind, Rows]:
+def _open_numbers(estimator: Any, X: Table, least: int, *, reset: bool, allow_nan: bool = False) -> tuple[TableKind, Rows]:
     """Return the columns and dtypes of a table of numbers, and its rows: in memory checked whole, of any other table as they are read."""
     source = open_source(X, **reading_options(estimator))
     head, n_jobs = _head_of_numbers(source) if source.is_text else source.head, getattr(estimator, "n_jobs", None)
@@ -119,13 +121,13 @@ def _head_of_numbers(source: Any) -> Any:
     return frame_of([np.empty(0, dtype=source.number_dtypes.get(name, float)) for name in names], names, source.library)
 
 
-def open_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
+def open_numbers(estimator: Any, X: Table, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
     """Check a table of numbers in ``fit``, and let the estimator remember its columns."""
     kind, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True)
     return TableFormat(kind), rows
 
 
-def continue_numbers(estimator: Any, X: Any, ensure_min_samples: int = 1) -> Rows:
+def continue_numbers(estimator: Any, X: Table, ensure_min_samples: int = 1) -> Rows:
     """Check a table of numbers after ``fit``, whose columns must be those of the fit; of one in memory, that it has enough rows."""
     _, rows = _open_numbers(estimator, X, ensure_min_samples, reset=False)
     if not rows.source.is_text:
@@ -162,7 +164,7 @@ def infers_dtypes(source: Any) -> bool:
     return library in ("pandas", "numpy")
 
 
-def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
+def start_table(estimator: Any, X: Table, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
     """Open a table in ``fit``, and let the estimator remember its columns; chunks of the rows are lists of columns, as `read` gives them.
 
     Without a schema NaN may stand in numbers where the tag ``allow_nan`` of the estimator says so. Only a table in memory is checked for
@@ -192,7 +194,7 @@ def start_table(estimator: Any, X: Any, ensure_min_samples: int = 1) -> tuple[Ta
     return table, _rows_of(source, raw, table.schema, kind.dtypes, getattr(estimator, "n_jobs", None), ensure_min_samples)
 
 
-def continue_table(estimator: Any, X: Any, ensure_min_samples: int = 1, are_inferred: bool = False) -> Rows:
+def continue_table(estimator: Any, X: Table, ensure_min_samples: int = 1, are_inferred: bool = False) -> Rows:
     """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them.
 
     `are_inferred`: see `check_dtypes`.
@@ -226,7 +228,7 @@ def _takes_nan(estimator: Any) -> bool:
     return estimator.__sklearn_tags__().input_tags.allow_nan
 
 
-def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) -> Rows:
+def open_columns(X: Table, schema: Schema, name: str = "X", buys: bool = False) -> Rows:
     """Open a table by its schema alone; chunks are lists of columns, as `read` gives them, in the order of the schema.
 
     `buys`: whether bounds and levels of the schema may be private, which are still to be bought. Whether a table that is not in memory has
@@ -247,7 +249,7 @@ def open_columns(X: Any, schema: Schema, name: str = "X", buys: bool = False) ->
     return Rows(source, len(places), source.n_samples, maps)
 
 
-def columns_of(X: Any, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
+def columns_of(X: Table, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
     """Return the columns of a table by their names, as `read` gives them, in the order of the schema."""
     schema = Schema.of(schema)
     return dict(zip(schema.coded, open_columns(X, schema, name).collect(), strict=True))
@@ -266,7 +268,7 @@ def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: boo
     return [read_column(column, kind, dtype, is_text, decimal_mark) for (name, kind), column, dtype in columns if schema.is_coded(name)]
 
 
-def read_column(column: Any, kind: Any, dtype: str, is_text: bool = False, decimal_mark: str = ".") -> np.ndarray:
+def read_column(column: Column, kind: Any, dtype: str, is_text: bool = False, decimal_mark: str = ".") -> np.ndarray:
     """Return one column as `read` does."""
     if isinstance(kind, Continuous):
         x = numbers_of(column, decimal_mark)

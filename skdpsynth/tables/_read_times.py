@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import Calendar, Continuous, Date, Duration, Times, axis_of
-from skdpsynth.frames import is_pandas_column, pandas_dtype, parse_dtype
+from skdpsynth.frames import Cell, Column, is_pandas_column, pandas_dtype, parse_dtype
 from skdpsynth.tables._cells import cells_of, map_texts, numbers_of
 
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -23,7 +23,7 @@ _ZONES = ("datetime", "zoneinfo", "pytz", "dateutil", "pandas")  # whose code ma
 
 
 @np.errstate(all="ignore")
-def read_times(column: Any, kind: Times, dtype: str) -> np.ndarray:
+def read_times(column: Column, kind: Times, dtype: str) -> np.ndarray:
     """Return the units of the resolution since the lower bound, as floats: cut, then clipped; NaN where there is no time.
 
     No cell raises, and none of a class of the caller's own is asked.
@@ -58,7 +58,7 @@ def units_of(stamps: np.ndarray, kind: Times) -> np.ndarray:
     return np.clip(numbers, low, high) * step - kind.first
 
 
-def stamps_of(column: Any, kind: Times, dtype: str) -> np.ndarray:
+def stamps_of(column: Column, kind: Times, dtype: str) -> np.ndarray:
     """Return a column as datetime64, in UTC where it has a zone; what is no time is NaT."""
     family = parse_dtype(dtype).family
     if family == "number":  # each number or text that occurs is read once
@@ -81,7 +81,7 @@ def stamps_of(column: Any, kind: Times, dtype: str) -> np.ndarray:
     return stamps.view(f"datetime64[{unit}]")
 
 
-def _native_stamps(column: Any) -> np.ndarray:
+def _native_stamps(column: Column) -> np.ndarray:
     """Return a column of times of polars or Arrow by the whole numbers that it is made of."""
     if type(column).__module__.split(".")[0] == "polars":
         import polars as pl
@@ -116,7 +116,7 @@ def _stamps_of_cells(cells: list[Any], kind: Times) -> np.ndarray:
     return out.view("datetime64[us]")
 
 
-def _microseconds(cell: Any, kind: Times, read: Callable[[str], int | None]) -> int:
+def _microseconds(cell: Cell, kind: Times, read: Callable[[str], int | None]) -> int:
     """Return microseconds since 1970 of one cell, that of NaT if it is no time."""
     try:
         if type(cell) is str:
@@ -136,7 +136,7 @@ def _microseconds(cell: Any, kind: Times, read: Callable[[str], int | None]) -> 
         return _LEAST
 
 
-def _moment(cell: Any, is_date: bool) -> int | None:
+def _moment(cell: Cell, is_date: bool) -> int | None:
     """Return microseconds since 1970 of a cell that is a time on a date: a date is that of the cell's own zone, a time one in UTC."""
     if isinstance(cell, np.datetime64):
         cell = cell.astype("datetime64[us]").item()

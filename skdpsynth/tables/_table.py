@@ -5,7 +5,7 @@ lower bound), or the numbers of its levels, where the number after the last stan
 mechanisms do not see are not read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,6 +42,7 @@ from skdpsynth.domain import (
 )
 from skdpsynth.frames import (
     INFERRED,
+    Cell,
     TableKind,
     cast,
     decimals_out,
@@ -283,55 +284,53 @@ def check_dtypes(schema: Schema, dtypes: Sequence[str], are_inferred: bool = Fal
         check_dtype(name, kind, dtype)
 
 
-def check_dtype(name: Any, kind: Kind, dtype: str) -> None:
+def check_dtype(name: Hashable, kind: Kind, dtype: str) -> None:
     """Refuse a dtype in which nothing of a kind would be found."""
-    if misfit := _misfit(kind, dtype, parse_dtype(dtype).family):
+    if misfit := _misfit(kind, dtype):
         raise TypeError(f"column {name_repr(name)} {misfit}.")
 
 
-def _misfit(kind: Kind, dtype: str, family: str) -> str | None:
+def _misfit(kind: Kind, dtype: str) -> str | None:
     """Return what is wrong with a dtype, and the way out; None if the kind would be found in it."""
+    family = parse_dtype(dtype).family
     if isinstance(kind, Identifier) and isinstance(kind.labels, str) and family not in ("text", "any"):
         labels = f"{kind.labels + '1'!r} and so on of schema"
         return f"has dtype {dtype}, which cannot hold the labels {labels}; say Identifier(labels=True) for plain numbers"
     if isinstance(kind, Derived):
         if kind.gives is not None:
-            return _misfit_of_times(times_given(kind, has_zone=_zone_of(dtype) is not None), dtype, family)
+            zone = (parse_dtype(dtype).time or ("", None))[1]
+            return _misfit_of_times(times_given(kind, has_zone=zone is not None), dtype)
         is_number = family in ("number", "any") or dtype == "str"
         way = "convert it, or leave it out of the table"
         return None if is_number else f"is Derived and comes back as numbers, got dtype {dtype}; {way}"
     if isinstance(kind, Constant):
         if family in ("other", "time of day", "duration") or (family == "time" and moment_of(kind.value) is None):
             return f"has dtype {dtype}, which cannot hold its Constant of schema; correct the value"
-        return None if family == "time" else _misfit_of_levels(kind_out(kind, dtype), dtype, family)
+        return None if family == "time" else _misfit_of_levels(kind_out(kind, dtype), dtype)
     if kind.coded is None:
         return None
     if family == "other":
         way = dtype_advice(dtype) or "convert it"
         return f"must hold numbers, strings, booleans or times, got dtype {dtype}; {way}, or say Identifier()"
     if isinstance(kind, Times) or family in _TIME_KINDS:
-        return _misfit_of_times(kind, dtype, family)
-    return None if isinstance(kind, Continuous | Boolean) or kind.unstated is not None else _misfit_of_levels(kind, dtype, family)
+        return _misfit_of_times(kind, dtype)
+    return None if isinstance(kind, Continuous | Boolean) or kind.unstated is not None else _misfit_of_levels(kind, dtype)
 
 
 _TIME_KINDS = {"time": "Date(low, high) or DateTime(low, high)", "time of day": "TimeOfDay()", "duration": "Duration(low, high)"}
 
 
-def _zone_of(dtype: str) -> str | None:
-    return (parse_dtype(dtype).time or ("", None))[1]
-
-
-def _misfit_of_times(kind: Any, dtype: str, family: str) -> str | None:
+def _misfit_of_times(kind: Any, dtype: str) -> str | None:
+    facts = parse_dtype(dtype)
+    family, (_, zone) = facts.family, facts.time or ("", None)
     if family in _TIME_KINDS and family != getattr(kind, "family", ""):
         return f"has dtype {dtype}, but is {kind.to_keys()['kind']} in schema; say {_TIME_KINDS[family]}, or convert it"
     if family == "number":
         width = kind.form.width if kind.form is not None else 0
-        number = parse_dtype(dtype).number
-        if width and number is not None and holds_whole(number, 10.0**width - 1):
+        if width and facts.number is not None and holds_whole(facts.number, 10.0**width - 1):
             return None
         way = "whole numbers of more bits" if width else "times, or say in format how whole numbers hold them, or give numbers as bounds"
         return f"is {type(kind).__name__} in schema, but has dtype {dtype}; convert it to {way}"
-    zone = _zone_of(dtype)
     if family != "time" or (isinstance(kind, Date) and zone is None):
         return None
     if zone is not None and dtype.startswith("datetime64"):
@@ -348,7 +347,8 @@ def _misfit_of_times(kind: Any, dtype: str, family: str) -> str | None:
     return f"has dtype {dtype}, which has {has}, unlike its bounds in schema; write the bounds {way}, or convert the column"
 
 
-def _misfit_of_levels(kind: Any, dtype: str, family: str) -> str | None:
+def _misfit_of_levels(kind: Any, dtype: str) -> str | None:
+    family = parse_dtype(dtype).family
     is_text = family == "text"
     if family == "any" or dtype == "str" or all(is_word(level) == is_text for level in kind.levels):
         return None
@@ -399,7 +399,7 @@ def inferred_of_text() -> str:
 # Columns, written in the caller's library and dtypes
 
 
-def moment_of(value: Any) -> Any:
+def moment_of(value: Cell) -> Any:
     """Return the time that a text in ISO format is; None of anything else."""
     with suppress(ValueError, TypeError):
         return read_moment(value)
