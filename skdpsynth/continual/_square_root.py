@@ -182,7 +182,7 @@ class UnboundedCounter(_RootCounter):
 
     See Also
     --------
-    SquareRootCounter : Where the number of steps is known, up to 20,000: less error.
+    SquareRootCounter : Has less error, for a known number of steps up to 20,000.
     KaryCounter : For pure budgets.
 
     Notes
@@ -201,8 +201,8 @@ class UnboundedCounter(_RootCounter):
     with j in each row, so Q[t, j] <= 2**30 R[t, j], and the squares of a column of Q sum to at most 2**60. Counts are A times the inverse
     of Q of those. Q is lower triangular, so this holds also when the stream reacts to what was released.
 
-    *Memory.* Two neighboring blocks of w / 2 steps become one when they are 80 w steps old. What is kept is a count and an estimate for
-    each of fewer than 96 log2(2 t) blocks, by cell.
+    *Memory.* Two neighboring blocks of w / 2 steps become one when they are 80 w steps old. So each cell keeps a count and an estimate for
+    each of fewer than 96 log2(2 t) blocks.
 
     *Copies.* Each step is released when it has come. So two copies that go on share the noise of the steps before, which both saw
     alike, and no other.

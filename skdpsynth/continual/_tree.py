@@ -510,6 +510,6 @@ class KaryCounter(TreeCounter):
     def _attach(self, door: ContinualRelease, before: Self) -> None:
         super()._attach(door, before)
         if self._past is not before._past:
-            # The noise of this time was drawn when the copy was made. Where it was not, nobody has seen it, and it is drawn now.
+            # The noise of this time was drawn when the copy was made. If it was not, nobody has seen it, and it is drawn now.
             released = before._noisy_counts(door.part(before._noise(), self._loss(), before._counter_sensitivity(door.neighboring)))
             self._past = (*self._past[:2], released)

@@ -157,8 +157,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     See Also
     --------
-    PrivateMeasureMechanism : What runs on each block by default.
-    skdpsynth.continual.KaryCounter : What counts in the cells of the published form.
+    PrivateMeasureMechanism : Runs on each block by default.
+    skdpsynth.continual.KaryCounter : Counts in the cells of the published form.
 
     Notes
     -----
@@ -385,27 +385,23 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def partial_fit(self, X: Any, y: Any = None, unit: Any = None, *, save: Any = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 
-        Under "add_or_remove_one": take in a tick, all rows that came since the last call.
-
-        All of them are taken in, or none; of a table that is not in memory, all of a chunk (of a tick, all). Threads may call it at once:
-        their rows come one call after the other.
+        Under "add_or_remove_one" this is a tick: all rows that came since the last call. All rows are taken in, or none; a table that is
+        not in memory is taken in by chunks (a tick as a whole).
 
         Parameters
         ----------
         X : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
-            Finite numbers; values outside `bounds` are clipped. Of mixed tables whatever the schema says. There may be no rows, also at
-            first: an array of shape (0, n_features), or a frame. Dtypes are checked, but a column of words or times that comes as floats
-            after the first rows has none but missing cells, whatever they are: so do data frames write a column in which none is there,
-            and an error would tell of that. State the dtypes of the first rows where that may happen, as by ``astype("string")``.
+            Finite numbers, or cells that a schema describes. Values outside `bounds` are clipped. There may be no rows, also at first: an
+            array of shape (0, n_features), or a frame. Dtypes are checked, but a column of words or times that comes as floats after the
+            first rows counts as missing cells only: data frames write a column so in which all cells are missing, and an error would tell
+            of that. State the dtypes of the first rows if that may happen, as by ``astype("string")``.
         y : None
             Ignored.
         unit : str, int or array-like of shape (n_samples,), default=None
-            As in `fit`, and always or never along a stream. A unit's rows are counted over the whole stream, so this remembers every
-            label that ever came: see Notes. `X` must then be in memory.
+            As in `fit`, and always or never along a stream, which remembers every label that ever came: see Notes. `X` must be in memory.
         save : str or path-like, default=None
-            Where to save the stream in the same step, as its method `save` does: if the process is killed, wherever that is, `load` of
-            this file goes on at no further charge, and no row is lost or released twice; see Notes. All rows are taken in, or none. Not
-            with ``strategy="paper"``. A stream that begins refuses a file that is there.
+            Where to save the stream in the same step: if the process is killed at any point, `load` of this file goes on at no further
+            charge, and no row is lost or released twice. Not with ``strategy="paper"``. A stream that begins refuses a file that exists.
 
         Returns
         -------
@@ -459,7 +455,8 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     def _set_stream(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
         """Assign the state of the stream, all at once and last: an interrupt leaves it as it was, or as it is now."""
-        time, n_seen = stream.n_seen, stream.n_rows_so_far
+        time = stream.n_seen
+        n_seen = max(1, round(stream.left + stream.n_rows(0)[0])) if stream.in_ticks else time
         n_open = time - getattr(stream, "begun", time)
         # Where the number of rows is private, so is how many of them wait.
         ticks = {"n_ticks_seen_": time, "n_ticks_waiting_": n_open} if stream.in_ticks else {"n_samples_waiting_": n_open}
@@ -568,7 +565,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 # In memory it costs nothing; but who reads two ledgers with this line knows that they add up.
                 words = f"resumed from a copy at {self._time_unit} {stream.n_seen}: another that goes on is a release of its own"
                 mark_resumed(accountant, words, loss, stream.group)
-            if is_loaded:
+            if is_loaded and isinstance(stream, GrowingTree):  # blocks open their own accounts
                 stream.resume(accountant, rng)
             self.__dict__.update(_rng=rng, accountant_=accountant, _charged_to=self.accountant)
         return Budget(self.accountant_, self._rng)
@@ -620,13 +617,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
         Parameters
         ----------
         n_samples : int, default=None
-            None: the number of rows (in the window, or since `since`), or an estimate where it is private. Where
-            that may be nothing but noise, being less than ten times its expected error, at most 2**24 cells: rows times columns.
+            None: the number of rows (in the window, or since `since`), or an estimate where it is private. If that is less than ten times
+            its expected error, and so may be nothing but noise: at most 2**24 cells, rows times columns.
         random_state : int, RandomState or None, default=None
             May be seeded freely. None: fresh entropy, never the seed of the stream.
         since : int, default=None
-            Leave out rows before this row of the stream (where the number of rows is private: this tick), counted from 0; whole blocks
-            count by the part of them that is left. Strategy "blocks" only.
+            Leave out rows before this row (or tick) of the stream, counted from 0; a block that began before counts by the part that is
+            left. Strategy "blocks" only.
         out : str or path-like, default=None
             A file that ends in ".parquet" (which needs pyarrow), ".csv" or ".tsv", or packed in ".csv.gz" or ".tsv.gz". The same rows are
             written there, a batch at a time.
@@ -647,8 +644,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
     ) -> Iterator[Any]:
         """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
 
-        Together they are the rows of `sample` with the same `n_samples`, `random_state`, `since` and `conditions`, in the same order.
-        Rows of the stream that come meanwhile do not change them.
+        Together they are the rows of `sample` with the same parameters, in the same order. Rows that come meanwhile do not change them.
 
         Parameters
         ----------

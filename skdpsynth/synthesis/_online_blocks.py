@@ -25,7 +25,6 @@ _PARTS = 4  # of a block, by which it weighs in a model of all that takes long t
 _MAX_UNIONS = 2  # models of all blocks that are kept
 _FIRST = 16  # rows times epsilon of the first block, and rows at least
 _BALANCE = 4  # rows of a block whose error is about that of its lag, as measured in benchmarks
-_GROUP = "blocks"
 _BLOCK_NAME = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
 
 
@@ -103,10 +102,10 @@ class Blocks:
     New rows make a new state, and the one before stays good: its public part never changes. All states of a stream share `charged`, so
     that it outlives a state that an interrupt discards.
 
-    Time is counted in rows where their number is public, and a row more shifts all that follow. Where it is private, time is counted in
+    If the number of rows is public, time is counted in rows, and a row more shifts all that follow. If it is private, time is counted in
     ticks, each with any number of rows. Then blocks end at ticks that follow from the number of ticks and from the releases of earlier
     blocks. So for each outcome of those a row is in the block of its tick, whatever other rows came: a row more or less changes one factor
-    of the joint law of all outcomes, and that by the loss of one block.
+    of the joint law of all outcomes, by the loss of one block.
     """
 
     kept: NumericRows | MixedRows
@@ -128,11 +127,7 @@ class Blocks:
     unions: dict = field(default_factory=dict)
     _buffer: Any = None  # arrays of the open rows: as secret as the data
 
-    group = _GROUP
-
-    def __repr__(self) -> str:
-        times = f"n_seen={self.n_seen}, n_open={self.n_seen - self.begun}"  # of ticks no rows
-        return f"Blocks(n_features={self.kept.n_features}, n_blocks={len(self.blocks)}, {times})"
+    group = "blocks"
 
     def __post_init__(self) -> None:
         if self._buffer is None:
@@ -230,7 +225,7 @@ class Blocks:
         last = budget.accountant._last_entry()
         self.charged.append((start, stop))  # before the charge: whatever breaks in, these rows are not released a second time
         try:
-            model = fit_part(part, rows, budget, facts, name=name, group=_GROUP)
+            model = fit_part(part, rows, budget, facts, name=name, group=self.group)
         except BaseException as error:
             budget.is_broken = isinstance(error, Exception) and not isinstance(error, LedgerError | BudgetExceededError)
             if budget.accountant._last_entry() == last:
@@ -248,10 +243,10 @@ class Blocks:
             return self
         n_gone = len(past) - len(kept)
         dropped = past[n_gone - 1][1]
-        # What lives for ever stays small: the ledger keeps one line for all that is gone.
+        # The ledger keeps one line for all that is gone, so that a stream that never ends stays small.
         gone = [times for times in self.charged if times[1] <= dropped]
         folded = [self._dropped_label(self.dropped), *(self._name(*times) for times in gone)]
-        budget.accountant.fold(_GROUP, folded, into=self._dropped_label(dropped))
+        budget.accountant.fold(self.group, folded, into=self._dropped_label(dropped))
         del self.charged[: len(gone)]
         left = self.left + sum(rate * (stop - start) for (start, stop, _), rate in zip(past[:n_gone], self.rates, strict=False))
         return replace(self, blocks=(*kept, last), rates=self.rates[n_gone:], left=left, dropped=dropped)
@@ -270,10 +265,6 @@ class Blocks:
         sizes = [(length * rate, model) for length, rate, model in self._parts(first)]
         error = sum(size * model._size_error / model.n_samples_ for size, model in sizes)
         return max(1, round(sum(size for size, _ in sizes))), error
-
-    @property
-    def n_rows_so_far(self) -> int:
-        return max(1, round(self.left + self.n_rows(0)[0])) if self.in_ticks else self.n_seen
 
     def _parts(self, first: int) -> list[tuple[int, float, Any]]:
         """Return (length, rows of a unit of time, synthesizer) of each block, for the time since `first`."""
@@ -294,9 +285,6 @@ class Blocks:
         found = _BLOCK_NAME.match(name)
         return math.inf if found is None else int(found[1]) + 1
 
-    def resume(self, accountant: Any, rng: Any) -> None:
-        """Do nothing: blocks open their own accounts."""
-
     def snapshot(self) -> "Blocks":
         """Return a copy for use while rows come."""
         return replace(self, charged=[*self.charged])
@@ -310,8 +298,8 @@ class Blocks:
     def sample(self, n_samples: int, first: int, rng: np.random.Generator, model: Any = None) -> Any:
         """Return rows like those of the stream since `first`; before the first block, uniform ones that keep the rules of a schema.
 
-        Joined blocks have one model (`model` is that given conditions). Of others each gives its share. The last block, the nearest in
-        time, stands in for the open one.
+        Joined blocks have one model (`model` is that given conditions); of other blocks each gives its share. The last block, the nearest
+        in time, stands in for the open one.
         """
         return concatenate_batches(self.sample_blocks(n_samples, first, rng, model))
 

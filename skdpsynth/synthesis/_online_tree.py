@@ -46,7 +46,7 @@ class GrowingTree:
     counters: list[InhomogeneousCounter]  # of the cells of one depth after the other
     _error: float  # of the number of rows, at most, as expected
 
-    group, delta, dropped = "levels of time", 0, 0
+    group, delta, dropped, left = "levels of time", 0, 0, 0
     first_row, stop_of = 0, None  # what was read of a counter stands in no ledger, so no name tells which rows were released
 
     def __init__(self, box: Box, epsilon: Any, counter: str, in_ticks: bool = False) -> None:
@@ -179,10 +179,6 @@ class GrowingTree:
     def n_rows(self, first: int) -> tuple[int, float]:
         """Return the number of rows (here: from the start) and its expected error."""
         return (max(1, int(self.counters[0].value[0])), self._error) if self.in_ticks else (self.n_seen - first, 0.0)
-
-    @property
-    def n_rows_so_far(self) -> int:
-        return self.n_rows(0)[0]
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
         """Return rows of the measure of this time; uniform ones before there are cells."""
