@@ -66,11 +66,11 @@ class EvidenceCheck:
         return not (self.wrong or self.loose or self.unchecked)
 
     def __str__(self) -> str:
-        told = [f"wrong: {line}" for line in self.wrong]
-        told += [f"loose: {line}" for line in self.loose] + [f"not checked: {line}" for line in self.unchecked]
+        lines = [f"wrong: {line}" for line in self.wrong]
+        lines += [f"loose: {line}" for line in self.loose] + [f"not checked: {line}" for line in self.unchecked]
         but = f", but {len(self.unchecked)} of them cannot be checked" if self.unchecked else ""
         head = f"{self.n_releases} release{'s' * (self.n_releases != 1)}, {self.told}{but}"
-        return "\n".join([f"{'ok' if self.ok else 'NOT OK'}: {head}", *told])
+        return "\n".join([f"{'ok' if self.ok else 'NOT OK'}: {head}", *lines])
 
 
 def check_evidence(evidence: Any) -> EvidenceCheck:
@@ -193,9 +193,9 @@ def _check_release(release: dict[str, Any], promise: dict[str, Any], check: Evid
         return
     needed = cost(release, sensitivity, min(scales)) if sensitivity else (Fraction(0), Fraction(0))
     if not is_charge_sufficient(release["loss"], needed):
-        check.wrong.append(f"{line} loses {_format_cost(needed)}, more than what is charged, {_told_loss(release['loss'])}")
+        check.wrong.append(f"{line} loses {_format_cost(needed)}, more than what is charged, {_format_loss(release['loss'])}")
     elif not is_least(release, sensitivity, min(scales)):
-        check.loose.append(f"{line} loses {_format_cost(needed)}, less than what is charged, {_told_loss(release['loss'])}")
+        check.loose.append(f"{line} loses {_format_cost(needed)}, less than what is charged, {_format_loss(release['loss'])}")
 
 
 def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fraction | None:
@@ -205,7 +205,7 @@ def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fractio
         check.wrong.append(f"{line} has noise of a law that is not known here, {release['noise']!r}")
         return None
     if statistic is None or release["sensitivity"] is None:
-        check.unchecked.append(f"{line} does not say what was released; whoever charged it answers for its loss")
+        check.unchecked.append(f"{line} does not say what was released; the caller who charged it answers for its loss")
         return None
     found = derive_sensitivity(statistic, release["relation"], norm, release["rows_per_unit"])
     if found is None:
@@ -241,14 +241,14 @@ def _check_sums(document: dict[str, Any], check: EvidenceCheck) -> None:
         if account not in lines:
             check.wrong += [f"{_line(part)} is part of release {account}, which is not here" for part in parts]
         elif problem := _excess_message(parts, lines[account]["loss"]):
-            check.wrong.append(f"{_line(lines[account])} charged {_told_loss(lines[account]['loss'])}, {problem}")
+            check.wrong.append(f"{_line(lines[account])} charged {_format_loss(lines[account]['loss'])}, {problem}")
     bare = [one for one in lines.values() if "noise" not in one and one["number"] not in by_account]
     check.unchecked += [f"{_line(one)} was charged, and nothing says for what" for one in bare]
     epsilon, delta = number(spent["epsilon"]), number(spent["delta"])
     total = add_charges(by_account.get(None, []))
     charged = {} if document["charged"] is None else dict(document["charged"])
     if charged and (not is_loss(charged) or _excess_message(by_account.get(None, []), charged)):
-        check.wrong.append(f"{_told_loss(charged)} was charged for all releases, and they need more")
+        check.wrong.append(f"{_format_loss(charged)} was charged for all releases, and they need more")
     if not is_unit(promise):
         check.wrong.append(f"the promise is for {promise['unit'] or 'a row'}, which are not {promise['rows_per_unit']!r} rows")
     if "rho" in charged and total.epsilon:
@@ -282,7 +282,7 @@ def _format_cost(needed: Any) -> str:
     return f"epsilon {_short(epsilon)}" + (f" and delta {_short(delta)}" if delta else "")
 
 
-def _told_loss(loss: dict[str, Any]) -> str:
+def _format_loss(loss: dict[str, Any]) -> str:
     return _format_cost(number(loss["rho"]) if "rho" in loss else (number(loss["epsilon"]), number(loss["delta"])))
 
 

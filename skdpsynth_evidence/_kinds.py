@@ -62,8 +62,8 @@ def _prove(name: str) -> None:
                     exact = n_rows == 1 and norm in kind.exact
                     agree = abs(found[norm] - most) <= 1e-9 * most if exact else found[norm] <= most * (1 + 1e-9)
                     if not agree:
-                        told = f"{n_rows} rows move {norm} by {found[norm]}, the formula says {most}"
-                        raise AssertionError(f"{name} of {facts} under {relation}: {told}")
+                        message = f"{n_rows} rows move {norm} by {found[norm]}, the formula says {most}"
+                        raise AssertionError(f"{name} of {facts} under {relation}: {message}")
 
 
 def brute_force_sensitivity(name: str, facts: Facts, relation: str, n_rows: int) -> Norms:
@@ -116,12 +116,12 @@ def _tables(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     yield [count for place in range(facts["tables"]) for count in _counts(rows, place, 2 if facts["tables"] > 1 else 3)]
 
 
-def _listed(pairs: Sequence) -> list[int]:
+def _expand(pairs: Sequence) -> list[int]:
     return [number for number, count in pairs for _ in range(count)]
 
 
 def _thresholds(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    kept = [(place, size) for place, size in enumerate(_listed(facts["sizes"]))]
+    kept = [(place, size) for place, size in enumerate(_expand(facts["sizes"]))]
     yield [n for place, size in kept for n in _counts(rows, place, size)[: 1 if size == 2 and relation == REPLACE_ONE else size]]
 
 
@@ -131,7 +131,7 @@ def _thresholds_sensitivity(facts: Facts, relation: str) -> Norms:
 
 
 def _trees(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
-    nodes = [(place, depth - level, level) for place, depth in enumerate(_listed(facts["depths"])) for level in _counted_levels(depth)]
+    nodes = [(place, depth - level, level) for place, depth in enumerate(_expand(facts["depths"])) for level in _counted_levels(depth)]
     yield [sum(row[i] >> up == node for row in rows) for i, up, level in nodes for node in range(1 << level)]
 
 
@@ -386,12 +386,12 @@ KINDS: dict[str, Kind] = {
         lambda f, _: {"l1": 1, "l2_squared": 1, "sup": 1}, ({},), lambda f: _codes(3), lambda r, f, _: iter([[_counts(r, 0, 1)[0]]])
     ),
     "thresholds": Kind(
-        _thresholds_sensitivity, _fact_grid(sizes=[((2, 1), (3, 1)), ((2, 2),)]), lambda f: _codes(*_listed(f["sizes"])), _thresholds
+        _thresholds_sensitivity, _fact_grid(sizes=[((2, 1), (3, 1)), ((2, 2),)]), lambda f: _codes(*_expand(f["sizes"])), _thresholds
     ),
     "trees": Kind(
         lambda f, relation: _units(sum(count * len(_counted_levels(depth)) for depth, count in f["depths"]), relation),
         _fact_grid(depths=[((1, 2),), ((3, 1),), ((1, 1), (2, 1))]),
-        lambda f: _codes(*(1 << depth for depth in _listed(f["depths"]))),
+        lambda f: _codes(*(1 << depth for depth in _expand(f["depths"]))),
         _trees,
     ),
     "levels_shown": Kind(lambda f, relation: _units(f["tables"], relation), _fact_grid(tables=[1]), lambda f: _codes(3), _tables),

@@ -32,8 +32,7 @@ _TINY = 1e-9  # so that, among rows with a copy, those far from all others score
 _NUMBERS = ("train", "holdout", "difference", "low", "high", "n_train", "n_holdout", "is_found")
 _WARNING = "Not private: made from real rows, so keep it as secret as them."
 _NO_PROOF = (
-    "This proves nothing about privacy: other attacks may find more. What protects people from all attacks is epsilon, as a ledger "
-    "states it."
+    "This proves nothing about privacy: other attacks may find more. Only epsilon, as a ledger states it, protects people from all attacks."
 )
 
 
@@ -171,8 +170,8 @@ class PrivacyEvidence(Result):
         ]
         if self.attributes is not None:
             words.append(
-                f"Of the cells of a training row {100 * self.attributes.train:.1f} % are guessed right from its other cells, and "
-                f"{100 * self.attributes.holdout:.1f} % of a held-out row, {_describe_difference(self.attributes)}."
+                f"From the other cells of its row {100 * self.attributes.train:.1f} % of the cells of training rows are guessed right, and "
+                f"{100 * self.attributes.holdout:.1f} % of those of held-out rows, {_describe_difference(self.attributes)}."
             )
         return [*words, *self._conclusions()]
 
@@ -417,7 +416,7 @@ class Tables:
     def sizes(self) -> tuple[int, ...]:
         return tuple(len(columns[0]) for columns in self.columns)
 
-    def numbered(self) -> list[np.ndarray]:
+    def row_numbers(self) -> list[np.ndarray]:
         """Number the rows of all tables so that rows have the same number if all their cells are equal."""
         numbers = np.zeros(sum(self.sizes()), dtype=np.int64)
         for parts in zip(*self.columns, strict=True):
@@ -472,7 +471,7 @@ def find_copies(tables: Tables, confidence: float) -> dict[str, Any]:
 
     Copies of held-out rows show how many copies to expect by chance, and duplicates of training rows how many overlaps.
     """
-    train, holdout, synthetic = tables.numbered()
+    train, holdout, synthetic = tables.row_numbers()
     found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
     gap = gap_of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
     _, places, counts = np.unique(train, return_inverse=True, return_counts=True)

@@ -226,6 +226,7 @@ def _counted_codes(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[Codes]:
     parts = QuantileBins(cuts)
     sizes = parts.sizes(kinds)
     for (i, j), (cells, (counts,)) in zip(pairs, contingency_tables([rows.map(parts)], sizes, pairs), strict=True):
+        cells, counts = cells[counts > 0], counts[counts > 0]
         a, b = cells // sizes[j], cells % sizes[j]
         # The last code is that of missing cells.
         yield np.where(a < sizes[i] - 1, a, -1), np.where(b < sizes[j] - 1, b, -1), counts
@@ -277,7 +278,7 @@ CellCounts = tuple[np.ndarray, list[np.ndarray]]  # combinations of codes as num
 
 
 def contingency_tables(tables: Sequence[Rows], sizes: Sequence[int], sets: Sequence[tuple[int, ...]]) -> Iterator[CellCounts]:
-    """Yield, for each set of columns, the combinations that occur in any table, and how often in each.
+    """Yield, for each set of columns, combinations, all that occur in any table among them, and how often each occurs.
 
     `sizes` are numbers of codes. Small tables are held whole, as many as fit at one reading; of large ones only what occurs is counted.
     """
@@ -300,8 +301,7 @@ def contingency_tables(tables: Sequence[Rows], sizes: Sequence[int], sets: Seque
 def _whole_tables(tables: Sequence[Rows], sizes: Sequence[int], sets: Sequence[tuple[int, ...]]) -> Iterator[CellCounts]:
     counted = [total(rows, Marginals.over(sizes, sets)).tables() for rows in tables] if sets else []
     for found in zip(*counted, strict=True):
-        cells = np.flatnonzero(sum(found))
-        yield cells, [table.ravel()[cells] for table in found]
+        yield np.arange(found[0].size), [table.ravel() for table in found]
 
 
 def _sparse_tables(tables: Sequence[Rows], sizes: Sequence[int], columns: tuple[int, ...]) -> CellCounts:

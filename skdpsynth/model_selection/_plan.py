@@ -374,7 +374,7 @@ def plan(
 
     Notes
     -----
-    *What is measured.* Synthetic rows of numbers: the 1-Wasserstein distance (of one feature the exact one; of more the sliced one of all
+    *Measures.* Synthetic rows of numbers: the 1-Wasserstein distance (of one feature the exact one; of more the sliced one of all
     rows, and the exact one of 1000), and the mean error of single columns in shares of their range. Mixed tables: the total variation of
     pairs of columns and of single ones, the error of correlations, and that of means in standard deviations. Principal components: the
     share of the variance that is lost, and the error of the covariance. Streams: as synthesizers, at their end. Errors are against the
@@ -515,7 +515,7 @@ def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
         yield
 
 
-# What is simulated: rows, and the errors of a model of them
+# Simulated rows, and the errors of a model of them
 
 
 @dataclass(frozen=True, eq=False)

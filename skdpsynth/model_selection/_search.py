@@ -398,7 +398,7 @@ class PrivateSearchCV(PrivateEstimator):
     and no score but the best may be shown. In what a candidate is fitted with, s epsilon / 3 instead of s epsilon / K, it begins to win
     at four candidates, and it fits each of them many times to be likely to meet the best one. So keep grids small.
 
-    *What is compared.* Candidates are fitted with less than the refit gets, K times less of the search's share. If the best choice
+    *Comparison.* Candidates are fitted with less than the refit gets, K times less of the search's share. If the best choice
     depends on the budget, the search prefers the simpler one.
 
     References

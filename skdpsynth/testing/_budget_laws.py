@@ -376,9 +376,9 @@ def check_neighbors_that_get_the_same_answers_lose_at_most_epsilon(estimator: Es
 
 def refuse_unseen_releases(draws: list[Draw], accountant: PrivacyAccountant) -> None:
     """Refuse releases that no law can observe: in another thread, or through a foreign accountant."""
-    told = sum(entry.n_values is not None for entry in entries_of(accountant))  # a standing release does not tell its number of values
+    listed = sum(entry.n_values is not None for entry in entries_of(accountant))  # a standing release does not state its number of values
     seen = sum(not draw.standing for draw in draws)
-    require(told <= seen, f"the ledger tells of {told} releases, but only {seen} went through the door of the thread that fits")
+    require(listed <= seen, f"the ledger lists {listed} releases, but only {seen} went through the door of the thread that fits")
 
 
 def worst_neighbors(relation: str, n_rows: int = 40) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -467,11 +467,11 @@ def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Estimator
     first = np.append(np.arange(100) < most, np.full(_ROWS, True))
     labels[:100] = _ROWS
     more, named = np.vstack([table, np.ones((20, 3))]), [*labels.tolist(), *[None] * 20]
-    with record_warnings() as told:
+    with record_warnings() as of_whole:
         whole = clone_with_seed(estimator, max_rows_per_unit=most).fit(more, unit=named)
     with record_warnings() as of_few:
         few = clone_with_seed(estimator, max_rows_per_unit=most).fit(table[first], unit=labels[first])
-    words = [[str(w.message) for w in caught] for caught in (told, of_few)]
+    words = [[str(w.message) for w in caught] for caught in (of_whole, of_few)]
     require(words[0] == words[1], f"with rows beyond the most of their unit a fit warns with {words[0]}, else with {words[1]}")
     require_equal(released_state(whole), released_state(few), "with rows beyond the most of their unit")
     require(not hasattr(whole, "n_samples_") or whole.n_samples_ == few.n_samples_, "they count in n_samples_")

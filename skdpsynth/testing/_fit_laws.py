@@ -211,7 +211,7 @@ def check_a_shared_accountant_is_pickled_as_a_record(estimator: Estimator) -> No
 
 @law(needs="save")
 def check_a_saved_estimator_is_the_same_when_loaded(estimator: Estimator) -> None:
-    """What save writes, load reads as the same estimator; a class that is not savable is refused in one sentence that says so."""
+    """A saved estimator is loaded as the same one; a class that is not savable is refused in one sentence that says so."""
     fitted = clone_with(estimator).fit(rows())
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fitted.zip"
@@ -427,13 +427,13 @@ def _in_threads(works: Sequence[Callable[[], Any]]) -> None:
     """Run all at once with frequent switches between threads, and raise an error of any of them."""
     failures: list[Exception] = []
 
-    def guarded(work: Callable[[], Any]) -> None:
+    def collect_failure(work: Callable[[], Any]) -> None:
         try:
             work()
         except Exception as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    threads = [threading.Thread(target=collect_failure, args=(work,)) for work in works]
     pause = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:

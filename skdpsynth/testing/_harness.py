@@ -1,4 +1,4 @@
-"""What all laws share: the decorator, tables, states to compare, and a spy that records releases or repeats them for other rows."""
+"""Harness of the laws: the decorator, tables, states to compare, and a spy that records releases or repeats them for other rows."""
 
 import enum
 import functools
@@ -360,19 +360,19 @@ def _patch_releases() -> Iterator[None]:
         how = {"standing": True, "shared": True, "nodes": tuple((each, sign) for _, each, sign in nodes)}
         return _notify_spies(values, self.noise, nodes_of(self, values, nodes, kept), {"name": name}, **how)
 
-    def counted(method: Callable) -> Callable:
-        def passed(self: Any, *given: Any, **said: Any) -> Any:
+    def count_choice(method: Callable) -> Callable:
+        def count_and_call(self: Any, *given: Any, **said: Any) -> Any:
             for door in _MINE.doors:
                 door.n_choices += 1
             return method(self, *given, **said)
 
-        return passed
+        return count_and_call
 
     def bits(self: Any, size: int) -> bytes:
         return secure(self, size) if _MINE.bits is None else _MINE.bits.bytes(size)
 
     of_standing = patch.multiple(standing, release=through_standing, release_nodes=through_nodes)
-    choices: Any = {name: counted(getattr(PrivacyAccountant, name)) for name in ("release_choice", "release_discovered")}
+    choices: Any = {name: count_choice(getattr(PrivacyAccountant, name)) for name in ("release_choice", "release_discovered")}
     at_door = patch.multiple(PrivacyAccountant, release=through, **choices)
     with at_door, of_standing, patch.object(SecureBits, "bytes", bits):
         yield
