@@ -15,9 +15,9 @@ import numpy as np
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.frames import Source, TableKind, as_chunk, is_chunk, to_native, without_rows
+from skdpsynth.frames import Chunk, Rows, Source, TableKind, as_chunk, is_chunk, to_native, without_rows
 from skdpsynth.persistence import load, savable, save, to_bytes
-from skdpsynth.statistics import CountRows, Question, RowCount, Statistic
+from skdpsynth.statistics import Aggregator, CountRows, Question, RowCount, Statistic
 
 _NUMBERS_OF_ROWS = (100, 10**6, 10**8)  # at which a question is tried, if it is not known
 
@@ -54,7 +54,7 @@ class RemoteTable(Source):
     def ask(self, question: Question) -> Any:
         """Return the statistic of all rows that answers a question, or the vector of its numbers."""
 
-    def aggregate(self, rows: Any, rule: Any) -> Any:
+    def aggregate(self, rows: Rows, rule: Aggregator) -> Any:
         """Return the statistic of all rows, which others sum."""
         answer = self.ask(Question(self.columns, rows.maps, rule))
         if not isinstance(answer, np.ndarray | Statistic):
@@ -231,7 +231,7 @@ class PartialSums(RemoteTable):
     def __repr__(self) -> str:
         return f"PartialSums({self.question.rule}, of a table of {len(self.columns)} columns)"
 
-    def add(self, chunk: Any) -> "PartialSums":
+    def add(self, chunk: Chunk) -> "PartialSums":
         """Add the rows of a chunk.
 
         Parameters

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ _LABEL = b"skdpsynth mask 1"
 _HASH = 32  # bytes
 _DEPTH = 8  # maps that a question may have, and more than any has
 _THREADS = 64
+
+T = TypeVar("T")
 
 
 class Masks:
@@ -191,7 +193,7 @@ class Round:
         )
 
 
-def without_error_details(work: Any) -> Any:
+def without_error_details(work: Callable[[], T]) -> T:
     """Call `work`; hide the text of errors that only a forged question can cause, because it could quote a cell."""
     try:
         return work()

@@ -16,7 +16,7 @@ from skdpsynth.measures._adaptive import (
 from skdpsynth.measures._consistency import least_squares, mass_from_root, optimal_shares, pair_sums, paper_shares, uniform_consistency
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver
-from skdpsynth.measures._partition import MAX_DEPTH, NORMS, BinaryPartition, Lattice, NearestCells
+from skdpsynth.measures._partition import MAX_DEPTH, NORMS, BinaryPartition, Lattice, NearestCells, Partition
 from skdpsynth.measures._transport import NearestMeasure, nearest_probability_measure
 
 # Public names; the other rooms import more.

@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsynth.measures._consistency import interleave_siblings, least_squares, mass_from_root, pair_sums
 from skdpsynth.measures._measure import DiscreteMeasure
+from skdpsynth.measures._partition import Partition
 from skdpsynth.persistence import savable
 
 _PARTS = 1 << 18  # parts whose sums are made at a time
@@ -49,7 +50,7 @@ def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
     return levels[::-1]
 
 
-def total_diameters(partition: Any, depth: int) -> tuple[float, ...]:
+def total_diameters(partition: Partition, depth: int) -> tuple[float, ...]:
     """Return W_i, the sum of the diameters of the cells of level i, for i < `depth`."""
     diameters = [partition.diameters(i) for i in range(depth)]
     return tuple(
@@ -57,7 +58,7 @@ def total_diameters(partition: Any, depth: int) -> tuple[float, ...]:
     )
 
 
-def _widest_diameters(partition: Any, depth: int) -> list[float]:
+def _widest_diameters(partition: Partition, depth: int) -> list[float]:
     """Return the diameter of the widest cell of each level from 0 to `depth`."""
     return [float(np.max(partition.diameters(level))) for level in range(depth + 1)]
 
@@ -67,13 +68,13 @@ def _rounding_bound(widest: Sequence[float], depth: int, n: float) -> float:
     return sum(width * min(2.0**i / 2, n) for i, width in enumerate(widest[:depth]))
 
 
-def measure_of_leaves(partition: Any, depth: int, mass: np.ndarray) -> DiscreteMeasure:
+def measure_of_leaves(partition: Partition, depth: int, mass: np.ndarray) -> DiscreteMeasure:
     """Return the measure with the given non-negative mass on all cells of one level."""
     cells = np.arange(1 << depth)
     return DiscreteMeasure.from_mass(partition, cells, np.full(len(cells), depth, dtype=np.int8), mass)
 
 
-def bound_of_least_squares(partition: Any, depth: int, n: float, errors: Sequence[float], *, noise_free: bool = False) -> float:
+def bound_of_least_squares(partition: Partition, depth: int, n: float, errors: Sequence[float], *, noise_free: bool = False) -> float:
     """Bound E W1 of least squares on a tree with mass shared from the root.
 
     Halving a deficit, a node moves half the difference of its children's errors, whose mean absolute value is at most its deviation
@@ -85,7 +86,7 @@ def bound_of_least_squares(partition: Any, depth: int, n: float, errors: Sequenc
     return min((moved + _rounding_bound(widest, depth, n)) / n + widest[depth], widest[0])
 
 
-def bound_of_clamped_counts(partition: Any, depth: int, n: float, total: float, spreads: Sequence[float]) -> float:
+def bound_of_clamped_counts(partition: Partition, depth: int, n: float, total: float, spreads: Sequence[float]) -> float:
     """Bound E W1 of the papers' algorithm: clamped counts, made consistent by the uniform transformation.
 
     `total` is the noisy count of the root, at least 1; `spreads` are the mean absolute noises of a count of the levels 0, ..., `depth`.
@@ -122,7 +123,7 @@ class _Level(NamedTuple):
 class TwoStages:
     """Two independent noisy histograms: of the cells of one level, and of a partition that halves each of these some times more."""
 
-    partition: Any
+    partition: Partition
     n: int  # of rows
     coarse: np.ndarray  # noisy counts of the coarse cells, shape (2**coarse_depth,), int
     refinement: np.ndarray  # how often each coarse cell was halved for the second stage, int64

@@ -25,7 +25,7 @@ _MANY_ARCS = 20_000  # fewer are solved in no time by any method
 _STEPS_A_NODE = 4  # of the simplex method, before another is tried: usual are one or two
 
 
-def check_solver(solver: Any) -> str:
+def check_solver(solver: object) -> str:
     """Raise unless `solver` is known and installed."""
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(f"solver must be one of 'highs', 'ortools', got {short_repr(solver)}.")

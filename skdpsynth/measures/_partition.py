@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -26,6 +26,21 @@ _ROWS_OF_CELLS = 1 << 15  # rows located in cells without a tree at a time
 _MOST_CELLS = 1 << 24
 _DISTANCES = 1 << 21  # held at a time
 _SAME = 1e-12  # distances that differ by less, relatively, are ties
+
+
+class Partition(Protocol):
+    """A tree of cells, numbered so that leading bits name the ancestors: of the package, or of a caller."""
+
+    depth: int
+
+    def locate(self, X: np.ndarray) -> np.ndarray:
+        """Return the leaf of each row."""
+
+    def diameters(self, level: int) -> Any:
+        """Return the diameter of every cell of a level, or one for all of them."""
+
+    def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
+        """Return a point in each of the cells listed."""
 
 
 class _AxisGroup(NamedTuple):

@@ -224,7 +224,9 @@ class _Space:
         return cls(places, unit * width, step is not None and metric != "euclidean", metric)
 
 
-def _check_arguments(positions: Any, signed_weights: Any, metric: Any, total: Any, solver: Any) -> tuple[np.ndarray, np.ndarray, float]:
+def _check_arguments(
+    positions: Any, signed_weights: Any, metric: object, total: Any, solver: object
+) -> tuple[np.ndarray, np.ndarray, float]:
     positions, mass = _as_numbers(positions, "positions"), _as_numbers(signed_weights, "signed_weights")
     if positions.ndim != 2 or 0 in positions.shape:
         raise ValueError(f"positions must be a table with a row for each, got shape {positions.shape}; reshape(-1, 1) makes one of a line.")

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from skdpsynth._validation import as_array, short_repr
+from skdpsynth.duckdb import Database
 from skdpsynth.frames import Chunk, Rows, TableKind, as_chunk, is_pandas, pack
 from skdpsynth.persistence import savable
 from skdpsynth.tables import ReadValues, check_dtypes
@@ -45,7 +46,7 @@ class Aggregator(ABC):
         """Return the statistic of a chunk."""
         return self.add(self.zero(), chunk)
 
-    def count_in(self, database: Any, rows: Any) -> Any:
+    def count_in(self, database: Database, rows: Rows) -> Any:
         """Return the statistic of rows that lie in a database, counted there; None if they must be read for it."""
         return None
 
@@ -79,7 +80,7 @@ class Statistic:
         parts = [np.ravel(np.asarray(getattr(self, name), dtype=np.int64)) for name in self._summed]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def with_sums(self, values: Any) -> Any:
+    def with_sums(self, values: np.ndarray) -> Self:
         """Return a statistic with these sums, as `flat` gives them, in place of its own."""
         own = {name: getattr(self, name) for name in self._summed}
         stops, vector = np.cumsum([np.size(sums) for sums in own.values()]), as_array(values)
@@ -89,7 +90,7 @@ class Statistic:
         changed = {name: part.reshape(sums.shape) if isinstance(sums, np.ndarray) else int(part[0]) for (name, sums), part in parts}
         return replace(self, **changed)  # type: ignore[type-var]
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Self) -> Self:
         return self.with_sums(self.flat + other.flat)
 
 
@@ -147,7 +148,7 @@ class Question:
     def __repr__(self) -> str:
         return f"Question({self.rule}, of a table of {len(self.columns)} columns)"
 
-    def of(self, chunk: Any) -> Any:
+    def of(self, chunk: Chunk) -> Any:
         """Return the sums over the rows of a chunk; those of several chunks add up with ``+``.
 
         Parameters
@@ -162,11 +163,11 @@ class Question:
         """
         return self.add(self.rule.zero(), chunk)
 
-    def add(self, statistic: Any, chunk: Any) -> Any:
+    def add(self, statistic: Any, chunk: Chunk) -> Any:
         """Return a statistic with the rows of a chunk added; it may be changed in place."""
         return self.rule.add(statistic, self.apply_maps(chunk))
 
-    def apply_maps(self, chunk: Any) -> Any:
+    def apply_maps(self, chunk: Chunk) -> Chunk:
         """Map a chunk as its rows are before they are summed; refuse all that can be wrong with it."""
         chunk = as_chunk(chunk, "one of them", "X")
         self.check_columns(TableKind.of(chunk).columns)

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
-from skdpsynth.frames import Chunk, n_rows_of
+from skdpsynth.duckdb import Database
+from skdpsynth.frames import Chunk, Rows, n_rows_of
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
 from skdpsynth.statistics._pushdown import can_be_pushed_down
@@ -65,7 +66,7 @@ class CountRows(Aggregator):
     def zero(self) -> RowCount:
         return RowCount(0)
 
-    def count_in(self, database: Any, rows: Any) -> RowCount | None:
+    def count_in(self, database: Database, rows: Rows) -> RowCount | None:
         return RowCount(database.n_rows()) if can_be_pushed_down(rows) else None
 
     def add(self, statistic: RowCount, chunk: Chunk) -> RowCount:
@@ -106,7 +107,7 @@ class _CountColumnCells(Aggregator):
         return ColumnCells(np.zeros((len(self.columns), self.n_cells), dtype=np.int64))
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def add(self, statistic: ColumnCells, chunk: Any) -> ColumnCells:
+    def add(self, statistic: ColumnCells, chunk: Chunk) -> ColumnCells:
         """Count the rows of a chunk, in place."""
         if issparse(chunk):
             chunk = chunk.tocsc()  # of which columns are quick to take

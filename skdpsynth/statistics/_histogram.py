@@ -9,7 +9,7 @@ import numpy as np
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
 from skdpsynth._validation import as_numeric_array, check_integer, short_repr
 from skdpsynth.domain import Ball
-from skdpsynth.frames import Packed
+from skdpsynth.frames import Chunk, Packed
 from skdpsynth.measures import pair_sums
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
@@ -192,7 +192,7 @@ class CountLengths(Aggregator):
     def zero(self) -> Histogram:
         return Histogram.over_cells(len(self.radii)).zero()
 
-    def add(self, statistic: Histogram, chunk: Any, kept: Any = None) -> Histogram:
+    def add(self, statistic: Histogram, chunk: Chunk, kept: np.ndarray | None = None) -> Histogram:
         """Count the rows of a chunk, in place; the cells of the rows are written to `kept`, if there is such an array."""
         counting, rising = Histogram.over_cells(len(self.radii)), self.radii[::-1]
         for rows, q in self.ball.steps(chunk):

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
 from skdpsynth._validation import as_numeric_array, is_integer, short_repr
+from skdpsynth.duckdb import Database
+from skdpsynth.frames import Rows
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
 from skdpsynth.statistics._pushdown import counts_by_column, counts_of_tables
@@ -127,7 +128,7 @@ class CountCombinations(Aggregator):
         """Return the tables of no rows."""
         return Marginals(self.shapes, np.zeros(self.n_values, dtype=np.int64))
 
-    def count_in(self, database: Any, rows: Any) -> Marginals | None:
+    def count_in(self, database: Database, rows: Rows) -> Marginals | None:
         counts = counts_of_tables(database, rows, self.sizes, self.attributes)
         return None if counts is None else Marginals(self.shapes, np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
 
@@ -228,7 +229,7 @@ class CountNodes(Aggregator):
     def zero(self) -> Trees:
         return Trees(self.depths, np.zeros(self.n_values, dtype=np.int64))
 
-    def count_in(self, database: Any, rows: Any) -> Trees | None:
+    def count_in(self, database: Database, rows: Rows) -> Trees | None:
         """Return the counts of rows in a database: nodes follow from their cells."""
         cells = counts_by_column(database, rows, self.columns, [1 << depth for depth in self.depths])
         if cells is None:

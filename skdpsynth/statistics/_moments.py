@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.domain import Ball
+from skdpsynth.frames import Chunk
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
 
@@ -78,7 +79,7 @@ class Moments(Statistic):
         """Return the sum of the rows, none of them shrunk, and how far one row moves it."""
         return Query(self.total, self.sensitivity_of_sum(relation, ball))
 
-    def query(self, relation: str, layout: Any) -> Query:
+    def query(self, relation: str, layout: "Packing | Gram") -> Query:
         """Return the moments in a layout, and how far one row moves it."""
         return Query(layout.pack(self), layout.sensitivity(relation))
 
@@ -115,7 +116,7 @@ class SumProducts(_SumMoments):
     def __str__(self) -> str:
         return f"sums and products of {self.ball.box.n_features} columns"
 
-    def add(self, statistic: Moments, chunk: Any, kept: Any = None) -> Moments:
+    def add(self, statistic: Moments, chunk: Chunk, kept: np.ndarray | None = None) -> Moments:
         """Add the rows of a chunk, in place.
 
         Unless rows are shrunk, products of their coordinates q are made, and then those of ``w = 2 q - origin``, with fewer passes.
@@ -146,7 +147,7 @@ class SumShrinkage(_SumMoments):
     def __str__(self) -> str:
         return f"what rows beyond a radius change in sums and products of {self.ball.box.n_features} columns"
 
-    def add(self, statistic: Moments, chunk: Any) -> Moments:
+    def add(self, statistic: Moments, chunk: Chunk) -> Moments:
         """Add the rows of a chunk, in place."""
         if self.n_beyond is None:
             chunks = (q[self.ball.squared_lengths(q) > self.ball.reach] for _, q in self.ball.steps(chunk))

@@ -17,6 +17,7 @@ from skdpsynth.measures import (
     MAX_DEPTH,
     BinaryPartition,
     DiscreteMeasure,
+    Partition,
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
@@ -46,7 +47,7 @@ _FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptiv
 _POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
 _POINTS_A_CELL_IN_SPACE = 1.4  # ... with three or four features
 
-Cut = Callable[[int], tuple[Any, int]]
+Cut = Callable[[int], tuple[Partition, int]]
 """From a wanted depth to (partition, depth at most that)."""
 
 
@@ -77,7 +78,7 @@ def _release_levels(counts: Histogram, noises: Sequence[Mechanism | None], budge
 class OneStage(Plan):
     """The strategy "optimal": one histogram; optimal shares over its levels, least squares, mass from the root."""
 
-    partition: Any
+    partition: Partition
     finest: int
     shares: Sequence[Fraction]  # of the budget, by level
     noises: Sequence[Mechanism | None]
@@ -104,7 +105,7 @@ class OneStage(Plan):
 class PublishedLevels(Plan):
     """The strategy "paper", Algorithm 4: noise on every level by equation (3.7), clamped, made consistent by Algorithm 3."""
 
-    partition: Any
+    partition: Partition
     finest: int
     noises: Sequence[Mechanism]
 
@@ -156,7 +157,7 @@ def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> tuple[t
 class Adaptive(Plan):
     """The strategy "adaptive": coarse histograms, then the counts of a partition that is fine where the first stage saw mass."""
 
-    partition: Any
+    partition: Partition
     finest: int
     shares: Sequence[Fraction]  # of the levels of the first stage and, last, of the second
     halvings: float  # of an even cell by the second stage
@@ -390,7 +391,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
             )
         return int(self.depth)
 
-    def _cut(self, box: Box, wanted: int) -> tuple[Any, int]:
+    def _cut(self, box: Box, wanted: int) -> tuple[Partition, int]:
         if self.partition is not None:
             return _GuardedPartition(self.partition), min(wanted, self.partition.depth)
         depth = min(wanted, MAX_DEPTH, box.n_features * box.bits)
@@ -413,7 +414,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _try_partition(partition: Any, box: Box) -> None:
+def _try_partition(partition: Partition, box: Box) -> None:
     """Try a caller's partition on one made-up row, so that its faults show before any budget is spent."""
     missing = [name for name in ("depth", "locate", "diameters", "sample") if not hasattr(partition, name)]
     if missing:
@@ -443,7 +444,7 @@ def _try_partition(partition: Any, box: Box) -> None:
 class _GuardedPartition:
     """A caller's partition, whose cell numbers are copied and clipped: no row can fail or change after the charge."""
 
-    def __init__(self, partition: Any) -> None:
+    def __init__(self, partition: Partition) -> None:
         self.__setstate__({"partition": partition})
 
     def __getstate__(self) -> dict[str, Any]:
