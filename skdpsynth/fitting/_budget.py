@@ -136,7 +136,7 @@ class Facts:
 
 @dataclass(frozen=True, eq=False)
 class MissingFact:
-    """A fact that nobody knows, and that a share of the budget buys before the plan is made."""
+    """A private fact that a share of the budget buys before the plan is made."""
 
     share = Fraction(1, 10)  # of the budget
     takes_delta = False  # whether its share is one of epsilon and of delta
@@ -172,7 +172,7 @@ def reserve_budget(facts: Facts, part: Fraction, rho: str | None) -> tuple[Priva
     rest = epsilon_of_rho((1 - part) * whole, facts.delta, gaussian=is_gaussian)
     if rest < _MIN_REMAINING_SHARE * facts.epsilon:
         return pure  # a delta that is large beside epsilon pays for rho alone, so that no epsilon tells what is left
-    # What the rest will take of it, to the last digit, and what that leaves.
+    # All but the rho that the rest will take, to the last digit.
     bought = whole - rho_of_epsilon(rest, facts.delta, gaussian=is_gaussian)
     return PrivacyLoss(rho=bought, gaussian=True, rows=facts.rows_per_unit), replace(facts, epsilon=rest, rho=rho)
 

@@ -268,7 +268,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         facts, bought = buy_facts(rows, facts, first.rho, budget)
         if bought:
             rows, facts = self._close(bought, rows, facts)
-        # What was not charged cannot be spent, whatever kind of noise would be less for what is left of epsilon.
+        # A delta that was not charged cannot be spent, even if noise that spends it would be less now.
         plan = self._plan(facts := facts if first.spends_delta else replace(facts, delta=Fraction(0)))
         if facts.rho not in (None, plan.rho):
             raise TypeError(f"{type(self).__name__}._plan must charge all that follows in {facts.rho!r}, as Facts.rho says.")
@@ -375,8 +375,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         shared = state.get("accountant")
         if "accountant_" not in state or shared is None or getattr(shared, "closed", False):
             return state
-        # A fitted estimator keeps what was spent, as a record; the open budget stays where it is. Of a ledger in a file it is what this
-        # fit spent: the lines of others, and the path, are nobody's business who gets the model.
+        # A fitted estimator keeps what was spent, as a record; the open budget stays where it is. From a ledger in a file it keeps only
+        # what this fit spent: whoever gets the model must not see the lines of others, or the path.
         is_shared = isinstance(shared, PrivacyAccountant) and not is_durable(shared)
         return {**state, "accountant": (shared if is_shared else self.accountant_).record()}
 

@@ -1,4 +1,4 @@
-"""Facts that nobody knows, bought with a share of the budget before the plan is made: the number of rows, levels and bounds."""
+"""Private facts that a share of the budget buys before the plan is made: the number of rows, levels and bounds."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -224,7 +224,7 @@ def _bounds_from_magnitudes(
     start = start if start == middle else max(start - room, 0)
     stop = stop if stop == middle + 1 else min(stop + room, len(counts))
     low, high = float(MAGNITUDES[start]), float(MAGNITUDES[stop])
-    # What is seen in the cell of 0 is 0, and so is an end next to it, as far as even cells tell.
+    # Numbers in the cell of 0 are 0, and so is an end next to it, as far as even cells tell.
     from_zero, to_zero = start == middle or 0 < low <= high / _EVEN, stop == middle + 1 or low / _EVEN <= high < 0
     low, high = 0.0 if from_zero else low, 0.0 if to_zero else high
     return (low, high) if low < high else PLACEHOLDER

@@ -1,4 +1,4 @@
-"""Schemas whose bounds or levels nobody knows: what is made up until they are bought, and what becomes of the rows then."""
+"""Schemas with private bounds or levels: placeholders until these are bought, and the schema and rows after that."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
