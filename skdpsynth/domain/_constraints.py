@@ -264,8 +264,8 @@ class Inequality(Rule):
     the midnight at their beginning.
 
     `LatentFactorSynthesizer` models the larger column by its span, how far it lies above the smaller one, so spans keep their size however
-    wide the bounds are. That needs two columns of one scale, about which the only other rules are orders, sums and `MissingTogether`;
-    else the two are drawn in their own bins, and the order alone is kept.
+    wide the bounds are. That needs two columns of one scale, about which the only other rules are orders, sums and `MissingTogether` (of
+    both, if the smaller one is nullable); else the two are drawn in their own bins, and the order alone is kept.
 
     Parameters
     ----------

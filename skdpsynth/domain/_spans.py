@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._constraints import AllowedCells, Impossible, Inequality, Rule, Unique
+from skdpsynth.domain._constraints import AllowedCells, Impossible, Inequality, MissingTogether, Rule, Unique
 from skdpsynth.domain._functional_dependencies import Sum, binds, leaves_of
 from skdpsynth.domain._kinds import Span
 from skdpsynth.domain._order_constraints import Axis, NumberAxis, Orders, TimeAxis, axes_of
 from skdpsynth.domain._schema import Schema
-from skdpsynth.domain._structural_zeros import ties_of
+from skdpsynth.domain._structural_zeros import join_sets, ties_of
 from skdpsynth.frames import Chunk
 from skdpsynth.persistence import savable
 
@@ -203,6 +203,11 @@ def _edge(rule: Inequality, schema: Schema, axes: Mapping[Any, Axis]) -> SpanEdg
     elif not (isinstance(first, NumberAxis) and isinstance(second, NumberAxis)) or (second.is_whole and not first.is_whole):
         return None
     if not (most := float(high.high) - float(low.low) - apart) > max(rule.strict - 1e-9, 0.0):
+        return None
+    # A missing smaller cell beside a larger one is told by the span, and not by its own code, on which `MissingTogether` would look.
+    names = {rule.low, rule.high}
+    together = join_sets(set(each.columns) - schema.sources.keys() for each in schema.rules if isinstance(each, MissingTogether))
+    if low.nullable and any(names & group and not names <= group for group in together):
         return None
     may_pass = float(low.high) + apart + rule.strict > float(high.high)
     ends = float(low.low), float(low.high)

@@ -1,7 +1,7 @@
 """Structural zeros: the sets of columns that the rules of a schema constrain together, and which tuples of their codes can occur."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,6 +116,14 @@ class Tie:
         return can & orders.can_hold(least, most, missing) if orders.columns else can
 
 
+def join_sets(sets: Iterable[set]) -> list[set]:
+    """Return the unions of sets that meet."""
+    groups: list[set] = []
+    for each in sets:
+        groups = [group for group in groups if not group & each] + [each.union(*(group for group in groups if group & each))]
+    return groups
+
+
 def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] | None = None) -> tuple[Tie, ...]:
     """Return the sets of columns that rules tie together, by the kinds of a whole schema; values are rounded to `dtypes`."""
     if not rules:
@@ -127,11 +135,8 @@ def ties_of(columns: Columns, rules: Sequence[Rule], dtypes: Mapping[Any, str] |
     edges = list(dict.fromkeys((rule.low, rule.high, rule.strict) for rule in rules if isinstance(rule, Inequality)))
     binding = [rule for rule in rules if isinstance(rule, Sum) and binds(rule, columns, sources)]
     totals = [(leaves_of(rule, sources), float(columns[rule.total].low), float(columns[rule.total].high)) for rule in binding]
-    groups: list[set] = []
-    for near in [set(each.scores) for each in allowed] + [{*edge[:2]} for edge in edges] + [{*total[0]} for total in totals]:
-        groups = [group for group in groups if not group & near] + [near.union(*(group for group in groups if group & near))]
     axes, ties = axes_of(columns, dtypes), []
-    for group in groups:
+    for group in join_sets([set(each.scores) for each in allowed] + [{*edge[:2]} for edge in edges] + [{*total[0]} for total in totals]):
         own = [edge for edge in edges if edge[0] in group]
         total = next((total for total in totals if total[0][0] in group), None)
         compared = {name for edge in own for name in edge[:2]} | {*(total[0] if total else ())}

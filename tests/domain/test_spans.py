@@ -47,6 +47,9 @@ def schema_of(rules):
         ([*CHAIN, Impossible({"c": 3})], set()),  # b is compared with the number of c
         ([*CHAIN, Impossible({"a": 3})], set()),
         ([Inequality("a", "b"), MissingTogether(["a", "b"])], {"b"}),
+        ([Inequality("a", "b"), MissingTogether(["a", "c"])], set()),  # a span tells that a is missing, and the code of a does not
+        ([Inequality("a", "b"), MissingTogether(["b", "c"])], set()),
+        ([Inequality("a", "b"), MissingTogether(["a", "b", "c"])], {"b"}),
         ([Inequality("a", "b"), Sum(["b", "c"], "both")], {"b"}),
         ([Inequality("a", "b"), Sum(["b", "c"], "real")], {"b"}),
         ([Inequality("long ago", "day")], {"day"}),
