@@ -94,7 +94,7 @@ privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above
 privacy._gaussian_dp: epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
 privacy._random: bernoulli_exp_minus exp_minus multiply_bounds
 privacy._laplace: _digit_table _power_table
-privacy._ledger_entry: parse_entry to_text entry_to_text parse_text
+privacy._ledger_entry: to_text parse_text
 privacy._noise: Noise
 privacy._matrix_laplace: FIRST_LIMB_BITS LIMB_BITS Normals fraction_bits
 privacy._optimal_composition: covers_composition optimal_epsilon

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
@@ -16,13 +15,10 @@ from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._version import __version__
 from skdpsynth.persistence import savable
 from skdpsynth.privacy._composition import Sums
-from skdpsynth.privacy._losses import PrivacyLoss
+from skdpsynth.privacy._losses import Amount, PrivacyLoss
 from skdpsynth.privacy._noise import describe_noise
 
-_NUMBER = re.compile(r"-?(?:\d+|0x[0-9a-f]+)(?:/(?:\d+|0x[0-9a-f]+))?")
 _LONG = 10**4000  # Python refuses to write or read more digits of a decimal number
-_CLASSES = {cls.__name__: cls for cls in (PrivacyLoss, Sums, Sensitivity)}
-_EXACT_FIELDS = ("loss", "scale", "sensitivity")  # of an entry; all else is words and whole numbers
 _Result = TypeVar("_Result")
 Key = tuple[Any, ...]
 """Whose sums: (account,), (account, group), or (account, group, name of a member)."""
@@ -182,61 +178,47 @@ class MemoryStore:
 
 # Exact texts, each behind its check sum, since a digit that flips on a disk would be another amount.
 
+_CLASSES = {cls.__name__: cls for cls in (LedgerEntry, PrivacyLoss, Sums, Sensitivity)}
+
 
 def to_text(thing: Any) -> str:
-    return _add_checksum(_to_json(thing))
+    text = json.dumps(_to_json(thing), separators=(",", ":"))
+    return f"{zlib.crc32(text.encode()):08x} {text}"
 
 
 def parse_text(text: str) -> Any:
     """Return the argument of `to_text`; raise ValueError, TypeError or KeyError if this is no such text."""
-    return _from_json(_strip_checksum(text))
-
-
-def entry_to_text(entry: LedgerEntry) -> str:
-    facts = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name != "id"}
-    exact = {name: _to_json(facts[name]) for name in _EXACT_FIELDS}
-    return _add_checksum({name: value for name, value in (facts | exact).items() if value is not None})
-
-
-def parse_entry(number: int, text: str) -> LedgerEntry:
-    facts = _strip_checksum(text)
-    return LedgerEntry(id=number, **(facts | {name: _from_json(facts[name]) for name in _EXACT_FIELDS if name in facts}))
-
-
-def exact_text(number: Any) -> str:
-    return str(_to_json(number))
-
-
-def _add_checksum(data: Any) -> str:
-    text = json.dumps(data, separators=(",", ":"))
-    return f"{zlib.crc32(text.encode()):08x} {text}"
-
-
-def _strip_checksum(text: str) -> Any:
     if int(text[:8], 16) != zlib.crc32(text[9:].encode()):
         raise ValueError("a text of the ledger is not what was written.")
-    return json.loads(text[9:])
+    return _from_json(json.loads(text[9:]))
+
+
+def exact_text(number: Amount) -> str:
+    """Return "1/10", "3" or "inf"."""
+    if isinstance(number, float) and number != math.inf:
+        raise TypeError("a ledger holds exact numbers, and infinity.")
+    if number == math.inf:
+        return "inf"
+    return "/".join(str(n) if abs(n) < _LONG else hex(n) for n in Fraction(number).as_integer_ratio()).removesuffix("/1")
 
 
 def _to_json(value: Any) -> Any:
-    if isinstance(value, Fraction):
-        return "/".join(str(n) if abs(n) < _LONG else hex(n) for n in value.as_integer_ratio()).removesuffix("/1")
-    if isinstance(value, float):
-        if not value == math.inf:
-            raise TypeError("a ledger holds exact numbers, and infinity.")
-        return "inf"
+    if isinstance(value, Fraction | float):
+        return {"number": exact_text(value)}
     if isinstance(value, tuple):
         return [_to_json(item) for item in value]
     if type(value).__name__ in _CLASSES:
-        return {"is": type(value).__name__} | {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
+        facts = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {"is": type(value).__name__} | {name: _to_json(fact) for name, fact in facts.items() if fact is not None}
     return value
 
 
 def _from_json(data: Any) -> Any:
-    if isinstance(data, str) and _NUMBER.fullmatch(data):
-        return Fraction(*(int(part, 16 if "x" in part else 10) for part in data.split("/")))
     if isinstance(data, list):
         return tuple(_from_json(item) for item in data)
-    if isinstance(data, dict):
-        return _CLASSES[data["is"]](**{name: _from_json(value) for name, value in data.items() if name != "is"})
-    return math.inf if data == "inf" else data
+    if not isinstance(data, dict):
+        return data
+    if "number" in data:
+        parts = [] if data["number"] == "inf" else data["number"].split("/")
+        return Fraction(*(int(part, 16 if "x" in part else 10) for part in parts)) if parts else math.inf
+    return _CLASSES[data["is"]](**{name: _from_json(value) for name, value in data.items() if name != "is"})

@@ -26,7 +26,7 @@ from skdpsynth._parallel import lock_of
 from skdpsynth._validation import short_repr
 from skdpsynth.exceptions import LedgerError
 from skdpsynth.privacy._composition import Sums
-from skdpsynth.privacy._ledger_entry import Key, LedgerEntry, entry_to_text, new_ledger_id, parse_entry, parse_text, to_text
+from skdpsynth.privacy._ledger_entry import Key, LedgerEntry, new_ledger_id, parse_text, to_text
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
 
 PATIENCE = 30.0  # seconds to wait while others write
@@ -234,14 +234,14 @@ class FileStore:
 
     def entry(self, number: int) -> LedgerEntry | None:
         text = self._first("select facts from entries where id = ?", number)
-        return None if text is None else _decode(parse_entry, number, text)
+        return None if text is None else _parse_entry(number, text)
 
     def numbers(self, account: int | None) -> list[int]:
         return [n for (n,) in self._db.execute("select id from entries where account = ? order by place, id", (account or 0,)).fetchall()]
 
     def entries(self, account: int | None, name: str | None = None) -> list[LedgerEntry]:
         question = "select id, facts from entries where account = ? and ? in (name, '') order by place, id"
-        entries = [_decode(parse_entry, *row) for row in self._db.execute(question, (account or 0, name or "")).fetchall()]
+        entries = [_parse_entry(*row) for row in self._db.execute(question, (account or 0, name or "")).fetchall()]
         if not all(entry.part_of == account and entry.id > (account or 0) for entry in entries):
             raise _Unreadable
         return entries
@@ -263,7 +263,7 @@ class FileStore:
 
     def add(self, entry: LedgerEntry, before: int | None = None) -> None:
         place = entry.id if before is None else self._first("select place from entries where id = ?", before)
-        facts = entry.id, place, entry.part_of or 0, entry.name, entry_to_text(entry)
+        facts = entry.id, place, entry.part_of or 0, entry.name, to_text(entry)
         self._db.execute("insert into entries values (?, ?, ?, ?, ?)", facts)
         self._added = entry.id
 
@@ -295,6 +295,13 @@ def _decode(reader: Callable[..., Any], *arguments: Any) -> Any:
         return reader(*arguments)
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
         raise _Unreadable from error
+
+
+def _parse_entry(number: int, text: str) -> LedgerEntry:
+    entry = _decode(parse_text, text)
+    if not isinstance(entry, LedgerEntry) or entry.id != number:
+        raise _Unreadable
+    return entry
 
 
 # Paths, and what is wrong with them
