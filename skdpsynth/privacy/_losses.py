@@ -147,8 +147,15 @@ class PrivacyLoss:
 
         A delta is kept whole because only one of the parts can spend it: the others are pure.
         """
-        unit = "epsilon" if self.rho is None else "rho"
-        return [replace(self, **{unit: amount}) for amount in split_exactly(getattr(self, unit), weights)]
+        return [self._of(amount) for amount in split_exactly(self._amount, weights)]
+
+    @property
+    def _amount(self) -> Amount:
+        amount: Amount = self.epsilon if self.rho is None else self.rho
+        return amount
+
+    def _of(self, amount: Amount) -> "PrivacyLoss":
+        return replace(self, epsilon=amount) if self.rho is None else replace(self, rho=amount)
 
     @property
     def pure(self) -> "PrivacyLoss":
@@ -166,8 +173,7 @@ class PrivacyLoss:
         kinds = {(loss.rho is None, loss.gaussian, loss.rows) for loss in (self, other)}
         if len(kinds) > 1 or self.delta or other.delta:
             raise ValueError(f"Losses must be of one kind and without delta to be joined, got {self} and {other}; charge each by itself.")
-        unit = "epsilon" if self.rho is None else "rho"
-        return replace(self, **{unit: getattr(self, unit) + getattr(other, unit)})
+        return self._of(self._amount + other._amount)
 
     def __str__(self) -> str:
         if self.rho is not None:
