@@ -125,8 +125,9 @@ synthesis._subspace: count_axis_cells range_edges choose_interval range_noise ax
 synthesis._signed_measure: default_n_cells lattice_shape
 synthesis._subspace: Subspace
 testing._budget_laws: NoiseLoss is_covered pair_loss
-testing._fit_laws: check_refit_is_fresh
-testing._harness: LAWS difference entries_of fixed_bits full_state released_state rows serialized_bytes watch_releases
+testing._fit_laws: require_fresh_refit
+testing: LAWS
+testing._harness: difference entries_of fixed_bits full_state released_state rows serialized_bytes watch_releases
 """
 _PLACES = {}
 for line in _NAMES.strip().splitlines():

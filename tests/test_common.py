@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from estimators import all_estimators, variants
-from internals import _latent_factors, check_refit_is_fresh
+from internals import _latent_factors, require_fresh_refit
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -106,7 +106,7 @@ def pairs():
 
 @pytest.mark.parametrize(("before", "after"), list(pairs()))
 def test_a_refit_as_another_variant_leaves_nothing_of_the_first(before, after):
-    check_refit_is_fresh(VARIANTS[before], VARIANTS[after])
+    require_fresh_refit(VARIANTS[before], VARIANTS[after])
 
 
 def test_small_samples_warn_by_public_numbers_only():

@@ -5,12 +5,13 @@ from typing import Any
 
 from skdpsynth._validation import check_bool
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.testing import _fit_laws, _input_laws
+from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws
 from skdpsynth.testing._budget_laws import NoiseLoss, pair_loss
-from skdpsynth.testing._harness import LAWS, Draw, Estimator, StopRun, kind_of, watch_releases
+from skdpsynth.testing._harness import Draw, Estimator, StopRun, find_laws, is_for, kind_of, watch_releases
 
 __all__ = ["check_synthesizer"]
 
+LAWS = find_laws(_budget_laws, _fit_laws, _input_laws)
 _SHARED = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
 
 
@@ -62,7 +63,7 @@ def check_synthesizer(estimator: Estimator, *, generate_only: bool = False) -> l
     lacking = [name for name in _SHARED if name not in estimator.get_params()]
     if lacking:
         raise TypeError(f"{type(estimator).__name__}.__init__ must have the parameters of every private estimator, but lacks {lacking}.")
-    checks = [(estimator, check) for check in LAWS if check.is_for(estimator)]  # type: ignore[attr-defined]
+    checks = [(estimator, check) for check in LAWS if is_for(check, estimator)]
     if generate_only:
         return checks
     for _, check in checks:

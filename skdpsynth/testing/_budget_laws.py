@@ -32,7 +32,7 @@ from skdpsynth.testing._harness import (
     fixed_bits,
     is_stream,
     kind_of,
-    law,
+    needs,
     record_warnings,
     relations,
     released_state,
@@ -114,7 +114,6 @@ def loss_of_ratios(kind: str, ratios: list[Fraction]) -> NoiseLoss:
 # The ledger
 
 
-@law()
 def check_the_ledger_sums_to_epsilon(estimator: Estimator) -> None:
     """The total of pure losses is exactly epsilon; with delta it is at most epsilon, and short of it by under a millionth."""
     for epsilon, delta in ((0.1, None), (1, None), (Fraction(1, 3), None), (7.5, None), (0.7, 1e-6)):
@@ -125,7 +124,6 @@ def check_the_ledger_sums_to_epsilon(estimator: Estimator) -> None:
         require(least <= spent <= exact, f"epsilon={epsilon} and delta={delta} spent {spent}")
 
 
-@law()
 def check_delta_is_charged_where_gaussian_noise_is_drawn(estimator: Estimator) -> None:
     """A fit charges delta if it draws Gaussian noise, and else leaves it to others."""
     shared = PrivacyAccountant(1, 1e-6, neighboring=estimator.neighboring)
@@ -135,7 +133,6 @@ def check_delta_is_charged_where_gaussian_noise_is_drawn(estimator: Estimator) -
     require(gaussian == (charged > 0), f"delta={float(charged):g} was charged for {'' if gaussian else 'no '}Gaussian noise")
 
 
-@law()
 def check_infinite_epsilon_is_recorded_as_an_infinite_loss(estimator: Estimator) -> None:
     """Without noise the ledger says inf."""
     fitted = clone_with(estimator, epsilon=float("inf")).fit(rows())
@@ -143,7 +140,6 @@ def check_infinite_epsilon_is_recorded_as_an_infinite_loss(estimator: Estimator)
     require("inf" in repr(fitted.accountant_), f"the accountant shows {fitted.accountant_!r}")
 
 
-@law()
 def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Estimator) -> None:
     """A shared accountant is charged the whole epsilon at each fit, or its rho, and refuses what it lacks without a trace."""
     shared = PrivacyAccountant(1, estimator.delta * 2, neighboring=estimator.neighboring)
@@ -167,7 +163,6 @@ def check_a_shared_accountant_is_charged_epsilon_at_each_fit(estimator: Estimato
     raise AssertionError("more fits at 0.4 than there are in 1 were not refused")
 
 
-@law()
 def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Estimator) -> None:
     """A fit that is refused spends nothing, and leaves the object as it was."""
     shared = PrivacyAccountant(1, estimator.delta, neighboring=estimator.neighboring)
@@ -191,7 +186,6 @@ def check_a_refused_fit_spends_nothing_and_changes_nothing(estimator: Estimator)
         require(_same(before, vars(fitted)), "a refused partial_fit changed the object")
 
 
-@law()
 def check_an_accountant_of_another_relation_is_refused(estimator: Estimator) -> None:
     """A shared accountant counts under the relation of the estimator, or is refused before it is charged."""
     other = "replace_one" if estimator.neighboring == "add_or_remove_one" else "add_or_remove_one"
@@ -201,7 +195,6 @@ def check_an_accountant_of_another_relation_is_refused(estimator: Estimator) -> 
     require(shared.spent == 0, f"it was refused, but charged {shared.spent}")
 
 
-@law()
 def check_the_ledger_as_a_frame_sums_to_what_was_spent(estimator: Estimator) -> None:
     """The column epsilon of `to_frame` sums to what was spent."""
     if not find_spec("pandas"):
@@ -213,7 +206,6 @@ def check_the_ledger_as_a_frame_sums_to_what_was_spent(estimator: Estimator) -> 
             require(abs(shown - spent) <= 1e-9 * spent, f"the column sums to {shown:g}, and {spent:g} was spent")
 
 
-@law()
 def check_absurd_epsilons_are_served_or_refused_before_the_charge(estimator: Estimator) -> None:
     """An epsilon far out of any use fits, or is refused before anything is spent."""
     for epsilon in (1e-300, 1e-17, 1e-3, 1e4, 1e300):
@@ -231,7 +223,6 @@ def check_absurd_epsilons_are_served_or_refused_before_the_charge(estimator: Est
             require(whole or (is_stream(fitted) and spent == 0), f"epsilon={epsilon:g} spent {float(spent):g}")
 
 
-@law()
 def check_a_fit_does_not_fail_after_its_charge(estimator: Estimator) -> None:
     """Under both relations, and over a grid of epsilon and delta, a fit is refused before anything is spent, or does not fail."""
     for relation in relations(estimator):
@@ -246,7 +237,6 @@ def check_a_fit_does_not_fail_after_its_charge(estimator: Estimator) -> None:
                 )
 
 
-@law()
 def check_absurd_epsilons_take_no_longer(estimator: Estimator) -> None:
     """Epsilons from 1e4 to infinity take at most ten times a fit at 100 and half a second, or are refused before the charge."""
     # Training takes longer with little noise, so a fit at epsilon=1 is no yardstick.
@@ -271,7 +261,6 @@ def _seconds(estimator: Estimator, **parameters: Any) -> float:
 # The noise covers the loss
 
 
-@law()
 def check_the_noise_of_every_entry_covers_its_loss(estimator: Estimator) -> None:
     """Each entry states by how much one row moves its values; its noise loses at most what was charged, and is what its class says."""
     for relation, delta in relation_delta_pairs(estimator):
@@ -358,7 +347,6 @@ def _text(lost: NoiseLoss) -> str:
     return f"epsilon={float(epsilon):g}" if not rho else f"rho={float(rho):g}" + (f" and epsilon={float(epsilon):g}" if epsilon else "")
 
 
-@law()
 def check_neighbors_that_get_the_same_answers_lose_at_most_epsilon(estimator: Estimator) -> None:
     """Given back the answers of its neighbor, a table has lost at most what was charged, answer by answer and in all."""
     for relation, delta in relation_delta_pairs(estimator):
@@ -371,7 +359,7 @@ def check_neighbors_that_get_the_same_answers_lose_at_most_epsilon(estimator: Es
             for neighbor in neighbors:
                 door.replay(answers)
                 clone_with(unfitted).fit(neighbor)
-                check_answer_losses(answers, door.take(), accountant)
+                require_covered_answers(answers, door.take(), accountant)
 
 
 def refuse_unseen_releases(draws: list[Draw], accountant: PrivacyAccountant) -> None:
@@ -390,7 +378,7 @@ def worst_neighbors(relation: str, n_rows: int = 40) -> tuple[np.ndarray, list[n
     return table, [np.vstack([[row], table[1:]]) for row in ([1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.375, 0.375, 0.375])]
 
 
-def check_answer_losses(answers: list[Draw], others: list[Draw], accountant: PrivacyAccountant) -> None:
+def require_covered_answers(answers: list[Draw], others: list[Draw], accountant: PrivacyAccountant) -> None:
     require(len(answers) == len(others), f"{len(answers)} releases for a table, {len(others)} for its neighbor")
     whole = PrivacyLoss(accountant.epsilon, accountant.delta)
     total = NoiseLoss()
@@ -430,7 +418,7 @@ def _table_with_units() -> tuple[np.ndarray, np.ndarray]:
     return table, np.append(np.full(100, _UNITS), np.arange(_ROWS) % _UNITS)
 
 
-@law(needs="max_rows_per_unit")
+@needs("max_rows_per_unit")
 def check_units_that_get_the_same_answers_lose_at_most_epsilon(estimator: Estimator) -> None:
     """Whatever one unit brings, be it a hundred rows: given back the answers of its neighbor, a table has lost at most epsilon."""
     for relation, delta in relation_delta_pairs(estimator):
@@ -446,7 +434,7 @@ def check_units_that_get_the_same_answers_lose_at_most_epsilon(estimator: Estima
                 door.replay(answers)
                 with fixed_bits():  # the same key chooses the rows that count, as it does with the same chance
                     clone_with(estimator, random_state=None, **settings).fit(neighbor, unit=unit)
-                check_answer_losses(answers, door.take(), accountant)
+                require_covered_answers(answers, door.take(), accountant)
 
 
 def _neighbors_of_units(table: np.ndarray, labels: np.ndarray, relation: str) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -458,7 +446,7 @@ def _neighbors_of_units(table: np.ndarray, labels: np.ndarray, relation: str) ->
     return [(table[other], labels[other]), came]
 
 
-@law(needs="max_rows_per_unit")
+@needs("max_rows_per_unit")
 def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Estimator) -> None:
     """A unit with a hundred equal rows is learned from, and warned of, as if it had only `most`; rows without a label as if not there."""
     most = _max_rows_per_unit(estimator)
@@ -477,7 +465,7 @@ def check_rows_beyond_the_most_of_their_unit_change_nothing(estimator: Estimator
     require(not hasattr(whole, "n_samples_") or whole.n_samples_ == few.n_samples_, "they count in n_samples_")
 
 
-@law(needs="max_rows_per_unit", unless="partial_fit")
+@needs("max_rows_per_unit", unless="partial_fit")
 def check_rows_of_other_units_decide_nothing(estimator: Estimator) -> None:
     """The order of rows means nothing, be they of one unit or of several, and also where a unit has more different rows than count."""
     most = _max_rows_per_unit(estimator)
@@ -488,7 +476,7 @@ def check_rows_of_other_units_decide_nothing(estimator: Estimator) -> None:
     require_equal(released_state(first), released_state(second), "between orders of rows")
 
 
-@law(needs="max_rows_per_unit")
+@needs("max_rows_per_unit")
 def check_noise_for_units_of_k_rows_is_k_fold(estimator: Estimator) -> None:
     """With delta 0 and k rows of a unit, k epsilon releases what epsilon does of rows: all noise is exactly k times larger."""
     if estimator.delta:
@@ -503,7 +491,7 @@ def check_noise_for_units_of_k_rows_is_k_fold(estimator: Estimator) -> None:
     require_equal(of_units, of_rows, "between units and rows")
 
 
-@law(needs="max_rows_per_unit")
+@needs("max_rows_per_unit")
 def check_the_ledger_says_the_unit(estimator: Estimator) -> None:
     """Each entry of a fit with units says whom it protects; those of a fit without say none."""
     most = _max_rows_per_unit(estimator)

@@ -29,8 +29,8 @@ from skdpsynth.testing._harness import (
     fixed_bits,
     full_state,
     is_stream,
-    law,
     ledger_line,
+    needs,
     record_warnings,
     relations,
     released_state,
@@ -51,7 +51,6 @@ _TICKS = 4
 # Randomness
 
 
-@law()
 def check_unseeded_fits_differ_and_are_secure(estimator: Estimator) -> None:
     """Without a seed fits differ, nothing warns of a seed, and the ledger says secure."""
     with warnings.catch_warnings():
@@ -64,7 +63,6 @@ def check_unseeded_fits_differ_and_are_secure(estimator: Estimator) -> None:
     require(sources == {"secure"}, f"the ledger says {sources}")
 
 
-@law()
 def check_seeded_fits_are_equal_and_say_so(estimator: Estimator) -> None:
     """With a seed two fits are equal, warn that they protect nobody, and the ledger says seeded."""
     with record_warnings() as caught:
@@ -82,7 +80,6 @@ def check_seeded_fits_are_equal_and_say_so(estimator: Estimator) -> None:
 # Outputs
 
 
-@law()
 def check_what_leaves_depends_on_the_answers_alone(estimator: Estimator) -> None:
     """Tables that get the same answers leave the same attributes, samples, files, warnings and ledger, whatever their rows are."""
     for relation in relations(estimator):
@@ -98,7 +95,6 @@ def check_what_leaves_depends_on_the_answers_alone(estimator: Estimator) -> None
         _check_same_outputs(unfitted, whole, [np.vstack([whole[:-1], np.full((1, _COLUMNS), 0.375)])])
 
 
-@law()
 def check_large_tables_leave_what_their_answers_say(estimator: Estimator) -> None:
     """One row among thousands, changed or gone, changes nothing that leaves a fit, or the ticks of a stream, given the same answers."""
     for relation in relations(estimator):
@@ -151,7 +147,7 @@ def _fit_outputs(unfitted: Estimator, size: int, table: np.ndarray, door: Spy) -
     return {**shown, **inside, "the attributes": names, "the warnings": said, "the ledger": ledger, "the releases": len(draws)}
 
 
-@law(needs="partial_fit")
+@needs("partial_fit")
 def check_rows_that_come_later_leave_the_answers_alone(estimator: Estimator) -> None:
     """Along a stream too, neighbors that get the same answers leave the same attributes, samples, warnings and ledger."""
     for relation in relations(estimator):
@@ -177,7 +173,6 @@ def _stream_outputs(unfitted: Estimator, tables: list[np.ndarray], door: Spy) ->
     return left
 
 
-@law()
 def check_a_pickle_holds_no_row_and_works(estimator: Estimator) -> None:
     """A pickle of a fitted estimator holds no number of the rows, and shows what the original shows."""
     table = np.random.default_rng(1).random((200, 3))
@@ -189,7 +184,6 @@ def check_a_pickle_holds_no_row_and_works(estimator: Estimator) -> None:
     require_equal(released_state(fitted), released_state(again), "of a fit and its pickle")
 
 
-@law()
 def check_a_shared_accountant_is_pickled_as_a_record(estimator: Estimator) -> None:
     """An open budget is not pickled; a fitted estimator takes along a closed record of it, and the original stays open."""
     shared = PrivacyAccountant(3, estimator.delta, neighboring=estimator.neighboring)
@@ -209,7 +203,7 @@ def check_a_shared_accountant_is_pickled_as_a_record(estimator: Estimator) -> No
     shared.spend(shared.ledger[-1].loss, name="the original stays open")
 
 
-@law(needs="save")
+@needs("save")
 def check_a_saved_estimator_is_the_same_when_loaded(estimator: Estimator) -> None:
     """A saved estimator is loaded as the same one; a class that is not savable is refused in one sentence that says so."""
     fitted = clone_with(estimator).fit(rows())
@@ -225,14 +219,13 @@ def check_a_saved_estimator_is_the_same_when_loaded(estimator: Estimator) -> Non
     require_equal(released_state(fitted), released_state(again), "of a fit and its file")
 
 
-@law()
 def check_a_refit_leaves_nothing_of_the_fit_before(estimator: Estimator) -> None:
     """After a second fit the object holds what a fresh one would, also if the first had other rows, columns and parameters."""
     other = "add_or_remove_one" if "add_or_remove_one" in relations(estimator) else "replace_one"
-    check_refit_is_fresh(clone_with(estimator, epsilon=3.0, delta=1e-6, neighboring=other, bounds=(-1.0, 2.0)), estimator)
+    require_fresh_refit(clone_with(estimator, epsilon=3.0, delta=1e-6, neighboring=other, bounds=(-1.0, 2.0)), estimator)
 
 
-def check_refit_is_fresh(before: Estimator, estimator: Estimator) -> None:
+def require_fresh_refit(before: Estimator, estimator: Estimator) -> None:
     """Raise AssertionError unless a fit as `estimator`, after one as `before` of the same class, equals a fresh one."""
     expected = clone_with_seed(estimator).fit(rows())
     refitted = clone_with_seed(before)
@@ -246,7 +239,6 @@ def check_refit_is_fresh(before: Estimator, estimator: Estimator) -> None:
 # Rows
 
 
-@law()
 def check_the_input_is_read_only_and_of_any_layout(estimator: Estimator) -> None:
     """Fit does not write to its table, and releases the same of each memory layout of it."""
     table = rows()
@@ -258,7 +250,7 @@ def check_the_input_is_read_only_and_of_any_layout(estimator: Estimator) -> None
         require_equal(first, released_state(clone_with_seed(estimator).fit(other)), "between memory layouts of one table")
 
 
-@law(unless="partial_fit")
+@needs("fit", unless="partial_fit")
 def check_the_order_of_rows_means_nothing(estimator: Estimator) -> None:
     """Rows in another order release the same, unless they are a stream, where the order is time."""
     table = rows(200)
@@ -266,7 +258,7 @@ def check_the_order_of_rows_means_nothing(estimator: Estimator) -> None:
     require_equal(first, second, "between orders of the rows")
 
 
-@law(needs="sample")
+@needs("sample")
 def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Estimator) -> None:
     """Synthetic rows lie within bounds, also if rows did not, and are as many as the rows (or as their noisy number)."""
     low, high = np.array([-3.0, 10.0, 0.1]), np.array([-1.0, 11.0, 0.3])
@@ -278,7 +270,7 @@ def check_samples_lie_in_the_box_and_are_as_many_as_the_rows(estimator: Estimato
     require(((drawn >= low) & (drawn <= high)).all(), "a synthetic row lies outside of bounds")
 
 
-@law(needs="sample")
+@needs("sample")
 def check_samples_repeat_by_their_own_seed_only(estimator: Estimator) -> None:
     """A sample repeats by its own seed; without one it does not, also after a seeded fit."""
     for mechanism in (clone_with(estimator, random_state=None), clone_with_seed(estimator)):
@@ -292,7 +284,7 @@ def check_samples_repeat_by_their_own_seed_only(estimator: Estimator) -> None:
         require(not repeated, "two samples without a seed are equal")
 
 
-@law(needs="sample")
+@needs("sample")
 def check_batches_are_the_rows_of_one_sample(estimator: Estimator) -> None:
     """A few batches are together the rows of a sample under the same seed, in their order."""
     fitted = clone_with(estimator).fit(rows())
@@ -301,7 +293,7 @@ def check_batches_are_the_rows_of_one_sample(estimator: Estimator) -> None:
     require(np.array_equal(np.concatenate(batches), as_rows(fitted.sample(50, random_state=0))), "they are not the rows of the sample")
 
 
-@law(needs="sample")
+@needs("sample")
 def check_sample_refuses_a_bad_number_of_rows(estimator: Estimator) -> None:
     """Sample refuses a number of rows that is none, in the name of n_samples."""
     fitted = clone_with(estimator).fit(rows())
@@ -310,14 +302,14 @@ def check_sample_refuses_a_bad_number_of_rows(estimator: Estimator) -> None:
         require("n_samples must be a positive integer" in str(error), f"n_samples={bad!r} was refused with {error}")
 
 
-@law(needs="sample")
+@needs("sample")
 def check_score_is_a_repeatable_negative_distance(estimator: Estimator) -> None:
     """The score repeats, and is minus a distance."""
     fitted = clone_with(estimator).fit(rows())
     require(fitted.score(rows()) == fitted.score(rows()) < 0, f"it scored {fitted.score(rows())}, then {fitted.score(rows())}")
 
 
-@law(needs="sample")
+@needs("sample")
 def check_error_falls_as_epsilon_grows(estimator: Estimator) -> None:
     """Samples of clustered rows are better at epsilon 50 than at 0.0005: means of some fits, far apart even where there are two cells."""
     table = np.random.default_rng(0).beta(30, 70, size=(200, 3))
@@ -330,7 +322,7 @@ def check_error_falls_as_epsilon_grows(estimator: Estimator) -> None:
     require(strong > weak, f"the mean score was {weak:.4g} at epsilon 0.0005 and {strong:.4g} at 50")
 
 
-@law(needs="sample")
+@needs("sample")
 def check_sampling_spends_nothing_and_says_nothing(estimator: Estimator) -> None:
     """Samples are free: the ledger stays as it was, and no warning comes."""
     fitted = clone_with(estimator, random_state=None).fit(rows())
@@ -352,7 +344,6 @@ def _call(function: Callable[..., Any], *given: Any) -> Any:
 _LINE = _call.__code__.co_firstlineno + 1  # of the call above, whose file is this one
 
 
-@law()
 def check_warnings_name_the_file_and_line_of_the_caller(estimator: Estimator) -> None:
     """Every warning names the file and the line that called into the package."""
     for n, parameters in ((3, {"random_state": 0}), (60, {"epsilon": 50.0}), (60, {"epsilon": 0.01}), (60, {"delta": 0.1})):
@@ -371,7 +362,6 @@ def check_warnings_name_the_file_and_line_of_the_caller(estimator: Estimator) ->
             )
 
 
-@law()
 def check_warnings_as_errors_lose_no_money(estimator: Estimator) -> None:
     """If a warning is an error, then nothing was spent, or the estimator is fitted."""
     for n, parameters in ((1, {}), (5, {"epsilon": 0.1}), (60, {"epsilon": 50.0}), (60, {"delta": 0.1}), (5, {"random_state": 0})):
@@ -388,7 +378,6 @@ def check_warnings_as_errors_lose_no_money(estimator: Estimator) -> None:
             released_state(unfitted)
 
 
-@law()
 def check_floating_point_errors_change_nothing(estimator: Estimator) -> None:
     """With all floating-point errors raised, a fit releases and samples the same."""
     expected = released_state(clone_with_seed(estimator).fit(rows()))
@@ -396,7 +385,6 @@ def check_floating_point_errors_change_nothing(estimator: Estimator) -> None:
         require_equal(expected, released_state(clone_with_seed(estimator).fit(rows())), "under np.seterr(all='raise')")
 
 
-@law()
 def check_fits_in_threads_leave_the_process_as_it_was(estimator: Estimator) -> None:
     """Fits in four threads leave the warning filters and the limits of BLAS as they were."""
     filters, limits = list(warnings.filters), _limits()
@@ -409,7 +397,7 @@ def check_fits_in_threads_leave_the_process_as_it_was(estimator: Estimator) -> N
     require(all(_limits().get(path) == n for path, n in limits.items()), f"threads of BLAS were {limits}, and are {_limits()}")
 
 
-@law(needs="partial_fit")
+@needs("partial_fit")
 def check_threads_feed_a_stream_as_one_would(estimator: Estimator) -> None:
     """Threads that feed a stream and sample from it lose no row (or tick), and no part of it is released twice."""
     fitted = clone_with(estimator).fit(rows(20))

@@ -25,21 +25,31 @@ from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SecureBits
 
 SECRET = "31415"  # in cells that no message may quote
 Estimator: TypeAlias = Any  # a private estimator, of this package or of others
-LAWS: list[Callable[[Any], None]] = []
+Law = Callable[[Any], None]
 _PROBES = 50  # rows that are drawn or transformed to compare two estimators
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), Fraction, np.generic, np.dtype, enum.Enum)
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00|ledger-[0-9a-f]{32}")  # in a ledger, which has a random id
 
 
-def law(*, needs: str = "fit", unless: str = "") -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Make a function a law with its docstring as the sentence, for estimators that have one method or parameter and lack another.
+def needs(name: str, unless: str = "") -> Callable[[Law], Law]:
+    """Keep a law for estimators that have one method or parameter, and lack another."""
+
+    def mark(check: Law) -> Law:
+        check.needs = (name, unless)  # type: ignore[attr-defined]
+        return check
+
+    return mark
+
+
+def find_laws(*modules: types.ModuleType) -> list[Law]:
+    """Return the functions of modules that are called ``check_...``, each as a law, with its docstring as the sentence.
 
     Any exception becomes an AssertionError with the sentence and the finding.
     """
 
-    def make(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    def make_law(check: Law) -> Law:
         @functools.wraps(check)
-        def checked(estimator: Estimator) -> None:
+        def law(estimator: Estimator) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
@@ -49,11 +59,15 @@ def law(*, needs: str = "fit", unless: str = "") -> Callable[[Callable[[Any], No
                     broken = f"{check.__name__}: {type(estimator).__name__} breaks the law {(check.__doc__ or '').strip()!r}"
                     raise AssertionError(f"{broken} Found: {found}") from error
 
-        checked.is_for = lambda estimator: hasattr(estimator, needs) and not hasattr(estimator, unless)  # type: ignore[attr-defined]
-        LAWS.append(checked)
-        return checked
+        return law
 
-    return make
+    named = [each for module in modules for name, each in vars(module).items() if name.startswith("check_")]
+    return [make_law(each) for each in named if each.__module__ in [module.__name__ for module in modules]]
+
+
+def is_for(law: Law, estimator: Estimator) -> bool:
+    name, unless = getattr(law, "needs", ("fit", ""))
+    return hasattr(estimator, name) and not hasattr(estimator, unless)
 
 
 def require(true: Any, found: str) -> None:

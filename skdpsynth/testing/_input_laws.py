@@ -18,7 +18,6 @@ from skdpsynth.testing._harness import (
     clone_with,
     clone_with_seed,
     difference,
-    law,
     record_warnings,
     released_state,
     require,
@@ -85,7 +84,6 @@ def bad_tables() -> dict[str, Any]:
     return tables
 
 
-@law()
 def check_bad_parameters_are_refused_by_name(estimator: Estimator) -> None:
     """A bad value of a parameter of the promise is refused in its name, with what is asked of it, in one short sentence."""
     for name, messages in BAD_PARAMETERS.items():
@@ -96,7 +94,6 @@ def check_bad_parameters_are_refused_by_name(estimator: Estimator) -> None:
                 _check_message(error, f"{name}={value!r}")
 
 
-@law()
 def check_no_refusal_of_a_table_quotes_a_cell(estimator: Estimator) -> None:
     """A table that is none of numbers is refused in one short sentence that quotes no cell."""
     tables = bad_tables() if takes_sparse(estimator) else bad_tables() | {"sparse array": csr_array(np.array([[_CELL, 0.0], [0.0, 1.0]]))}
@@ -105,7 +102,6 @@ def check_no_refusal_of_a_table_quotes_a_cell(estimator: Estimator) -> None:
         _check_message(error, f"a table ({name})")
 
 
-@law()
 def check_sparse_rows_release_what_dense_rows_do_or_are_refused(estimator: Estimator) -> None:
     """Sparse rows release bit for bit what they do as an array where the tag ``input_tags.sparse`` says so; else they are refused."""
     table = np.where(rows(200) > 0.3, rows(200), 0)
@@ -119,7 +115,6 @@ def check_sparse_rows_release_what_dense_rows_do_or_are_refused(estimator: Estim
         require(differing is None, f"in a {container.__name__} {differing}")
 
 
-@law()
 def check_words_and_dates_are_refused_as_no_numbers(estimator: Estimator) -> None:
     """Words, objects and dates, few or many, are refused because X must hold numbers only, and no other error stands behind."""
     words = [bad_tables()[name] for name in ("array of words", "array of objects")]
@@ -134,7 +129,6 @@ def check_words_and_dates_are_refused_as_no_numbers(estimator: Estimator) -> Non
     )
 
 
-@law()
 def check_nan_is_taken_or_refused_in_one_short_sentence(estimator: Estimator) -> None:
     """NaN is a missing value where the tag allow_nan says so; else it is refused by name, in one short sentence."""
     table = rows()
@@ -147,7 +141,6 @@ def check_nan_is_taken_or_refused_in_one_short_sentence(estimator: Estimator) ->
     _check_message(error, "NaN")
 
 
-@law()
 def check_another_width_is_refused_after_fit(estimator: Estimator) -> None:
     """A fitted estimator refuses tables of another width."""
     fitted = clone_with(estimator).fit(rows())
@@ -157,7 +150,6 @@ def check_another_width_is_refused_after_fit(estimator: Estimator) -> None:
             require("features" in str(error), f"{name} of another width was refused with {error}")
 
 
-@law()
 def check_tiny_tables_fit(estimator: Estimator) -> None:
     """One row, or one column, fits; only a parameter of its own may refuse, before anything is spent."""
     for shape in ((1, 1), (1, 3), (2, 1), (50, 1)):
@@ -173,7 +165,6 @@ def check_tiny_tables_fit(estimator: Estimator) -> None:
             require(fitted.n_features_in_ == shape[1], f"n_features_in_ is {fitted.n_features_in_} for {shape[1]} columns")
 
 
-@law()
 def check_values_at_the_ends_of_floating_point_say_nothing(estimator: Estimator) -> None:
     """The largest and the smallest numbers cause no floating-point error and no warning, which would tell of values."""
     for dtype in (np.float32, np.float64):
@@ -185,7 +176,6 @@ def check_values_at_the_ends_of_floating_point_say_nothing(estimator: Estimator)
             clone_with(estimator).fit(table)
 
 
-@law()
 def check_errors_do_not_depend_on_the_rows(estimator: Estimator) -> None:
     """Tables of usual, constant and extreme rows of one shape are all taken, or all refused with the same words."""
     for shape in ((4, 1), (30, 2)):
@@ -204,7 +194,6 @@ def check_errors_do_not_depend_on_the_rows(estimator: Estimator) -> None:
         require(differing is None, f"{found}, and {differing} rows {words.get(differing or '') or 'no error'}")
 
 
-@law()
 def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Estimator) -> None:
     """A table given for a parameter, of the class or of sample, is refused or taken, but no message or warning quotes a cell."""
     table = np.full((20, 3), _CELL)
