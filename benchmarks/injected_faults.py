@@ -160,7 +160,7 @@ FAULTS = (
     Fault(
         "labels_apart",
         "frames/_privacy_units.py",
-        "choice.counts(choice.merged(units), high, low, n_equal)",
+        "choice.counts(choice.merge_labels(units), high, low, n_equal)",
         "choice.counts(units, high, low, n_equal)",
         "a person whose label comes as a number and as a text has twice the rows",
     ),

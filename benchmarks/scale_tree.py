@@ -125,7 +125,7 @@ def _fold(depth, parts, whole):
         f"{network + last / LINK:.3f} | {flat:.3f}",
         flush=True,
     )
-    return not np.array_equal(level[0].sums.opened(), whole)
+    return not np.array_equal(level[0].sums.unpack(), whole)
 
 
 def main(args):

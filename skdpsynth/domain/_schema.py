@@ -82,7 +82,7 @@ class Schema(Mapping):
         stated = [rules_of_text(rule, self, place) if isinstance(rule, str) else [rule] for place, rule in enumerate(rules, start=1)]
         self._rules = tuple(rule for some in stated for rule in some)
         self._sources = check_rules(self._columns, self._rules)
-        if read := ReadOptions.of(columns.read if isinstance(columns, Schema) and read is None else read).stated():
+        if read := ReadOptions.of(columns.read if isinstance(columns, Schema) and read is None else read).to_dict():
             self._read_as = read
 
     @classmethod

@@ -260,7 +260,7 @@ def skeleton_of(source: Any, public: bool = False, read: Any = None) -> _Skeleto
     SQLite have no dtypes, so their kinds are guessed from the first 1000 rows: facts about rows, for the holder alone until they are
     stated as public.
     """
-    read = ReadOptions.of(read).stated()
+    read = ReadOptions.of(read).to_dict()
     is_path = isinstance(source, str | os.PathLike)
     columns, read = _of_file(files_at(source, "source")[0], public, read) if is_path else (_of_table(source, public), read)
     named_as_keys = {

@@ -82,7 +82,7 @@ class CsvFiles(TextFiles):
         """Yield a file as UTF-8, from the line that names the columns on."""
         stamp(file, self.name)
         with closing(without_cells_in_errors(lambda: open_bytes(file), self._wrong(file))) as stream:
-            blocks = _without_lines(_decoded(stream, plain_encoding(text.encoding)), text.skip)
+            blocks = _without_lines(_decode_blocks(stream, plain_encoding(text.encoding)), text.skip)
             yield from blocks if text.comment is None else _without_comments(blocks, text.comment.encode(), text.multiline)
 
     def damaged_lines(self, most: int) -> list[int]:
@@ -128,13 +128,13 @@ class CsvFiles(TextFiles):
         for block in _whole_lines(blocks):
             has_lone_return = b"\r" in block and block.count(b"\r") > block.count(b"\r\n")
             if len(block) <= _LONGEST and not has_lone_return and can_decode(block):
-                columns, has_odd = _parsed(line + block + line, len(names), cut, skips_empty=True)
+                columns, has_odd = _parse_block(line + block + line, len(names), cut, skips_empty=True)
                 if not has_odd and len(columns[0]) == block.count(b"\n") + 2:
                     yield _table_of(columns, names).slice(1, len(columns[0]) - 2)
                     continue
             block, n_damaged = repair_lines(block, len(names), cut, self._skips_damaged)
             self.n_damaged += n_damaged
-            yield _table_of(_parsed(line + block, len(names), cut)[0], names).slice(1)
+            yield _table_of(_parse_block(line + block, len(names), cut)[0], names).slice(1)
 
     def _wrong(self, file: Path) -> str:
         return (
@@ -143,7 +143,7 @@ class CsvFiles(TextFiles):
         )
 
 
-def _parsed(block: bytes, width: int, cut: str, *, skips_empty: bool = False) -> tuple[list[Any], bool]:
+def _parse_block(block: bytes, width: int, cut: str, *, skips_empty: bool = False) -> tuple[list[Any], bool]:
     """Return the columns of the records in a block, and whether some had another number of cells and were left out."""
     import pyarrow as pa
     import pyarrow.csv as arrow
@@ -189,7 +189,7 @@ def open_bytes(file: Path) -> Any:
     return archive.open(inside)
 
 
-def _decoded(stream: Any, encoding: str) -> Iterator[bytes]:
+def _decode_blocks(stream: Any, encoding: str) -> Iterator[bytes]:
     """Yield what a stream holds as UTF-8, without a mark of the encoding."""
     blocks = iter(lambda: stream.read(_BLOCK), b"")
     if encoding not in ("utf-8", "ascii"):
@@ -207,7 +207,7 @@ def _without_lines(blocks: Iterable[bytes], n_lines: int) -> Iterator[bytes]:
             yield block
 
 
-def _aligned(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _align_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield blocks that end where a line does, unless it is too long or the last."""
     rest = b""
     for block in blocks:
@@ -224,7 +224,7 @@ def _aligned(blocks: Iterable[bytes]) -> Iterator[bytes]:
 def _without_comments(blocks: Iterable[bytes], mark: bytes, is_multiline: bool) -> Iterator[bytes]:
     """Yield what is no comment: a line that begins with the mark, and is not within a record of several lines."""
     comment, begun, is_within, n_quotes = re.compile(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n?"), b"", False, 0
-    for block in _aligned(blocks):
+    for block in _align_blocks(blocks):
         if is_within:  # a line that is too long, whose start is gone
             begun, newline, block = block.partition(b"\n")
             begun += newline
@@ -323,7 +323,7 @@ def _whole_records(blocks: Iterable[bytes]) -> Iterator[bytes | None]:
 def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield blocks of whole lines; in place of one that is too long, a line that is damaged as well, an open quote."""
     is_within = False
-    for block in _aligned(blocks):
+    for block in _align_blocks(blocks):
         if is_within:  # a line that is too long
             _, newline, block = block.partition(b"\n")
             is_within = not newline
@@ -374,7 +374,7 @@ def detect_options(file: Path, stated: dict[str, Any]) -> dict[str, Any]:
 
     if found.setdefault("separator", max(dict.fromkeys((usual, *_CUTS)), key=fits)) == ";":
         found.setdefault("decimal", "open")
-    return ReadOptions.of({name: value for name, value in found.items() if (name, value) != ("separator", usual)}).stated()
+    return ReadOptions.of({name: value for name, value in found.items() if (name, value) != ("separator", usual)}).to_dict()
 
 
 def _before_header(lines: list[str]) -> dict[str, Any]:

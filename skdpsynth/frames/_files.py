@@ -125,7 +125,7 @@ class ReadOptions:
             raise ValueError(f"thousands in read must differ from decimal, got {short_repr(given['thousands'])} for both; correct one.")
         return cls(**given)
 
-    def stated(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return what differs from the default, with lists in place of tuples."""
         pairs = ((each.name, getattr(self, each.name)) for each in fields(self) if getattr(self, each.name) != each.default)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in pairs}
@@ -196,7 +196,7 @@ class TextFiles(Files):
     def __init__(self, name: str, files: list[Path], text: ReadOptions, *, skips_damaged: bool = False) -> None:
         self.name, self._text, self._skips_damaged, self.decimal = name, text, skips_damaged, text.decimal + (text.thousands or "")
         self._whole = self._schema_of(files[0])
-        super().__init__(name, files, selected(self._whole, text.columns, name, files[0]), None)
+        super().__init__(name, files, select_columns(self._whole, text.columns, name, files[0]), None)
 
     @abstractmethod
     def _names(self, file: Path) -> list[str]:
@@ -218,7 +218,7 @@ class ParquetFiles(Files):
         schemas, n_samples = [schema_of_parquet(file, name) for file in files], 0
         if columns is None and wanted is not None:
             columns = [each for each in schemas[0].names if each in wanted] or None
-        schemas = [selected(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
+        schemas = [select_columns(schema, columns, name, file) for schema, file in zip(schemas, files, strict=True)]
         first = TableKind.of(schemas[0].empty_table(), short_path(files[0]))
         for file, schema in zip(files, schemas, strict=True):
             first.check(schema.empty_table(), short_path(file), name)
@@ -236,7 +236,7 @@ class ParquetFiles(Files):
                 yield from rebatch_tables(batches, self.kind.width, fails, self._at_once)
 
 
-def selected(schema: Any, columns: Any, name: str, file: Path) -> Any:
+def select_columns(schema: Any, columns: Any, name: str, file: Path) -> Any:
     """Return the schema of some columns, in the order of the file; None: of all."""
     import pyarrow as pa
 

@@ -63,10 +63,10 @@ class Packed:
     def n_bytes(self) -> int:
         return self.sums.nbytes + (0 if self.gaps is None else self.gaps.nbytes)
 
-    def opened(self) -> np.ndarray:
-        return self.added_to(np.zeros(self.n_sums, dtype=np.int64))
+    def unpack(self) -> np.ndarray:
+        return self.add_to(np.zeros(self.n_sums, dtype=np.int64))
 
-    def added_to(self, total: np.ndarray) -> np.ndarray:
+    def add_to(self, total: np.ndarray) -> np.ndarray:
         """Add the sums to others, in place."""
         sums = self.sums.view(np.int64) if self.sums.itemsize == 8 else self.sums
         if self.gaps is None:
@@ -90,15 +90,15 @@ class Pickled:
     def n_bytes(self) -> int:
         return len(self.statistic)
 
-    def opened(self) -> Any:
+    def unpack(self) -> Any:
         return pickle.loads(self.statistic)  # made by our own task, in the caller's cluster, which is trusted with the rows
 
-    def added_to(self, total: Any) -> Any:
-        return total + self.opened()
+    def add_to(self, total: Any) -> Any:
+        return total + self.unpack()
 
 
 def pack(sums: Any) -> Packed | Pickled:
-    """Pack what `opened` and `added_to` returned, or a statistic."""
+    """Pack what `unpack` and `add_to` returned, or a statistic."""
     sums = getattr(sums, "flat", sums) if not isinstance(sums, np.ndarray) else sums
     if isinstance(sums, np.ndarray):
         return Packed.of(sums)
@@ -172,9 +172,9 @@ def add_parts(parts: Iterable[Part]) -> Part:
     """Return the sum of one part or more, which are left as they are, for a task may run again."""
     parts = iter(parts)
     first = next(parts)
-    total, n_rows = first.sums.opened(), first.n_rows
+    total, n_rows = first.sums.unpack(), first.n_rows
     for part in parts:
-        total = part.sums.added_to(total)
+        total = part.sums.add_to(total)
         n_rows += part.n_rows
     return Part(pack(total), n_rows)
 
@@ -189,7 +189,7 @@ class PartitionedSource(ChunkedSource):
         """
         part = self._sum_up(Summing(self.name, self.kind, self._at_once, rows.maps, rule))
         self.check_length(part.n_rows)
-        sums = part.sums.opened()
+        sums = part.sums.unpack()
         return rule.from_flat(sums) if isinstance(sums, np.ndarray) else sums
 
     @abstractmethod
@@ -321,18 +321,18 @@ class SparkFrame(PartitionedSource):
             from pyspark import TaskContext
 
             number = TaskContext.get().partitionId() + 1
-            yield _packed(number, lambda: summing.of_tables(tables(batches), number))
+            yield _pack_in_batch(number, lambda: summing.of_tables(tables(batches), number))
 
         def add_sums(batches: Iterable[Any]) -> Iterator[Any]:
             parts = (part for batch in batches for part in batch.column("part").to_pylist())
             for first in parts:
-                yield _packed(0, partial(add_parts, map(_unpacked, chain([first], parts))))
+                yield _pack_in_batch(0, partial(add_parts, map(_unpack, chain([first], parts))))
 
         # By its number a sum goes to the same task whenever its own runs again.
         sums = self._frame.mapInArrow(sum_partition, _PART).repartition(_FAN_IN, "number").mapInArrow(add_sums, _PART)
         rows = without_cells_in_errors(sums.collect, self._fails)
         try:
-            return add_parts([summing.of_tables((), 0), *(_unpacked(row.part) for row in rows)])
+            return add_parts([summing.of_tables((), 0), *(_unpack(row.part) for row in rows)])
         except PartitionError as error:
             told = error.told
         raise told
@@ -359,7 +359,7 @@ def _tables_of(batches: Iterable[Any], schema: Any, fails: str) -> Iterator[Any]
     return rebatch_tables(chain.from_iterable(cast), len(schema), fails)
 
 
-def _packed(number: int, sum_up: Callable[[], Part]) -> Any:
+def _pack_in_batch(number: int, sum_up: Callable[[], Part]) -> Any:
     """Return a record batch of a sum, or of what is wrong with the rows."""
     import pyarrow as pa
 
@@ -371,7 +371,7 @@ def _packed(number: int, sum_up: Callable[[], Part]) -> Any:
     return pa.record_batch({"number": pa.array([number], pa.int32()), "part": [pickle.dumps(part)]})
 
 
-def _unpacked(part: bytes) -> Part:
+def _unpack(part: bytes) -> Part:
     opened = pickle.loads(part)  # made by our own task, in the caller's cluster, which is trusted with the rows
     if isinstance(opened, PartitionError):
         raise opened

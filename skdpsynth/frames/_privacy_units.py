@@ -138,11 +138,11 @@ class UnitTable(ChunkedSource):
         super().__init__(source.name, head, kind, library=source.library)
 
     def _read(self) -> Iterator[Any]:
-        with closing(self.labeled()) as chunks:
+        with closing(self.read_labeled()) as chunks:
             for chunk, _ in chunks:
                 yield chunk
 
-    def labeled(self) -> Generator[tuple[Any, Sequence[Any]], None, None]:
+    def read_labeled(self) -> Generator[tuple[Any, Sequence[Any]], None, None]:
         """Yield the rows from the start, in tables of the form of this source, with their labels."""
         start = 0
         with closing(self._source.chunks()) as chunks:
@@ -275,7 +275,7 @@ def bound_contributions(rows: Rows, labels: Sequence[Any] | None, most: int, key
         if n_pending > max(_AT_ONCE, len(different[0])):
             different, pending, n_pending = _merge_equal_rows([different, *pending]), [], 0
     units, high, low, n_equal = _merge_equal_rows([different, *pending])
-    counts = choice.counts(choice.merged(units), high, low, n_equal)
+    counts = choice.counts(choice.merge_labels(units), high, low, n_equal)
     some = counts > 0
     chosen = ChosenRows(rows, choice, high[some], low[some], counts[some])
     return replace(rows, source=chosen, maps=(), n_samples=chosen.n_samples)
@@ -335,7 +335,7 @@ class _Choice:
     def read(self, rows: Rows) -> Iterator[tuple[np.ndarray, Chunk]]:
         """Yield the rows of a table that are somebody's, with the numbers of their units."""
         labeled: Any = rows.source  # a `UnitTable`
-        with closing(labeled.labeled()) as chunks:
+        with closing(labeled.read_labeled()) as chunks:
             for chunk, labels in chunks:
                 numbers_ = self.numbers_of(labels)
                 has_unit = np.flatnonzero(numbers_ >= 0)
@@ -343,7 +343,7 @@ class _Choice:
 
     def of_table(self, cells: Chunk, labels: Sequence[Any]) -> np.ndarray:
         """Return which rows of a table in memory count, as booleans."""
-        units = self.merged(self.numbers_of(labels))
+        units = self.merge_labels(self.numbers_of(labels))
         chosen = units >= 0
         sizes = np.bincount(units[chosen], minlength=len(self._units) + 1)
         crowded = np.flatnonzero(sizes[units] > self._most)  # the others have no choice; -1 stands for the last, of which there is none
@@ -355,7 +355,7 @@ class _Choice:
         chosen[crowded[order]] = _ranks(starts, len(order)) < np.repeat(counts, n_equal)
         return chosen
 
-    def merged(self, numbers_: np.ndarray) -> np.ndarray:
+    def merge_labels(self, numbers_: np.ndarray) -> np.ndarray:
         """Return one number of each unit where several labels are its own, such as 7 and "7"."""
         high, low = np.ascontiguousarray(self._units.pairs(np.arange(len(self._units))).T)
         order, starts = _runs_of_equal_pairs(high, low)

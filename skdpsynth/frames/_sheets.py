@@ -24,7 +24,7 @@ import numpy as np
 
 from skdpsynth.frames._csv import can_decode, is_unicode
 from skdpsynth.frames._dtypes import Cell
-from skdpsynth.frames._files import Files, ReadOptions, TextFiles, selected, suffix_of
+from skdpsynth.frames._files import Files, ReadOptions, TextFiles, select_columns, suffix_of
 from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path
 from skdpsynth.frames._table_kind import without_cells_in_errors
 
@@ -176,12 +176,12 @@ class DatabaseFiles(_CellFiles):
     has_order = False
 
     def _parts(self, file: Path) -> list[str]:
-        with closing(_connected(file)) as base:
+        with closing(_connect(file)) as base:
             names = [name for (name,) in base.execute("select name from sqlite_schema where type = 'table'")]
         return [name for name in names if not name.startswith("sqlite_")]
 
     def _rows(self, file: Path) -> Generator[tuple, None, None]:
-        with closing(_connected(file)) as base:
+        with closing(_connect(file)) as base:
             base.text_factory = lambda text: text.decode() if can_decode(text) else None
             table = (self._part or self._parts(file)[0]).replace('"', '""')
             with closing(base.execute(f'select * from "{table}"')) as rows:
@@ -189,7 +189,7 @@ class DatabaseFiles(_CellFiles):
                 yield from rows
 
 
-def _connected(file: Path) -> sqlite3.Connection:
+def _connect(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
 
 
@@ -251,10 +251,10 @@ class StatisticsFiles(Files):
 
         self._declared, self._labels = declared_columns(files[0], name), set(read.labels)
         whole = pa.schema([(each, self._type(each)) for each in self._declared])
-        selected(whole, read.labels, name, files[0])  # refuses other names
+        select_columns(whole, read.labels, name, files[0])  # refuses other names
         if other := next((file for file in files if declared_columns(file, name) != self._declared), None):
             raise ValueError(f"{name} must have the same columns, types and labels in all files, but {short_path(other)} has others.")
-        super().__init__(name, files, selected(whole, read.columns, name, files[0]), None)
+        super().__init__(name, files, select_columns(whole, read.columns, name, files[0]), None)
 
     def _type(self, column: str) -> Any:
         import pyarrow as pa
@@ -321,7 +321,7 @@ def _statistics_columns(file: Path, columns: list[str], n_rows: int) -> Generato
         found = {each: frame[called[each]] for each in columns}
         for each in texts:
             cells = found[each].tolist()
-            known = {cell: _decoded(cell.encode("latin-1"), str(encoding)) if isinstance(cell, str) else None for cell in set(cells)}
+            known = {cell: _decode(cell.encode("latin-1"), str(encoding)) if isinstance(cell, str) else None for cell in set(cells)}
             found[each] = pd.Series([known[cell] for cell in cells], dtype=object)
         yield found
         start += n_rows
@@ -338,12 +338,12 @@ def _without_odd_long_texts(file: Path) -> mmap.mmap | None:
     while content[place : place + 3] == b"GSO":
         start = place + size
         place = start + struct.unpack_from(f"{order}L", content, start - 4)[0]
-        if _decoded(content[start:place], "utf-8") is None:
+        if _decode(content[start:place], "utf-8") is None:
             content[start:place], is_odd = bytes(place - start), True
     return content if is_odd else None
 
 
-def _decoded(text: bytes, encoding: str) -> str | None:
+def _decode(text: bytes, encoding: str) -> str | None:
     """Return a text, without a character that is cut off at its end; None of bytes that are none."""
     try:
         return codecs.getincrementaldecoder(encoding)().decode(text)

@@ -242,19 +242,19 @@ def without_odd_text(X: Table) -> Any:
     if is_arrow(X):
         for place, field in enumerate(X.schema):
             column = X.column(place)
-            if (mended := _mended(column)) is not column:
+            if (mended := _mend_texts(column)) is not column:
                 X = X.set_column(place, field, mended)
         return X
     if library_of(X) == "pyarrow":
-        return _mended(X)
+        return _mend_texts(X)
     dtype: Any = getattr(X, "dtype", None)
     if not is_pandas_column(X) or getattr(dtype, "storage", "pyarrow" if "[pyarrow]" in str(dtype) else "") != "pyarrow":
         return X
     cells = X.array.__arrow_array__()
-    return X if (mended := _mended(cells)) is cells else type(X)(dtype.__from_arrow__(mended), X.index, name=X.name)
+    return X if (mended := _mend_texts(cells)) is cells else type(X)(dtype.__from_arrow__(mended), X.index, name=X.name)
 
 
-def _mended(cells: Any) -> Any:
+def _mend_texts(cells: Any) -> Any:
     """Return cells of Arrow without texts that are no UTF-8: each that is none is missing; where all are, the same object."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -266,10 +266,10 @@ def _mended(cells: Any) -> Any:
         cells.validate(full=True)
         return cells
     if isinstance(cells, pa.ChunkedArray):
-        return pa.chunked_array(list(map(_mended, cells.chunks)), kind)
+        return pa.chunked_array(list(map(_mend_texts, cells.chunks)), kind)
     if not is_dictionary:
         return pa.array(map(_text_in, cells.cast(pa.large_binary()).to_pylist()), kind)
-    texts = _mended(cells.dictionary)
+    texts = _mend_texts(cells.dictionary)
     places = pc.if_else(texts.is_null().take(cells.indices), None, cells.indices)
     return pa.DictionaryArray.from_arrays(places, texts, ordered=kind.ordered)
 

@@ -76,7 +76,7 @@ class _TableImputer:
         given, known = ({name: each[name] for name in self.names} for each in (evidence.values, evidence.known))
         values, known_here = self.spans.encode_known(given, known) if self.spans else ([*given.values()], [*known.values()])
         out = [column.copy() for column in values]
-        for rows, wanted in evidence.wanted():
+        for rows, wanted in evidence.allowed_levels():
             made = sample_missing(
                 self._conditional_law(wanted),
                 [column[rows] for column in values],
@@ -106,7 +106,7 @@ class _TableImputer:
     def redraw_levels(self, evidence: Evidence, out: Columns) -> None:
         """Draw rows again whose levels contradict a known value of `Determines`; at last one level after the other."""
         for attempt in range(_TRIES + 1):
-            rows = np.flatnonzero(evidence.disagreeing(out, are_sums=False))
+            rows = np.flatnonzero(evidence.disagreement(out, are_sums=False))
             if not len(rows):
                 return
             rules = [source for source in self.schema.sources.values() if hasattr(source, "given") and attempt == _TRIES]
@@ -118,17 +118,17 @@ class _TableImputer:
 
         Then the last of them is the remainder, where its bounds allow it, or the one before.
         """
-        far = evidence.disagreeing(out, are_sums=True)
+        far = evidence.disagreement(out, are_sums=True)
         rows = np.flatnonzero(far)
         for _ in range(_TRIES if len(rows) else 0):
             again = self._again(evidence, rows, out)[1]
             part = {name: column[rows] for name, column in out.items()}
-            own = evidence.taken(rows)
-            better = own.disagreeing(again, are_sums=True) < own.disagreeing(part, are_sums=True)
+            own = evidence.take(rows)
+            better = own.disagreement(again, are_sums=True) < own.disagreement(part, are_sums=True)
             _write_rows(out, rows[better], {name: column[better] for name, column in again.items()})
         sums = [source for source in self.schema.sources.values() if hasattr(source, "total")]
         self._take_remainders(evidence, out, sums)
-        if (rows := np.flatnonzero(evidence.disagreeing(out, are_sums=True))).size:
+        if (rows := np.flatnonzero(evidence.disagreement(out, are_sums=True))).size:
             for rule in sums:
                 self._share_remainder(evidence, out, rule, rows)
             self._take_remainders(evidence, out, sums)
@@ -137,7 +137,7 @@ class _TableImputer:
         """Set one part of each sum that is not met to the remainder, where its bounds allow it."""
         for rule in sums:
             for part in reversed(rule.columns):
-                rows = np.flatnonzero((evidence.disagreeing(out, are_sums=True) > 0) & ~evidence.known[part])
+                rows = np.flatnonzero((evidence.disagreement(out, are_sums=True) > 0) & ~evidence.known[part])
                 if len(rows) and part in out:
                     held = [name for name in self.names if name != part]
                     fresh, _ = self._again(evidence, rows, out, *held)

@@ -64,7 +64,7 @@ def _of_inputs(name: Hashable, condition: Any, table: TableFormat) -> dict[Any, 
     """Return the allowed cells of the columns that mechanisms see: for a column that others determine, those of the others."""
     kind, source = table.schema[name], table.schema.sources.get(name)
     if isinstance(source, Determines):
-        return _through(name, source, _Reader(name, table, is_determined=True).allowed(condition), table)
+        return _through(name, source, _Reader(name, table, is_determined=True).read(condition), table)
     if source is not None:
         raise _computed_error(name, inputs_of(source, table.schema))
     if kind.coded is None:
@@ -72,7 +72,7 @@ def _of_inputs(name: Hashable, condition: Any, table: TableFormat) -> dict[Any, 
             f"conditions must be on columns that are synthesized, but {name_repr(name)} is {type(kind).__name__} in schema, which no "
             "model knows; leave it out."
         )
-    return {name: _Reader(name, table).allowed(condition)}
+    return {name: _Reader(name, table).read(condition)}
 
 
 def _computed_error(name: Hashable, inputs: tuple) -> ValueError:
@@ -111,7 +111,7 @@ class _Reader:
         self.name, self.kind, self.is_determined = name, table.schema[name], is_determined
         self.written = WrittenColumn(table, name)
 
-    def allowed(self, condition: Any) -> AllowedCells:
+    def read(self, condition: Any) -> AllowedCells:
         if isinstance(condition, tuple):
             return self._range(condition)
         is_list = isinstance(condition, Mapping) or (isinstance(condition, Iterable) and not isinstance(condition, str | bytes))

@@ -49,7 +49,7 @@ class Evidence:
             if sum(int(each.sum()) for each in self.known.values()) == before:
                 break
 
-    def taken(self, rows: np.ndarray) -> "Evidence":
+    def take(self, rows: np.ndarray) -> "Evidence":
         taken = copy(self)
         taken.values, taken.known = ({name: column[rows] for name, column in each.items()} for each in (self.values, self.known))
         taken.n_rows = len(rows)
@@ -58,12 +58,12 @@ class Evidence:
     def _deduce(self) -> None:
         for name, source in self.sources.items():
             rows = np.flatnonzero(~self.known[name] & self._are_known(inputs_of(source, self.schema)))
-            self._set(name, rows, self.computed(name, rows))
+            self._set(name, rows, self.compute(name, rows))
         for name, source in reversed(self.sources.items()):
             for place, given in enumerate(source.given if isinstance(source, Determines) else ()):
                 others = self._are_known((*source.given[:place], *source.given[place + 1 :]))
                 rows = np.flatnonzero(self.known[name] & ~self.known[given] & others)
-                agrees = self._agreeing(name, source, place, rows)
+                agrees = self._agreeing_levels(name, source, place, rows)
                 agrees[:, -1] &= bool(self.schema[given].nullable) & ~agrees[:, :-1].any(axis=1)
                 single = agrees.sum(axis=1) == 1
                 self._set(given, rows[single], agrees[single].argmax(axis=1))
@@ -85,14 +85,16 @@ class Evidence:
         self.values[name][rows] = values
         self.known[name][rows] = True
 
-    def computed(self, name: Hashable, rows: np.ndarray) -> np.ndarray:
+    def compute(self, name: Hashable, rows: np.ndarray) -> np.ndarray:
         """Return a computed column of some rows from its inputs as they stand."""
         source = self.sources[name]
         own = {each: self.values[each][rows] for each in inputs_of(source, self.schema)}
         kinds = {**self.schema, **{each: self.kinds[each] for each in own if isinstance(self.schema[each], Derived)}}
         return compute_columns(kinds, {name: source}, own, self.dtypes)[name]
 
-    def _agreeing(self, name: Hashable, rule: Determines, place: int, rows: np.ndarray, allowed: np.ndarray | None = None) -> np.ndarray:
+    def _agreeing_levels(
+        self, name: Hashable, rule: Determines, place: int, rows: np.ndarray, allowed: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return which levels of one of the given columns, the last a missing cell, agree with what is known of each row.
 
         The target must have its value, or where that is missing one of those `allowed` in each row. Rows alike are looked at once.
@@ -124,7 +126,7 @@ class Evidence:
             near = np.abs(targets - found) <= _NEAR * (1 + np.abs(found))
         return near | (np.isnan(targets) & np.isnan(found))
 
-    def wanted(self) -> list[tuple[np.ndarray, dict[Any, AllowedCells]]]:
+    def allowed_levels(self) -> list[tuple[np.ndarray, dict[Any, AllowedCells]]]:
         """Return rows, and the levels that rules allow for their missing cells, given the known ones."""
         masks: dict[Any, np.ndarray] = {}
         for name, source in reversed(self.sources.items()):
@@ -133,7 +135,7 @@ class Evidence:
                 # Levels are left out with which the target has another value, whatever other missing cells are.
                 of_target = masks.get(name)
                 rows = np.flatnonzero(~self.known[given] & (self.known[name] | (of_target is not None)))
-                left = mask[rows] & self._agreeing(name, source, place, rows, of_target)[:, :-1]
+                left = mask[rows] & self._agreeing_levels(name, source, place, rows, of_target)[:, :-1]
                 has_any = left.any(axis=1)
                 mask[rows[has_any]] = left[has_any]
         masks = {name: mask for name, mask in masks.items() if name not in self.sources and not mask.all()}
@@ -147,14 +149,14 @@ class Evidence:
             for rows in groups
         ]
 
-    def disagreeing(self, values: Columns, are_sums: bool) -> np.ndarray:
+    def disagreement(self, values: Columns, are_sums: bool) -> np.ndarray:
         """Return how far known computed columns are from their values by the cells that are now filled, shape (n_rows,)."""
         far = np.zeros(self.n_rows)
         whole = with_all(self, values, self.known)
         for name, source in self.sources.items():
             if isinstance(source, Sum if are_sums else Determines):
                 rows = np.flatnonzero(self.known[name] & ~self._are_known(source.columns_named))
-                made = whole.computed(name, rows)
+                made = whole.compute(name, rows)
                 if are_sums:
                     far[rows] += np.nan_to_num(np.abs(made - self.values[name][rows]))
                 else:
@@ -167,7 +169,7 @@ def with_all(evidence: Evidence, values: Columns, present: Columns) -> Evidence:
     whole = copy(evidence)
     whole.values = {**evidence.values, **values}
     for name in evidence.sources:
-        whole.values[name] = np.where(present[name], evidence.values[name], whole.computed(name, np.arange(evidence.n_rows)))
+        whole.values[name] = np.where(present[name], evidence.values[name], whole.compute(name, np.arange(evidence.n_rows)))
     return whole
 
 

@@ -27,7 +27,7 @@ from skdpsynth.frames import (
 from skdpsynth.persistence import savable
 from skdpsynth.tables._cells import cells_of, has_numbers, is_sentinel, level_cells, missing_forms, numbers_of, read_levels, with_points
 from skdpsynth.tables._read_times import read_times
-from skdpsynth.tables._table import TableFormat, called, check_dtypes, check_room, check_synthesized, inferred_of_text
+from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, check_synthesized, inferred_of_text, name_table_in_errors
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
 
@@ -235,7 +235,7 @@ def open_columns(X: Table, schema: Schema, name: str = "X", buys: bool = False) 
     rows the caller must check.
     """
     source = open_source(X, name, read=schema.read)
-    with called(name):
+    with name_table_in_errors(name):
         kind, raw = split_under(source, schema)
         own = TableFormat(kind).match(schema, buys).schema
     columns = list(own.coded)

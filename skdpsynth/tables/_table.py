@@ -195,7 +195,7 @@ class TableFormat:
 
 
 @contextmanager
-def called(name: str) -> Iterator[None]:
+def name_table_in_errors(name: str) -> Iterator[None]:
     """Say in errors, which say X, which table does not fit."""
     try:
         yield

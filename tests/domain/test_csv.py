@@ -118,7 +118,7 @@ def test_without_a_schema_all_columns_are_floats(path):
 
 def test_the_column_of_units_is_text(path):
     path.write_text("id,b\n01,1\n1,2\nNA,3\n")
-    (chunk,) = split_units(path, "id")[0].labeled()
+    (chunk,) = split_units(path, "id")[0].read_labeled()
     assert chunk[1] == ["01", "1", None]
 
 

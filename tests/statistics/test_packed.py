@@ -18,13 +18,13 @@ MANY = 1 << 21
 @given(st.lists(INT64 | st.integers(0, 300) | st.just(0)))
 def test_nothing_is_lost(values):
     values = np.array(values, dtype=np.int64)
-    np.testing.assert_array_equal(Packed.of(values).opened(), values)
+    np.testing.assert_array_equal(Packed.of(values).unpack(), values)
 
 
 @given(st.lists(st.integers(0, 5000)))
 def test_cells_are_counted_as_numpy_counts_them(cells):
     cells = np.array(cells, dtype=np.int64)
-    np.testing.assert_array_equal(Packed.of_cells(cells, 5001).opened(), np.bincount(cells, minlength=5001))
+    np.testing.assert_array_equal(Packed.of_cells(cells, 5001).unpack(), np.bincount(cells, minlength=5001))
 
 
 @given(st.lists(st.lists(INT64, min_size=3, max_size=3), min_size=1, max_size=9))
@@ -33,7 +33,7 @@ def test_packed_sums_add_up_and_stay_as_they_are(vectors):
     parts = [Part(Packed.of(vector), 2) for vector in vectors]
     for _ in range(2):  # a task may run again
         whole = add_parts(parts)
-        np.testing.assert_array_equal(whole.sums.opened(), vectors.sum(axis=0))
+        np.testing.assert_array_equal(whole.sums.unpack(), vectors.sum(axis=0))
         assert whole.n_rows == 2 * len(vectors)
 
 
@@ -51,15 +51,15 @@ def test_counts_of_many_cells_take_the_bytes_of_their_rows(n_rows, most):
 def test_rows_in_many_cells_are_counted_alike_whether_few_or_many(n_rows, cuts):
     rule = Histogram.over(BinaryPartition(Box(np.zeros(2), np.ones(2)), 21))
     X = np.random.default_rng(1).random((n_rows, 2))
-    np.testing.assert_array_equal(rule.pack_sums(np.array_split(X, cuts)).opened(), rule.of(X).counts)
+    np.testing.assert_array_equal(rule.pack_sums(np.array_split(X, cuts)).unpack(), rule.of(X).counts)
 
 
 def test_a_statistic_that_is_no_vector_travels_too():
     columns = [np.array(["a", "b", None], dtype=object), np.array(["b", "b", "c"], dtype=object)]
     rule = Occurrences.over([0, 1])
     parts = [Part(rule.pack_sums([columns]), 3)] * 3
-    assert add_parts(parts).sums.opened().tables == ({"a": 3, "b": 3}, {"b": 6, "c": 3})
-    assert parts[0].sums.opened().tables == rule.of(columns).tables
+    assert add_parts(parts).sums.unpack().tables == ({"a": 3, "b": 3}, {"b": 6, "c": 3})
+    assert parts[0].sums.unpack().tables == rule.of(columns).tables
 
 
 def test_no_repr_shows_sums():
