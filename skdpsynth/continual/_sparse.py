@@ -25,7 +25,7 @@ from skdpsynth.continual._tree import (
     open_release,
 )
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import ContinualRelease, PrivacyLoss, check_accountant, check_epsilon
+from skdpsynth.privacy import ContinualRelease, PrivacyAccountant, PrivacyLoss, RandomBits, check_accountant, check_epsilon
 
 
 @savable
@@ -311,7 +311,7 @@ class InhomogeneousCounter:
         s = self.sensitivity
         return Sensitivity(relation, s, s**2, s, statistic=statistic_facts("total_over_time", sensitivity=s))
 
-    def resume(self, accountant: Any, rng: Any) -> None:
+    def resume(self, accountant: PrivacyAccountant, rng: RandomBits) -> None:
         """Continue after loading: take noise from the stream `rng` from now on, under a charge that `accountant` has already.
 
         Parameters

@@ -5,7 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import lru_cache, reduce
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from skdpsynth.persistence import savable
 from skdpsynth.privacy import ContinualRelease, PrivacyAccountant, PrivacyLoss, check_accountant, check_epsilon, check_rng, mechanism
 
 _NUMBERS_PER_COUNTER = 128  # numbers of 8 bytes that a counter holds at most, whatever the horizon: counts and noise of open nodes
+_Counter = TypeVar("_Counter", bound="ContinualCounter")
 MAX_COUNT = 2**62  # of a count: twice that, or noise on it, still fits into 64 bits
 
 
@@ -221,13 +222,13 @@ class ContinualCounter(ABC):
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in own.items() if value != MAX_COUNT)})"
 
 
-def shallow_copy(counter: Any) -> Any:
-    twin = object.__new__(type(counter))
+def shallow_copy(counter: _Counter) -> _Counter:
+    twin: Any = object.__new__(type(counter))
     vars(twin).update(vars(counter))
     return twin
 
 
-def call_locked(owner: Any, take: Callable, *arguments: Any) -> None:
+def call_locked(owner: object, take: Callable, *arguments: Any) -> None:
     """Change an object while its lock is held.
 
     `take` assigns the new state at its very end. All is on one line here, and the last of its callers: no line begins after the

@@ -14,7 +14,7 @@ from skdpsynth.domain import Box
 from skdpsynth.fitting import Budget
 from skdpsynth.measures import BinaryPartition, DiscreteMeasure, pair_sums, uniform_consistency
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import check_epsilon, split_exactly
+from skdpsynth.privacy import PrivacyAccountant, RandomBits, check_epsilon, split_exactly
 
 _DEEPEST = 22  # levels of the tree: beyond, counts would not fit into memory
 _FINEST = 4  # 2**4 cells for each row that a level of time begins with, at most: more stay empty, whatever epsilon allows
@@ -112,7 +112,7 @@ class GrowingTree:
                 start = stop
         return self
 
-    def _begin_level(self, accountant: Any, rng: Any) -> None:
+    def _begin_level(self, accountant: PrivacyAccountant, rng: RandomBits) -> None:
         """End a level of time and begin the next, whose counters share its budget."""
         level = self.level + 1
         while self.n_seen + 1 >= self.level_start(level + 1):
@@ -164,7 +164,7 @@ class GrowingTree:
     def _level_name(self) -> str:
         return f"{'ticks' if self.in_ticks else 'rows'} {self.level_start(self.level) - 1} to {self.level_start(self.level + 1) - 2}"
 
-    def resume(self, accountant: Any, rng: Any) -> None:
+    def resume(self, accountant: PrivacyAccountant, rng: RandomBits) -> None:
         """Take noise under an earlier charge."""
         for counter in self.counters:
             # The streams of this level of time: with the seed set again, the noise of what it left unfinished is the same.
