@@ -1,8 +1,4 @@
-"""Attacks that score training and held-out rows by the synthetic rows, and confidence intervals for the gap between them.
-
-The synthetic table is fixed, and each row gets a score that does not look at the others. If training rows and held-out rows come from one
-distribution, and the synthetic table was made without either, both kinds of scores have one distribution: their means differ by chance.
-"""
+"""Attacks that score training and held-out rows by the synthetic rows, and confidence intervals for the gap between them."""
 
 import math
 from collections.abc import Iterator

@@ -158,10 +158,9 @@ def correlation_error(X: Table, Y: Table, schema: SchemaLike) -> float:
     -----
     The time is that of a sort of the rows of both tables for each pair: of 30 columns, with 50,000 rows on each side, about 2 seconds.
 
-    Files, lazy frames and all else that is not in memory, of more than 2^25 cells, are counted in chunks. Their columns of numbers are cut
-    into at most 256 parts of about equally many rows (by 100,000 of them, drawn with a fixed public seed), whose rows share a rank: that
-    moves the error by less than 0.001, and not at all where there are no more values. It is the same whatever the chunks. Smaller ones
-    are read into memory.
+    Tables that are not in memory, of more than 2^25 cells, are counted in chunks, whatever these are. Their columns of numbers are cut into
+    at most 256 parts of about equally many rows (by 100,000 of them, drawn with a fixed public seed), whose rows share a rank: that moves
+    the error by less than 0.001, and not at all where there are no more values.
 
     References
     ----------

@@ -202,9 +202,7 @@ def quality_report(
 ) -> QualityReport:
     """Compare synthetic rows with real ones in one call; the result is **not private**.
 
-    The report holds marginals, pairs of columns, means and quantiles of numbers, associations, the Wasserstein distance, rules of the
-    schema that synthetic rows break, and on demand scores of models trained on them. Beside each distance stands the one between two
-    halves of the real rows: synthetic rows can hardly be nearer.
+    Beside each distance stands the one between two halves of the real rows: synthetic rows can hardly be nearer.
 
     Parameters
     ----------
