@@ -257,7 +257,9 @@ class DiscreteMatrixLaplace(Noise):
 def nuclear(sensitivity: Sensitivity) -> Fraction:
     """Return the nuclear norm of a sensitivity, or raise ValueError if it has none."""
     if sensitivity.nuclear is None:
-        raise ValueError("change must state its nuclear norm for matrix Laplace noise, got none; list a symmetric matrix, or use Laplace.")
+        raise ValueError(
+            "sensitivity must state its nuclear norm for matrix Laplace noise, got none; list a symmetric matrix, or use Laplace."
+        )
     return sensitivity.nuclear
 
 

@@ -180,10 +180,10 @@ def check_covered(
     if sensitivity is not None:
         check_type("sensitivity", sensitivity, Sensitivity, "None or a Sensitivity, as a statistic tells it")
     if sensitivity is not None and sensitivity.relation != relation:
-        raise ValueError(f"change is stated under {sensitivity.relation!r}, but this budget is under {relation!r}; ask for that.")
+        raise ValueError(f"sensitivity is stated under {sensitivity.relation!r}, but this budget is under {relation!r}; ask for that.")
     if sensitivity is None and n_rows > 1:
         raise ValueError(
-            f"Releasing {short_repr(name)} must state its change where a unit may have {n_rows} rows, got None; ask the statistic."
+            f"Releasing {short_repr(name)} must state its sensitivity where a unit may have {n_rows} rows, got None; ask the statistic."
         )
     sensitivity = sensitivity if sensitivity is None else sensitivity.times(n_rows)
     costs = noise.losses(Sensitivity(relation, 1, 1, 1, 1) if sensitivity is None else sensitivity)

@@ -125,7 +125,7 @@ def selection_mechanism(
     """Return the choice of least scale that a loss covers, where the sup of the sensitivity bounds how far utilities move."""
     check_stream(rng)
     if sensitivity.relation != relation:
-        raise ValueError(f"change is stated under {sensitivity.relation!r}, but this budget is under {relation!r}; ask for that.")
+        raise ValueError(f"sensitivity is stated under {sensitivity.relation!r}, but this budget is under {relation!r}; ask for that.")
     if loss.rho is None:
         return PermuteAndFlip(Fraction(0) if loss.epsilon == math.inf else 2 * sensitivity.sup / loss.epsilon)
     return ExponentialMechanism(Fraction(0) if loss.rho == math.inf else exponential_scale(sensitivity.sup, loss.rho))

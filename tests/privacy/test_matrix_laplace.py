@@ -282,7 +282,7 @@ def test_the_mechanism_has_the_least_scale_that_covers_the_change(share):
     assert mechanism(CHANGE, PrivacyLoss(math.inf), ("matrix_laplace",), 9).noise.scale == 0
     assert DiscreteMatrixLaplace(0).loss(CHANGE) == PrivacyLoss(math.inf)
     assert DiscreteMatrixLaplace(8).loss(Sensitivity("replace_one", 0, 0, 0, nuclear=0)) is None
-    with pytest.raises(ValueError, match="change must state its nuclear norm for matrix Laplace noise, got none; list"):
+    with pytest.raises(ValueError, match="sensitivity must state its nuclear norm for matrix Laplace noise, got none; list"):
         mechanism(Sensitivity("replace_one", 40, 200, 12), share, ("laplace", "matrix_laplace"), 9)
 
 
@@ -306,7 +306,7 @@ def test_the_door_takes_noise_that_just_covers_its_change():
     [
         (DiscreteMatrixLaplace(Fraction(40 * 10**9 - 1, 10**9)), CHANGE, None, "more than the loss"),
         (DiscreteMatrixLaplace(0), CHANGE, None, "scale 0 has an infinite loss"),
-        (DiscreteMatrixLaplace(40), Sensitivity("replace_one", 40, 200, 12), None, "change must state its nuclear norm"),
+        (DiscreteMatrixLaplace(40), Sensitivity("replace_one", 40, 200, 12), None, "sensitivity must state its nuclear norm"),
         (DiscreteMatrixLaplace(40), CHANGE, np.arange(9), r"values of shape \(m, m\), got \(9,\)"),
         (DiscreteMatrixLaplace(40), None, np.arange(6).reshape(2, 3), r"values of shape \(m, m\), got \(2, 3\)"),
         (DiscreteMatrixLaplace(40), None, np.zeros((2, 2, 2), dtype=np.int64), r"values of shape \(m, m\), got \(2, 2, 2\)"),

@@ -219,7 +219,7 @@ def test_the_door_takes_gaussian_noise_for_an_epsilon_and_a_delta_that_it_fits()
 def test_what_is_no_noise_change_loss_or_name_is_refused_before_the_charge():
     for mine, other in (("replace_one", "add_or_remove_one"), ("add_or_remove_one", "replace_one")):
         accountant = PrivacyAccountant(1, neighboring=mine)
-        with pytest.raises(ValueError, match=rf"change is stated under '{other}', but this budget is under '{mine}'"):
+        with pytest.raises(ValueError, match=rf"sensitivity is stated under '{other}', but this budget is under '{mine}'"):
             release(accountant, DiscreteLaplace(10**6), PrivacyLoss(1), Sensitivity(other, 1, 1, 1))
         for noise in (None, 5, np.array([1, 2])):
             with pytest.raises(TypeError, match=r"noise must be a noise such as DiscreteLaplace\(scale\), got .*; see"):

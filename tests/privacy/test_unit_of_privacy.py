@@ -85,9 +85,9 @@ def test_door_refuses_noise_that_covers_one_row_only(kind, loss, scale, how):
 
 def test_door_refuses_a_release_of_several_rows_that_states_no_change():
     accountant = PrivacyAccountant(1, unit=FIVE)
-    with pytest.raises(ValueError, match="must state its change where a unit may have 5 rows, got None; ask the statistic"):
+    with pytest.raises(ValueError, match="must state its sensitivity where a unit may have 5 rows, got None; ask the statistic"):
         accountant.release(VALUES, DiscreteLaplace(10**6), check_rng(None), name="it", loss=1)
-    with pytest.raises(ValueError, match="must state its change"):
+    with pytest.raises(ValueError, match="must state its sensitivity"):
         accountant.standing(DiscreteLaplace(10**6), check_rng(None), name="it", loss=1)
     PrivacyAccountant(1, unit=Unit("patient", 1)).release(VALUES, DiscreteLaplace(2), check_rng(None), name="it", loss=1)
 
