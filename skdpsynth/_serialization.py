@@ -342,4 +342,5 @@ def is_of_type(value: Any, form: Any) -> bool:
     if form in (bool, None):
         return isinstance(value, bool | np.bool_) if form is bool else value is None
     form = origin or form
-    return isinstance(value, form) if isinstance(form, type) and form is not Any else True
+    is_class = isinstance(form, type) and form is not Any and not getattr(form, "_is_protocol", False)
+    return isinstance(value, form) if is_class else True
