@@ -35,7 +35,8 @@ that is put back: it is a second release.
 **Moves.** Where a stream goes on in another ledger, which has imported its own, both get a line that says so (`move_line_name`), the one
 that it leaves first and if it has not left that for a third. Its account there pays for its rows here too, since nobody goes on in it
 there at no charge. The line here stays with the account, whatever is folded and whatever becomes of the other file: an import of two
-ledgers in which one account goes on from the same place sees that rows were released twice, and charges both.
+ledgers in which one account goes on from the same place sees that rows were released twice, and charges both. So does an import of a
+ledger that was away when the stream left, and in which a copy went on.
 
 **Assumptions.** Nobody reads the memory of a process that was killed (a core dump, a debugger), nor a file beside its place whose entries
 are pending; and the kill did not follow from the noise that the process had drawn. So an exception that the release itself raises, which
