@@ -126,16 +126,7 @@ class RemoteRows(RemoteTable):
         self._ask = ask
 
     def ask(self, question: Question) -> Any:
-        """Return the sums over all rows that answer a question.
-
-        Parameters
-        ----------
-        question : Question
-
-        Returns
-        -------
-        answer : Statistic or int64 ndarray
-        """
+        """Return the sums over all rows that answer a question: a statistic, or the vector of its numbers."""
         return self._ask(question)
 
 
@@ -153,10 +144,10 @@ class _Part:
 class PartialSums(RemoteTable):
     """Sums of chunks that come one after the other and are not kept, for `fit` in place of a table.
 
-    If chunks can be read again, give `fit` their files, a list of them, or a function that starts anew instead. If they pass by once, this
-    class adds up the sums that the model will ask for. It serves models that ask for sums once: `SignedMeasureMechanism`,
-    `PrivateMeasureMechanism` with ``strategy="optimal"`` or ``"paper"``, and `PrivatePCA` with ``noise="laplace"``, or with
-    ``center="public"`` and a `max_norm`. Others ask again, depending on their releases, and are refused.
+    Give `fit` what can be read again, if you can. If chunks pass by once, this class adds up sums that the model will ask for. It serves
+    models that ask for sums once: `SignedMeasureMechanism`, `PrivateMeasureMechanism` with ``strategy="optimal"`` or ``"paper"``, and
+    `PrivatePCA` with ``noise="laplace"``, or with ``center="public"`` and a `max_norm`. Others ask again, depending on their releases, and
+    are refused.
 
     Parameters
     ----------
@@ -326,16 +317,7 @@ class PartialSums(RemoteTable):
         return self
 
     def ask(self, question: Question) -> Any:
-        """Return the sums, if they answer this question; a fit asks it.
-
-        Parameters
-        ----------
-        question : Question
-
-        Returns
-        -------
-        answer : Statistic
-        """
+        """Return the sums, if they answer this question; a fit asks it."""
         self._check_whole()
         if isinstance(question.rule, CountRows):
             return RowCount(self.n_rows)

@@ -473,15 +473,7 @@ class Sites(RemoteTable):
         return f"Sites({len(self._sites)} sites, {len(self.columns)} columns)"
 
     def ask(self, question: Question) -> np.ndarray:
-        """Ask all sites, and return the sums over all rows.
-
-        Parameters
-        ----------
-        question : Question
-
-        Returns
-        -------
-        values : int64 ndarray
+        """Ask all sites, and return the sums over all rows: a vector of int64 numbers.
 
         Raises
         ------
