@@ -209,6 +209,7 @@ def _edge(rule: Inequality, schema: Schema, axes: Mapping[Any, Axis]) -> SpanEdg
     together = join_sets(set(each.columns) - schema.sources.keys() for each in schema.rules if isinstance(each, MissingTogether))
     if low.nullable and any(names & group and not names <= group for group in together):
         return None
+    may_miss = bool(low.nullable) and not any(names <= group for group in together)
     may_pass = float(low.high) + apart + rule.strict > float(high.high)
     ends = float(low.low), float(low.high)
-    return SpanEdge(rule.low, rule.high, apart, ends, most, bool(low.nullable), bool(high.nullable), may_pass)
+    return SpanEdge(rule.low, rule.high, apart, ends, most, may_miss, bool(high.nullable), may_pass)

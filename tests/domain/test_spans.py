@@ -62,6 +62,10 @@ def test_larger_columns_that_no_other_rule_names_are_spans(rules, larger):
     coded = with_spans(schema.coded, spans)
     assert {name for name, kind in coded.items() if type(kind).__name__ == "Span"} == larger
     assert [rule for rule in coded.rules if isinstance(rule, Inequality) and rule.high in larger] == []
+    # A span of -1 says that the smaller column alone is missing, which a rule may exclude.
+    together = [set(rule.columns) for rule in rules if isinstance(rule, MissingTogether)]
+    assert all(coded[edge.high].low == -edge.may_miss for edge in spans.edges)
+    assert not any(edge.may_miss and {edge.low, edge.high} <= group for edge in spans.edges for group in together)
 
 
 @pytest.mark.parametrize(

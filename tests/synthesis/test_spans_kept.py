@@ -194,14 +194,14 @@ def test_starts_that_are_missing_leave_ends_and_spans_as_they_are():
     pd.testing.assert_frame_equal(whole.where(known), table.head(500))
 
 
-@pytest.mark.parametrize("partner", ["low", "high"])
-def test_columns_missing_together_with_one_of_two_that_are_ordered_are_so_in_every_row(partner):
+@pytest.mark.parametrize("together", [["low", "other"], ["high", "other"], ["low", "high"], ["low", "high", "other"]])
+def test_columns_missing_together_with_those_that_are_ordered_are_so_in_every_row(together):
     rng = np.random.default_rng(0)
     low = rng.integers(0, 9, 1000).astype(float)
     table = pd.DataFrame(
         {"low": low, "high": np.minimum(low + rng.integers(0, 4, 1000), 9), "other": rng.integers(0, 9, 1000).astype(float)}
     )
-    table.loc[rng.random(1000) < 0.3, [partner, "other"]] = np.nan
-    schema = Schema(dict.fromkeys(table, Continuous(0, 9, nullable=True)), [MissingTogether([partner, "other"]), "low <= high"])
+    table.loc[rng.random(1000) < 0.3, together] = np.nan
+    schema = Schema(dict.fromkeys(table, Continuous(0, 9, nullable=True)), [MissingTogether(together), "low <= high"])
     sample = LatentFactorSynthesizer(schema, epsilon=0.1, random_state=0).fit(table).sample(5000, random_state=0)
     assert [found.rows for found in rule_violations(sample, schema).values()] == [0, 0]
