@@ -550,6 +550,8 @@ def test_a_result_says_a_sentence_and_what_so_few_runs_could_show():
     assert str(result).startswith("With 99 % confidence epsilon is at least ")
     assert f"could not show more than {result.epsilon_most:.3g}" in str(result)
     assert repr(result) == f"<AuditResult: epsilon >= {result.epsilon_lower:.3g}, promised {result.epsilon:g}, not refuted>"
+    assert result.to_frame().to_dict("records") == [vars(result)]
+    assert f"<p>{result}</p>" in result._repr_html_()
 
 
 def test_what_a_stream_keeps_to_itself_is_no_event():
