@@ -270,9 +270,12 @@ class InhomogeneousCounter:
         loss = PrivacyLoss(epsilon=check_epsilon(epsilon))
         present = self._level_counter(horizon, loss.epsilon)
         with lock_of(self):
-            sensitivity = partial(self._level_sensitivity, present)
+            past, sensitivity = (
+                self._end(),
+                partial(self._level_sensitivity, present),
+            )  # first, because it may refuse: nothing is charged then
             door = open_release(accountant, present._noise(), random_state, self.name, loss, sensitivity)
-            self._level = self._end(), present._continue_with(door)
+            self._level = past, present._continue_with(door)
 
     def _level_counter(self, horizon: int, epsilon: Any) -> ContinualCounter:
         """Return the counter of a level, yet without noise; of "sparse" half of epsilon is for the total."""

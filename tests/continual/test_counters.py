@@ -860,6 +860,16 @@ def test_loaded_levels_go_on(kind, epsilon):
     np.testing.assert_array_equal(counted(True), counted(False))
 
 
+@pytest.mark.parametrize("kind", LEVELS)
+def test_a_level_that_was_loaded_does_not_end_before_it_resumes(kind):
+    """Its counts would be lost."""
+    loaded, accountant = pickle.loads(pickle.dumps(make(kind, 9))), PrivacyAccountant(1)
+    for end in (loaded.end_level, lambda: loaded.start_level(9, 1, accountant)):
+        with pytest.raises(ValueError, match=r"call resume\(\) to go on"):
+            end()
+    assert accountant.spent == 0
+
+
 @pytest.mark.parametrize("sensitivity", [1, 2])
 def test_sparse_levels_draw_the_noise_that_their_half_of_the_budget_needs(sensitivity, monkeypatch):
     """Limits and queries at half of epsilon, of which they are a half; the total at the other half; per cell that changes."""
