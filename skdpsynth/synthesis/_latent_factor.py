@@ -23,7 +23,7 @@ from skdpsynth.synthesis._latent_prior import check_prior_is_another, check_prio
 from skdpsynth.synthesis._latent_scores import ScoresStrategy
 from skdpsynth.tables import close_schema, continue_table, encode, start_table
 
-_STRATEGIES = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
+_STRATEGIES: dict[str, MarginalsStrategy | ScoresStrategy] = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
 _MAX_STRATA = 10
 _MAX_FACTORS = 64
 
@@ -267,8 +267,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
-        vars(self).update(self._way.release(self, rows, plan, budget))
-        vars(self).pop("_prior", None)
+        self.__dict__.update(self._way.release(self, rows, plan, budget))
+        self.__dict__.pop("_prior", None)
 
     @property
     def _way(self) -> MarginalsStrategy | ScoresStrategy:
