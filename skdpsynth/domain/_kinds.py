@@ -86,6 +86,7 @@ class Bounded(Kind):
         return bound
 
     def bounds_in_files(self) -> Any:
+        """Return the bounds as a file holds them."""
         return self.bounds or [self._in_file(self.low), self._in_file(self.high)]
 
     def _facts(self) -> dict[str, Any]:
@@ -409,6 +410,7 @@ class Identifier(Unseen):
 
     @property
     def comes_back(self) -> bool:
+        """Whether samples have the column."""
         return self.labels is not False
 
     def make_labels(self, numbers: np.ndarray) -> np.ndarray:

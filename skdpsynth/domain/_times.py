@@ -221,9 +221,11 @@ class Times(Bounded):
 
     @property
     def microseconds(self) -> int:
+        """Microseconds of the resolution."""
         return MICROSECONDS[self.resolution]
 
     def microseconds_of(self, value: Any) -> int:
+        """Return the microseconds of a value, as bounds are given; raise if it is none."""
         raise NotImplementedError
 
     def _bound(self, microseconds: int) -> Any:
@@ -234,6 +236,7 @@ class Times(Bounded):
         raise NotImplementedError
 
     def write(self, microseconds: np.ndarray) -> list[str]:
+        """Return cells of text."""
         codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
         return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + self.half)
 
@@ -246,6 +249,7 @@ class Times(Bounded):
         raise ValueError(f"bounds must be two {self.example}, got {shown}; they are public facts, never learned from rows.")
 
     def units_of(self, value: Any) -> int:
+        """Return a value, as bounds are given, in units of the resolution."""
         return self._read_bound(self.microseconds_of, value) // self.microseconds
 
     @property

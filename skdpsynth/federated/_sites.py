@@ -475,6 +475,10 @@ class Sites(RemoteTable):
     def ask(self, question: Question) -> np.ndarray:
         """Ask all sites, and return the sums over all rows: a vector of int64 numbers.
 
+        Parameters
+        ----------
+        question : Question
+
         Raises
         ------
         ConnectionError

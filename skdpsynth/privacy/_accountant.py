@@ -691,13 +691,28 @@ class PrivacyAccountant:
     def import_record(self, record: "PrivacyAccountant | FilePath") -> int:
         """Charge the expenses of another ledger on the same data, once: importing it again adds only new entries.
 
-        `record` is another accountant, a record, `accountant_` of a fitted model, or the path of another ledger. Entries are known by the
-        ledger that they were first charged in and their number there, whatever way they came. All of them are charged, or none: raises
-        BudgetExceededError if they do not fit, and ValueError if the record has another relation, or went on as a copy of this ledger, or
-        that cannot be told. Returns how many entries were new, parts included.
+        Parameters
+        ----------
+        record : PrivacyAccountant, str or path-like
+            Another accountant, a record, `accountant_` of a fitted model, or the path of another ledger.
 
-        A group of the other ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of many fits with a
-        delta, is one line: the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here one by one.
+        Returns
+        -------
+        n_new : int
+            How many entries were new, parts included.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the entries do not fit: all of them are charged, or none.
+        ValueError
+            If the record has another relation, went on as a copy of this ledger, or that cannot be told.
+
+        Notes
+        -----
+        Entries are known by the ledger that they were first charged in and their number there, whatever way they came. A group of the other
+        ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of many fits with a delta, is one line:
+        the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here one by one.
 
         Nobody can check the order of entries of two ledgers. The sum is right where the charges here did not follow from outputs there, or
         all charges of both are pure. If they did, do not import: charge the whole budget of the other by `spend`, before any loss in rho.

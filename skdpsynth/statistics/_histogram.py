@@ -92,6 +92,7 @@ class Histogram(Statistic):
         return count_sensitivity(relation)
 
     def query(self, relation: str) -> Query:
+        """Return the counts with their sensitivity."""
         return Query(self.counts, self.sensitivity(relation))
 
     @staticmethod
