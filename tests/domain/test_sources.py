@@ -117,8 +117,8 @@ def test_what_is_in_memory_is_taken_as_it_is():
 def test_plain_tables_are_told_without_importing_a_package():
     script = (
         "import sys, numpy, pandas; from skdpsynth.frames import open_source; frame = pandas.DataFrame({'a': [1]});"
-        "before = set(sys.modules); assert open_source(numpy.ones((2, 2))) is None and open_source(frame) is None;"
-        "assert open_source([[1, 2]]) is None and open_source([numpy.ones((2, 2))]) is not None;"
+        "before = set(sys.modules); assert open_source(numpy.ones((2, 2))).in_memory and open_source(frame).in_memory;"
+        "assert open_source([[1, 2]]).in_memory and not open_source([numpy.ones((2, 2))]).in_memory;"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - {'skdpsynth'})"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
