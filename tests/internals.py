@@ -11,7 +11,7 @@ modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_t
 modules: measures._transport metrics._read_tables metrics._marginals metrics._quality
 modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
-modules: models._marginal_model models._training models._wide_factors privacy._selection privacy._gaussian
+modules: models._table_model models._training models._wide_factors privacy._selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
 modules: privacy._optimal_composition duckdb._database
 modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base

@@ -40,11 +40,11 @@ class ConstraintImputer:
         for rows, free in _fill_patterns(self.names, to_fill):
             if free:
                 own = {name: values[name][rows] for name in self.names}
-                shown, missing = self.shown(own), {name: self.missing(name, own[name]) for name in self.names}
+                shown, missing = self.to_axes(own), {name: self.missing(name, own[name]) for name in self.names}
                 kept[rows] = self.tie.about(free).holds(shown, missing)
         return kept
 
-    def shown(self, values: Columns) -> dict[Hashable, np.ndarray]:
+    def to_axes(self, values: Columns) -> dict[Hashable, np.ndarray]:
         """Return values as the rules compare them; any number in place of a missing one."""
         out = {}
         for name in self.names:
@@ -56,7 +56,7 @@ class ConstraintImputer:
     def missing(self, name: Hashable, values: np.ndarray) -> np.ndarray:
         return np.isnan(values) if name in self.tie.axes else values >= len(self.schema[name].levels)
 
-    def settled(self, values: Columns, to_fill: Columns, rng: np.random.Generator) -> dict[Hashable, np.ndarray]:
+    def move_numbers(self, values: Columns, to_fill: Columns, rng: np.random.Generator) -> dict[Hashable, np.ndarray]:
         """Return numbers moved within their bins so that inequalities and sums hold, where that can be; given ones stay."""
         out = {name: values[name].copy() for name in self.names}
         for rows, free in _fill_patterns(self.names, to_fill):
@@ -64,7 +64,7 @@ class ConstraintImputer:
             if not orders.columns or not free:
                 continue
             own = {name: values[name][rows] for name in self.names}
-            shown, missing = self.shown(own), {name: self.missing(name, own[name]) for name in self.names}
+            shown, missing = self.to_axes(own), {name: self.missing(name, own[name]) for name in self.names}
             ends = {name: self._ends(name, own[name], shown[name], name in free) for name in orders.columns}
             least, most = {name: each[0] for name, each in ends.items()}, {name: each[1] for name, each in ends.items()}
             moved, can = orders.solve(least, most, missing, rng), orders.can_hold(least, most, missing)
@@ -80,7 +80,7 @@ class ConstraintImputer:
         bins = np.minimum(self.linked[name].codes_of(values), self.linked[name].n_bins - 1)
         return ends_of(self.tied.conditional_cells(name, self.linked), bins)
 
-    def repaired(
+    def repair(
         self, mixture: Mixture, places: Mapping[Hashable, int], row: Columns, free: Sequence, rng: np.random.Generator
     ) -> dict | None:
         """Return cells of one row from a tuple of codes that agrees with the given ones; None, if there is none.
@@ -109,7 +109,7 @@ class ConstraintImputer:
         self, part: Part, places: Mapping, tuples: np.ndarray, free: Sequence, row: Columns
     ) -> tuple[dict[Hashable, np.ndarray], dict[Hashable, Cells]]:
         """Return (a code of each tuple in each column, the cells of codes): a given number is a bin of its own."""
-        codes, cells, shown = {}, {}, self.shown(row)
+        codes, cells, shown = {}, {}, self.to_axes(row)
         for name in self.names:
             if name in free:
                 within = part.within.get(places[name])
@@ -230,7 +230,7 @@ def sample_missing(
     filling = _RowImputer(law, rng, ties, {} if patterns is None else patterns)
     for start in range(0, len(incomplete), _ROWS):
         rows = incomplete[start : start + _ROWS]
-        made = filling.kept(_take(columns, rows), _take(free, rows), start // _ROWS)
+        made = filling.impute(_take(columns, rows), _take(free, rows), start // _ROWS)
         for column, mask, new in zip(out, to_fill, made.values(), strict=True):
             column[rows] = np.where(mask[rows], new, column[rows])
     return out
@@ -256,16 +256,16 @@ class _RowImputer:
         kind = self.law.schema[name]
         return self.law.linked[name].n_bins + kind.nullable if name in self.law.linked else kind.n_codes
 
-    def kept(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
+    def impute(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
         """Return filled values such that rules hold wherever the given cells let them."""
-        out = self._drawn(values, free, block)
+        out = self._draw(values, free, block)
         if not self.ties:
             return out
         broken = self._rows_breaking_rules(out, free)
         for _ in range(_TRIES):
             if not len(broken):
                 return out
-            again = self._drawn(_take(values, broken), _take(free, broken), block)
+            again = self._draw(_take(values, broken), _take(free, broken), block)
             for name, new in again.items():
                 out[name][broken] = new
             broken = broken[self._rows_breaking_rules(again, _take(free, broken))]
@@ -273,7 +273,7 @@ class _RowImputer:
             self._settle(tied, out, free, broken)
         return out
 
-    def _drawn(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
+    def _draw(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
         out = self._draw_by_codes(values, free, block)
         if self.near:
             rows = np.flatnonzero(np.any([near.alone(free) for near in self.near], axis=0))
@@ -284,7 +284,7 @@ class _RowImputer:
         return out
 
     def _draw_by_codes(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
-        made = self.made(values, free, block)
+        made = self._draw_all(values, free, block)
         return {name: np.where(free[name], made[name], column) for name, column in values.items()}
 
     def _choose(self, out: Columns, values: Columns, free: Columns, rows: np.ndarray, block: int) -> None:
@@ -312,7 +312,7 @@ class _RowImputer:
             if look_further:
                 for row in rows:
                     self._repair(tied, out, free, row)
-            for name, column in tied.settled(_take(out, rows), _take(free, rows), self.rng).items():
+            for name, column in tied.move_numbers(_take(out, rows), _take(free, rows), self.rng).items():
                 out[name][rows] = column
 
     def _repair(self, tied: ConstraintImputer, out: Columns, free: Columns, row: int) -> None:
@@ -329,7 +329,7 @@ class _RowImputer:
                 continue
             if law.stratum in wanted:
                 mine[law.stratum] = np.array([stratum])
-            cells = tied.repaired(mixtures[law.blocks.index(block)], places, mine, wanted, self.rng)
+            cells = tied.repair(mixtures[law.blocks.index(block)], places, mine, wanted, self.rng)
             if cells is not None:
                 cells |= {law.stratum: stratum} if law.stratum in wanted else {}
                 for name, value in cells.items():
@@ -347,7 +347,7 @@ class _RowImputer:
         order = self.rng.choice(others, len(others), replace=False, p=weights[others] / weights[others].sum())
         return [own, *(int(stratum) for stratum in order if stratum != own)]
 
-    def made(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
+    def _draw_all(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
         """Return drawn values in place of those to be filled; the others need not stay as they were."""
         law = self.law
         codes = np.column_stack([self._codes(name, values[name]) for name in law.names])
@@ -359,7 +359,7 @@ class _RowImputer:
             common, n_common = self._common(stratum, codes[rows], known[rows])
             for place in law.blocks:
                 posterior = self._posterior(stratum, place, codes[rows], known[rows])
-                drawn[np.ix_(rows, np.array(place))] = posterior.filled(self.rng, common, n_common)
+                drawn[np.ix_(rows, np.array(place))] = posterior.impute(self.rng, common, n_common)
         made = {name: self._values(name, drawn[:, place], block) for place, name in enumerate(law.names)}
         return {name: strata if name == law.stratum else made[name] for name in law.schema}
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth._parallel import cached_property
-from skdpsynth.models._mixture import Part
+from skdpsynth.models._mixture import Part, WithinClass
 from skdpsynth.persistence import savable
 
 Pair = tuple[int, int]
@@ -120,6 +120,16 @@ class ConstrainedSoftmax:
             return mean[np.ix_(cj, ck)]
         spread = self._of_pair(state, pair)[cj][:, ck] * state.within[j][:, None]
         return np.einsum("mlz,lz->ml", spread, state.within[k]) / spread.shape[2]
+
+    def part(self, state: ConstrainedState) -> Part:
+        """Return the group as a part of a mixture; columns whose codes are classes of their own have codes in place of these."""
+        codes, within = np.array(self.tuples), {}
+        for place, (column, classes) in enumerate(zip(self.columns, self.classes, strict=True)):
+            if self.is_plain[place]:
+                codes[:, place] = np.argsort(classes)[codes[:, place]]
+            else:
+                within[column] = WithinClass(classes, state.within[place])
+        return Part(self.columns, codes, state.tuples, within)
 
     def _of_pair(self, state: ConstrainedState, pair: Pair) -> np.ndarray:
         return (self._pair_sums[pair] @ state.tuples).reshape(self.n_classes[pair[0]], self.n_classes[pair[1]], -1)

@@ -57,7 +57,7 @@ def _fill_against_rules(law: JointDistribution, kinds: Mapping[Any, Any], spans:
             rows = np.flatnonzero(np.isnan(out[name]) if is_number else out[name] >= len(kind.levels))
             if not len(rows):
                 break
-            conditional, probability = law.given(spans.hull({name: wanted}))
+            conditional, probability = law.condition(spans.hull({name: wanted}))
             if default is not None:
                 out[name][rows] = default
             elif probability:
@@ -90,7 +90,7 @@ class _TableImputer:
         return self.spans.decode_known(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
 
     def _conditional_law(self, wanted: Mapping[Any, Any]) -> JointDistribution:
-        conditional, probability = self.law.given(wanted) if wanted else (self.law, 1.0)
+        conditional, probability = self.law.condition(wanted) if wanted else (self.law, 1.0)
         if not probability:
             return self.law
         mixtures = zip(conditional.mixtures, self.law.mixtures, strict=True)

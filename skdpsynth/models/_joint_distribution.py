@@ -61,7 +61,7 @@ class JointDistribution:
         """Yield the same, a block of rows at a time."""
         return RowSampler(self, n_samples, rng).blocks()
 
-    def given(self, wanted: Mapping[Hashable, AllowedCells]) -> tuple["JointDistribution", float]:
+    def condition(self, wanted: Mapping[Hashable, AllowedCells]) -> tuple["JointDistribution", float]:
         """Condition on allowed cells of some columns; return the law (this one, if the condition has probability 0) and the probability.
 
         Given the codes of a row its cells are independent, and given the stratum and a node of each block, so are its codes. So a condition
@@ -103,7 +103,7 @@ class JointDistribution:
         """Return (P(condition | code) of a column, the linked columns with this one on the condition)."""
         kind = self.schema[name]
         if name in linked:
-            column, shares = linked[name].given(wanted)
+            column, shares = linked[name].condition(wanted)
             linked = {**linked, name: column}
         else:
             shares = np.isin(np.arange(len(kind.levels)), wanted.chosen).astype(float)
@@ -134,7 +134,7 @@ class JointDistribution:
         logs = np.zeros(0 if common is None else len(common))
         for block, mixture in zip(self.blocks, self.mixtures[stratum] or (), strict=True):
             here = {place: allowed[column] for place, column in enumerate(block) if column in allowed}
-            conditional, probability = mixture.given(here) if here else (mixture, 1.0)
+            conditional, probability = mixture.condition(here) if here else (mixture, 1.0)
             for pair, factors in corrections.items() if probability else ():
                 if pair[0] in block:
                     conditional, share = conditional.reweigh((block.index(pair[0]), block.index(pair[1])), factors)
@@ -276,7 +276,7 @@ class RowSampler:
 
     def _write(self, block: int, columns: list[np.ndarray], offset: int = 0) -> None:
         rows, rng = self._rows(block), np.random.default_rng([*self.entropy, block])
-        strata, coded = self._coded(rows.stop - rows.start, block, rng)
+        strata, coded = self._draw_codes(rows.stop - rows.start, block, rng)
         codes, codes_of, written = iter(coded), {}, {}
         for name, column in zip(self.law.schema, columns, strict=True):
             out = written[name] = column[rows.start - offset : rows.stop - offset]
@@ -292,7 +292,7 @@ class RowSampler:
         for settling in self.settling:
             settling.settle(written, codes_of, rng)
 
-    def _coded(self, n_rows: int, block: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
+    def _draw_codes(self, n_rows: int, block: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return the strata of a block of rows, and the codes of its other columns."""
         upto = points_below(self.strata, n_rows, block_shifts(self.shift, block, STRATA)).astype(np.int64)
         coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.law.blocks)))]
@@ -350,7 +350,7 @@ class BinConstraintSampler:
         """Change numbers within their bins, in place, until the rules hold."""
         codes = {name: np.asarray(codes[name], dtype=np.int64) for name in self.names}
         missing = {name: self.cells[name].missing[codes[name]] for name in self.names}
-        shown = {name: self._shown(name, values[name], codes[name]) for name in self.names}
+        shown = {name: self._to_axis(name, values[name], codes[name]) for name in self.names}
         orders = self.orders
         if orders.columns:
             self._order(shown, codes, missing, rng)
@@ -359,7 +359,7 @@ class BinConstraintSampler:
             settled = np.clip(self.tie.axes[name].value(shown[name]), first, last)
             np.copyto(values[name], settled, where=~missing[name])
 
-    def _shown(self, name: Hashable, values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def _to_axis(self, name: Hashable, values: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Return numbers as they are written, within the remains of their bins."""
         first = self.ends[name][0]
         known = np.where(np.isnan(values), first[0], values)
@@ -373,7 +373,7 @@ class BinConstraintSampler:
             if not len(broken):
                 return
             of_rows = {name: missing[name][broken] for name in orders.columns}
-            drawn = {name: self._drawn(name, codes[name][broken], rng) for name in orders.columns}
+            drawn = {name: self._redraw(name, codes[name][broken], rng) for name in orders.columns}
             holds = orders.holds(drawn, of_rows)
             for name in orders.columns:
                 shown[name][broken[holds]] = drawn[name][holds]
@@ -388,10 +388,10 @@ class BinConstraintSampler:
         for name in orders.columns:
             shown[name][broken] = moved[name]
 
-    def _drawn(self, name: Hashable, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _redraw(self, name: Hashable, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return new numbers within bins; any number for a missing cell."""
         bins = np.minimum(codes, len(self.ends[name][0]) - 1)
-        return self._shown(name, self.linked[name].place(self.linked[name].inside.sample_cells(bins, rng), rng), codes)
+        return self._to_axis(name, self.linked[name].place(self.linked[name].inside.sample_cells(bins, rng), rng), codes)
 
 
 class UniqueKeySampler:
@@ -415,7 +415,7 @@ class UniqueKeySampler:
         keys = np.zeros(len(columns[0]), dtype=np.int64)
         for column, digits in zip(columns, self.digits, strict=True):
             keys = keys * digits.size + digits.of_values(column.astype(np.int64))
-        again = np.flatnonzero(self._seen(keys))
+        again = np.flatnonzero(self._is_repeated(keys))
         if len(again):
             self._take(np.delete(keys, again))
             keys[again] = self._free_keys(keys[again], rng)
@@ -425,7 +425,7 @@ class UniqueKeySampler:
         else:
             self._take(keys)
 
-    def _seen(self, keys: np.ndarray) -> np.ndarray:
+    def _is_repeated(self, keys: np.ndarray) -> np.ndarray:
         """Return which keys were taken before, or come before in the list."""
         again = np.ones(len(keys), dtype=bool)
         again[np.unique(keys, return_index=True)[1]] = False
@@ -455,7 +455,7 @@ class UniqueKeySampler:
         for attempt in range(_KEY_TRIES):  # among so many, hardly one is hit twice
             last = self.sizes[-1] if attempt < _KEY_TRIES // 2 else self.n_keys
             drawn = out[left] // last * last + rng.integers(last, size=len(left))
-            fresh = ~self._seen(drawn) & ~np.isin(drawn, np.delete(out, left))
+            fresh = ~self._is_repeated(drawn) & ~np.isin(drawn, np.delete(out, left))
             out[left[fresh]] = drawn[fresh]
             left = left[~fresh]
             if not len(left):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy.special import ndtri
 from skdpsynth._parallel import one_blas_thread
 from skdpsynth._progress import track_steps
 from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax, WeightedPair
-from skdpsynth.models._mixture import Mixture, Part, WithinClass
+from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._mixture_sampling import MixtureSampler
+from skdpsynth.models._noisy_tables import Block, NoisyTables, weighting_deviations
 from skdpsynth.models._training import (
     CLASS_SHARE,
     RATE,
@@ -23,6 +25,8 @@ from skdpsynth.models._training import (
     Probabilities,
     Targets,
     choose_variance,
+    class_weights,
+    pack_fit,
     score,
     slices_of,
     softmax,
@@ -50,6 +54,7 @@ _WORK = 6e8  # after which no other fit is begun, in the units of `step_work`
 _SMALL = 800  # codes
 _VARIANCES_FOR_FEW_PAIRS = (*VARIANCES[2:], 4.0)  # of the prior where few pairs were counted: those that say most
 _FITS_FOR_FEW_PAIRS = 6  # they take more steps
+_LEAST_ROWS = 10.0  # of a class: fewer make frequencies of noise
 _LARGEST = 1e6  # number in a model from a file, far above those of a fit
 
 
@@ -64,22 +69,27 @@ class BlockTables:
     groups: tuple[ConstrainedGroup | WeightedPair, ...] = ()
     n_ordered: tuple[int, ...] = ()  # how many codes of each column have an order; empty: none
 
+    @classmethod
+    def of(
+        cls, block: Block, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, groups: tuple, n_ordered: tuple[int, ...]
+    ) -> "BlockTables":
+        """Select the tables of a block from those of all columns."""
+        pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables}
+        columns, deviations = [one_way.tables[i,] for i in block], weighting_deviations(one_way, two_way)
+        return cls(columns, pairs, np.maximum(totals, _LEAST_ROWS), deviations, groups, n_ordered)
+
     @property
     def sizes(self) -> np.ndarray:
         return np.array([counts.shape[1] for counts in self.one_way])
 
     def targets(self) -> list[Targets]:
-        return [
-            Targets.of(
-                [table[c] for table in self.one_way],
-                {pair: table[c] for pair, table in self.two_way.items()},
-                n,
-                self.deviations,
-                [group.law_of_descent(c) for group in self.groups],
-                self.n_ordered or None,
-            )
-            for c, n in enumerate(self.totals)
-        ]
+        out = []
+        for c, n in enumerate(self.totals):
+            one_way = list(map(itemgetter(c), self.one_way))
+            two_way = dict(zip(self.two_way, map(itemgetter(c), self.two_way.values()), strict=True))
+            laws = [group.law_of_descent(c) for group in self.groups]
+            out.append(Targets.of(one_way, two_way, n, self.deviations, laws, self.n_ordered or None))
+        return out
 
 
 @savable
@@ -136,16 +146,17 @@ class LatentFactors:
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
         with one_blas_thread(int(tables.sizes.sum()) <= _SMALL):
             fits, variance = _fit_restarts(targets, nodes)
-        intercepts, loadings = (np.array([getattr(fit, name) for fit in fits]) for name in ("intercepts", "loadings"))
-        return cls(tables.sizes, nodes, intercepts, loadings, tables.groups, variance, tables.n_ordered)
+        return cls(tables.sizes, nodes, *_stack_fits(fits), tables.groups, variance, tables.n_ordered)
 
-    def again(self, tables: BlockTables, n_fits: int, n_steps: int) -> "LatentFactors":
+    def refit(self, tables: BlockTables, n_fits: int, n_steps: int) -> "LatentFactors":
         """Fit to other counts in the same codes from the first `n_fits` fits, under the same prior, in `n_steps` at most."""
         if not tables.two_way:
             return LatentFactors.of(tables, self.nodes.shape[1])
         targets = tables.targets()
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            return self._with_fits([train_factors(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in self._fits[:n_fits]])
+            fits = [train_factors(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in self._fits[:n_fits]]
+        intercepts, loadings = _stack_fits(fits)
+        return replace(self, intercepts=intercepts, loadings=loadings)
 
     def with_triples(self, tables: BlockTables, triples: Mapping[Triple, np.ndarray], deviation: float) -> "LatentFactors":
         """Continue all fits together, with tables of three columns (and the deviation of their noise) beside those of `of`."""
@@ -157,16 +168,16 @@ class LatentFactors:
             for c, n in enumerate(tables.totals)
         ]
         n_cells = sum(table.size for table in triples.values())
-        n_steps = n_triple_steps(step_work(targets), n_cells, len(self.loadings), _WORK / 2)
+        a_step = (step_work(targets) + _OF_CELLS * n_cells) * len(self.loadings)
+        n_steps = int(np.clip(_WORK / 2 / a_step, _LEAST_JOINT_STEPS, _JOINT_STEPS))
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            return self._with_fits(train_ensemble(targets, self.nodes, self.variance, self._fits, n_steps, errors))
+            fits = train_ensemble(targets, self.nodes, self.variance, self._fits, n_steps, errors)
+        intercepts, loadings = _stack_fits(fits)
+        return replace(self, intercepts=intercepts, loadings=loadings)
 
     @property
     def _fits(self) -> list[FactorFit]:
         return [FactorFit(a, B, 0) for a, B in zip(self.intercepts, self.loadings, strict=True)]
-
-    def _with_fits(self, fits: Sequence[FactorFit]) -> "LatentFactors":
-        return replace(self, intercepts=np.array([fit.intercepts for fit in fits]), loadings=np.array([fit.loadings for fit in fits]))
 
     def without_loadings(self) -> "LatentFactors":
         """Return a model whose columns are independent, with the same frequencies of codes (where no rule ties them)."""
@@ -176,13 +187,13 @@ class LatentFactors:
     def probabilities(self, label: int = 0) -> np.ndarray:
         """Return P(code | fit and node) in a class, shape (n_codes, n_fits * n_nodes)."""
         logits = self._logits(label)
-        tied = self._tied(label, logits)
+        states = self._group_states(label, logits)
         probabilities = softmax(logits, starts_of(self.sizes), self.sizes)
-        for law, state in tied:
+        for law, state in states:
             write_slices(probabilities, slices_of(law, self.sizes), state.singles)
         return probabilities
 
-    def _tied(self, label: int, logits: np.ndarray) -> list[tuple[ConstrainedSoftmax | WeightedPair, Any]]:
+    def _group_states(self, label: int, logits: np.ndarray) -> list[tuple[ConstrainedSoftmax | WeightedPair, Any]]:
         laws = [group.law(label) for group in self.groups]
         return [(law, law.forward([logits[rows] for rows in slices_of(law, self.sizes)])) for law in laws]
 
@@ -195,8 +206,7 @@ class LatentFactors:
         mixture = Mixture.of_columns(np.split(self.probabilities(label), starts_of(self.sizes)[1:]))
         if not self.groups:
             return mixture
-        logits = self._logits(label)
-        tied = [_mixture_part(law, state) for law, state in self._tied(label, logits)]
+        tied = [law.part(state) for law, state in self._group_states(label, self._logits(label))]
         free = [part for part in mixture.parts if not any(set(part.columns) & set(each.columns) for each in tied)]
         return Mixture(mixture.weights, tuple(sorted([*free, *tied], key=lambda part: part.columns[0])))
 
@@ -221,25 +231,16 @@ class LatentFactors:
         return MixtureSampler(self.mixture(label), rng)
 
 
-def _mixture_part(law: ConstrainedSoftmax | WeightedPair, state: Any) -> Part:
-    """Return the part of a mixture that a group makes; columns whose codes are classes of their own have codes in place of these."""
-    if isinstance(law, WeightedPair):
-        return law.part(state)
-    codes = np.array(law.tuples)
-    for place, (classes, is_plain) in enumerate(zip(law.classes, law.is_plain, strict=True)):
-        codes[:, place] = np.argsort(classes)[codes[:, place]] if is_plain else codes[:, place]
-    within = {
-        column: WithinClass(classes, inside)
-        for column, classes, inside, is_plain in zip(law.columns, law.classes, state.within, law.is_plain, strict=True)
-        if not is_plain
-    }
-    return Part(law.columns, codes, state.tuples, within)
+def _stack_fits(fits: Sequence[FactorFit]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the intercepts and the loadings of several fits."""
+    return np.array(list(map(attrgetter("intercepts"), fits))), np.array(list(map(attrgetter("loadings"), fits)))
 
 
 def _fit_restarts(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[FactorFit], float]:
     """Fit from different starts, as long as there is time; return also the variance of the prior."""
-    a_step = step_work(targets)
-    variances, most_fits = (VARIANCES, _FITS) if targets[0].has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(_FITS, _FITS_FOR_FEW_PAIRS))
+    a_step, sizes = step_work(targets), targets[0].sizes
+    has_all_pairs = int(np.count_nonzero(targets[0].mask)) == int(sizes.sum() ** 2 - (sizes**2).sum())
+    variances, most_fits = (VARIANCES, _FITS) if has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(_FITS, _FITS_FOR_FEW_PAIRS))
     variance, work = choose_variance(targets, nodes, _WORK / 4, variances)
     fits: list[FactorFit] = []
     while not fits or (len(fits) < most_fits and work + fits[-1].n_steps * a_step <= _WORK):
@@ -333,24 +334,19 @@ def train_ensemble(
     `does_ensemble_help` tells when to do it. The errors of `triples`, of each class, count beside those of pairs.
     """
     Z = nodes.astype(np.float32)
-    parts = [unpack_fit(fit) for fit in fits]  # (intercepts of classes, shared loadings, own loadings of classes) of each
-    arrays = [array for intercepts, shared, own in parts for array in (*intercepts, shared, *own)]
-    rates = [rate for intercepts, _, own in parts for rate in (*([1.0] * (len(intercepts) + 1)), *([CLASS_SHARE] * len(own)))]
+    parts = list(map(unpack_fit, fits))  # (intercepts of classes, shared loadings, own loadings of classes) of each
+    arrays, rates, squares = list[np.ndarray](), list[float](), 0.0
+    for intercepts, shared, own in parts:
+        arrays += [*intercepts, shared, *own]
+        rates += [1.0] * (len(intercepts) + 1) + [CLASS_SHARE] * len(own)
+    for target in targets:
+        squares += target.n**2
     descent = Adam(arrays, rates)
-    pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance / len(parts))
+    pull = np.float32(targets[0].deviation ** 2 / squares / variance / len(parts))
     for step in track_steps("fit the latent factors together", range(n_steps)):
         cooled = max(0.0, (step / n_steps - _COOLS) / (1 - _COOLS))
         descent.step(_gradients(targets, Z, parts, pull, triples), _SLOWER * RATE * (1 - 0.95 * cooled))
-    return [_pack_fit(*part, n_steps) for part in parts]
-
-
-def _class_loadings(shared: np.ndarray, own: Sequence[np.ndarray], label: int) -> np.ndarray:
-    return shared + own[label] if own else shared
-
-
-def _pack_fit(intercepts: Sequence[np.ndarray], shared: np.ndarray, own: Sequence[np.ndarray], n_steps: int) -> FactorFit:
-    loadings = [_class_loadings(shared, own, label) for label in range(len(intercepts))]
-    return FactorFit(np.array([each[:, 0] for each in intercepts], dtype=float), np.array(loadings, dtype=float), n_steps)
+    return [pack_fit(*part, n_steps) for part in parts]
 
 
 def _gradients(
@@ -358,9 +354,8 @@ def _gradients(
 ) -> list[np.ndarray]:
     """Return the derivatives of the objective by all arrays of all fits, in their order."""
     by_class = []
-    squares = np.array([target.n for target in targets]) ** 2
-    for label, (target, weight) in enumerate(zip(targets, (squares / squares.sum()).astype(np.float32), strict=True)):
-        logits = np.hstack([intercepts[label] + _class_loadings(shared, own, label) @ Z.T for intercepts, shared, own in parts])
+    for label, (target, weight) in enumerate(zip(targets, class_weights(targets).astype(np.float32), strict=True)):
+        logits = np.hstack([a[label] + (shared + own[label] if own else shared) @ Z.T for a, shared, own in parts])
         at = Probabilities.of(target, logits)
         slope, _ = at.slope(target, triples[label].slope(at.singles) if triples else None)
         slope *= weight / np.float32(slope.shape[1])
@@ -380,11 +375,6 @@ def n_ensemble_steps(a_step: float, n_fits: int, most_work: float) -> int:
     """Return for how many steps to train fits together, by the work of a step (`step_work`): 0 where they would be too few to matter."""
     n_steps = min(_JOINT_STEPS, int(most_work / (a_step * n_fits)))
     return n_steps if n_fits > 1 and n_steps >= _LEAST_JOINT_STEPS else 0
-
-
-def n_triple_steps(a_step: float, n_cells: int, n_fits: int, most_work: float) -> int:
-    """Return for how many steps to train fits together with triples of so many cells, in all classes."""
-    return int(np.clip(most_work / ((a_step + _OF_CELLS * n_cells) * n_fits), _LEAST_JOINT_STEPS, _JOINT_STEPS))
 
 
 def does_ensemble_help(targets: Sequence[Targets], nodes: np.ndarray, variance: float) -> bool:

@@ -3,19 +3,20 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 from scipy.fft import dct, idct
 from scipy.linalg import null_space
 
-from skdpsynth.domain import Schema, edges_of_spans
-from skdpsynth.models._latent_factors import LatentFactors
-from skdpsynth.models._marginal_model import MarginalModel, block_tables, is_ordered, stratum_weights
+from skdpsynth.domain import Nominal, Schema, edges_of_spans
+from skdpsynth.models._latent_factors import BlockTables, LatentFactors
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import LevelGroups, Link
 from skdpsynth.models._significant_bins import threshold_bins
 from skdpsynth.models._structural_zeros import ConstrainedColumns, block_groups
+from skdpsynth.models._table_model import TableModel, stratum_weights
 from skdpsynth.models._wide_factors import CommonFactors, fit_wide_factors
 from skdpsynth.models._within_bin import DifferenceLaw, difference_pairs, joint_columns
 from skdpsynth.persistence import savable
@@ -74,52 +75,48 @@ class Measurements:
         found = np.maximum(np.mean([table.sum(axis=1) for table in self.one_way.tables.values()], axis=0), 0.0)
         return found if self.n_samples is None else self.n_samples * shares_of(found)
 
-    def model(self, n_factors: int) -> MarginalModel:
+    def model(self, n_factors: int) -> TableModel:
         """Fit the factors of each block to the tables within it."""
         codes, names, totals, (links, one_way, two_way) = self.codes, self._names, self.totals, self._shrunken_tables()
-        blocks, common, ordered = codes.blocks, codes.common, self._ordered
-        groups = [
-            (
-                *block_groups(codes.tied, names, block, self.stratum, len(totals)),
-                *difference_pairs(codes.near, self.schema, links, names, block),
-            )
-            for block in blocks
-        ]
-        n_ordered = [() if common else tuple(int(ordered[i].sum()) for i in block) for block in blocks]
-        tables = block_tables(blocks, one_way, two_way, totals, groups, n_ordered)
+        blocks, common, ordered, tables = codes.blocks, codes.common, self._is_ordered(names), []
+        for block in blocks:
+            groups = block_groups(codes.tied, names, block, self.stratum, len(totals))
+            groups += difference_pairs(codes.near, self.schema, links, names, block)
+            n_ordered = () if common else tuple(int(ordered[i].sum()) for i in block)
+            tables.append(BlockTables.of(block, one_way, two_way, totals, groups, n_ordered))
         if common is None:
-            factors = tuple(LatentFactors.of(each, n_factors) for each in tables)
+            factors = tuple(map(LatentFactors.of, tables, repeat(n_factors)))
         else:
             factors = fit_wide_factors(blocks, tables, common, n_factors, ordered)
         weights, n_common = stratum_weights(totals, self.stratum, codes.tied), 1 if common is None else len(common.nodes)
-        return MarginalModel(self.schema, self.stratum, weights, tuple(blocks), factors, links, tuple(codes.tied), n_common, codes.near)
+        return TableModel(self.schema, self.stratum, weights, tuple(blocks), factors, links, tuple(codes.tied), n_common, codes.near)
 
-    def model_with_triples(self, triples: NoisyTables, model: MarginalModel) -> MarginalModel:
+    def model_with_triples(self, triples: NoisyTables, model: TableModel) -> TableModel:
         _, one_way, two_way = self._shrunken_tables()
         return model.with_triples(one_way, two_way, self.totals, triples)
 
     def _shrunken_tables(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
         """Return the tables to fit: nearer to the prior, without rows of noise, and with shrunken differences of classes."""
-        links, one_way, two_way, totals = self.codes.links, self.one_way, self.two_way, self.totals
+        names, links, one_way, two_way, totals = self._names, self.codes.links, self.one_way, self.two_way, self.totals
         if self.beside is not None:
             one_way, two_way = self.beside.pull(one_way, two_way, totals)
-            links = self.beside.weighed(links, self.codes.pools, self._n_rows_by_column(one_way))
+            present = {name: one_way.tables[i,][:, : links[name].n_bins] for i, name in enumerate(names) if name in links}
+            links = self.beside.reweigh(links, self.codes.pools, {name: float(table.sum()) for name, table in present.items()})
         together = joint_columns(self.codes.tied, self.codes.near)
-        links, one_way, two_way = threshold_bins(self._names, links, one_way, two_way, totals, together, edges_of_spans(self.schema))
-        return links, *shrink_class_contrasts(one_way, two_way, totals, self._ordered)
+        links, one_way, two_way = threshold_bins(names, links, one_way, two_way, totals, together, edges_of_spans(self.schema))
+        return links, *shrink_class_contrasts(one_way, two_way, totals, self._is_ordered(names))
 
-    @property
-    def _ordered(self) -> list[np.ndarray]:
-        return [is_ordered(self.schema[name], self.one_way.tables[i,].shape[1]) for i, name in enumerate(self._names)]
+    def _is_ordered(self, names: Sequence[Hashable]) -> list[np.ndarray]:
+        """Return which codes of each column have an order: all but a missing cell, unless levels are nominal."""
+        out = []
+        for i, name in enumerate(names):
+            kind, size = self.schema[name], self.one_way.tables[i,].shape[1]
+            out.append((np.arange(size) < size - kind.nullable) & (not isinstance(kind, Nominal)))
+        return out
 
     @property
     def _names(self) -> list[Hashable]:
         return [name for name in self.schema if name != self.stratum]
-
-    def _n_rows_by_column(self, one_way: NoisyTables) -> dict[Hashable, float]:
-        """Return how many rows are not missing in each column that has a link."""
-        links = self.codes.links
-        return {name: float(one_way.tables[i,][:, : links[name].n_bins].sum()) for i, name in enumerate(self._names) if name in links}
 
 
 def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -> Measurements:
@@ -179,20 +176,14 @@ def recoding_matrix(old: Link | LevelGroups, new: Link | LevelGroups, nullable: 
     Both have the same cells. With `nullable`, the code after the last is a missing cell.
     """
     shares = np.zeros((old.n_bins + nullable, new.n_bins + nullable))
-    mass = _cell_masses(new)
+    mass = new.mass if isinstance(new, Link) else np.empty(len(new.order))
+    if isinstance(new, LevelGroups):
+        mass[new.order] = new.link.mass
     # A code without mass is spread over its cells alike.
     np.add.at(shares, (old.codes, new.codes), mass + 1e-12 / len(mass))
     if nullable:
         shares[-1, -1] = 1
     return shares / shares.sum(axis=1, keepdims=True)
-
-
-def _cell_masses(link: Link | LevelGroups) -> np.ndarray:
-    if isinstance(link, Link):
-        return link.mass
-    mass = np.empty(len(link.order))
-    mass[link.order] = link.link.mass
-    return mass
 
 
 def _recode_table(table: np.ndarray, variance: float, recodings: Sequence[np.ndarray | None]) -> Table:
@@ -227,8 +218,14 @@ def shrink_class_contrasts(
     evens: dict[Block, np.ndarray] = {place: np.outer(unit, unit @ table) for place, table in one_way.tables.items()}
     back = contrasts.T / one_way.variance
     noisy = [_to_cosines(back @ table, is_ordered[place[0]]) for place, table in one_way.tables.items()]
-    told, left = _posterior_means_by_column(noisy, [_free_coefficients(is_ordered[i]) for (i,) in one_way.tables])
-    columns = {place: evens[place] + contrasts @ _from_cosines(part, is_ordered[place[0]]) for place, part in zip(evens, told, strict=True)}
+    # Noise moves all coefficients but one: if all codes are ordered, the first cosine is the sum, which is 0.
+    fixed = [int(is_ordered[i].all() and len(is_ordered[i]) >= _LEAST_ORDERED) for (i,) in one_way.tables]
+    means, left = posterior_means(np.hstack([part[:, n:] for part, n in zip(noisy, fixed, strict=True)]))
+    columns, start = {}, 0
+    for (place, even), part, n in zip(evens.items(), noisy, fixed, strict=True):
+        stop = start + part.shape[1] - n
+        part[:, :n], part[:, n:] = 0, means[:, start:stop]
+        columns[place], start = even + contrasts @ _from_cosines(part, is_ordered[place[0]]), stop
     moves = {i: columns[i,] - table for (i,), table in one_way.tables.items()}
     pairs: dict[Block, np.ndarray] = {
         (i, j): table + moves[i][:, :, None] / table.shape[2] + moves[j][:, None, :] / table.shape[1]
@@ -236,16 +233,6 @@ def shrink_class_contrasts(
     }
     variance = one_way.variance * (1 + (n_classes - 1) * left) / n_classes
     return NoisyTables(columns, variance), NoisyTables(pairs, two_way.variance)
-
-
-def _posterior_means_by_column(noisy: Sequence[np.ndarray], free: Sequence[np.ndarray]) -> tuple[list[np.ndarray], float]:
-    """Return each array with the posterior means of its free columns, and the mean variance that is left."""
-    means, left = posterior_means(np.hstack([part[:, is_free] for part, is_free in zip(noisy, free, strict=True)]))
-    told = [np.zeros_like(part) for part in noisy]
-    ends = np.cumsum([is_free.sum() for is_free in free])
-    for part, is_free, own in zip(told, free, np.split(means, ends[:-1], axis=1), strict=True):
-        part[:, is_free] = own
-    return told, left
 
 
 def posterior_means(values: np.ndarray) -> tuple[np.ndarray, float]:
@@ -267,11 +254,6 @@ def posterior_means(values: np.ndarray) -> tuple[np.ndarray, float]:
     share = given @ lost
     spread = (given * (lost - share[:, None]) ** 2).sum(axis=1) * squares[:, 0] / len(values)
     return values * (1 - share), min(float(np.mean(1 - share + spread)), 1.0)
-
-
-def _free_coefficients(is_ordered: np.ndarray) -> np.ndarray:
-    """Return which coefficients noise moves: if all codes are ordered, the first cosine is the sum, which is 0."""
-    return np.arange(len(is_ordered)) >= int(is_ordered.all() and len(is_ordered) >= _LEAST_ORDERED)
 
 
 def _to_cosines(contrast: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:

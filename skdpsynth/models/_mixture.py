@@ -22,7 +22,7 @@ class WithinClass:
     classes: np.ndarray  # of each code
     probabilities: np.ndarray  # shape (n_codes, n_nodes); sum to 1 over each class
 
-    def given(self, allowed: np.ndarray) -> tuple["WithinClass", np.ndarray]:
+    def condition(self, allowed: np.ndarray) -> tuple["WithinClass", np.ndarray]:
         """Return (this on a condition, P(condition | class, node)); a class that it excludes stays as it is."""
         joint = self.probabilities * allowed[:, None]
         whole = np.zeros((int(self.classes.max()) + 1, joint.shape[1]))
@@ -60,24 +60,24 @@ class Part:
         for place, column in enumerate(self.columns):
             if column in allowed:
                 told = np.asarray(allowed[column], dtype=float)
-                of_codes = self.within[column].given(told)[1] if column in self.within else told[:, None]
+                of_codes = self.within[column].condition(told)[1] if column in self.within else told[:, None]
                 shares = shares * of_codes[self.codes[:, place]]
         return shares
 
     def only(self, kept: np.ndarray) -> tuple["Part", np.ndarray]:
         """Return (the part on some of its tuples, their probability given each node)."""
-        conditional, whole = _normalized(self.probabilities[kept])
+        conditional, whole = _normalize(self.probabilities[kept])
         return Part(self.columns, self.codes[kept], conditional, self.within), whole
 
-    def given(self, allowed: Mapping[int, np.ndarray]) -> tuple["Part", np.ndarray]:
+    def condition(self, allowed: Mapping[int, np.ndarray]) -> tuple["Part", np.ndarray]:
         """Return (the part on a condition, P(condition | node)); tuples that it excludes are left out.
 
         Where a node excludes it, all tuples count alike there: such a node has no weight.
         """
         shares = self.shares(allowed)
         kept = np.flatnonzero((shares > 0).any(axis=1))
-        conditional, whole = _normalized(self.probabilities[kept] * shares[kept])
-        within = {c: each.given(np.asarray(allowed[c], dtype=float))[0] if c in allowed else each for c, each in self.within.items()}
+        conditional, whole = _normalize(self.probabilities[kept] * shares[kept])
+        within = {c: each.condition(np.asarray(allowed[c], dtype=float))[0] if c in allowed else each for c, each in self.within.items()}
         return Part(self.columns, self.codes[kept], conditional, within), whole
 
 
@@ -109,7 +109,7 @@ class Mixture:
         )
         return replace(self, parts=tuple(parts))
 
-    def given(self, allowed: Mapping[int, np.ndarray]) -> tuple["Mixture", float]:
+    def condition(self, allowed: Mapping[int, np.ndarray]) -> tuple["Mixture", float]:
         """Condition on allowed codes of some columns, exactly; return the mixture (this one, if the probability is 0) and the probability.
 
         By the rule of Bayes P(node | condition) is in proportion to P(node) times the product over parts of P(condition | node), and given
@@ -118,7 +118,7 @@ class Mixture:
         parts, logs = [], np.zeros(len(self.weights))
         for part in self.parts:
             if allowed.keys() & set(part.columns):
-                part, whole = part.given(allowed)
+                part, whole = part.condition(allowed)
                 with np.errstate(divide="ignore"):
                     logs += np.log(whole)
             parts.append(part)
@@ -131,28 +131,28 @@ class Mixture:
         return replace(self, weights=weights / total, parts=tuple(parts)), total * math.exp(largest)
 
     def reweigh(self, columns: tuple[int, int], factors: np.ndarray) -> tuple["Mixture", float]:
-        """Condition on an event with probability `factors` given the codes of two columns of one part; return as `given` does.
+        """Condition on an event with probability `factors` given the codes of two columns of one part; return as `condition` does.
 
         Codes beyond the factors, such as that of a missing cell, have the factor 1. The mean of the factors is a probability together with
-        that of `given`.
+        that of `condition`.
         """
         number, part = next((n, part) for n, part in enumerate(self.parts) if columns[0] in part.columns)
         first, second = (part.codes[:, part.columns.index(column)] for column in columns)
         inside = (first < factors.shape[0]) & (second < factors.shape[1])
         own = np.ones(len(part.codes))
         own[inside] = factors[first[inside], second[inside]]
-        conditional, whole = _normalized(part.probabilities * own[:, None])
+        conditional, whole = _normalize(part.probabilities * own[:, None])
         return self.replace_part(number, replace(part, probabilities=conditional), whole)
 
     def replace_part(self, number: int, part: Part, whole: np.ndarray) -> tuple["Mixture", float]:
-        """Replace a part by a conditional one, with P(condition | node); return as `given` does."""
+        """Replace a part by a conditional one, with P(condition | node); return as `condition` does."""
         weights = self.weights * whole
         if not (total := float(weights.sum())):
             return self, 0.0
         return Mixture(weights / total, (*self.parts[:number], part, *self.parts[number + 1 :])), total
 
 
-def _normalized(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _normalize(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (probabilities of tuples given each node, their sums); where these are 0, all tuples count alike."""
     whole = joint.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -220,7 +220,7 @@ class Pattern:
         share = np.where(whole > 0, self.probabilities / np.where(whole > 0, whole, 1.0), even)
         return np.concatenate([np.zeros((1, share.shape[1])), np.cumsum(share, axis=0)]).T.copy()
 
-    def drawn(self, groups: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, groups: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the codes of a tuple of each row, shape (n_rows, n_columns), given its group and node."""
         first, last = self.starts[groups], self.starts[groups + 1]
         if len(groups) <= _FEW and "upto" not in vars(self):
@@ -311,7 +311,7 @@ class Posterior:
             out -= np.where(whole > 0, np.log(whole), 0.0)
         return out - self._contradiction_penalty[:, None]
 
-    def filled(self, rng: np.random.Generator, common: np.ndarray | None = None, n_common: int = 1) -> np.ndarray:
+    def impute(self, rng: np.random.Generator, common: np.ndarray | None = None, n_common: int = 1) -> np.ndarray:
         """Return the codes with the unknown ones drawn, shape (n_rows, n_columns), int64.
 
         `common` is the common node of each row, of `n_common`, where blocks share nodes.
@@ -408,9 +408,9 @@ class _PartRows:
             missing = np.flatnonzero(~pattern.known)
             rows = np.flatnonzero(self.pattern == number)
             if len(missing) and len(rows):
-                made[np.ix_(rows, missing)] = pattern.drawn(self.group[rows], nodes[rows], rng)[:, missing]
+                made[np.ix_(rows, missing)] = pattern.sample(self.group[rows], nodes[rows], rng)[:, missing]
         for each in self.within:
-            made[:, each.place] = np.where(self.is_known[:, each.place], each.codes, each.drawn(made[:, each.place], nodes, rng))
+            made[:, each.place] = np.where(self.is_known[:, each.place], each.codes, each.sample(made[:, each.place], nodes, rng))
         out[:, self.columns] = made
 
 
@@ -428,7 +428,7 @@ class _CodesWithin:
         upto = np.cumsum(within.probabilities[self.order], axis=0)
         self.upto = np.concatenate([np.zeros((1, upto.shape[1])), upto]).T.copy()
 
-    def drawn(self, classes: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, classes: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a code in the class of each row, given its node."""
         first, last = self.starts[classes], self.starts[classes + 1]
         low, high = self.upto[nodes, first], self.upto[nodes, last]

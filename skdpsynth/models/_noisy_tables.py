@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ _MIN_GROUPS = 3  # of a nominal column with more codes
 _MAX_GROUPS = 2048  # of all columns, up to which nominal ones have more: a model of so many takes about ten seconds
 
 Block = tuple[int, ...]
+_Value = TypeVar("_Value")
 
 
 @savable
@@ -104,7 +106,7 @@ class Pool:
     variance: float  # of each count
     n_rows: float  # as far as is known
 
-    def joined(self, other: "Pool | None") -> "Pool":
+    def merge(self, other: "Pool | None") -> "Pool":
         """Return the counts of these and of other rows."""
         if other is None:
             return self
@@ -146,13 +148,13 @@ def pool_tables(found: Sequence[Table | None], counts: Sequence[float], numbers:
     return np.tensordot(factors, shares, 1), float(factors**2 @ variances)
 
 
-def james_stein_factor(squares: Any, n_counts: float, noise: Any) -> Any:
+def james_stein_factor(squares: np.ndarray | float, n_counts: float, noise: np.ndarray | float) -> np.ndarray:
     """Return how much of their distance from a point `n_counts` counts keep, by the rule of James and Stein (positive part).
 
-    Of a centered table, the counts are those that are free; `noise` is the variance of each.
+    Only the free counts of a centered table are counted; `noise` is the variance of each.
     """
-    # Tables of so few counts that k - 2 would keep all noise are drawn half of the way at least. (Of 3, which is less than the 2 (k - 2)
-    # up to which nothing is lost.)
+    # Tables of so few counts that k - 2 would keep all noise are drawn half of the way at least. (With 3 counts that is less than the
+    # 2 (k - 2) up to which nothing is lost.)
     by_noise = max(n_counts - 2, n_counts / 2) * noise
     return np.maximum(1 - by_noise / np.maximum(squares, 1e-300), 0.0)
 
@@ -198,20 +200,23 @@ class Estimates:
         of_whole = len(totals) * of_total
         if n_samples is not None:
             totals, of_total, of_whole = totals + (n_samples - totals.sum()) / len(totals), of_total * (1 - 1 / len(totals)), 0.0
-        columns = [part for part in means if len(part) == 1]
-        sizes = {i: means[i,].value.shape[1] for (i,) in columns}
+        sizes = {part[0]: mean.value.shape[1] for part, mean in means.items() if len(part) == 1}
         tables, variances = {}, {}
-        for place in [*columns, *pairs]:
-            shape = tuple(sizes[i] for i in place)
-            tables[place] = np.zeros((len(totals), *shape))
+        for place in [*combinations(sizes, 1), *pairs]:
+            tables[place] = np.zeros((len(totals), *(sizes[i] for i in place)))
             variances[place] = 0.0
-            for part in [(), *((i,) for i in place), *([place] if len(place) == 2 and place in means else [])]:
+            for part in [(), *combinations(place, 1), *([place] if len(place) == 2 and place in means else [])]:
                 value, variance = (totals, of_total) if part == () else (means[part].value, means[part].variance)
                 # The part is spread over the cells that it says nothing about.
-                others = math.prod(size for i, size in zip(place, shape, strict=True) if i not in part)
-                axes = tuple(axis for axis, i in enumerate(place, start=1) if i not in part)
-                tables[place] += np.expand_dims(value, axes) / others
-                variances[place] += variance / others**2 * math.prod(1 - 1 / sizes[i] for i in part)
+                others, free, axes = 1, 1.0, list[int]()
+                for axis, i in enumerate(place, start=1):
+                    if i in part:
+                        free *= 1 - 1 / sizes[i]
+                    else:
+                        others *= sizes[i]
+                        axes.append(axis)
+                tables[place] += np.expand_dims(value, tuple(axes)) / others
+                variances[place] += variance / others**2 * free
         return cls(totals, tables, variances, {part: mean.variance for part, mean in means.items() if part}, of_whole)
 
     def rows(self, n_samples: int | None = None) -> np.ndarray:
@@ -222,20 +227,19 @@ class Estimates:
     @property
     def one_way(self) -> NoisyTables:
         """Tables of one column, with the harmonic mean variance of a number of an effect before it is centered."""
-        found = self._part_variances(1)
-        return NoisyTables(self._tables_of(1), float(1 / np.mean(1 / found)) if len(found) and found.all() else 0.0)
+        found = np.array(list(_over(self.variances_of_parts, 1).values()))
+        return NoisyTables(_over(self.tables, 1), float(1 / np.mean(1 / found)) if len(found) and found.all() else 0.0)
 
     @property
     def two_way(self) -> NoisyTables:
         """Tables of two columns, with the mean variance of a number of an interaction before it is centered."""
-        found = self._part_variances(2)
-        return NoisyTables(self._tables_of(2), float(found.mean()) if len(found) else 0.0)
+        found = np.array(list(_over(self.variances_of_parts, 2).values()))
+        return NoisyTables(_over(self.tables, 2), float(found.mean()) if len(found) else 0.0)
 
-    def _part_variances(self, n_columns: int) -> np.ndarray:
-        return np.array([variance for columns, variance in self.variances_of_parts.items() if len(columns) == n_columns])
 
-    def _tables_of(self, n_columns: int) -> dict[Block, np.ndarray]:
-        return {columns: table for columns, table in self.tables.items() if len(columns) == n_columns}
+def _over(values: Mapping[Block, _Value], n_columns: int) -> dict[Block, _Value]:
+    """Return the values of single columns, or of pairs."""
+    return {columns: value for columns, value in values.items() if len(columns) == n_columns}
 
 
 def weighting_deviations(one_way: NoisyTables, two_way: NoisyTables) -> tuple[float, float]:
@@ -249,20 +253,22 @@ def weighting_deviations(one_way: NoisyTables, two_way: NoisyTables) -> tuple[fl
     u, v = one_way.variance, two_way.variance
     if not u or not v:
         return one_way.deviation, two_way.deviation
-    sizes = {i: table.shape[1] for (i,), table in one_way.tables.items()}
-    beside = sum(1 / sizes[i] for pair in two_way.tables for i in pair) / len(sizes)
-    return math.sqrt(v / max(v / u - beside, v / u / 4)), math.sqrt(v)
+    beside = 0.0
+    for table in two_way.tables.values():
+        for size in table.shape[1:]:
+            beside += 1 / size
+    return math.sqrt(v / max(v / u - beside / len(one_way.tables), v / u / 4)), math.sqrt(v)
 
 
+@dataclass(eq=False)
 class _WeightedMean:
     """The mean of several estimates of one part, by inverse variance."""
 
-    def __init__(self) -> None:
-        self._sum: Any = 0.0
-        self._precision = 0.0
-        self._is_exact = False
+    _sum: Any = 0.0
+    _precision: float = 0.0
+    _is_exact: bool = False
 
-    def add(self, values: Any, variance: float) -> None:
+    def add(self, values: np.ndarray | float, variance: float) -> None:
         # Without noise all say the same.
         self._is_exact |= not variance
         self._sum = self._sum + values / (variance or 1.0)
@@ -288,8 +294,8 @@ def iter_parts(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Bloc
         n_cells = table[0].size
         yield (), table.reshape(len(table), -1).sum(axis=1), released.variance * n_cells
         for axis, column in enumerate(columns, start=1):
-            others = tuple(other for other in range(1, table.ndim) if other != axis)
-            yield (column,), center_table(table.sum(axis=others)), released.variance * n_cells / table.shape[axis]
+            others = {*range(1, table.ndim)} - {axis}
+            yield (column,), center_table(table.sum(axis=tuple(others))), released.variance * n_cells / table.shape[axis]
         if len(columns) == 2:
             yield columns, center_table(table), released.variance
 

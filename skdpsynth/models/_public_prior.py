@@ -3,7 +3,6 @@
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ _DOUBT = 2  # deviations of noise by which a prior may be farther than none
 _FEW = 30  # cells that get no k of their own
 
 _Links = Mapping[Hashable, Link | LevelGroups]
+_Counts = np.ndarray | Mapping[int, np.ndarray]  # of the levels of a column; of cells by the level of a tree, the coarsest first
 
 
 @savable
@@ -47,7 +47,7 @@ class PublicPrior:
 
     one_way: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...)
     two_way: Mapping[Block, np.ndarray]
-    cells: Mapping[Hashable, Any]  # of columns with links: by the level of a tree, the coarsest first, or of the levels
+    cells: Mapping[Hashable, _Counts]  # of columns with links
 
     def pull(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray) -> tuple[NoisyTables, NoisyTables]:
         """Return tables of `Estimates` that are nearer to the prior, with the variance that is left."""
@@ -55,23 +55,37 @@ class PublicPrior:
         columns = _PriorParts.of(one_way, told, {place: np.zeros_like(part) for place, part in told.items()})
         if not columns.is_prior_near:
             return one_way, two_way
-        moves, variance = columns.pulled()
+        moves, variance = columns.pull()
         own = NoisyTables({place: table + moves[place] for place, table in one_way.tables.items()}, variance)
         told = {place: center_table(_scale_to_totals(self.two_way[place], totals)) for place in two_way.tables}
         held = {place: np.maximum(table, 0.0) for place, table in own.tables.items()}
         rows = {place: np.maximum(table.sum(axis=1), 1.0)[:, None, None] for place, table in held.items()}
         alone: dict[Block, np.ndarray] = {(i, j): held[i,][:, :, None] * held[j,][:, None, :] / rows[i,] for i, j in two_way.tables}
         pairs = _PriorParts.of(two_way, told, {place: center_table(table) for place, table in alone.items()}, alone)
-        further, variance = pairs.pulled() if pairs.is_prior_near else (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
+        further, variance = pairs.pull() if pairs.is_prior_near else (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
         tables: dict[Block, np.ndarray] = {}
         for (i, j), table in two_way.tables.items():
             of_columns = moves[i,][:, :, None] / table.shape[2] + moves[j,][:, None, :] / table.shape[1]
             tables[i, j] = table + of_columns + further[i, j]
         return own, NoisyTables(tables, variance)
 
-    def weighed(self, codes: _Links, pools: Mapping[Hashable, Pool], rows: Mapping[Hashable, float]) -> _Links:
+    def reweigh(self, codes: _Links, pools: Mapping[Hashable, Pool], rows: Mapping[Hashable, float]) -> _Links:
         """Return the same codes, with the mass of counts that are nearer to the prior; `rows` are not missing in each column."""
-        return {name: _reweigh_link(link, pools[name], self.cells[name], rows[name]) for name, link in codes.items()}
+        out: dict[Hashable, Link | LevelGroups] = {}
+        for name, link in codes.items():
+            pool, known = pools[name], self.cells[name]  # in one order
+            if isinstance(link, LevelGroups):
+                n_levels = len(link.order)
+                levels = np.asarray(known)[:n_levels]
+                counts, variance = _pull_counts(pool.counts[:n_levels], pool.variance, levels, levels.sum(), rows[name])
+                out[name] = link.reweigh(counts, math.sqrt(variance))
+            else:
+                assert isinstance(known, Mapping)
+                tree = list(known.values())
+                counts, variance = _pull_counts(pool.counts, pool.variance, np.concatenate(tree), tree[0].sum(), rows[name])
+                new = dict(zip(known, np.split(counts, np.cumsum(list(map(len, tree)))[:-1]), strict=True))
+                out[name] = link.reweigh([new.get(j) for j in range(1, max(new) + 1)], variance)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +140,7 @@ class _PriorParts:
             free += np.bincount(labels, minlength=_OCTAVES) * math.prod(1 - 1 / size for size in part.shape[1:])
         return squares, free
 
-    def pulled(self) -> tuple[dict[Block, np.ndarray], float]:
+    def pull(self) -> tuple[dict[Block, np.ndarray], float]:
         """Return how much to add to each part, and the variance that is left of a number."""
         squares, free = self._sums(self.told)
         shares = np.array([_shrinkage_factor(*each, self.given) for each in zip(squares, free, strict=True)])
@@ -148,18 +162,6 @@ def _scale_to_totals(table: np.ndarray, totals: np.ndarray) -> np.ndarray:
     table[rows == 0] = table.sum(axis=0)
     rows[rows == 0] = rows.sum()
     return table * (totals / rows).reshape(-1, *[1] * (table.ndim - 1))
-
-
-def _reweigh_link(link: Link | LevelGroups, pool: Pool, told: Any, n_rows: float) -> Link | LevelGroups:
-    """Return a link with the mass of counts that are nearer to those of a prior, which have the order of the pool."""
-    if isinstance(link, LevelGroups):
-        n_levels = len(link.order)
-        counts, variance = _pull_counts(pool.counts[:n_levels], pool.variance, told[:n_levels], told[:n_levels].sum(), n_rows)
-        return link.weighed(counts, math.sqrt(variance))
-    of_levels = list(told.values())
-    counts, variance = _pull_counts(pool.counts, pool.variance, np.concatenate(of_levels), of_levels[0].sum(), n_rows)
-    levels = dict(zip(told, np.split(counts, np.cumsum([len(level) for level in of_levels])[:-1]), strict=True))
-    return link.weighed([levels.get(j) for j in range(1, max(levels) + 1)], variance)
 
 
 def _pull_counts(counts: np.ndarray, variance: float, told: np.ndarray, n_told: float, n_rows: float) -> tuple[np.ndarray, float]:

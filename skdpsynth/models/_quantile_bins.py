@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -85,12 +84,12 @@ class Link:
         cuts : array-like of int, default=()
             Cells with which a bin begins anyway.
         """
-        mass = _mass(*_check_levels(levels, variance, n_cells))
+        mass = _cell_masses(levels, variance, n_cells)
         return cls(mass, _edges(mass, n_bins, cuts))
 
-    def weighed(self, levels: Sequence[np.ndarray | None], variance: float) -> "Link":
+    def reweigh(self, levels: Sequence[np.ndarray | None], variance: float) -> "Link":
         """Return the same bins with the mass of other noisy counts."""
-        return Link(_mass(*_check_levels(levels, variance, len(self.mass))), self.edges)
+        return Link(_cell_masses(levels, variance, len(self.mass)), self.edges)
 
     def recut(self, n_bins: int, cuts: Sequence[int] | np.ndarray = ()) -> "Link":
         """Return the same measure in other bins."""
@@ -116,21 +115,20 @@ class Link:
         return np.searchsorted(self.edges, as_numeric_array(cells, "cells", None, whole=True), side="right") - 1
 
 
-def _check_levels(levels: Any, variance: Any, n_cells: Any) -> tuple[list, float, int]:
-    """Return noisy counts of a tree and their facts, or raise."""
+def _cell_masses(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) -> np.ndarray:
+    """Check noisy counts of a tree, make them consistent, and return the share of each cell."""
     if not isinstance(levels, list | tuple) or not levels:
         raise TypeError(f"levels must be a list of the noisy counts of each level, got {short_repr(levels)}.")
-    listed = [None if level is None else np.asarray(as_numeric_array(level, "levels"), dtype=float) for level in levels]
-    if any(level is not None and (len(level) != 2**j or not np.isfinite(level).all()) for j, level in enumerate(listed, 1)):
-        raise ValueError("levels must hold 2**j finite numbers at level j, or None in their place; count from the root down.")
-    if all(level is None for level in listed):
+    tree: list[np.ndarray | None] = [None]
+    for level in levels:
+        counts = None if level is None else np.asarray(as_numeric_array(level, "levels"), dtype=float)
+        if counts is not None and (len(counts) != 2 ** len(tree) or not np.isfinite(counts).all()):
+            raise ValueError("levels must hold 2**j finite numbers at level j, or None in their place; count from the root down.")
+        tree.append(counts)
+    if all(counts is None for counts in tree):
         raise ValueError("levels must hold the counts of one level at least, got None for all.")
-    return listed, check_real("variance", variance, 0), check_integer("n_cells", n_cells, 1, 2 ** len(listed))
-
-
-def _mass(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) -> np.ndarray:
-    """Make noisy counts of a tree consistent; return the share of each cell."""
-    estimates, errors = least_squares([None, *levels], [np.inf, *[variance or 1.0] * len(levels)])
+    variance, n_cells = check_real("variance", variance, 0), check_integer("n_cells", n_cells, 1, 2 ** len(levels))
+    estimates, errors = least_squares(tree, [np.inf, *[variance or 1.0] * len(levels)])
     root = np.maximum(estimates[0], 0.0)[0]
     if variance:
         mass = split_mass(estimates[1:], errors[1:], root, n_cells)
@@ -161,7 +159,8 @@ def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: f
     """
     mass = np.array([root])
     for level, variance in zip(estimates, errors, strict=True):
-        cells = np.clip(n_cells - np.arange(len(level)) * (1 << len(estimates)) // len(level), 0, (1 << len(estimates)) // len(level))
+        width = (1 << len(estimates)) // len(level)
+        cells = np.clip(n_cells - np.arange(len(level)) * width, 0, width)
         shares = _posterior_shares(mass, level[0::2] - level[1::2], 2 * variance, _smooth_shares(mass, cells[0::2], cells[1::2]))
         mass = np.stack([mass * shares, mass * (1 - shares)], axis=1).ravel()
     return mass[:n_cells]
@@ -240,8 +239,10 @@ def reweigh_bins(link: Link, counts: np.ndarray, alike: np.ndarray, falls: np.nd
         outwards = slice(bin_, None, -way)
         border = density_at_border(densities[outwards][:3], widths[outwards][:3])
         first, last = link.edges[bin_], link.edges[bin_ + 1]
-        shares = _exponential_shares(np.diff(places[first : last + 1])[::way], min(densities[bin_] / border, 1.0))
-        within[first:last] = shares[::way]
+        own_widths = np.diff(places[first : last + 1])[::way]
+        rate = decay_rate(min(densities[bin_] / border, 1.0)) / own_widths.sum()
+        shares = np.exp(-rate * (np.cumsum(own_widths) - own_widths)) * (-np.expm1(-rate * own_widths) if rate else own_widths)
+        within[first:last] = (shares / shares.sum())[::way]
     return Link(np.repeat(counts / counts.sum(), n_cells) * within, link.edges, alike)
 
 
@@ -254,13 +255,6 @@ def density_at_border(densities: np.ndarray, widths: np.ndarray) -> float:
     own, before = float(densities[0]), float(densities[1])
     slope = math.log(before / densities[2]) / ((widths[1] + widths[2]) / 2) if len(densities) > 2 else 0.0
     return max(math.sqrt(own * before), before * math.exp(max(min(slope, 0.0) * float(widths[1]) / 2, -600.0)), 1e-300)
-
-
-def _exponential_shares(widths: np.ndarray, mean: float) -> np.ndarray:
-    """Return shares of cells whose density falls exponentially, so that its mean is this part of that at the first border."""
-    rate = decay_rate(mean) / widths.sum()
-    shares = np.exp(-rate * (np.cumsum(widths) - widths)) * (-np.expm1(-rate * widths) if rate else widths)
-    return shares / shares.sum()
 
 
 def decay_rate(mean: float) -> float:
@@ -307,11 +301,11 @@ class CellsInBins:
         whole = upto[np.searchsorted(self.bins, self.bins, side="right") - 1]
         return upto / np.where(whole > 0, whole, 1.0)
 
-    def taken(self, cells: np.ndarray) -> "CellsInBins":
+    def select(self, cells: np.ndarray) -> "CellsInBins":
         """Return the selected cells, in order; the parts of a bin need not sum to 1 then."""
         return CellsInBins(self.bins[cells], self.part[cells])
 
-    def given(self, shares: np.ndarray, n_bins: int) -> tuple["CellsInBins", np.ndarray]:
+    def condition(self, shares: np.ndarray, n_bins: int) -> tuple["CellsInBins", np.ndarray]:
         """Condition exactly, on an event with a probability in each cell; return (the conditional cells, its probability in each bin)."""
         part = self.part * shares
         whole = np.bincount(self.bins, part, minlength=n_bins)
@@ -352,23 +346,32 @@ class RefinedBins:
         """Cut the bins of a link where they are few; None where there is one, or enough."""
         if not 1 < link.n_bins < N_FINE_BINS:
             return None
-        finer = Link(link.mass, _drop_empty_bins(link.recut(N_FINE_BINS, link.edges), link.edges))
+        finer = link.recut(N_FINE_BINS, link.edges)
+        # No finer bin may be empty in a bin that has mass: a row whose cell has none is known by its bin. Empty ones join the one before;
+        # the first of a bin, if it is empty still, the one behind.
+        is_edge = np.isin(finer.edges, link.edges)
+        kept = is_edge | np.append(finer.masses > 0, True)
+        finer, is_edge = Link(finer.mass, finer.edges[kept]), is_edge[kept]
+        after_empty = np.append(False, (finer.masses == 0) & is_edge[:-1])
+        finer = Link(finer.mass, finer.edges[is_edge | ~after_empty])
         if finer.n_bins == link.n_bins:
             return None
         coarse = link.bins_of(finer.edges[:-1])
         scores, places = _normal_scores(link), _normal_scores(finer)
         before = np.clip(np.searchsorted(scores, places) - 1, 0, link.n_bins - 2)
         weights = (places - scores[before]) / np.maximum(np.diff(scores)[before], _LEAST_PROBABILITY)
-        return cls(finer, coarse, before, np.clip(weights, -_FARTHEST, 1 + _FARTHEST), _shares_within_bins(finer, coarse))
+        masses, widths = finer.masses, np.diff(finer.edges).astype(float)
+        masses = np.where(np.bincount(coarse, masses)[coarse] > 0, masses, widths)  # by width, as numbers are drawn, where there is no mass
+        parts = masses / np.bincount(coarse, masses)[coarse]
+        return cls(finer, coarse, before, np.clip(weights, -_FARTHEST, 1 + _FARTHEST), parts)
 
     def probabilities(self, table: np.ndarray) -> np.ndarray:
         """Return P(finer bin | node) of equally likely nodes, and at last that of a missing cell, where `table` has it."""
         n_bins = int(self.coarse[-1]) + 1
         logs, weights = np.log(np.maximum(table[:n_bins], _LEAST_PROBABILITY)), self.weights[:, None]
         trend = (1 - weights) * logs[self.before] + weights * logs[self.before + 1]
-        return np.vstack(
-            [table[self.coarse] * self._within(np.exp(trend - _largest_within_bins(trend, self.coarse)), table), table[n_bins:]]
-        )
+        trend -= np.maximum.reduceat(trend, np.flatnonzero(np.diff(self.coarse, prepend=-1)), axis=0)[self.coarse]
+        return np.vstack([table[self.coarse] * self._within(np.exp(trend), table), table[n_bins:]])
 
     def _within(self, tilts: np.ndarray, table: np.ndarray) -> np.ndarray:
         """Return P(finer bin | bin, node), in proportion to the tilts but for a factor of each finer bin that leaves `parts` in the mean.
@@ -388,16 +391,6 @@ class RefinedBins:
         return joint
 
 
-def _drop_empty_bins(finer: Link, edges: np.ndarray) -> np.ndarray:
-    """Return edges such that no finer bin is empty in a bin that has mass: a row whose cell has none is known by its bin."""
-    is_edge = np.isin(finer.edges, edges)
-    # An empty bin joins the one before; the first of a bin, if it is empty still, the one behind.
-    kept = is_edge | np.append(finer.masses > 0, True)
-    finer, is_edge = Link(finer.mass, finer.edges[kept]), is_edge[kept]
-    after_empty = np.append(False, (finer.masses == 0) & is_edge[:-1])
-    return finer.edges[is_edge | ~after_empty]
-
-
 def _normal_scores(link: Link) -> np.ndarray:
     """Return the mean of a standard normal number between the quantiles where each bin begins and ends: rising."""
     masses = np.maximum(link.masses, _LEAST_PROBABILITY)
@@ -405,18 +398,6 @@ def _normal_scores(link: Link) -> np.ndarray:
     upto = np.clip(np.cumsum(masses), 0, 1)[:-1]
     density = np.concatenate([[0.0], np.exp(-(ndtri(upto) ** 2) / 2) / np.sqrt(2 * np.pi), [0.0]])
     return (density[:-1] - density[1:]) / masses
-
-
-def _shares_within_bins(finer: Link, coarse: np.ndarray) -> np.ndarray:
-    """Return the share of each finer bin in its bin; by width where that has no mass, as numbers are drawn in it."""
-    masses, widths = finer.masses, np.diff(finer.edges).astype(float)
-    masses = np.where(np.bincount(coarse, masses)[coarse] > 0, masses, widths)
-    return masses / np.bincount(coarse, masses)[coarse]
-
-
-def _largest_within_bins(table: np.ndarray, coarse: np.ndarray) -> np.ndarray:
-    """Return the largest number of each bin at each node, at each finer bin."""
-    return np.maximum.reduceat(table, np.flatnonzero(np.diff(coarse, prepend=-1)), axis=0)[coarse]
 
 
 @savable
@@ -435,7 +416,11 @@ class LevelGroups:
         out of the noise, and where there are several groups, those that hold as many rows as an equal share of all codes. Where there are
         more groups than codes, the lightest are one.
         """
-        groups = _merge_lightest(groups, np.bincount(groups, counts), most)
+        masses = np.bincount(groups, counts)
+        if len(masses) > most:
+            heaviest, numbers = np.argsort(-masses, kind="stable")[: most - 1], np.full(len(masses), most - 1)
+            numbers[heaviest] = np.arange(most - 1)
+            groups = numbers[groups]
         own = np.argsort(-counts, kind="stable")[: max(0, most - int(groups.max()) - 1)]
         # Where there are groups of like levels, a level that leaves its group must be worth a code.
         least = max(_HEAVY * deviation, counts.sum() / most if groups.max() else 0.0)
@@ -447,7 +432,7 @@ class LevelGroups:
         edges = np.concatenate([[0], np.cumsum(np.bincount(codes))])
         return cls(order, Link(shares_of(posterior_counts(counts, deviation))[order], edges))
 
-    def weighed(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
+    def reweigh(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
         """Return the same codes with the mass of other noisy counts."""
         return LevelGroups(self.order, Link(shares_of(posterior_counts(counts, deviation))[self.order], self.link.edges))
 
@@ -461,16 +446,6 @@ class LevelGroups:
         codes = np.empty(len(self.order), dtype=np.int64)
         codes[self.order] = self.link.codes
         return codes
-
-
-def _merge_lightest(groups: np.ndarray, masses: np.ndarray, most: int) -> np.ndarray:
-    """Join the lightest of more than `most` groups."""
-    if len(masses) <= most:
-        return groups
-    kept = np.argsort(-masses, kind="stable")[: most - 1]
-    numbers = np.full(len(masses), most - 1)
-    numbers[kept] = np.arange(most - 1)
-    return numbers[groups]
 
 
 def posterior_counts(counts: np.ndarray, deviation: float) -> np.ndarray:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, repeat
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,11 @@ class Smoothness:
     @classmethod
     def of(cls, starts: Sequence[int], n_ordered: Sequence[int]) -> "Smoothness":
         """Return that of columns that start at these codes, the first `n_ordered` of which have an order."""
-        columns = [(start, n) for start, n in zip(starts, n_ordered, strict=True) if n >= _LEAST_ORDERED]
-        return cls(tuple((slice(start, start + n), _precision(n)) for start, n in columns))
+        parts = []
+        for start, n in zip(starts, n_ordered, strict=True):
+            if n >= _LEAST_ORDERED:
+                parts.append((slice(start, start + n), _precision(n)))
+        return cls(tuple(parts))
 
     def times(self, loadings: np.ndarray) -> np.ndarray:
         """Return the product of the precision and loadings, shape (n_codes, n_factors)."""
@@ -96,7 +100,7 @@ class Targets:
         n_ordered: Sequence[int] | None = None,
     ) -> "Targets":
         """Make frequencies of noisy counts; of each column the first `n_ordered` codes have an order."""
-        sizes = np.array([len(counts) for counts in one_way])
+        sizes = np.array(list(map(len, one_way)))
         starts, n_codes = starts_of(sizes).tolist(), int(sizes.sum())
         matrix, mask = np.zeros((n_codes, n_codes)), np.zeros((n_codes, n_codes), dtype=np.float32)
         for (i, j), counts in two_way.items():
@@ -119,7 +123,7 @@ class Targets:
         """Make frequencies of noisy counts of all pairs in one matrix, of which `mask` tells those that were counted."""
         first, second = deviations
         n = max(n, second / _MOST_NOISE)
-        sizes = np.array([len(counts) for counts in one_way])
+        sizes = np.array(list(map(len, one_way)))
         one = np.concatenate([nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
         weight = min((second / first) ** 2, _MOST_WEIGHT) if first > 0 else _MOST_WEIGHT
         return cls(sizes, one, (two_way / n).astype(np.float32), mask, weight, n, second, laws)
@@ -128,17 +132,13 @@ class Targets:
     def starts(self) -> np.ndarray:
         return starts_of(self.sizes)
 
-    @property
-    def has_all_pairs(self) -> bool:
-        return int(np.count_nonzero(self.mask)) == int(self.sizes.sum() ** 2 - (self.sizes**2).sum())
-
     @cached_property
     def slices(self) -> list[list[slice]]:
         """The codes of the columns of each law."""
         return [slices_of(law, self.sizes) for law in self.laws]
 
     def split(self, rng: np.random.Generator) -> tuple["Targets", "Targets"]:
-        """Return two copies with more noise, which is independent between them.
+        """Return two copies with more noise, which is independent between them: count splitting.
 
         With y the table and x normal of the variance of its noise, ``y + x`` and ``y - x`` have normal noise without a correlation, so a
         fit to one can be judged by the other. It is done to the interaction of a pair alone, as its margins come from the columns.
@@ -176,39 +176,45 @@ def train_factors(
     whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. It ends where the objective is flat. The descent begins
     at `start`, or at random with a public seed.
     """
-    Z = nodes.astype(np.float32)
-    intercepts, shared, own = _initial_parameters(targets, Z.shape[1], seed) if start is None else unpack_fit(start)
+    Z, stiff = nodes.astype(np.float32), targets[0].smoothness.times
+    if start is None:
+        intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
+        uniform = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), Z.shape[1]))
+        shared = (_START * ndtri(uniform)).astype(np.float32)
+        own = [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
+    else:
+        intercepts, shared, own = unpack_fit(start)
     descent = Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [CLASS_SHARE] * len(own))
-    pull = np.float32(targets[0].deviation ** 2 / sum(target.n**2 for target in targets) / variance)
-    of_noise = sum(float(target.mask.sum()) for target in targets) / 4 * targets[0].deviation ** 2 / sum(t.n**2 for t in targets)
+    squares, n_counts = 0.0, 0.0
+    for target in targets:
+        squares, n_counts = squares + target.n**2, n_counts + float(target.mask.sum())
+    pull = np.float32(targets[0].deviation ** 2 / squares / variance)
+    of_noise = n_counts / 4 * targets[0].deviation ** 2 / squares
     flat = PlateauSchedule(most_steps, PLATEAU_TOLERANCE * WINDOW * of_noise if of_noise else -np.inf)
-    stiff = targets[0].smoothness.times
     for _ in track_steps("fit the latent factors", range(most_steps)):
         loadings = [shared + part for part in own] if own else [shared]
         of_intercepts, of_loadings, objective = _gradients(targets, Z, intercepts, loadings)
         pulls, pulls_of_own = stiff(shared), [stiff(part) for part in own]
-        penalty = float(np.vdot(shared, pulls)) + sum(float(np.vdot(*each)) for each in zip(own, pulls_of_own, strict=True)) / CLASS_SHARE
-        objective += float(pull) / 2 * penalty
+        objective += float(pull) / 2 * (float(np.vdot(shared, pulls)) + sum(map(float, map(np.vdot, own, pulls_of_own))) / CLASS_SHARE)
         rate = flat.rate(objective)
         if rate == 0:
             break
         of_own = [slope + pull / CLASS_SHARE * each for slope, each in zip(of_loadings, pulls_of_own, strict=False)]
         descent.step([*of_intercepts, sum(of_loadings) + pull * pulls, *of_own], rate)
+    return pack_fit(intercepts, shared, own, flat.n_steps)
+
+
+def pack_fit(intercepts: Sequence[np.ndarray], shared: np.ndarray, own: Sequence[np.ndarray], n_steps: int) -> FactorFit:
     loadings = [shared + part for part in own] if own else [shared]
-    return FactorFit(np.array([intercept[:, 0] for intercept in intercepts], dtype=float), np.array(loadings, dtype=float), flat.n_steps)
-
-
-def _initial_parameters(targets: Sequence[Targets], n_factors: int, seed: int) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
-    """Return intercepts of each class, shared loadings, and the classes' own, which are none if there is one class."""
-    intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
-    start = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), n_factors))
-    shared = (_START * ndtri(start)).astype(np.float32)
-    return intercepts, shared, [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
+    return FactorFit(np.array(intercepts, dtype=float)[:, :, 0], np.array(loadings, dtype=float), n_steps)
 
 
 def unpack_fit(fit: FactorFit) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
-    """Return the parameters of a fit as `_initial_parameters` does: of all ways to share loadings, the likeliest by the prior."""
-    intercepts = [intercept[:, None].astype(np.float32) for intercept in fit.intercepts]
+    """Return the intercepts of each class, shared loadings, and those that classes have of their own, none if there is one class.
+
+    Among all ways to share loadings it is the likeliest one by the prior.
+    """
+    intercepts = list(fit.intercepts[:, :, None].astype(np.float32))
     loadings = fit.loadings.astype(np.float32)
     if len(loadings) == 1:
         return intercepts, loadings[0], []
@@ -231,7 +237,7 @@ def choose_variance(
         return _USUAL, 0.0
     rng, scores = np.random.default_rng(SEED), np.zeros(len(variances))
     for _ in range(n_splits):
-        fitted, judged = zip(*(target.split(rng) for target in targets), strict=True)
+        fitted, judged = zip(*map(Targets.split, targets, repeat(rng)), strict=True)
         for place, variance in enumerate(variances):
             scores[place] += score(judged, nodes, train_factors(fitted, nodes, variance, 0, _PILOT_STEPS))
     return variances[int(np.argmin(scores))], work * n_splits
@@ -239,7 +245,12 @@ def choose_variance(
 
 def step_work(targets: Sequence[Targets]) -> float:
     """Return how much work a step of descent is: about the number of pairs of codes, in all classes."""
-    return sum(float(target.sizes.sum()) ** 2 + _WORK_OF_TUPLE * sum(len(law.tuples) for law in target.laws) for target in targets)
+    work = 0.0
+    for target in targets:
+        work += float(target.sizes.sum()) ** 2
+        for law in target.laws:
+            work += _WORK_OF_TUPLE * len(law.tuples)
+    return work
 
 
 def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: FactorFit) -> float:
@@ -285,24 +296,29 @@ class Adam:
     """Adam, on arrays that it changes in place."""
 
     def __init__(self, parameters: list[np.ndarray], rates: Sequence[float | np.ndarray]) -> None:
-        self._rates, self._taken = rates, 0
-        self._parts = [(parameter, np.zeros_like(parameter), np.zeros_like(parameter)) for parameter in parameters]
+        self._rates, self._n_steps = rates, 0
+        self._parts = list(zip(parameters, map(np.zeros_like, parameters), map(np.zeros_like, parameters), strict=True))
 
     def step(self, gradients: list, rate: float) -> None:
-        self._taken += 1
-        step = self._taken
+        self._n_steps += 1
+        step = self._n_steps
         for (parameter, m, v), gradient, factor in zip(self._parts, gradients, self._rates, strict=True):
             m += 0.1 * (gradient - m)
             v += 0.01 * (gradient * gradient - v)
             parameter -= factor * rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.99**step)) + 1e-12)
 
 
+def class_weights(targets: Sequence[Targets]) -> np.ndarray:
+    """Return the share of each class in the squared rows of all."""
+    squares = np.array(list(map(attrgetter("n"), targets))) ** 2
+    return squares / squares.sum()
+
+
 def _gradients(
     targets: Sequence[Targets], Z: np.ndarray, intercepts: list[np.ndarray], loadings: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Return the gradients of each class by its intercepts and loadings, and the error of all, as a share of the squared rows."""
-    weights = np.array([target.n for target in targets]) ** 2
-    weights = (weights / weights.sum()).astype(np.float32)
+    weights = class_weights(targets).astype(np.float32)
     of_intercepts, of_loadings, error = [], [], 0.0
     for c, target in enumerate(targets):
         slope, square = Probabilities.of(target, intercepts[c] + loadings[c] @ Z.T).slope(target)
@@ -322,7 +338,9 @@ class Probabilities:
     @classmethod
     def of(cls, target: Targets, logits: np.ndarray) -> "Probabilities":
         """Make them of logits, which are overwritten."""
-        tied = [law.forward([logits[rows] for rows in places]) for law, places in zip(target.laws, target.slices, strict=True)]
+        tied = []
+        for law, places in zip(target.laws, target.slices, strict=True):
+            tied.append(law.forward([logits[rows] for rows in places]))
         P = softmax(logits, target.starts, target.sizes)
         for places, state in zip(target.slices, tied, strict=True):
             write_slices(P, places, state.singles)
@@ -355,20 +373,21 @@ class Probabilities:
         of_columns = P.mean(axis=1) - target.one_way
         # Each pair stands twice in the matrix.
         value = float(np.vdot(error, error)) / 4 + target.weight * float(np.vdot(of_columns, of_columns)) / 2
-        value += sum(float(np.vdot(e, e)) for pairs in by_pairs for e in pairs.values()) / 2
+        of_laws = 0.0
         slope = error @ P
         slope += np.float32(target.weight) * of_columns[:, None]
         if beside is not None:
             slope += beside
-        tied = [
-            law.backward(state, [slope[rows] for rows in places], pairs)
-            for law, places, state, pairs in zip(target.laws, target.slices, self.tied, by_pairs, strict=True)
-        ]
+        tied = []
+        for law, places, state, pairs in zip(target.laws, target.slices, self.tied, by_pairs, strict=True):
+            tied.append(law.backward(state, [slope[rows] for rows in places], pairs))
+            for e in pairs.values():
+                of_laws += float(np.vdot(e, e))
         slope *= P
         slope -= P * np.repeat(np.add.reduceat(slope, target.starts, axis=0), target.sizes, axis=0)
         for places, parts in zip(target.slices, tied, strict=True):
             write_slices(slope, places, parts)
-        return slope, value
+        return slope, value + of_laws / 2
 
 
 def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:
@@ -385,8 +404,8 @@ def write_slices(table: np.ndarray, places: Sequence[slice], parts: Sequence[np.
 def softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Softmax down the rows of each column's block; overwrites."""
     # Maxima of logits of the model, not of rows; column by column, as `np.maximum.reduceat` takes three times as long.
-    largest = np.array([logits[start : start + size].max(axis=0) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)])
-    logits -= np.repeat(largest, sizes, axis=0)
+    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+        logits[start : start + size] -= logits[start : start + size].max(axis=0)
     np.exp(logits, out=logits)
     logits /= np.repeat(np.add.reduceat(logits, starts, axis=0), sizes, axis=0)
     return logits

@@ -43,7 +43,7 @@ class LinkedColumn(ABC):
         return np.append(self.inside.bins, self.n_bins)[self._cells(values)]
 
     @abstractmethod
-    def given(self, wanted: AllowedCells) -> tuple["LinkedColumn", np.ndarray]:
+    def condition(self, wanted: AllowedCells) -> tuple["LinkedColumn", np.ndarray]:
         """Return (the column on a condition, the probability of the condition in each bin), exactly."""
 
 
@@ -94,17 +94,17 @@ class NumberColumn(OrderedColumn):
     def _cells(self, values: np.ndarray) -> np.ndarray:
         return self.grid.locate(values)
 
-    def given(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
+    def condition(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
         """Condition on a range, of whose first and last cell a part may be left, or on some whole numbers."""
         if wanted.among is None:
             part, widths = self.grid.within(wanted.low, wanted.high), self.grid.widths
             left = np.divide(part.widths, widths, out=np.zeros(len(widths)), where=widths > 0)  # 0: a condition before has taken all of it
-            inside, shares = self.inside.given(left, self.n_bins)
+            inside, shares = self.inside.condition(left, self.n_bins)
             return replace(self, inside=inside, grid=part), shares
         # Each number becomes a cell, with its share of the one that it was in.
         numbers = wanted.among[(wanted.among >= self.grid.edges[0]) & (wanted.among < self.grid.edges[-1])]
         cells = self.grid.locate(numbers)
-        inside, shares = self.inside.taken(cells).given(1 / self.grid.widths[cells], self.n_bins)
+        inside, shares = self.inside.select(cells).condition(1 / self.grid.widths[cells], self.n_bins)
         return MemberColumn(inside, self.n_bins, numbers), shares
 
 
@@ -124,12 +124,12 @@ class MemberColumn(OrderedColumn):
     def _cells(self, values: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(values), -1, np.searchsorted(self.numbers, values))
 
-    def given(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
+    def condition(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
         if wanted.among is None:
             kept = (self.numbers >= wanted.low) & (self.numbers <= wanted.high)
         else:
             kept = np.isin(self.numbers, wanted.among)
-        inside, shares = self.inside.given(kept.astype(float), self.n_bins)
+        inside, shares = self.inside.condition(kept.astype(float), self.n_bins)
         return replace(self, inside=inside), shares
 
 
@@ -155,8 +155,8 @@ class LevelColumn(LinkedColumn):
         cells[self.order] = np.arange(len(self.order))
         return cells[values]
 
-    def given(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
-        inside, shares = self.inside.given(np.isin(self.order, wanted.chosen).astype(float), self.n_bins)
+    def condition(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
+        inside, shares = self.inside.condition(np.isin(self.order, wanted.chosen).astype(float), self.n_bins)
         return replace(self, inside=inside), shares
 
 

@@ -136,7 +136,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         rng = check_generator(random_state)
         with np.errstate(all="ignore"):
             rows = IncompleteRows.of(X, self._container)
-            law, _ = law.given(self._spans.starts_present())
+            law, _ = law.condition(self._spans.starts_present())
             filled = impute_table(law, self._container.schema, rows.dtypes, rows.values, rows.missing, self._spans, rng, complete)
             return rows.with_cells(filled)
 
@@ -260,7 +260,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         with np.errstate(all="ignore"):
             wanted, spans = allowed_cells(conditions, self._container), self._spans
             on_codes = spans.hull(wanted)
-            conditional, probability = law.given(on_codes)
+            conditional, probability = law.condition(on_codes)
             if not probability:
                 raise _impossible_conditions_error(law, on_codes)
             if of_spans := {name: want for name, want in wanted.items() if name in spans.involved}:
@@ -280,6 +280,6 @@ class ConditionalSynthesizer(PrivateSynthesizer):
 
 def _impossible_conditions_error(law: Any, wanted: Mapping[Hashable, AllowedCells]) -> ValueError:
     """Return an error that names the conditions to which the model gives no probability: one alone, or several together."""
-    alone = [name for name, want in wanted.items() if not law.given({name: want})[1]]
+    alone = [name for name, want in wanted.items() if not law.condition({name: want})[1]]
     what = f"that on {list_names(alone[:1])} has" if alone else f"those on {list_names(list(wanted))} together have"
     return ValueError(f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out.")

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from skdpsynth._progress import track_steps
 from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.domain import Grid, Spans, edges_of_spans, grids_of
-from skdpsynth.models import Estimates, LevelGroups, Link, MarginalModel, NoisyInteractions, NoisyTables, joint_columns, threshold_bins
+from skdpsynth.models import Estimates, LevelGroups, Link, NoisyInteractions, NoisyTables, TableModel, joint_columns, threshold_bins
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, RandomBits, SeededBits
 from skdpsynth.statistics import CellsOf, Coding, Interactions, Marginals, Trees
 
@@ -37,7 +37,7 @@ class ParametricBootstrap:
     guarantee.
     """
 
-    model: MarginalModel  # fitted to the releases under a weak prior
+    model: TableModel  # fitted to the releases under a weak prior
     noises: Mapping[str, Any]  # of each step, by the name of its release
     interactions: Interactions | None  # of released pairs; None: tables
     pairs: tuple[tuple[int, int], ...]  # whose tables are estimated
@@ -85,7 +85,7 @@ class ParametricBootstrap:
         scales: Any = dict(zip(self.interactions.pairs, self.interactions.scales, strict=True))
         return NoisyInteractions(tables, scales, float(self.noises["interactions of pairs"].variance(1)))
 
-    def _fitted(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions, n_steps: int) -> MarginalModel:
+    def _fitted(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions, n_steps: int) -> TableModel:
         n_samples = self.n_samples if self.is_public else None
         model, estimates = self.model, Estimates.of([one_way, of_pairs], self.pairs, n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
@@ -93,7 +93,7 @@ class ParametricBootstrap:
         links, one_way, two_way = threshold_bins(
             names, links, estimates.one_way, estimates.two_way, rows, together, edges_of_spans(model.schema)
         )
-        return model.again(links, one_way, two_way, rows, _FITS, n_steps)
+        return model.refit(links, one_way, two_way, rows, _FITS, n_steps)
 
     def pool(self, values: Sequence[np.ndarray]) -> "BootstrapPool":
         """Return columns that the model drew as codes and cells."""
@@ -106,7 +106,7 @@ class ParametricBootstrap:
         codes = Coding((*(places[name] for name in model.schema if name != model.stratum), stratum), bins)(cells)
         return BootstrapPool({name: cells[places[name]] for name in model.links}, codes, grids)
 
-    def resample_and_fit(self, pool: "BootstrapPool", rng: np.random.Generator, bits: RandomBits) -> MarginalModel:
+    def resample_and_fit(self, pool: "BootstrapPool", rng: np.random.Generator, bits: RandomBits) -> TableModel:
         """Draw rows of a pool, repeat the releases of the fit on them, and fit the model again.
 
         Rows are drawn with replacement, independent of each other, so the fitted model has the error of a sample beside that of noise.
@@ -143,11 +143,11 @@ class ParametricBootstrap:
                 exact = Trees.of([pool.cells[name][rows]], [depth])
                 noise = self.noises["counts of cells"]
                 levels = exact.levels(exact.counts + noise.sample(exact.counts.shape, bits))[0]
-                links[name] = link.weighed([levels.get(j) for j in range(1, depth + 1)], float(noise.variance(1)))
+                links[name] = link.reweigh([levels.get(j) for j in range(1, depth + 1)], float(noise.variance(1)))
             else:
                 noise = self.noises["counts of levels"]
                 counts = np.bincount(pool.cells[name][rows], minlength=len(link.order) + 1)[: len(link.order)]
-                links[name] = link.weighed(counts + noise.sample(counts.shape, bits), float(noise.variance(1)) ** 0.5)
+                links[name] = link.reweigh(counts + noise.sample(counts.shape, bits), float(noise.variance(1)) ** 0.5)
         return links
 
 
@@ -160,7 +160,7 @@ class BootstrapPool:
     grids: Mapping[Hashable, Grid]
 
 
-def _n_codes(model: MarginalModel) -> list[int]:
+def _n_codes(model: TableModel) -> list[int]:
     """Return the number of codes of each column but the stratum."""
     blocks = zip(model.blocks, model.factors, strict=True)
     sizes = dict(item for block, factors in blocks for item in zip(block, factors.sizes.tolist(), strict=True))
@@ -229,7 +229,7 @@ class BootstrapWorld:
             return self.table(self.replay.model)
         return self.container.fill(self.spans.decode([column[: self.n_samples] for column in self.rows]))
 
-    def table(self, model: MarginalModel) -> Any:
+    def table(self, model: TableModel) -> Any:
         with np.errstate(all="ignore"):
             return self.container.fill(self.spans.decode(model.sample(self.n_samples, self.rng)))
 

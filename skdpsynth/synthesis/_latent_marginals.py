@@ -18,12 +18,12 @@ from skdpsynth.models import (
     Estimates,
     LevelGroups,
     Link,
-    MarginalModel,
     Measurements,
     NoisyInteractions,
     NoisyTables,
     Pool,
     PublicPrior,
+    TableModel,
     bins_of,
     constrain_columns,
     constraint_cuts,
@@ -189,7 +189,7 @@ def fitted_model_attributes(counted: Measurements, n_factors: int) -> dict[str, 
     return _model_attributes(counted.model(n_factors))
 
 
-def _model_attributes(model: MarginalModel) -> dict[str, Any]:
+def _model_attributes(model: TableModel) -> dict[str, Any]:
     return {"factors_": model.factors, "_model": model}
 
 
@@ -209,7 +209,7 @@ def _release_links(located: Rows, plan: MarginalsPlan, budget: Budget, known: Ma
     trees = _count_cells(located, plan)
     noisy, noise = answer_query(trees.query(budget.relation), plan.shares["counts of cells"], budget, "counts of cells")
     pools = {
-        name: Pool(counts, noise.variance, max(1.0, float(next(iter(levels.values())).sum()))).joined(known.get(name))
+        name: Pool(counts, noise.variance, max(1.0, float(next(iter(levels.values())).sum()))).merge(known.get(name))
         for name, counts, levels in zip(grids, trees.columns(noisy), trees.levels(noisy), strict=True)
     }
     links: dict[Hashable, Link | LevelGroups] = {}
@@ -264,7 +264,7 @@ def _release_level_groups(rows: Rows, plan: MarginalsPlan, budget: Budget, known
     exact = _count_levels(rows, names, plan)
     values, noise = answer_query(exact.query(budget.relation), plan.shares["counts of levels"], budget, "counts of levels")
     noisy = dict(zip(names, exact.tables(values), strict=True))
-    pools = {name: Pool(counts, noise.variance, max(1.0, float(counts.sum()))).joined(known.get(name)) for name, counts in noisy.items()}
+    pools = {name: Pool(counts, noise.variance, max(1.0, float(counts.sum()))).merge(known.get(name)) for name, counts in noisy.items()}
     groups: dict[Hashable, Link | LevelGroups] = {
         name: LevelGroups.of(pool.counts[: len(schema[name].levels)], math.sqrt(pool.variance), schema[name].group_numbers, MAX_CODES)
         for name, pool in pools.items()

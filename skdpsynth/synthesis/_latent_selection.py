@@ -20,8 +20,8 @@ from skdpsynth.models import (
     Codes,
     DifferenceLaw,
     Link,
-    MarginalModel,
     NoisyTables,
+    TableModel,
     candidate_triples,
     most_dependent_triples,
     orient_difference,
@@ -194,7 +194,7 @@ def release_triples(
     plan: MarginalsPlan,
     budget: Budget,
     near: Sequence[DifferenceLaw],
-    model: MarginalModel,
+    model: TableModel,
     totals: np.ndarray,
 ) -> NoisyTables:
     """Choose the triples farthest from a model of pairs, with class totals, and release them.

@@ -62,7 +62,7 @@ CONDITIONS = [
 @pytest.mark.parametrize("allowed", CONDITIONS)
 def test_conditional_law_is_that_of_enumeration(allowed, tied):
     mixture = a_mixture(tied=tied)
-    conditional, probability = mixture.given(allowed)
+    conditional, probability = mixture.condition(allowed)
     joint = law(mixture) * shares_of(allowed)
     assert probability == pytest.approx(joint.sum(), rel=1e-12)
     np.testing.assert_allclose(law(conditional), joint / joint.sum(), atol=1e-14)
@@ -73,22 +73,23 @@ def test_conditional_law_is_that_of_enumeration(allowed, tied):
 def test_conditions_one_after_the_other_are_the_conditions_at_once(tied):
     mixture = a_mixture(1, tied=tied)
     first, second = {0: np.array([True, False, True])}, {3: np.array([0.5, 1.0, 0.0]), 2: np.array([True, False])}
-    once, probability = mixture.given(first | second)
-    half, one = mixture.given(first)
-    twice, other = half.given(second)
+    once, probability = mixture.condition(first | second)
+    half, one = mixture.condition(first)
+    twice, other = half.condition(second)
     assert one * other == pytest.approx(probability, rel=1e-12)
     np.testing.assert_allclose(law(twice), law(once), atol=1e-14)
 
 
 def test_a_condition_that_cannot_be_met_has_probability_0():
     mixture = a_mixture(tied=True)
-    assert mixture.given({0: np.array([True, False, False]), 2: np.array([False, True])}) == (mixture, 0.0)
-    assert mixture.given({1: np.zeros(4, dtype=bool)}) == (mixture, 0.0)
+    assert mixture.condition({0: np.array([True, False, False]), 2: np.array([False, True])}) == (mixture, 0.0)
+    assert mixture.condition({1: np.zeros(4, dtype=bool)}) == (mixture, 0.0)
 
 
 def test_nodes_that_exclude_a_condition_have_no_weight():
     table = np.array([[1.0, 0.0], [0.0, 1.0]])
-    conditional, probability = Mixture(np.array([0.25, 0.75]), (Part.of_column(0, table), Part.of_column(1, table))).given({0: table[:, 0]})
+    mixture = Mixture(np.array([0.25, 0.75]), (Part.of_column(0, table), Part.of_column(1, table)))
+    conditional, probability = mixture.condition({0: table[:, 0]})
     assert probability == 0.25
     assert conditional.weights.tolist() == [1.0, 0.0]
     assert all(np.isfinite(part.probabilities).all() for part in conditional.parts)
@@ -98,18 +99,18 @@ def test_conditions_on_very_many_columns_do_not_vanish():
     """Their product is below the least float within a node, and is not told from 0 only at the end."""
     n = 400
     tables = [np.array([[1e-3, 1e-4], [1 - 1e-3, 1 - 1e-4]]) for _ in range(n)]
-    conditional, probability = Mixture.of_columns([*tables[:-1], np.full((2, 2), 0.5)]).given({column: [1, 0] for column in range(100)})
+    conditional, probability = Mixture.of_columns([*tables[:-1], np.full((2, 2), 0.5)]).condition({column: [1, 0] for column in range(100)})
     assert probability == pytest.approx(0.5e-300)
     np.testing.assert_allclose(conditional.weights, [1, 0], atol=1e-90)
     # Beyond the floats the probability is 0.
-    assert Mixture.of_columns(tables).given({column: [1, 0] for column in range(n)})[1] == 0
+    assert Mixture.of_columns(tables).condition({column: [1, 0] for column in range(n)})[1] == 0
 
 
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("allowed", [CONDITIONS[0], CONDITIONS[1], CONDITIONS[4]])
 def test_draws_have_the_law_of_the_mixture(allowed, tied):
     """20,000 rows, which are evener than independent ones, and the first ones of samples of seven; the mixture with equal weights fails."""
-    mixture, _ = a_mixture(2, tied=tied).given(allowed)
+    mixture, _ = a_mixture(2, tied=tied).condition(allowed)
     expected, rng = law(mixture), np.random.default_rng(5)
     others = law(replace(mixture, weights=np.where(mixture.weights > 0, 1 / np.count_nonzero(mixture.weights), 0)))
 

@@ -10,7 +10,7 @@ from laws import ALARM, CERTAIN, has_law
 from test_row_law import among, p_value
 
 from skdpsynth.domain import AllowedCells, Continuous, Schema, grids_of
-from skdpsynth.models import DifferenceLaw, LatentFactors, Link, MarginalModel
+from skdpsynth.models import DifferenceLaw, LatentFactors, Link, TableModel
 
 SCHEMA = Schema({"start": Continuous(0, 9), "job": ["x", "y"], "end": Continuous(0, 11, nullable=True)})
 EDGES = {"start": np.array([0, 3, 7, 10]), "end": np.array([0, 2, 5, 9, 12])}
@@ -25,7 +25,7 @@ def a_model(seed=0):
     groups = difference_pairs([NEAR], SCHEMA, links, list(SCHEMA), (0, 1, 2))
     a, B = rng.normal(0, 1, (2, 1, 10)), rng.normal(size=(2, 1, 10, 2))
     factors = LatentFactors(sizes, quasi_normal(8, 2), a, B, groups)
-    return MarginalModel(SCHEMA, None, np.ones(1), ((0, 1, 2),), (factors,), links, near=(NEAR,))
+    return TableModel(SCHEMA, None, np.ones(1), ((0, 1, 2),), (factors,), links, near=(NEAR,))
 
 
 def within(model):
@@ -83,7 +83,7 @@ def test_rows_on_a_condition_have_its_law_and_its_probability(name):
     some that are far apart."""
     model, rng = a_model(2), np.random.default_rng(1)
     (wanted, within), joint = CONDITIONS[name], law(model)
-    conditional, probability = model.law().given(wanted)
+    conditional, probability = model.law().condition(wanted)
     assert probability == pytest.approx(joint[np.ix_(*within)].sum(), rel=1e-5)
     assert p_value(codes_of(conditional.sample(20_000, rng)), joint, within) > ALARM
     by_bins = codes_of(replace(conditional, near=()).sample(20_000, rng))

@@ -52,7 +52,7 @@ def test_codes_that_a_class_rules_out_speak_against_it_more_than_any_that_it_all
 def test_filled_rows_have_the_conditional_law(known, tied):
     """10,000 draws of all completions of a row; where some are left open, the law whatever is known fails."""
     mixture, row = a_mixture(4, tied=tied), (1, 2, 1, 1)
-    drawn = posterior(mixture, [row] * 10_000, [known] * 10_000).filled(np.random.default_rng(0))
+    drawn = posterior(mixture, [row] * 10_000, [known] * 10_000).impute(np.random.default_rng(0))
     observed = np.zeros(SIZES)
     np.add.at(observed, tuple(drawn.T), 1)
     assert chi_squared(observed, conditional(law(mixture), row, known)) > ALARM
@@ -63,7 +63,7 @@ def test_rows_of_all_patterns_at_once_keep_what_is_known():
     mixture, rng = a_mixture(5, tied=True), np.random.default_rng(1)
     rows = np.argwhere(law(mixture) > 0)
     codes, known = rows[rng.integers(len(rows), size=5000)], rng.random((5000, 4)) < 0.5
-    drawn = posterior(mixture, codes, known).filled(rng)
+    drawn = posterior(mixture, codes, known).impute(rng)
     assert (drawn[known] == codes[known]).all()
     assert (~known & (drawn == np.array(SIZES) - 1) & NULLABLE).sum() == 0
     assert {(a, c) for a, c in drawn[:, [0, 2]].tolist()} <= {(0, 0), (1, 1), (2, 0), (2, 1)}
@@ -73,7 +73,7 @@ def test_codes_that_cannot_occur_together_tell_nothing():
     """(0, 1) is no tuple of the first and third columns: the others are drawn as if neither were known."""
     mixture = a_mixture(6, tied=True)
     codes, known = [[0, 0, 1, 0]] * 4000, [[True, False, True, False]] * 4000
-    drawn = posterior(mixture, codes, known).filled(np.random.default_rng(2))
+    drawn = posterior(mixture, codes, known).impute(np.random.default_rng(2))
     expected = conditional(law(mixture), (0, 0, 0, 0), (False,) * 4).sum(axis=(0, 2, 3))[:3]
     assert chi_squared(np.bincount(drawn[:, 1], minlength=3)[:3], expected) > ALARM
     assert (drawn[:, [0, 2]] == [0, 1]).all()
@@ -87,7 +87,7 @@ def test_nodes_that_contradict_each_other_tell_nothing():
     made = Posterior(
         mixture, np.array([2, 2, 2]), np.zeros(3, dtype=bool), np.array([[0, 1, 0]] * 1600), np.array([[True, True, False]] * 1600)
     )
-    drawn = made.filled(np.random.default_rng(0))
+    drawn = made.impute(np.random.default_rng(0))
     assert (drawn[:, :2] == [0, 1]).all()
     assert abs(drawn[:, 2].mean() - 0.5) < 0.1  # eight standard errors
 
@@ -98,7 +98,7 @@ def test_many_tuples_are_drawn_as_few_are():
     part = Part.of_column(0, rng.dirichlet(np.full(100, 0.3), 7).T)
     pattern = Pattern.of(part, np.array([False]), np.array([100]), np.array([-1]))
     nodes, groups = rng.integers(7, size=3000), np.zeros(3000, dtype=int)
-    many = pattern.drawn(groups, nodes, np.random.default_rng(1))
+    many = pattern.sample(groups, nodes, np.random.default_rng(1))
     u = np.random.default_rng(1).random(3000)
     expected = [np.searchsorted(np.cumsum(part.probabilities[:, node]), x, side="right") for node, x in zip(nodes, u, strict=True)]
     assert (many[:, 0] == np.minimum(expected, 99)).mean() > 0.999  # rounding at the ends

@@ -188,7 +188,7 @@ def test_cells_of_a_number_lean_on_a_prior_within_the_same_bins():
         link = Link.of([levels.get(j) for j in range(1, 7)], 3600.0, 64, 8)
         pools = {"x": Pool(np.concatenate(list(levels.values())), 3600.0, 4000.0)}
         for mass, found in ((truth, right), (other, wrong)):
-            weighed = PublicPrior({}, {}, {"x": tree(mass, 10)}).weighed({"x": link}, pools, {"x": 4000.0})["x"]
+            weighed = PublicPrior({}, {}, {"x": tree(mass, 10)}).reweigh({"x": link}, pools, {"x": 4000.0})["x"]
             assert np.array_equal(weighed.edges, link.edges)
             found.append(np.abs(weighed.mass - truth).sum())
         without.append(np.abs(link.mass - truth).sum())
@@ -201,7 +201,7 @@ def test_levels_of_a_long_column_lean_on_a_prior_within_the_same_codes():
     counts = np.rint(2000 * truth + 40 * rng.normal(size=200))
     groups = LevelGroups.of(counts, 40.0, np.zeros(200, dtype=int), 64)
     prior = PublicPrior({}, {}, {"x": np.append(500 * truth, 7.0)})
-    weighed = prior.weighed({"x": groups}, {"x": Pool(np.append(counts, 0.0), 1600.0, 2000.0)}, {"x": 2000.0})["x"]
+    weighed = prior.reweigh({"x": groups}, {"x": Pool(np.append(counts, 0.0), 1600.0, 2000.0)}, {"x": 2000.0})["x"]
     assert np.array_equal(weighed.codes, groups.codes)
     assert np.abs(weighed.link.mass - truth[weighed.order]).sum() < 0.5 * np.abs(groups.link.mass - truth[groups.order]).sum()
 
@@ -211,7 +211,7 @@ def test_a_column_that_is_all_missing_in_a_prior_stays(told):
     levels = tree(mass_of(0, 64), 4000)
     link = Link.of([levels.get(j) for j in range(1, 7)], 9.0, 64, 8)
     pool = Pool(np.concatenate(list(levels.values())), 9.0, 4000.0)
-    weighed = PublicPrior({}, {}, {"x": told}).weighed({"x": link}, {"x": pool}, {"x": 4000.0})["x"]
+    weighed = PublicPrior({}, {}, {"x": told}).reweigh({"x": link}, {"x": pool}, {"x": 4000.0})["x"]
     assert np.allclose(weighed.mass, link.mass)
 
 

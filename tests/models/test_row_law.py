@@ -9,7 +9,7 @@ from internals import RefinedBins, quasi_normal, sample_missing
 from laws import ALARM, CERTAIN, chi_squared, has_law
 
 from skdpsynth.domain import AllowedCells, Continuous, Nominal, Schema
-from skdpsynth.models import LatentFactors, LevelGroups, Link, MarginalModel
+from skdpsynth.models import LatentFactors, LevelGroups, Link, TableModel
 
 SCHEMA = Schema(
     {"group": ["a", "b", "c"], "age": Continuous(0, 9, nullable=True), "job": Nominal(["x", "y", "z"]), "town": Nominal(list(range(6)))}
@@ -27,7 +27,7 @@ def a_model(seed=0):
     sizes = np.array([5, 3, 2])
     a, B = rng.normal(0, 1, (2, 3, 10)), 1.5 * rng.normal(size=(2, 3, 10, 2))
     factors = LatentFactors(sizes, quasi_normal(8, 2), a, B)
-    return MarginalModel(SCHEMA, "group", np.array([0.5, 0.3, 0.2]), ((0, 1, 2),), (factors,), links)
+    return TableModel(SCHEMA, "group", np.array([0.5, 0.3, 0.2]), ((0, 1, 2),), (factors,), links)
 
 
 def parts_of(link, n_bins):
@@ -96,7 +96,7 @@ def independent(joint, within):
 def test_rows_on_a_condition_have_its_law_and_its_probability(name):
     """20,000 rows, and the first ones of samples of three; where more than one column is left free, independent columns fail."""
     (wanted, within), joint, rng = CONDITIONS[name], law(a_model(1)), np.random.default_rng(3)
-    conditional, probability = a_model(1).law().given(wanted)
+    conditional, probability = a_model(1).law().condition(wanted)
     assert probability == pytest.approx(joint[np.ix_(*within)].sum(), rel=1e-12)
     codes = codes_of(conditional.sample(20_000, rng))
     assert p_value(codes, joint, within) > ALARM
@@ -112,10 +112,10 @@ def test_conditions_can_follow_each_other():
     """On a range, then on some numbers of it; the other way round; and at once."""
     model, numbers = a_model(), among(2, 3, 6)
     law_, ranged = model.law(), AllowedCells(3, 9)
-    first, p = law_.given({"age": ranged})
-    one, q = first.given({"age": numbers})
-    second, r = law_.given({"age": numbers})
-    other, s = second.given({"age": ranged})
+    first, p = law_.condition({"age": ranged})
+    one, q = first.condition({"age": numbers})
+    second, r = law_.condition({"age": numbers})
+    other, s = second.condition({"age": ranged})
     assert p * q == pytest.approx(r * s) == pytest.approx(law(model)[:, [3, 6]].sum())
     for sample in (one, other):
         assert set(sample.sample(500, np.random.default_rng(0))[1]) == {3.0, 6.0}
@@ -131,13 +131,13 @@ def test_conditions_can_follow_each_other():
 )
 def test_conditions_that_the_model_excludes_have_probability_0(wanted):
     law_ = a_model().law()
-    assert law_.given(wanted) == (law_, 0.0)
+    assert law_.condition(wanted) == (law_, 0.0)
 
 
 def test_a_stratum_without_weight_gets_no_row_whatever_rounding_does():
     model = a_model()
-    law_ = MarginalModel(SCHEMA, "group", np.array([0.1, 0.9, 0.0]), model.blocks, model.factors, model.links).law()
-    conditional, _ = law_.given({"job": among(0, 1)})
+    law_ = TableModel(SCHEMA, "group", np.array([0.1, 0.9, 0.0]), model.blocks, model.factors, model.links).law()
+    conditional, _ = law_.condition({"job": among(0, 1)})
     assert conditional.mixtures[2] is None
     assert set(conditional.sample(100_000, np.random.default_rng(0))[0]) == {0, 1}
 

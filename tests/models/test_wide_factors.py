@@ -93,11 +93,11 @@ def test_conditions_are_exact_and_may_be_joined(allowed):
     for name, codes in allowed.items():
         kept = np.isin(np.arange(table.shape[axes[name]]), codes)
         table = table * np.expand_dims(kept, [axis for axis in range(4) if axis != axes[name]])
-    at_once, probability = made.given({name: AllowedCells(among=np.array(codes)) for name, codes in allowed.items()})
+    at_once, probability = made.condition({name: AllowedCells(among=np.array(codes)) for name, codes in allowed.items()})
     assert probability == pytest.approx(table.sum())
     np.testing.assert_allclose(table_of(at_once), table / table.sum(), atol=1e-12)
     for name, codes in allowed.items():
-        made = made.given({name: AllowedCells(among=np.array(codes))})[0]
+        made = made.condition({name: AllowedCells(among=np.array(codes))})[0]
     np.testing.assert_allclose(table_of(made), table / table.sum(), atol=1e-12)
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from internals import NoiseLoss, pair_loss
 from internals import _ledger_entry as ledger
-from internals import _marginal_model as marginal_model
+from internals import _table_model as marginal_model
 from internals import _wide_factors as wide_factors
 from laws import ALARM, kept_beside_answers
 from scipy import stats
