@@ -10,7 +10,7 @@ from skdpsynth.domain import Cells, Schema, Tie, cells_of_levels, ends_of
 from skdpsynth.models._joint_distribution import BinSampler, JointDistribution
 from skdpsynth.models._mixture import Mixture, Part, Posterior
 from skdpsynth.models._structural_zeros import ConstrainedColumns
-from skdpsynth.models._within_bin import MIN_LEAD, DifferenceSampler, MemberColumn, remaining_bin_ends
+from skdpsynth.models._within_bin import MIN_LEAD, DifferenceSampler, MemberColumn, NumberColumn, remaining_bin_ends
 
 _ROWS = 1 << 16  # at once, as many as `BinSampler` takes
 _CHOICES = 8  # draws of rows in which a number is given beside one that is not, of which one is taken
@@ -39,22 +39,17 @@ class ConstraintImputer:
         kept = np.ones(len(values[self.names[0]]), dtype=bool)
         for rows, free in _fill_patterns(self.names, to_fill):
             if free:
-                own = {name: values[name][rows] for name in self.names}
-                shown, missing = self.to_axes(own), {name: self.missing(name, own[name]) for name in self.names}
-                kept[rows] = self.tie.about(free).holds(shown, missing)
+                kept[rows] = self.tie.about(free).holds(*self.to_axes({name: values[name][rows] for name in self.names}))
         return kept
 
-    def to_axes(self, values: Columns) -> dict[Hashable, np.ndarray]:
-        """Return values as the rules compare them; any number in place of a missing one."""
-        out = {}
+    def to_axes(self, values: Columns) -> tuple[dict[Hashable, np.ndarray], dict[Hashable, np.ndarray]]:
+        """Return (values as the rules compare them, which are missing); a missing number becomes any number."""
+        shown, missing = {}, {}
         for name in self.names:
-            axis = self.tie.axes.get(name)
-            known = values[name] if axis is None else np.where(np.isnan(values[name]), self.linked[name].ends()[0][0], values[name])
-            out[name] = known if axis is None else axis.shown(known)
-        return out
-
-    def missing(self, name: Hashable, values: np.ndarray) -> np.ndarray:
-        return np.isnan(values) if name in self.tie.axes else values >= len(self.schema[name].levels)
+            axis, own = self.tie.axes.get(name), values[name]
+            missing[name] = own >= len(self.schema[name].levels) if axis is None else np.isnan(own)
+            shown[name] = own if axis is None else axis.shown(np.where(missing[name], self.linked[name].ends()[0][0], own))
+        return shown, missing
 
     def move_numbers(self, values: Columns, to_fill: Columns, rng: np.random.Generator) -> dict[Hashable, np.ndarray]:
         """Return numbers moved within their bins so that inequalities and sums hold, where that can be; given ones stay."""
@@ -63,22 +58,19 @@ class ConstraintImputer:
             orders = self.tie.about(free).orders
             if not orders.columns or not free:
                 continue
-            own = {name: values[name][rows] for name in self.names}
-            shown, missing = self.to_axes(own), {name: self.missing(name, own[name]) for name in self.names}
-            ends = {name: self._ends(name, own[name], shown[name], name in free) for name in orders.columns}
-            least, most = {name: each[0] for name, each in ends.items()}, {name: each[1] for name, each in ends.items()}
+            own, least, most = {name: values[name][rows] for name in self.names}, {}, {}
+            shown, missing = self.to_axes(own)
+            for name in orders.columns:
+                least[name] = most[name] = shown[name]
+                if name in free:
+                    bins = np.minimum(self.linked[name].codes_of(own[name]), self.linked[name].n_bins - 1)
+                    least[name], most[name] = ends_of(self.tied.conditional_cells(name, self.linked), bins)
             moved, can = orders.solve(least, most, missing, rng), orders.can_hold(least, most, missing)
             for name in orders.columns:
                 if name in free:
                     changed = can & ~missing[name]
                     out[name][rows[changed]] = self.tie.axes[name].value(moved[name][changed])
         return out
-
-    def _ends(self, name: Hashable, values: np.ndarray, shown: np.ndarray, is_free: bool) -> tuple[np.ndarray, np.ndarray]:
-        if not is_free:
-            return shown, shown
-        bins = np.minimum(self.linked[name].codes_of(values), self.linked[name].n_bins - 1)
-        return ends_of(self.tied.conditional_cells(name, self.linked), bins)
 
     def repair(
         self, mixture: Mixture, places: Mapping[Hashable, int], row: Columns, free: Sequence, rng: np.random.Generator
@@ -109,7 +101,7 @@ class ConstraintImputer:
         self, part: Part, places: Mapping, tuples: np.ndarray, free: Sequence, row: Columns
     ) -> tuple[dict[Hashable, np.ndarray], dict[Hashable, Cells]]:
         """Return (a code of each tuple in each column, the cells of codes): a given number is a bin of its own."""
-        codes, cells, shown = {}, {}, self.to_axes(row)
+        codes, cells, (shown, missing) = {}, {}, self.to_axes(row)
         for name in self.names:
             if name in free:
                 within = part.within.get(places[name])
@@ -117,10 +109,9 @@ class ConstraintImputer:
                 codes[name] = own if within is None else np.unique(within.classes, return_index=True)[1][own]
                 cells[name] = self.tied.cells[name]
                 continue
-            gone = bool(self.missing(name, row[name])[0])
             if name in self.tie.axes:
                 cells[name] = Cells(0, shown[name], shown[name], True)
-                codes[name] = np.full(len(tuples), int(gone))
+                codes[name] = np.full(len(tuples), int(missing[name][0]))
             else:
                 is_linked = name in self.linked
                 cells[name] = cells_of_levels(self.linked[name].n_bins if is_linked else len(self.schema[name].levels), True)
@@ -203,6 +194,7 @@ class DifferenceImputer:
 
     @staticmethod
     def _lead(way: DifferenceSampler, x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        assert isinstance(way.second, NumberColumn)
         low, high = remaining_bin_ends(way.second)
         return way.near.below(high[codes] - x) - way.near.below(low[codes] - x)
 
@@ -250,11 +242,9 @@ class _RowImputer:
         self.near = [DifferenceImputer(near) for near in law.near]
         self.draws = {name: BinSampler(column, rng) for name, column in law.linked.items()}
         self.nullable = np.array([bool(law.schema[name].nullable) for name in law.names])
-        self.sizes = np.array([self._n_codes(name) for name in law.names])
-
-    def _n_codes(self, name: Any) -> int:
-        kind = self.law.schema[name]
-        return self.law.linked[name].n_bins + kind.nullable if name in self.law.linked else kind.n_codes
+        n_codes = {name: law.schema[name].n_codes for name in law.names if name not in law.linked}
+        n_codes |= {name: column.n_bins + law.schema[name].nullable for name, column in law.linked.items()}
+        self.sizes = np.array([n_codes[name] for name in law.names])
 
     def impute(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
         """Return filled values such that rules hold wherever the given cells let them."""
@@ -270,7 +260,13 @@ class _RowImputer:
                 out[name][broken] = new
             broken = broken[self._rows_breaking_rules(again, _take(free, broken))]
         for tied in self.ties:
-            self._settle(tied, out, free, broken)
+            rows = broken
+            for look_further in (False, True):
+                rows = rows[~tied.holds(_take(out, rows), _take(free, rows))] if len(rows) else rows
+                for row in rows if look_further else ():
+                    self._repair(tied, out, free, row)
+                for name, column in tied.move_numbers(_take(out, rows), _take(free, rows), self.rng).items():
+                    out[name][rows] = column
         return out
 
     def _draw(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
@@ -282,10 +278,6 @@ class _RowImputer:
             for near in self.near:
                 near.complete(out, free, self.rng)
         return out
-
-    def _draw_by_codes(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
-        made = self._draw_all(values, free, block)
-        return {name: np.where(free[name], made[name], column) for name, column in values.items()}
 
     def _choose(self, out: Columns, values: Columns, free: Columns, rows: np.ndarray, block: int) -> None:
         """Take one of several draws of some rows, in place, by the evidence of a given number beyond its bin."""
@@ -305,16 +297,6 @@ class _RowImputer:
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(~np.all([tied.holds(values, free) for tied in self.ties], axis=0))
 
-    def _settle(self, tied: ConstraintImputer, out: Columns, free: Columns, rows: np.ndarray) -> None:
-        """Change filled cells of a tie, in place, so that its rules hold."""
-        for look_further in (False, True):
-            rows = rows[~tied.holds(_take(out, rows), _take(free, rows))] if len(rows) else rows
-            if look_further:
-                for row in rows:
-                    self._repair(tied, out, free, row)
-            for name, column in tied.move_numbers(_take(out, rows), _take(free, rows), self.rng).items():
-                out[name][rows] = column
-
     def _repair(self, tied: ConstraintImputer, out: Columns, free: Columns, row: int) -> None:
         """Give one row codes that agree with its given cells, in another stratum if its own is filled and has none."""
         law = self.law
@@ -324,7 +306,14 @@ class _RowImputer:
         places = {law.names[column]: place for place, column in enumerate(block)}
         mine = {name: out[name][row : row + 1] for name in tied.names}
         wanted = [name for name in tied.names if free[name][row]]
-        for stratum in self._strata_to_try(out, wanted, row):
+        # Its own stratum; and if rules tie that and it is filled, all others in a random order, the likely ones first.
+        strata = [0 if law.stratum is None else int(out[law.stratum][row])]
+        if law.stratum in wanted:
+            weights = np.asarray(law.weights[: len(law.schema[law.stratum].levels)])
+            others = np.flatnonzero(weights > 0)
+            order = self.rng.choice(others, len(others), replace=False, p=weights[others] / weights[others].sum())
+            strata += [int(stratum) for stratum in order if stratum != strata[0]]
+        for stratum in strata:
             if (mixtures := law.mixtures[stratum]) is None:
                 continue
             if law.stratum in wanted:
@@ -336,35 +325,28 @@ class _RowImputer:
                     out[name][row] = value
                 return
 
-    def _strata_to_try(self, out: Columns, wanted: Sequence[Any], row: int) -> list[int]:
-        """Return the stratum of a row and, if rules tie it and it is filled, all others in a random order, the likely ones first."""
+    def _draw_by_codes(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
+        """Return values with those to be filled drawn given the codes of all others."""
         law = self.law
-        own = 0 if law.stratum is None else int(out[law.stratum][row])
-        if law.stratum not in wanted:
-            return [own]
-        weights = np.asarray(law.weights[: len(law.schema[law.stratum].levels)])
-        others = np.flatnonzero(weights > 0)
-        order = self.rng.choice(others, len(others), replace=False, p=weights[others] / weights[others].sum())
-        return [own, *(int(stratum) for stratum in order if stratum != own)]
-
-    def _draw_all(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
-        """Return drawn values in place of those to be filled; the others need not stay as they were."""
-        law = self.law
-        codes = np.column_stack([self._codes(name, values[name]) for name in law.names])
+        columns = [law.linked[n].codes_of(values[n]) if n in law.linked else values[n].astype(np.int64) for n in law.names]
+        codes = np.column_stack(columns)
         known = ~np.column_stack([free[name] for name in law.names])
         strata = self._strata(values, free, codes, known)
         drawn = np.empty_like(codes)
         for stratum in np.unique(strata):
             rows = np.flatnonzero(strata == stratum)
-            common, n_common = self._common(stratum, codes[rows], known[rows])
+            logs = self._common_log_likelihoods(stratum, codes[rows], known[rows])
+            common, n_common = (None, 1) if logs is None else (_sample_from_logs(logs, self.rng), logs.shape[1])
             for place in law.blocks:
                 posterior = self._posterior(stratum, place, codes[rows], known[rows])
                 drawn[np.ix_(rows, np.array(place))] = posterior.impute(self.rng, common, n_common)
-        made = {name: self._values(name, drawn[:, place], block) for place, name in enumerate(law.names)}
-        return {name: strata if name == law.stratum else made[name] for name in law.schema}
-
-    def _codes(self, name: Any, column: np.ndarray) -> np.ndarray:
-        return self.law.linked[name].codes_of(column) if name in self.law.linked else column.astype(np.int64)
+        made = {law.stratum: strata}
+        for own, name in zip(drawn.T, law.names, strict=True):
+            made[name] = own
+            if name in self.draws:
+                made[name] = np.empty(len(codes), dtype=law.dtype_of(name))
+                self.draws[name].write(own, block, self.rng, made[name])
+        return {name: np.where(free[name], made[name], column) for name, column in values.items()}
 
     def _posterior(self, stratum: int, block: tuple[int, ...], codes: np.ndarray, known: np.ndarray) -> Posterior:
         mixtures = self.law.mixtures[stratum]
@@ -372,11 +354,6 @@ class _RowImputer:
         place = list(block)
         mixture = mixtures[self.law.blocks.index(block)]
         return Posterior(mixture, self.sizes[place], self.nullable[place], codes[:, place], known[:, place], self.patterns)
-
-    def _common(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> tuple[np.ndarray | None, int]:
-        """Return the node of each row that blocks share, drawn given all known cells of the row, and the number of nodes."""
-        logs = self._common_log_likelihoods(stratum, codes, known)
-        return (None, 1) if logs is None else (_sample_from_logs(logs, self.rng), logs.shape[1])
 
     def _common_log_likelihoods(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | None:
         """Return log P(common node and known cells) of each row, where blocks share nodes."""
@@ -389,13 +366,6 @@ class _RowImputer:
             logs += self._posterior(stratum, block, codes, known).log_evidence_by_common(len(weights))
         return logs
 
-    def _evidence(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | float:
-        """Return the log-likelihood of the known cells of each row in a stratum."""
-        logs = self._common_log_likelihoods(stratum, codes, known)
-        if logs is not None:
-            return np.logaddexp.reduce(logs, axis=1)
-        return sum(self._posterior(stratum, block, codes, known).evidence() for block in self.law.blocks)
-
     def _strata(self, values: Columns, free: Columns, codes: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the stratum of each row: drawn given all else, where it is to be filled."""
         if self.law.stratum is None:
@@ -405,16 +375,14 @@ class _RowImputer:
             with np.errstate(divide="ignore"):
                 logs = np.tile(np.log(self.law.weights[: len(self.law.schema[self.law.stratum].levels)]), (len(rows), 1))
             for stratum in range(logs.shape[1]):
-                logs[:, stratum] += self._evidence(stratum, codes[rows], known[rows])
+                by_common = self._common_log_likelihoods(stratum, codes[rows], known[rows])
+                if by_common is None:
+                    evidence = sum(self._posterior(stratum, block, codes[rows], known[rows]).evidence() for block in self.law.blocks)
+                else:
+                    evidence = np.logaddexp.reduce(by_common, axis=1)
+                logs[:, stratum] += evidence
             strata[rows] = _sample_from_logs(logs, self.rng)
         return strata
-
-    def _values(self, name: Any, codes: np.ndarray, block: int) -> np.ndarray:
-        if name not in self.law.linked:
-            return codes
-        out = np.empty(len(codes), dtype=self.law.dtype_of(name))
-        self.draws[name].write(codes, block, self.rng, out)
-        return out
 
 
 def _sample_from_logs(logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:

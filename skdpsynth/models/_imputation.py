@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import AllowedCells, Continuous, Schema, Spans, keys_of, ties_of
+from skdpsynth.domain import AllowedCells, Continuous, Schema, Spans, Sum, keys_of, ties_of
 from skdpsynth.models._conditional_sampling import sample_missing
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.tables import Evidence, with_all
@@ -77,8 +77,10 @@ class _TableImputer:
         values, known_here = self.spans.encode_known(given, known) if self.spans else ([*given.values()], [*known.values()])
         out = [column.copy() for column in values]
         for rows, wanted in evidence.allowed_levels():
+            conditional, probability = self.law.condition(wanted) if wanted else (self.law, 1.0)
+            mixtures = zip(conditional.mixtures, self.law.mixtures, strict=True)
             made = sample_missing(
-                self._conditional_law(wanted),
+                replace(conditional, mixtures=tuple(own or other for own, other in mixtures)) if probability else self.law,
                 [column[rows] for column in values],
                 [~flag[rows] for flag in known_here],
                 self.rng,
@@ -89,14 +91,7 @@ class _TableImputer:
                 column[rows] = new
         return self.spans.decode_known(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
 
-    def _conditional_law(self, wanted: Mapping[Any, Any]) -> JointDistribution:
-        conditional, probability = self.law.condition(wanted) if wanted else (self.law, 1.0)
-        if not probability:
-            return self.law
-        mixtures = zip(conditional.mixtures, self.law.mixtures, strict=True)
-        return replace(conditional, mixtures=tuple(own or other for own, other in mixtures))
-
-    def _again(self, evidence: Evidence, rows: np.ndarray, out: Columns, *held: Any) -> tuple[Evidence, Columns]:
+    def _again(self, evidence: Evidence, rows: np.ndarray, out: Columns, *held: Hashable) -> tuple[Evidence, Columns]:
         """Draw some rows again; cells of the columns `held` count as known."""
         values = {name: column[rows] for name, column in {**evidence.values, **out}.items()}
         known = {name: flag[rows] | (name in held) for name, flag in evidence.known.items()}
@@ -144,7 +139,7 @@ class _TableImputer:
                     found = fresh.known[part]
                     out[part][rows[found]] = fresh.values[part][found]
 
-    def _share_remainder(self, evidence: Evidence, out: Columns, rule: Any, rows: np.ndarray) -> None:
+    def _share_remainder(self, evidence: Evidence, out: Columns, rule: Sum, rows: np.ndarray) -> None:
         """Spread the remainder of a sum over the parts that may change, one after the other, each up to its bounds."""
         if rule.total not in evidence.values:
             return

@@ -71,18 +71,26 @@ class JointDistribution:
         """
         shares, linked = {}, dict(self.linked)
         for name, want in wanted.items():
-            shares[name], linked = self._shares(name, want, linked)
-        near = [(each, each.on(linked)) for each in self.near]
-        of_strata = shares.get(self.stratum, np.ones(len(self.weights)))
-        allowed = {place: shares[name] for place, name in enumerate(self.names) if name in shares}
+            kind = self.schema[name]
+            if name in linked:
+                linked[name], own = linked[name].condition(want)
+            else:
+                own = np.isin(np.arange(len(kind.levels)), want.chosen).astype(float)
+            shares[name] = np.append(own, float(want.missing)) if kind.nullable else own
+        names, near = self.names, [each.on(linked) for each in self.near]
+        allowed = {place: shares[name] for place, name in enumerate(names) if name in shares}
         possible = [each for each in self.tied if each.tie.orders.columns and set(each.tie.columns) & set(wanted)]
-        corrections = self._difference_corrections(near, allowed)
-        laws: list[_Stratum] = []
-        logs = np.full(len(self.weights), -math.inf)
-        for stratum, weight in enumerate(self.weights * of_strata):
-            found, log = self._mixtures(stratum, allowed, possible, linked, corrections) if weight > 0 else (_Stratum(None), -math.inf)
-            laws.append(found)
-            logs[stratum] = math.log(weight) + log if weight > 0 else -math.inf
+        corrections = {}  # by how much a condition on a pair with a difference law is more likely than by each of their codes
+        for before, after in zip(self.near, near, strict=True):
+            pair = (names.index(before.names[0]), names.index(before.names[1]))
+            if allowed.keys() & set(pair):
+                corrections[pair] = after.correction(before, allowed.get(pair[1]))
+        laws, logs = list[_Stratum](), np.full(len(self.weights), -math.inf)
+        for stratum, weight in enumerate(self.weights * shares.get(self.stratum, np.ones(len(self.weights)))):
+            laws.append(_Stratum(None))
+            if weight > 0:
+                laws[-1], log = self._condition_stratum(stratum, allowed, possible, linked, corrections)
+                logs[stratum] = math.log(weight) + log
         if logs.max() == -math.inf:
             return self, 0.0
         weights = np.exp(logs - logs.max())
@@ -91,36 +99,13 @@ class JointDistribution:
             weights=weights / weights.sum(),
             mixtures=tuple(each.mixtures for each in laws),
             linked=linked,
-            near=tuple(each for _, each in near),
+            near=tuple(near),
             wanted={**self.wanted, **wanted},
             common=None if self.common is None else tuple(each.common for each in laws),
         )
         return law, float(weights.sum() * math.exp(logs.max()))
 
-    def _shares(
-        self, name: Hashable, wanted: AllowedCells, linked: dict[Hashable, LinkedColumn]
-    ) -> tuple[np.ndarray, dict[Hashable, LinkedColumn]]:
-        """Return (P(condition | code) of a column, the linked columns with this one on the condition)."""
-        kind = self.schema[name]
-        if name in linked:
-            column, shares = linked[name].condition(wanted)
-            linked = {**linked, name: column}
-        else:
-            shares = np.isin(np.arange(len(kind.levels)), wanted.chosen).astype(float)
-        return np.append(shares, float(wanted.missing)) if kind.nullable else shares, linked
-
-    def _difference_corrections(
-        self, near: Sequence[tuple[DifferenceSampler, DifferenceSampler]], allowed: Mapping[int, np.ndarray]
-    ) -> dict[tuple[int, int], np.ndarray]:
-        """Return by how much a condition on a pair with a difference law is more likely than by each of their codes."""
-        out = {}
-        for before, after in near:
-            pair = (self.names.index(before.names[0]), self.names.index(before.names[1]))
-            if allowed.keys() & set(pair):
-                out[pair] = after.correction(before, allowed.get(pair[1]))
-        return out
-
-    def _mixtures(
+    def _condition_stratum(
         self,
         stratum: int,
         allowed: Mapping[int, np.ndarray],
@@ -222,7 +207,7 @@ class RejectionSampler:
 
 
 class RowSampler:
-    def __init__(self, law: Any, n_samples: int, rng: np.random.Generator) -> None:
+    def __init__(self, law: JointDistribution, n_samples: int, rng: np.random.Generator) -> None:
         self.keys = [UniqueKeySampler(names, law.schema, law.wanted) for names in keys_of(law.schema.rules, law.schema.whole)]
         for keys in self.keys:
             if n_samples > keys.n_keys:

@@ -78,10 +78,6 @@ class BlockTables:
         columns, deviations = [one_way.tables[i,] for i in block], weighting_deviations(one_way, two_way)
         return cls(columns, pairs, np.maximum(totals, _LEAST_ROWS), deviations, groups, n_ordered)
 
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.array([counts.shape[1] for counts in self.one_way])
-
     def targets(self) -> list[Targets]:
         out = []
         for c, n in enumerate(self.totals):
@@ -139,14 +135,15 @@ class LatentFactors:
     def of(cls, tables: BlockTables, n_factors: int) -> "LatentFactors":
         """Fit to noisy counts by weighted least squares, with a normal prior on the loadings."""
         nodes, targets = quasi_normal(_NODES, n_factors), tables.targets()
+        sizes = targets[0].sizes
         if not tables.two_way:  # no data on factors
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
             loadings = np.zeros((1, *intercepts.shape, n_factors))
-            return cls(tables.sizes, nodes, intercepts[None], loadings, tables.groups, n_ordered=tables.n_ordered)
+            return cls(sizes, nodes, intercepts[None], loadings, tables.groups, n_ordered=tables.n_ordered)
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
-        with one_blas_thread(int(tables.sizes.sum()) <= _SMALL):
+        with one_blas_thread(int(sizes.sum()) <= _SMALL):
             fits, variance = _fit_restarts(targets, nodes)
-        return cls(tables.sizes, nodes, *_stack_fits(fits), tables.groups, variance, tables.n_ordered)
+        return cls(sizes, nodes, *_stack_fits(fits), tables.groups, variance, tables.n_ordered)
 
     def refit(self, tables: BlockTables, n_fits: int, n_steps: int) -> "LatentFactors":
         """Fit to other counts in the same codes from the first `n_fits` fits, under the same prior, in `n_steps` at most."""

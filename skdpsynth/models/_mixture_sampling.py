@@ -38,7 +38,11 @@ class MixtureSampler:
 
         `of_common` is the number of rows of each common node: they come one common node after the other.
         """
-        counts = self._node_counts(n_rows, block, of_common)
+        shifts = block_shifts(self.of_nodes, block, NODES)
+        if of_common is None:
+            counts = np.diff(points_below(self.nodes_upto, n_rows, shifts).astype(np.int64))
+        else:
+            counts = np.diff(points_below(self.nodes_upto, of_common[:, None], shifts[:, None]).astype(np.int64), axis=1).ravel()
         nodes = np.flatnonzero(counts)
         counts = counts[nodes]
         order = rng.permutation(n_rows) if of_common is None else _shuffle_places_within(of_common, rng)
@@ -55,13 +59,6 @@ class MixtureSampler:
             while column in drawn:
                 yield drawn.pop(column)
                 column += 1
-
-    def _node_counts(self, n_rows: int, block: int, of_common: np.ndarray | None) -> np.ndarray:
-        shifts = block_shifts(self.of_nodes, block, NODES)
-        if of_common is None:
-            return np.diff(points_below(self.nodes_upto, n_rows, shifts).astype(np.int64))
-        upto = points_below(self.nodes_upto, of_common[:, None], shifts[:, None])
-        return np.diff(upto.astype(np.int64), axis=1).ravel()
 
 
 class CommonNodeSampler:

@@ -108,7 +108,7 @@ class Link:
     @property
     def codes(self) -> np.ndarray:
         """The bin of each cell, shape (n_cells,)."""
-        return self.bins_of(np.arange(len(self.mass)))
+        return np.repeat(np.arange(self.n_bins), np.diff(self.edges))
 
     def bins_of(self, cells: np.ndarray) -> np.ndarray:
         """Return the bins of cells; -1 stays -1."""

@@ -133,8 +133,11 @@ def expected_counts(
         before = density_at_border(densities[:3], wide[outwards][last::-1][:3]) if last else 0.0
         expected[outwards][last + 1 :] = _tail_counts(side[last:], wide[outwards][last:], before, deviation)
         falls[outwards][last + 1 :] = way
-        if is_bound and last + 1 < len(side) and (found := _count_at_bound(float(side[-1]), deviation)) > expected[outwards][-1]:
-            expected[outwards][-1], falls[outwards][-1] = found, 0
+        if is_bound and last + 1 < len(side):
+            # A pile of clipped numbers is likely at a bound, but not if bounds are generous.
+            found = float(side[-1]) * min(max((float(side[-1]) / deviation - _AT_BOUND) / (_CLEAR - _AT_BOUND), 0.0), 1.0)
+            if found > expected[outwards][-1]:
+                expected[outwards][-1], falls[outwards][-1] = found, 0
         told = int(np.flatnonzero(side[: last + 1] >= least)[-1])
         alike[outwards][told + 1 :] = alike[outwards][told]
         rows += side[: last + 1].sum()
@@ -158,11 +161,6 @@ def _last_significant_bin(counts: np.ndarray, deviation: float, n_all: int, n_co
             break
         last += 1 + int(clear[0])
     return last
-
-
-def _count_at_bound(count: float, deviation: float) -> float:
-    """Return the expected count at a bound: a pile of clipped numbers is likely there, but not if bounds are generous."""
-    return count * min(max((count / deviation - _AT_BOUND) / (_CLEAR - _AT_BOUND), 0.0), 1.0)
 
 
 def _tail_counts(counts: np.ndarray, widths: np.ndarray, before: float, deviation: float) -> np.ndarray:

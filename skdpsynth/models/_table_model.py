@@ -88,7 +88,7 @@ class TableModel:
                 links[name], recoded[name] = finer.link, partial(_refine_probabilities, link, finer)
             elif link.alike is not None:
                 recoded[name] = partial(share_by_mass, link)
-        columns = {name: link_column(link, self.schema[name], grids.get(name)) for name, link in links.items()}
+        columns = {name: link_column(link, grids.get(name)) for name, link in links.items()}
         return JointDistribution(
             self.schema,
             self.stratum,

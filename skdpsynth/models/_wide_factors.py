@@ -178,7 +178,9 @@ def train_blocks(wide: WideTargets, seed: int, most_steps: int) -> list[FactorFi
         if rate == 0:
             break
         descent.adam.step(gradients, rate)
-    return [descent.block_fit(number, flat.n_steps) for number in range(len(wide.blocks))]
+    intercepts = np.array(descent.intercepts, dtype=float)[:, :, 0]
+    loadings = np.array([descent.loadings(label) for label in range(len(intercepts))], dtype=float)
+    return [FactorFit(intercepts[:, codes].copy(), loadings[:, codes].copy(), flat.n_steps) for codes in descent.codes]
 
 
 class _Descent:
@@ -246,14 +248,14 @@ class _Descent:
                 bends[codes, :r] = of_groups
         return slopes, bends
 
-    def _loadings(self, label: int) -> np.ndarray:
+    def loadings(self, label: int) -> np.ndarray:
         loadings = self.trend[:, None] * self.slopes[self.column_of] + self.bends
         return loadings + self.own[label] if self.own else loadings
 
     def gradients(self) -> tuple[list[np.ndarray], float]:
         """Return the derivatives by the parameters, and the objective."""
         at = [self._probabilities(label) for label in range(len(self.intercepts))]
-        beside, objective = self._merged(at)
+        beside, objective = self._errors_of_merged(at)
         of_intercepts, of_loadings = [], []
         for label, weight in enumerate(self.weights):
             by_intercepts, by_loadings = np.empty_like(self.intercepts[label]), np.empty_like(self.bends)
@@ -273,13 +275,13 @@ class _Descent:
         return [*of_intercepts, by_slopes + self.pull * self.slopes, total + self.pull_of_bends * self.bends, *own], objective
 
     def _probabilities(self, label: int) -> list[Probabilities]:
-        loadings, targets = self._loadings(label), self.wide.targets
+        loadings, targets = self.loadings(label), self.wide.targets
         return [
             Probabilities.of(of_classes[label], self.intercepts[label][codes] + loadings[codes] @ nodes.T)
             for codes, nodes, of_classes in zip(self.codes, self.nodes, targets, strict=True)
         ]
 
-    def _merged(self, at: Sequence[Sequence[Probabilities]]) -> tuple[list[np.ndarray], float]:
+    def _errors_of_merged(self, at: Sequence[Sequence[Probabilities]]) -> tuple[list[np.ndarray], float]:
         """Return the derivatives of the error of merged tables by the probabilities of codes at common nodes, and the error."""
         sums = []
         for of_blocks in at:
@@ -293,11 +295,6 @@ class _Descent:
             self.grouping_matrix.T @ (error @ Q * np.float32(self.ratio * share)) for share, Q in zip(self.wide.shares, sums, strict=True)
         ]
         return beside, float(np.vdot(error, error)) / 4 * self.ratio
-
-    def block_fit(self, number: int, n_steps: int) -> FactorFit:
-        codes = self.codes[number]
-        intercepts = np.array([each[codes, 0] for each in self.intercepts], dtype=float)
-        return FactorFit(intercepts, np.array([self._loadings(c)[codes] for c in range(len(intercepts))], dtype=float), n_steps)
 
 
 def _normal_scores(one_way: np.ndarray, is_ordered: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -366,8 +363,8 @@ def fit_wide_factors(
     wide = WideTargets(blocks, targets, nodes, common, totals / float(totals.sum()), is_ordered)
     fits = train_blocks(replace(wide, variance=_choose_block_variance(wide)), 0, _STEPS)
     return tuple(
-        LatentFactors(each.sizes, own, fit.intercepts[None], fit.loadings[None], each.groups)
-        for each, own, fit in zip(tables, nodes, fits, strict=True)
+        LatentFactors(of_classes[0].sizes, own, fit.intercepts[None], fit.loadings[None], each.groups)
+        for each, of_classes, own, fit in zip(tables, targets, nodes, fits, strict=True)
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth._parallel import cached_property
-from skdpsynth.domain import AllowedCells, Continuous, Grid, Schema, grids_of
+from skdpsynth.domain import AllowedCells, Grid, Schema, grids_of
 from skdpsynth.models._constrained_softmax import WeightedPair
 from skdpsynth.models._quantile_bins import CellsInBins, LevelGroups, Link
 from skdpsynth.models._structural_zeros import ConstrainedColumns
@@ -160,10 +160,9 @@ class LevelColumn(LinkedColumn):
         return replace(self, inside=inside), shares
 
 
-def link_column(link: Link | LevelGroups, kind: Any, grid: Grid | None) -> LinkedColumn:
+def link_column(link: Link | LevelGroups, grid: Grid | None) -> LinkedColumn:
     if isinstance(link, LevelGroups):
         return LevelColumn.of(link)
-    assert isinstance(kind, Continuous)
     assert grid is not None
     return NumberColumn.of(link, grid)
 
@@ -240,7 +239,12 @@ class DifferenceSampler:
     def _cells(self) -> np.ndarray:
         """P(difference leads to the remaining numbers of each bin of the second | cell of the first), shape (n_cells, n_bins)."""
         low, high, bins = self._pieces
-        lead = self._lead(_cell_midpoints(self.first)[:, None], low[None], high[None])
+        if isinstance(self.first, MemberColumn):
+            middle = self.first.numbers
+        else:
+            edges = self.first.grid.edges
+            middle = np.floor((edges[:-1] + edges[1:] - 1) / 2) if self.first.grid.kind.integer else (edges[:-1] + edges[1:]) / 2
+        lead = self._lead(middle[:, None], low[None], high[None])
         if not isinstance(self.second, MemberColumn):
             return lead
         return np.stack([lead[:, bins == code].sum(axis=1) for code in range(self.second.n_bins)], axis=1)
@@ -327,15 +331,7 @@ class DifferenceSampler:
         return out
 
 
-def _cell_midpoints(column: NumberColumn | MemberColumn) -> np.ndarray:
-    """Return the middle of each cell; of whole numbers, one of them."""
-    if isinstance(column, MemberColumn):
-        return column.numbers
-    edges = column.grid.edges
-    return np.floor((edges[:-1] + edges[1:] - 1) / 2) if column.grid.kind.integer else (edges[:-1] + edges[1:]) / 2
-
-
-def remaining_bin_ends(column: Any) -> tuple[np.ndarray, np.ndarray]:
+def remaining_bin_ends(column: NumberColumn) -> tuple[np.ndarray, np.ndarray]:
     """Return where the remaining numbers of each bin begin and end; twice 0, where there are none."""
     starts, stops, bins = column.grid.edges[:-1], column.grid.edges[1:], column.inside.bins
     low, high = np.full(column.n_bins, np.inf), np.full(column.n_bins, -np.inf)

@@ -120,7 +120,7 @@ def test_graded_bins_grow_outwards_by_no_more_than_is_asked(growth):
 
 def test_a_number_where_no_rows_are_expected_counts_as_one_of_the_nearest_bin_with_mass():
     kind = Continuous(0, 63)
-    column = link_column(link((0, 900, 0, 700, 300, 0, 0, 0, 0)), kind, grids_of(Schema({"x": kind}))["x"])
+    column = link_column(link((0, 900, 0, 700, 300, 0, 0, 0, 0)), grids_of(Schema({"x": kind}))["x"])
     np.testing.assert_array_equal(column.codes_of(np.array([0.0, 3, 4, 5, 7, 63, np.nan])), [1, 1, 1, 1, 3, 4, 9])
 
 
