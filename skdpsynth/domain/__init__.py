@@ -53,7 +53,7 @@ from skdpsynth.domain._kinds import (
     name_repr,
     round_to_step,
 )
-from skdpsynth.domain._order_constraints import PER_UNIT, axis_of
+from skdpsynth.domain._order_constraints import PER_UNIT, Orders, axis_of
 from skdpsynth.domain._schema import Schema
 from skdpsynth.domain._spans import Spans, spans_of, with_spans
 from skdpsynth.domain._structural_zeros import Tie, cuts_of, keys_of, ties_of

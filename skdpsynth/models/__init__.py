@@ -1,4 +1,4 @@
-"""Models of tables, fitted to noisy answers and sampled from: mathematics without data or privacy."""
+"""Models of tables: fitted to noisy answers, and sampled. Mathematics without data or privacy."""
 
 from skdpsynth.models._imputation import impute_table
 from skdpsynth.models._joint_distribution import RejectionSampler

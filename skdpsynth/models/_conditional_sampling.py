@@ -1,4 +1,4 @@
-"""Missing cells of given rows, drawn from the model's law given the known cells."""
+"""Conditional sampling of missing cells, given the known cells of their rows."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Columns = Mapping[Hashable, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class ConstraintImputer:
-    """The columns of one tie, of rows some of whose cells are given.
+    """Fills the columns of one tie in rows of which some cells are given.
 
     A rule about given cells alone binds nothing here: if they break it, they stay, and all other rules still hold.
     """
@@ -52,7 +52,7 @@ class ConstraintImputer:
         return shown, missing
 
     def move_numbers(self, values: Columns, to_fill: Columns, rng: np.random.Generator) -> dict[Hashable, np.ndarray]:
-        """Return numbers moved within their bins so that inequalities and sums hold, where that can be; given ones stay."""
+        """Return numbers moved within their bins so that inequalities and sums hold, where that is possible; given ones stay."""
         out = {name: values[name].copy() for name in self.names}
         for rows, free in _fill_patterns(self.names, to_fill):
             orders = self.tie.about(free).orders
@@ -140,7 +140,7 @@ def _fill_patterns(names: Sequence[Hashable], to_fill: Columns) -> list[tuple[np
 
 
 class DifferenceImputer:
-    """Two columns with a difference law, of which some cells are given."""
+    """Fills two columns whose difference has a law, beside given cells."""
 
     def __init__(self, draw: DifferenceSampler) -> None:
         self.draw = draw
@@ -367,7 +367,7 @@ class _RowImputer:
         return logs
 
     def _strata(self, values: Columns, free: Columns, codes: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """Return the stratum of each row: drawn given all else, where it is to be filled."""
+        """Return the stratum of each row, drawn given all other cells where it is to be filled."""
         if self.law.stratum is None:
             return np.zeros(len(codes), dtype=np.int64)
         strata, rows = values[self.law.stratum].astype(np.int64), np.flatnonzero(free[self.law.stratum])
@@ -386,7 +386,7 @@ class _RowImputer:
 
 
 def _sample_from_logs(logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a column of each row, with probability in proportion to the exponential of its number; any, if all are minus infinity."""
+    """Draw a column for each row, with probability in proportion to the exponential of its number; any, if all are minus infinity."""
     largest = logs.max(axis=1, keepdims=True)
     upto = np.cumsum(np.where(np.isfinite(largest), np.exp(logs - np.where(np.isfinite(largest), largest, 0)), 1.0), axis=1)
     return np.minimum((upto <= rng.random((len(logs), 1)) * upto[:, -1:]).sum(axis=1), logs.shape[1] - 1)

@@ -33,7 +33,7 @@ class ConstrainedGroup:
     columns: tuple[int, ...]  # places in the block
     classes: tuple[np.ndarray, ...]  # the class of each code of each column: 0, 1, ...
     tuples: np.ndarray  # of classes, shape (n_tuples, n_columns)
-    allowed: np.ndarray  # which can occur in each class of rows, at least one, shape (n_labels, n_tuples)
+    allowed: np.ndarray  # whether each tuple can occur in each class of rows, at least one, shape (n_labels, n_tuples)
 
     def __repr__(self) -> str:
         return f"ConstrainedGroup(columns={self.columns}, {len(self.tuples)} tuples)"
@@ -42,7 +42,7 @@ class ConstrainedGroup:
         return ConstrainedSoftmax(self.columns, self.classes, self.tuples[self.allowed[label]])
 
     def law_of_descent(self, label: int) -> "ConstrainedSoftmax | WeightedPair":
-        """Return a law that computes the same up to rounding, in less time where it can.
+        """Return the law, up to rounding, in a form that takes less time where there is one.
 
         The tuples of two columns are a matrix of zeros and ones: products with it take the place of lists of hundreds of tuples.
         """

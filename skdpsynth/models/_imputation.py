@@ -1,4 +1,4 @@
-"""Imputation: missing cells are deduced, drawn from the model, or computed, so that the rules of the schema hold."""
+"""Imputation of missing cells: they are deduced, drawn from the model, or computed, so that the rules of the schema hold."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -72,7 +72,7 @@ class _TableImputer:
         self.ties = ties_of(schema, law.schema.rules, dtypes)
 
     def draw(self, evidence: Evidence) -> Columns:
-        """Return the columns that mechanisms see, filled."""
+        """Return the columns that mechanisms see, with missing cells drawn."""
         given, known = ({name: each[name] for name in self.names} for each in (evidence.values, evidence.known))
         values, known_here = self.spans.encode_known(given, known) if self.spans else ([*given.values()], [*known.values()])
         out = [column.copy() for column in values]
@@ -109,7 +109,7 @@ class _TableImputer:
             _write_rows(out, rows, self._again(evidence, rows, out, *held)[1])
 
     def redraw_parts(self, evidence: Evidence, out: Columns) -> None:
-        """Take, of several draws of several missing parts of a known total, those that come nearest to it.
+        """Draw missing parts of a known total several times, and keep the draw that comes nearest to it.
 
         Then the last of them is the remainder, where its bounds allow it, or the one before.
         """
@@ -161,7 +161,7 @@ def _write_rows(out: Columns, rows: np.ndarray, new: Columns) -> None:
 def fill_keys(
     names: Sequence[Hashable], schema: Schema, values: Mapping[Any, np.ndarray], to_fill: Mapping[Any, np.ndarray], rng: np.random.Generator
 ) -> None:
-    """Change cells of a key that are to be filled, in place, where the key comes twice, as long as there are keys that agree.
+    """Make repeated keys unique, in place, by their cells that are to be filled, as long as there are free keys.
 
     Keys that are given are taken first. A key that no row has yet keeps the cells that the model drew.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._parallel import run_all
-from skdpsynth.domain import AllowedCells, Continuous, Schema, ends_of, keys_of, list_names
+from skdpsynth.domain import AllowedCells, Continuous, Nominal, Ordinal, Schema, ends_of, keys_of, list_names
 from skdpsynth.frames import concatenate_batches
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._mixture_sampling import CELLS, STRATA, CommonNodeSampler, MixtureSampler, block_shifts, points_below
@@ -148,7 +148,7 @@ class JointDistribution:
     def _exclude_impossible(
         self, mixture: Mixture, block: Block, tied: ConstrainedColumns, linked: Mapping[Hashable, LinkedColumn]
     ) -> tuple[Mixture, float]:
-        """Leave out tuples of bins of which a condition leaves only numbers that break a rule."""
+        """Leave out tuples of bins in which a condition leaves only numbers that break a rule."""
         places = {self.names[column]: place for place, column in enumerate(block)}
         names = [name for name in tied.tie.columns if name != self.stratum]
         if names[0] not in places:
@@ -180,7 +180,7 @@ def _log_weights_by_common(mixture: Mixture, n_common: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class RejectionSampler:
-    """A law on a condition on several columns together, which no code tells: rows that do not meet it are drawn again."""
+    """The law on a condition on several columns together: rows that do not meet it are drawn again, as codes cannot tell."""
 
     law: JointDistribution
     meets: Callable[[list[np.ndarray]], np.ndarray]
@@ -411,7 +411,7 @@ class UniqueKeySampler:
             self._take(keys)
 
     def _is_repeated(self, keys: np.ndarray) -> np.ndarray:
-        """Return which keys were taken before, or come before in the list."""
+        """Return whether each key was taken before, or comes earlier in the list."""
         again = np.ones(len(keys), dtype=bool)
         again[np.unique(keys, return_index=True)[1]] = False
         return again | self._is_taken(keys)
@@ -462,10 +462,9 @@ class _Digits:
     some: np.ndarray | None
 
     @classmethod
-    def of(cls, kind: Any, wanted: AllowedCells | None) -> "_Digits":
-        is_number = isinstance(kind, Continuous)
-        low, high = (int(kind.low), int(kind.high)) if is_number else (0, len(kind.levels) - 1)
-        if wanted is not None and (wanted.among is not None or not is_number):
+    def of(cls, kind: Continuous | Nominal | Ordinal, wanted: AllowedCells | None) -> "_Digits":
+        low, high = (int(kind.low), int(kind.high)) if isinstance(kind, Continuous) else (0, len(kind.levels) - 1)
+        if wanted is not None and (wanted.among is not None or not isinstance(kind, Continuous)):
             some = np.unique(wanted.chosen.astype(np.int64))
             some = some[(some >= low) & (some <= high)]
             return cls(len(some), 0, some)

@@ -224,7 +224,7 @@ class LatentFactors:
         return np.array(list(self.draw(label, rng).codes(n_samples, 0, rng)), dtype=np.int64)
 
     def draw(self, label: int, rng: np.random.Generator) -> "MixtureSampler":
-        """Return a sampler of the codes of a class."""
+        """Return a sampler of the codes of a class, in blocks of rows."""
         return MixtureSampler(self.mixture(label), rng)
 
 
@@ -369,7 +369,7 @@ def _gradients(
 
 
 def n_ensemble_steps(a_step: float, n_fits: int, most_work: float) -> int:
-    """Return for how many steps to train fits together, by the work of a step (`step_work`): 0 where they would be too few to matter."""
+    """Return the number of steps of joint training, by the work of a step (`step_work`); 0 where it would be too few to matter."""
     n_steps = min(_JOINT_STEPS, int(most_work / (a_step * n_fits)))
     return n_steps if n_fits > 1 and n_steps >= _LEAST_JOINT_STEPS else 0
 

@@ -1,4 +1,4 @@
-"""Measurements of some rows: the noisy tables, and the codes they are in, of which a model is made."""
+"""Measurements of a table: its noisy marginals, the codes they are counted in, and the model fitted to them."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -31,28 +31,28 @@ _MAX_REUSE = 2  # times the rows that chose the codes; beyond, codes by few rows
 @savable
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The codes of columns, and which columns are counted in pairs: released, so that other rows may be counted in them at no cost."""
+    """The codes of columns, and the columns counted in pairs. They are released, so counting other rows in them costs nothing more."""
 
     links: Mapping[Hashable, Link | LevelGroups]  # of each continuous column, and of each nominal one of very many levels
     cells: Mapping[Hashable, np.ndarray]  # the noisy counts that were released for the links, int64
-    pools: Mapping[Hashable, Pool]  # the counts of which the links were made: these, and those that were released for codes before
+    pools: Mapping[Hashable, Pool]  # the counts behind the links: `cells`, and those released for earlier codes
     blocks: tuple[Block, ...]  # columns that depend on each other
-    n_rows: float  # that chose them, as far as is known
-    n_since: float = 0.0  # other rows that were counted in them
+    n_rows: float  # number of rows that chose the codes, as far as it is known
+    n_since: float = 0.0  # number of other rows that were counted in them
     tied: tuple[ConstrainedColumns, ...] = ()
     common: CommonFactors | None = None
     near: tuple[DifferenceLaw, ...] = ()
 
     def can_count(self, n_more: float) -> bool:
-        """Return whether so many rows more may be counted in these codes, too.
+        """Return whether so many more rows may be counted in these codes.
 
-        Rows that come later may lie elsewhere, and many of them choose better codes than few: so codes are chosen anew from time to time,
-        in a table that grows by factors, and in a window that does not grow as well.
+        Later rows may lie elsewhere, and many rows choose better codes than few do. So codes are chosen anew from time to time, in growing
+        tables and in windows alike.
         """
         return self.n_since + n_more < _MAX_REUSE * self.n_rows
 
     def after(self, n_more: float) -> "Codes":
-        """Return these codes once so many rows more were counted in them."""
+        """Return these codes after so many more rows were counted in them."""
         return replace(self, n_since=self.n_since + n_more)
 
 
@@ -71,7 +71,7 @@ class Measurements:
 
     @property
     def totals(self) -> np.ndarray:
-        """Number of rows of each class, as far as is known: at least 0."""
+        """Estimated number of rows of each class, at least 0."""
         found = np.maximum(np.mean([table.sum(axis=1) for table in self.one_way.tables.values()], axis=0), 0.0)
         return found if self.n_samples is None else self.n_samples * shares_of(found)
 
@@ -96,7 +96,7 @@ class Measurements:
         return model.with_triples(one_way, two_way, self.totals, triples)
 
     def _shrunken_tables(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
-        """Return the tables to fit: nearer to the prior, without rows of noise, and with shrunken differences of classes."""
+        """Return the tables to fit: pulled to the prior, without rows of noise, and with shrunken differences between classes."""
         names, links, one_way, two_way, totals = self._names, self.codes.links, self.one_way, self.two_way, self.totals
         if self.beside is not None:
             one_way, two_way = self.beside.pull(one_way, two_way, totals)
@@ -130,7 +130,7 @@ def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -
 
 
 def _latest_prior(parts: Sequence[Measurements]) -> PublicPrior | None:
-    """Return the prior in the codes of the last part; that of an earlier one where a loaded stream lacks it."""
+    """Return the prior in the codes of the last part, from an earlier part where a loaded stream lacks it."""
     known = [part for part in parts if part.beside is not None]
     if not known or known[-1] is parts[-1]:
         return parts[-1].beside
@@ -198,7 +198,7 @@ def _recode_table(table: np.ndarray, variance: float, recodings: Sequence[np.nda
 def shrink_class_contrasts(
     one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, is_ordered: Sequence[np.ndarray]
 ) -> tuple[NoisyTables, NoisyTables]:
-    """Return tables in which classes differ as much as is expected given the noisy tables of `Estimates`.
+    """Shrink the differences between classes to their expectation given the noisy tables of `Estimates`: empirical Bayes.
 
     A column of which all classes have their share of rows is a multiple of these shares at each code. The part that is orthogonal to them
     is a contrast, whose noise is independent; of ordered codes it is written in cosines, as it is often smooth. Most contrasts are small
@@ -207,7 +207,7 @@ def shrink_class_contrasts(
     classifier trained on synthetic rows would sum the noise of all columns up. `is_ordered` says which codes of each column have an order:
     the first ones.
 
-    References ---------- Stephens (2017), "False discovery rates: a new deal", equations 2 to 5; Robbins (1956) on empirical Bayes.
+    See Stephens (2017), "False discovery rates: a new deal", equations 2 to 5, and Robbins (1956) on empirical Bayes.
     """
     n_classes = len(totals)
     if n_classes == 1 or one_way.variance <= _EXACT * np.sum(totals) ** 2:

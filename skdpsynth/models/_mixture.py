@@ -37,7 +37,7 @@ class Part:
     """Columns that are drawn together given a node: one, or several that a rule ties."""
 
     columns: tuple[int, ...]  # their places within the block
-    codes: np.ndarray  # that each tuple stands for, shape (n_tuples, n_columns); of one column, each of its codes once
+    codes: np.ndarray  # the codes of each tuple, shape (n_tuples, n_columns); a single column has each of its codes once
     probabilities: np.ndarray  # P(tuple | node)
     within: Mapping[int, "WithinClass"] = field(default_factory=dict)  # of columns whose `codes` are classes
 
@@ -201,7 +201,7 @@ class Pattern:
 
     @cached_property
     def impossible(self) -> np.ndarray:
-        """Which groups the model rules out, shape (n_groups + 1,): the last, of codes that cannot occur together."""
+        """Mask of the groups that the model rules out, shape (n_groups + 1,): always the last, whose codes cannot occur together."""
         out = np.array(~self.masses.any(axis=1))
         out[-1] = True
         return out
@@ -349,7 +349,7 @@ class Posterior:
 
 
 def _cached_pattern(part: Part, known: np.ndarray, sizes: np.ndarray, gone: np.ndarray, kept: dict) -> Pattern:
-    """Return a pattern, which may have been made for other rows; the oldest are forgotten."""
+    """Return a pattern, if possible one that was made for other rows; the oldest ones are forgotten."""
     key = id(part), known.tobytes()
     if key not in kept:
         pattern = Pattern.of(part, known, sizes, gone)

@@ -42,7 +42,7 @@ class PublicPrior:
     the noisy ones than columns of equally frequent codes are, and its pairs if they are farther than independent columns are: by more than
     two deviations of the difference by noise alone, as a user who gives a prior says that it is alike.
 
-    References ---------- James, Stein (1961), "Estimation with quadratic loss"; Baranchik (1964) for the positive part.
+    See James and Stein (1961), "Estimation with quadratic loss", and Baranchik (1964) for the positive part.
     """
 
     one_way: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...)

@@ -27,7 +27,7 @@ def threshold_bins(
     drawn_together: Set[Hashable],
     spans: Mapping[Hashable, np.ndarray],
 ) -> tuple[dict[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
-    """Return links and tables in which bins that hold nothing but noise hold nothing.
+    """Empty the bins that hold nothing but noise, in links and tables.
 
     Noise in bins far from the rows, as where bounds are generous, would become rows: few, but so far out that they distort means and
     deviations. Here the bins that are clear of noise, and those between them, keep their counts. The counts expected beyond them
@@ -70,7 +70,7 @@ def threshold_bins(
 
 
 def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], kept: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Return the table of a pair on the codes that are kept, with the margins of its columns."""
+    """Return the table of a pair on the kept codes, with the margins of its columns."""
     if not kept.keys() & set(pair):
         return table
     first, second = (columns[i,] for i in pair)
@@ -114,7 +114,7 @@ def expected_counts(
     widths: np.ndarray | None = None,
     min_rows: float = MIN_ROWS,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Tell the bins of a column that are clear of noise from those beyond them; None where noise hides too much.
+    """Find the bins of a column that are clear of noise, and the counts expected beyond them; None where noise hides too much.
 
     Returned for each bin are the counts, with expected ones beyond the clear bins; the bin it is like (itself; beyond those that hold
     enough to say something of other columns, the last that does); and 1 or -1, the direction in which the density falls, beyond the clear

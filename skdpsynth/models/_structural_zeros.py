@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Cells, Grid, Schema, Tie, cells_of_bins, cells_of_levels, cells_of_numbers, cuts_of, ends_of, grids_of
+from skdpsynth.domain import Cells, Grid, Orders, Schema, Tie, cells_of_bins, cells_of_levels, cells_of_numbers, cuts_of, ends_of, grids_of
 from skdpsynth.models._constrained_softmax import ConstrainedGroup
 from skdpsynth.models._quantile_bins import LevelGroups, Link
 from skdpsynth.persistence import savable
@@ -42,7 +42,7 @@ class ConstrainedColumns:
 
 @dataclass(frozen=True, eq=False)
 class RestrictedAxis:
-    """An axis of which a condition leaves some numbers alone."""
+    """An axis on which a condition leaves only some numbers."""
 
     axis: Any
     numbers: np.ndarray  # on the axis, in order
@@ -58,22 +58,22 @@ class RestrictedAxis:
         return np.where(places >= 0, self.numbers[np.maximum(places, 0)], t)
 
 
-def restrict_axes(orders: Any, linked: Mapping[Hashable, Any]) -> Any:
-    """Return inequalities between columns of which conditions leave some numbers alone."""
+def restrict_axes(orders: Orders, linked: Mapping[Hashable, Any]) -> Orders:
+    """Restrict inequalities between columns to the numbers that conditions leave."""
     numbers = {name: linked[name].numbers for name in orders.axes if len(getattr(linked[name], "numbers", ()))}
     restricted = {name: RestrictedAxis(orders.axes[name], np.unique(orders.axes[name].shown(own))) for name, own in numbers.items()}
-    return replace(orders, axes={**orders.axes, **restricted})
+    return replace(orders, axes={**orders.axes, **restricted})  # type: ignore[dict-item]  # it rounds as the axis does
 
 
 def constraint_cuts(schema: Schema, grids: Mapping[Hashable, Grid]) -> dict[Hashable, np.ndarray]:
-    """Return by column the cells at which rules want bins to begin."""
+    """Return, for each column, the cells at which rules need a bin to begin."""
     return {name: np.searchsorted(grids[name].edges, cuts) for name, cuts in cuts_of(schema.whole, schema.rules).items() if name in grids}
 
 
 def constrain_columns(
     ties: Sequence[Tie], schema: Schema, links: Links
 ) -> tuple[list[ConstrainedColumns], dict[Hashable, Link | LevelGroups]]:
-    """Return ties with their codes, and the links, of which some have fewer bins where there would be too many tuples."""
+    """Return ties with their codes, and the links, with fewer bins where there would be too many tuples."""
     links, grids, out = dict(links), grids_of(schema), []
     cuts = constraint_cuts(schema, grids)
     for tie in ties:

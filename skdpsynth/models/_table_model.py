@@ -53,7 +53,7 @@ class TableModel:
         return replace(self, weights=stratum_weights(totals, self.stratum, self.tied), factors=factors, links=links)
 
     def with_triples(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, triples: NoisyTables) -> "TableModel":
-        """Train on with tables of three columns beside those that this model, of one block, was fitted to."""
+        """Train this model of one block further, with tables of three columns beside those that it was fitted to."""
         (factors,), (tables,) = self.factors, self._block_tables(one_way, two_way, totals)
         return replace(self, factors=(factors.with_triples(tables, triples.tables, triples.deviation),))
 
@@ -128,7 +128,7 @@ def _refine_probabilities(link: Link, finer: RefinedBins, table: np.ndarray) -> 
 
 
 def stratum_weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[ConstrainedColumns]) -> np.ndarray:
-    """Return the shares of the strata, 0 of impossible ones."""
+    """Return the shares of the strata; 0 for impossible ones."""
     shares = shares_of(totals)
     if not (possible := possible_strata(tied, stratum, len(totals))).all():
         shares = shares_of(np.where(possible, np.maximum(shares, 1e-9), 0))

@@ -36,7 +36,7 @@ _LEAST_FREQUENCY = 1e-3  # of a code, in the weights of a score
 
 @dataclass(frozen=True, eq=False)
 class Smoothness:
-    """The prior precision of loadings, in units of that of loadings which are independent of each other.
+    """The prior precision of loadings, relative to that of independent ones.
 
     The loadings of the ordered codes of a column on a factor are a sum of cosines along the codes, of independent normal weights whose
     variance falls with the square of the frequency, and is 1 in the mean over frequencies. So noise in the cells of pairs, which has no
@@ -47,7 +47,7 @@ class Smoothness:
 
     @classmethod
     def of(cls, starts: Sequence[int], n_ordered: Sequence[int]) -> "Smoothness":
-        """Return that of columns that start at these codes, the first `n_ordered` of which have an order."""
+        """Return the smoothness of columns that start at these codes; the first `n_ordered` codes of each have an order."""
         parts = []
         for start, n in zip(starts, n_ordered, strict=True):
             if n >= _LEAST_ORDERED:
@@ -99,7 +99,7 @@ class Targets:
         laws: Sequence[Law] = (),
         n_ordered: Sequence[int] | None = None,
     ) -> "Targets":
-        """Make frequencies of noisy counts; of each column the first `n_ordered` codes have an order."""
+        """Turn noisy counts into frequencies; the first `n_ordered` codes of each column have an order."""
         sizes = np.array(list(map(len, one_way)))
         starts, n_codes = starts_of(sizes).tolist(), int(sizes.sum())
         matrix, mask = np.zeros((n_codes, n_codes)), np.zeros((n_codes, n_codes), dtype=np.float32)
@@ -120,7 +120,7 @@ class Targets:
         deviations: tuple[float, float],
         laws: Sequence[Law] = (),
     ) -> "Targets":
-        """Make frequencies of noisy counts of all pairs in one matrix, of which `mask` tells those that were counted."""
+        """Turn noisy counts of all pairs, in one matrix, into frequencies; `mask` marks the pairs that were counted."""
         first, second = deviations
         n = max(n, second / _MOST_NOISE)
         sizes = np.array(list(map(len, one_way)))
@@ -210,9 +210,9 @@ def pack_fit(intercepts: Sequence[np.ndarray], shared: np.ndarray, own: Sequence
 
 
 def unpack_fit(fit: FactorFit) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
-    """Return the intercepts of each class, shared loadings, and those that classes have of their own, none if there is one class.
+    """Return the intercepts of each class, the shared loadings, and each class's own, none if there is one class.
 
-    Among all ways to share loadings it is the likeliest one by the prior.
+    Loadings are shared in the way that is likeliest under the prior.
     """
     intercepts = list(fit.intercepts[:, :, None].astype(np.float32))
     loadings = fit.loadings.astype(np.float32)
@@ -337,7 +337,7 @@ class Probabilities:
 
     @classmethod
     def of(cls, target: Targets, logits: np.ndarray) -> "Probabilities":
-        """Make them of logits, which are overwritten."""
+        """Compute them from logits, which are overwritten."""
         tied = []
         for law, places in zip(target.laws, target.slices, strict=True):
             tied.append(law.forward([logits[rows] for rows in places]))

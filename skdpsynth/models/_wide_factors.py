@@ -1,4 +1,4 @@
-"""Latent factors of very many columns: some that all share, and some of each block."""
+"""Latent factors of very many columns: common factors, and factors of each block."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -108,7 +108,7 @@ class CoarsePairs:
         return csr_array(table, shape=(len(self.interactions), before))
 
     def dependence(self, expected: np.ndarray) -> np.ndarray:
-        """Return how far the table of each pair is from the expected interactions, shape (n_columns, n_columns).
+        """Return the distance of the table of each pair from the expected interactions, shape (n_columns, n_columns).
 
         The sum over a table, in variances of the noise, is chi squared with f degrees of freedom where there is nothing but noise: f in the
         mean, and more than q in one table of 2,000. Returned is its excess over f, in multiples of q - f, so that tables of all sizes pass
@@ -312,7 +312,7 @@ def _normal_scores(one_way: np.ndarray, is_ordered: np.ndarray, sizes: np.ndarra
 def learn_common_factors(
     merged: CoarsePairs, one_way: Sequence[np.ndarray], n: float, n_factors: int, tied: Sequence[Sequence[int]] = ()
 ) -> tuple[CommonFactors, list[Block]]:
-    """Learn from merged tables of all pairs which factors columns have in common, and which columns depend on each other beyond them.
+    """Learn the common factors of columns from merged tables of all pairs, and the blocks of columns that depend on each other beyond them.
 
     Columns are joined into blocks, the most dependent first. The common factors are learned from pairs of different blocks alone, so that a
     few dependent columns are no common factor, and then columns are joined anew: those whose table is farther from the common factors than

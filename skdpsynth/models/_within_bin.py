@@ -49,7 +49,7 @@ class LinkedColumn(ABC):
 
 @dataclass(frozen=True, eq=False)
 class OrderedColumn(LinkedColumn):
-    """A column of numbers, whose bins have ends."""
+    """A column of numbers: its bins have ends."""
 
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the first and the last value of each bin that a condition leaves; those of the column, where none is left."""
@@ -343,12 +343,12 @@ def remaining_bin_ends(column: NumberColumn) -> tuple[np.ndarray, np.ndarray]:
 
 
 def joint_columns(tied: Sequence[ConstrainedColumns], near: Sequence[DifferenceLaw]) -> set[Hashable]:
-    """Return the columns that are drawn with others, by rules or by a difference: known in the codes of their links."""
+    """Return the columns that are drawn together with others, by rules or by a difference."""
     return {name for each in tied for name in each.tie.columns} | {name for each in near for name in (each.first, each.second)}
 
 
 def orient_difference(near: DifferenceLaw, links: Mapping[Hashable, Any], grids: Mapping[Hashable, Grid]) -> DifferenceLaw:
-    """Return the law such that the second is the column which the first plus an independent difference explains better."""
+    """Choose as the second column the one that the first plus an independent difference explains better."""
 
     def miss(each: DifferenceLaw) -> float:
         own, other = (links[name].masses for name in (each.first, each.second))
