@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 _STALE = 3600.0  # seconds after which nobody is still writing a file that has not grown
 _LONGEST = 180  # characters of a name, to which others are added
 
 
-def output_path(path: Any, name: str = "path", also: str = "a path") -> Path:
+def output_path(path: object, name: str = "path", also: str = "a path") -> Path:
     """Return the place of a file to be written: the target of a link, in a folder that exists, and no device."""
     from skdpsynth._validation import short_repr  # imports numpy, which help on the command line does not wait for
 

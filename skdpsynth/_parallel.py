@@ -9,7 +9,7 @@ import math
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -28,18 +28,18 @@ _blas: tuple[int, threadpool_limits] | None = None  # the thread that holds the 
 _MOST_THREADS = 256  # more would only wait, and systems refuse them at some number
 
 
-def effective_n_threads(n_jobs: Any) -> int:
+def effective_n_threads(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` means, as everywhere in scikit-learn."""
     check_n_jobs(n_jobs)
     return min(effective_n_jobs(None if n_jobs is None else int(n_jobs)), _MOST_THREADS)
 
 
-def check_n_jobs(n_jobs: Any) -> None:
+def check_n_jobs(n_jobs: object) -> None:
     if n_jobs is not None and (not is_integer(n_jobs, -math.inf) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or an integer that is not 0, got {short_repr(n_jobs)}; -1 takes all processors.")
 
 
-def effective_n_processes(n_jobs: Any) -> int:
+def effective_n_processes(n_jobs: int | None) -> int:
     """Return a number of processes, at most the workers of the backend of joblib, each of which takes memory."""
     return min(effective_n_threads(n_jobs), max(1, effective_n_jobs(-1)))
 
@@ -71,7 +71,7 @@ def _run_quietly(job: Callable[[], Any]) -> None:
         job()
 
 
-def lock_of(owner: Any) -> Any:
+def lock_of(owner: Hashable) -> Any:
     """Return the lock of an object; the thread that holds it may take it again.
 
     It is no attribute, so pickles and copies of the object get locks of their own; and after a fork the child starts with free locks,

@@ -26,7 +26,7 @@ _Item = TypeVar("_Item")
 _bars: Any = None  # the display of this process
 _n_users = 0  # blocks of show_progress that are open
 _bars_lock = threading.Lock()
-# Of the fit in this context: a watcher beside the bars, whose method ``task(name, total)`` returns a context manager with a method `step`,
+# For the fit in this context: a watcher beside the bars, whose method ``task(name, total)`` returns a context manager with a method `step`,
 # and whether the number of rows may be shown.
 _watching: contextvars.ContextVar[Any] = contextvars.ContextVar("watching", default=None)
 _are_public: contextvars.ContextVar[bool] = contextvars.ContextVar("are_public", default=False)
@@ -201,14 +201,14 @@ class CallbackMixin:
         return CallbackSupportMixin.set_callbacks(self, *callbacks)
 
 
-def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
+def run_with_callbacks(estimator: object, run: Callable[[], Any]) -> Any:
     """Run the fit of an estimator while its callbacks, if it has any, watch."""
     if _CALLBACKS not in vars(estimator) and _ROOT not in vars(estimator):
         return run()
     from sklearn.callback import CallbackSupportMixin
     from sklearn.callback import with_callbacks as until_teardown
 
-    def watched(estimator: Any) -> Any:
+    def fit_and_notify(estimator: object) -> Any:
         context = CallbackSupportMixin._init_callback_context(estimator, max_subtasks=None)
         context.call_on_fit_task_begin(estimator=estimator)
         with _watch(_TaskNotifier(estimator, context, threading.Lock())):
@@ -216,10 +216,10 @@ def run_with_callbacks(estimator: Any, run: Callable[[], Any]) -> Any:
         context.call_on_fit_task_end(estimator=estimator)
         return result
 
-    return until_teardown(watched)(estimator)
+    return until_teardown(fit_and_notify)(estimator)
 
 
-def run_with_outer_callbacks(part: Any, name: str, run: Callable[[], Any]) -> Any:
+def run_with_outer_callbacks(part: object, name: str, run: Callable[[], Any]) -> Any:
     """Run the fit of an inner estimator, which has no callbacks of its own, under those of the outer one."""
     vars(part).pop(_CALLBACKS, None)
     watcher = _watching.get()
@@ -232,7 +232,7 @@ def run_with_outer_callbacks(part: Any, name: str, run: Callable[[], Any]) -> An
 class _TaskNotifier:
     """Notifies callbacks of the tasks within a task; the lock is that of the fit, whose threads may have tasks of their own."""
 
-    def __init__(self, estimator: Any, context: Any, lock: Any) -> None:
+    def __init__(self, estimator: object, context: Any, lock: Any) -> None:
         self.context, self._estimator, self._lock = context, estimator, lock
 
     @contextmanager

@@ -102,7 +102,7 @@ class Query:
         return f"Query({np.size(self.values)} values, {self.sensitivity})"  # never the values
 
 
-def _as_fraction(name: str, value: Any) -> Fraction:
+def _as_fraction(name: str, value: object) -> Fraction:
     if is_real(value):
         with suppress(ValueError, OverflowError, TypeError):  # NaN, infinities, what floats cannot hold
             return Fraction(value if isinstance(value, Rational) else float(value))
@@ -114,12 +114,12 @@ def statistic_facts(kind: str, **facts: Any) -> tuple[tuple[str, Any], ...]:
     return (("kind", kind), *zip(facts, map(_to_builtin, facts.values()), strict=True))
 
 
-def _to_builtin(fact: Any) -> Any:
+def _to_builtin(fact: object) -> Any:
     """Convert numbers of numpy, which no ledger can hold."""
     return tuple(map(_to_builtin, fact)) if isinstance(fact, tuple) else int(fact) if isinstance(fact, Integral) else fact
 
 
-def count_sensitivity(relation: str, n_tables: Any = 1, statistic: Any = None) -> Sensitivity:
+def count_sensitivity(relation: str, n_tables: object = 1, statistic: tuple[tuple[str, Any], ...] | None = None) -> Sensitivity:
     """Return the sensitivity of counts of cells, where a row is counted in one cell of each of `n_tables` tables.
 
     Adding or removing a row changes one count of each table by 1. Replacing it takes 1 from a count of each and gives 1 to another. As

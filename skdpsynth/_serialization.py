@@ -103,7 +103,7 @@ def is_savable(cls: type) -> bool:
     return _CLASSES.get(_name_of(cls)) is cls
 
 
-def _class_of(name: Any) -> type:
+def _class_of(name: object) -> type:
     """Return the marked class of this name; nothing that the file names is imported to find it."""
     if isinstance(name, str) and "." not in name and name not in _CLASSES:
         # It may be one of ours: all rooms are imported, whichever it is, and none by a name in the file.
@@ -135,7 +135,7 @@ def _is_settable(cls: type, name: str) -> bool:
     return not hasattr(default, "__get__") and any(form is not None and "ClassVar" not in str(form) for form in declared)
 
 
-def encode(thing: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
+def encode(thing: object, arrays: dict[str, np.ndarray], where: str) -> Any:
     """Return JSON for `thing`, which messages call `where`; arrays go aside, under the name of their place."""
     match thing:
         case None | str() | int():  # bool is an int
@@ -179,7 +179,7 @@ def _encode_array(array: np.ndarray, arrays: dict[str, np.ndarray], where: str) 
     return {"array": name, "frozen": not array.flags.writeable}
 
 
-def _state_of(thing: Any, where: str) -> dict[str, Any]:
+def _state_of(thing: object, where: str) -> dict[str, Any]:
     state = thing.__getstate__()
     if not isinstance(state, dict | None) or not all(isinstance(key, str) for key in state or ()):
         raise TypeError(f"{where} has a state that cannot be saved; __getstate__ must return a dict of attributes by name.")
@@ -229,7 +229,7 @@ def decode(data: Any, array_of: Callable[[str], np.ndarray]) -> Any:
     return data
 
 
-def _numeric_dtype(name: Any) -> np.dtype:
+def _numeric_dtype(name: object) -> np.dtype:
     dtype = np.dtype(str(name))
     if dtype.kind not in DTYPES:
         raise TypeError(name)
@@ -287,7 +287,7 @@ def check_usable(thing: Any) -> Any:
     return thing
 
 
-def require(truth: Any) -> None:
+def require(truth: object) -> None:
     """Refuse a state in a `_check_loaded`."""
     if not truth:
         raise ValueError("The parts of the state do not fit each other.")
@@ -322,7 +322,7 @@ def _declared_types(cls: type) -> dict[str, Any]:
     return {name: form for name, form in hints.items() if get_origin(form) is not ClassVar and not hasattr(cls, name)}
 
 
-def is_of_type(value: Any, form: Any) -> bool:
+def is_of_type(value: object, form: Any) -> bool:
     """Whether a value is of a declared type; no number may be NaN, and arrays are finite."""
     origin, parts = get_origin(form), get_args(form)
     if origin in (Union, types.UnionType):

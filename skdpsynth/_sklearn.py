@@ -1,24 +1,27 @@
 """The ways into scikit-learn beyond its public estimators: checks of tables, and links in notebooks."""
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import sklearn
+from numpy.typing import DTypeLike
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, check_random_state, validate_data
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._validation import as_array, is_integer, short_repr
-from skdpsynth.frames import NamedArray, column_names, is_arrow, is_pandas, table_of_numbers, to_native
+from skdpsynth.frames import NamedArray, Table, column_names, is_arrow, is_pandas, table_of_numbers, to_native
 
 API_URL = "https://skdpsynth.readthedocs.io/en/stable/api/generated/"
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: int = 1, allow_nan: bool = False) -> Any:
+def validate_rows(estimator: BaseEstimator, X: Table, *, reset: bool, ensure_min_samples: int = 1, allow_nan: bool = False) -> Any:
     """Return a table of finite numbers as rows; set (`reset`) or compare ``n_features_in_`` and ``feature_names_in_``.
 
     Rows are an ndarray, or compressed sparse rows where the tag ``input_tags.sparse`` of the estimator is set; no copy where the input is
@@ -42,7 +45,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, ensure_min_samples: in
     return rows
 
 
-def check_points(X: Any, dtype: Any = float) -> np.ndarray:
+def check_points(X: Table, dtype: DTypeLike = float) -> np.ndarray:
     """Return finite points that are no rows of a table, for ``inverse_transform``, maybe none; no message quotes them."""
     X = table_of_numbers(X)
     with lock_of(check_array):
@@ -66,7 +69,7 @@ def check_finite(rows: np.ndarray) -> None:
     )
 
 
-def remember_columns(estimator: Any, X: Any, *, reset: bool) -> None:
+def remember_columns(estimator: BaseEstimator, X: Table, *, reset: bool) -> None:
     """Set or compare ``n_features_in_`` and ``feature_names_in_`` for a table that need not hold numbers, without reading a cell."""
     X, names = to_native(X), column_names(X)
     if names is not None and not is_pandas(X) and not _READS_FRAMES:
@@ -74,7 +77,7 @@ def remember_columns(estimator: Any, X: Any, *, reset: bool) -> None:
     validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
-def check_feature_names(estimator: Any, input_features: Any = None) -> list[str]:
+def check_feature_names(estimator: BaseEstimator, input_features: Sequence[str] | None = None) -> list[str]:
     """Return the names of the columns of ``fit``, or those given for an array; refuse others, in scikit-learn's words."""
     known = getattr(estimator, "feature_names_in_", None)
     if input_features is None:
@@ -91,7 +94,7 @@ def check_feature_names(estimator: Any, input_features: Any = None) -> list[str]
     return [str(name) for name in names]
 
 
-def check_seed(random_state: Any) -> np.random.RandomState:
+def check_seed(random_state: int | np.random.RandomState | None) -> np.random.RandomState:
     """Return scikit-learn's generator for a seed; anything else is refused here, because its own message would print a table."""
     if not (random_state is None or is_integer(random_state, 0, 2**32 - 1) or isinstance(random_state, np.random.RandomState)):
         raise ValueError(
@@ -100,7 +103,7 @@ def check_seed(random_state: Any) -> np.random.RandomState:
     return check_random_state(random_state)
 
 
-def take_rows(X: Any, positions: np.ndarray) -> Any:
+def take_rows(X: Table, positions: np.ndarray) -> Any:
     """Return the rows of a table in memory at some positions, as the same kind of table."""
     X = to_native(X)
     X = X if hasattr(X, "__getitem__") else np.asarray(X)

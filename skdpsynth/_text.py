@@ -21,7 +21,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return f"<table>{''.join(f'<tr>{cells}</tr>' for cells in map(''.join, lines) if cells)}</table>"
 
 
-def _cell(value: Any, tag: str) -> str:
+def _cell(value: object, tag: str) -> str:
     return f"<{tag} style='{_CELL_STYLE}'>{escape('' if value is None else str(value))}</{tag}>"
 
 

@@ -10,9 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import repeat
-from typing import Any
+from re import Pattern
+from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 _LONGEST = 80  # characters of a value that a message shows
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -46,14 +48,14 @@ def short_repr(value: Any) -> str:
     return f"a {kind.__name__} of {len(value)}" if value else f"an empty {kind.__name__}"
 
 
-def is_real(value: Any) -> bool:
+def is_real(value: object) -> TypeGuard[float]:
     """Whether `value` is a real number; True, False and spans of time are not."""
     if type(value) in (int, float, Fraction):
         return True
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and getattr(getattr(value, "dtype", None), "kind", "i") != "m"
 
 
-def is_integer(value: Any, low: float, high: float = math.inf) -> bool:
+def is_integer(value: object, low: float, high: float = math.inf) -> TypeGuard[int]:
     """Whether `value` is an integer (no bool, no span of time) in [low, high]."""
     if type(value) is int:  # of most, and asking an abstract class is slow
         return low <= value <= high
@@ -67,7 +69,7 @@ class Whole:
     low: int
     high: float = math.inf
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return is_integer(value, self.low, self.high)
 
     def __str__(self) -> str:
@@ -81,7 +83,7 @@ class Between:
     low: float
     high: float = math.inf
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         with suppress(OverflowError):  # of a fraction that no float can hold
             return is_real(value) and self.low < float(value) < self.high
         return False
@@ -90,7 +92,7 @@ class Between:
         return f"a number in ({self.low}, {self.high})" if self.high < math.inf else f"a number greater than {self.low}"
 
 
-def check_parameters(owner: Any, table: Mapping[str, Sequence[Any]]) -> None:
+def check_parameters(owner: object, table: Mapping[str, Sequence[Any]]) -> None:
     """Refuse parameters of an estimator by a table: words, None, True or False, `Whole` and `Between`, and last the way out."""
     for name, (*allowed, way_out) in table.items():
         value = getattr(owner, name)
@@ -103,14 +105,14 @@ def check_parameters(owner: Any, table: Mapping[str, Sequence[Any]]) -> None:
             raise ValueError(f"{name} must be {rule}, got {short_repr(value)}{f'; {way_out}' if way_out else ''}.")
 
 
-def check_choice(name: str, value: Any, choices: Iterable[str], others: str = "") -> str:
+def check_choice(name: str, value: object, choices: Iterable[str], others: str = "") -> str:
     """Return one of the strings `choices`, or raise ValueError; `others` says what else the parameter takes."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}{others}, got {short_repr(value)}.")
     return value
 
 
-def check_integer(name: str, value: Any, low: float = 0, high: float = math.inf, more: str = "") -> int:
+def check_integer(name: str, value: object, low: float = 0, high: float = math.inf, more: str = "") -> int:
     """Return an integer in [low, high] as one of Python, or raise ValueError; `more` says the way out."""
     if not is_integer(value, low, high):
         rule = f"from {low} to {high}" if high < math.inf else f"of at least {low}"
@@ -118,7 +120,7 @@ def check_integer(name: str, value: Any, low: float = 0, high: float = math.inf,
     return int(value)
 
 
-def check_real(name: str, value: Any, low: float, high: float = math.inf, more: str = "") -> float:
+def check_real(name: str, value: object, low: float, high: float = math.inf, more: str = "") -> float:
     """Return a finite real number in [low, high] as a float, or raise ValueError; `more` says the way out."""
     # Compared, for of a whole number beyond floats none is made.
     if not is_real(value) or not low <= value <= min(high, sys.float_info.max):
@@ -127,13 +129,13 @@ def check_real(name: str, value: Any, low: float, high: float = math.inf, more: 
     return float(value)
 
 
-def check_type(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
+def check_type(name: str, value: object, kinds: type | tuple[type, ...], what: str) -> None:
     """Raise TypeError unless `value` is of one of some types; `what` describes them, and how one is made."""
     if not isinstance(value, kinds):
         raise TypeError(f"{name} must be {what}, got {short_repr(value)}.")
 
 
-def check_attributes(name: str, value: Any, attributes: tuple[str, ...], what: str) -> None:
+def check_attributes(name: str, value: object, attributes: tuple[str, ...], what: str) -> None:
     """Raise TypeError unless `value` is an object, and no class, with some attributes; `what` describes it."""
     if isinstance(value, type) or not all(hasattr(value, attribute) for attribute in attributes):
         raise TypeError(f"{name} must be {what}, got {short_repr(value)}.")
@@ -147,13 +149,13 @@ def list_or_none(value: Any) -> list | None:
     return None
 
 
-def check_string(name: str, value: Any) -> str:
+def check_string(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {short_repr(value)}.")
     return value
 
 
-def check_memory(name: str, value: Any, n_bytes: int) -> None:
+def check_memory(name: str, value: object, n_bytes: int) -> None:
     """Refuse an amount that this machine's memory cannot hold, rather than fill it."""
     if n_bytes > available_memory():
         raise ValueError(
@@ -162,7 +164,7 @@ def check_memory(name: str, value: Any, n_bytes: int) -> None:
         )
 
 
-def check_bool(name: str, value: Any) -> bool:
+def check_bool(name: str, value: object) -> bool:
     if not isinstance(value, bool) and not (type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")):
         raise TypeError(f"{name} must be True or False, got {short_repr(value)}.")
     return bool(value)
@@ -200,11 +202,11 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn_explicit(message, category, file, line, module=module, registry=registry)
 
 
-def _matches(pattern: Any, text: str) -> bool:
+def _matches(pattern: str | Pattern[str] | None, text: str) -> bool:
     return pattern is None or (pattern == text if isinstance(pattern, str) else pattern.match(text) is not None)
 
 
-def as_array(values: Any, dtype: Any = None) -> np.ndarray:
+def as_array(values: object, dtype: DTypeLike | None = None) -> np.ndarray:
     """Return an array-like as an array, or an array of one object where numpy cannot read it.
 
     Callers refuse such a dtype in a sentence of their own: numpy's errors quote cells.
@@ -217,7 +219,7 @@ def as_array(values: Any, dtype: Any = None) -> np.ndarray:
     return np.array(None, dtype=object)
 
 
-def as_numeric_array(values: Any, name: str, ndim: int | None = 1, *, whole: bool = False) -> np.ndarray:
+def as_numeric_array(values: object, name: str, ndim: int | None = 1, *, whole: bool = False) -> np.ndarray:
     """Return an array-like of numbers as an array with `ndim` axes (None: any); `whole` numbers come back as int64."""
     array = as_array(values)
     if array.dtype == float and not array.size:  # what numpy makes of an empty list
@@ -239,5 +241,5 @@ def as_numeric_array(values: Any, name: str, ndim: int | None = 1, *, whole: boo
     return array.astype(np.int64, copy=False) if whole else array
 
 
-def check_generator(rng: Any) -> None:
+def check_generator(rng: object) -> None:
     check_type("rng", rng, np.random.Generator, "a generator of numpy, such as np.random.default_rng()")

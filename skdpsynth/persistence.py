@@ -32,7 +32,7 @@ _TRIES = 100  # Python before 3.11.8 and 3.12.2 may fail to parse a header while
 _JSON_MEMBER = "object.json"
 
 
-def save(thing: Any, path: str | os.PathLike[str]) -> None:
+def save(thing: object, path: str | os.PathLike[str]) -> None:
     """Write an estimator, or a counter, to a file.
 
     The file is complete or not there: it is written beside its place and moved. It holds what a pickle would, but no seed: an
@@ -65,11 +65,11 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
         write(file)
 
 
-def save_pending(thing: Any, place: Path) -> PendingFile:
+def save_pending(thing: object, place: Path) -> PendingFile:
     return write_pending(place, _writer_of(thing))
 
 
-def to_bytes(thing: Any) -> bytes:
+def to_bytes(thing: object) -> bytes:
     """Return the bytes of a file of `save`, to be sent or kept elsewhere; equal objects give equal bytes.
 
     Parameters
@@ -91,7 +91,7 @@ def to_bytes(thing: Any) -> bytes:
     return file.getvalue()
 
 
-def _writer_of(thing: Any) -> Callable[[BinaryIO], None]:
+def _writer_of(thing: object) -> Callable[[BinaryIO], None]:
     """Return what writes an object to a file, or refuse it before the file is touched."""
     kind = type(thing).__name__
     if not is_savable(type(thing)):
@@ -120,7 +120,7 @@ def _writer_of(thing: Any) -> Callable[[BinaryIO], None]:
     return write
 
 
-def load(path: str | os.PathLike[str], accountant: Any = None) -> Any:
+def load(path: str | os.PathLike[str], accountant: object = None) -> Any:
     """Read a file of `save`: a fitted estimator that samples, transforms and, where it is a stream, goes on.
 
     No code of the file runs and no module that it names is imported: import the module of a class of your own first. Seeds are not in
@@ -223,7 +223,7 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
 def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
     try:
         with zipfile.ZipFile(file) as archive:
-            return _read(archive, size)
+            return _read_archive(archive, size)
     except InvalidFile as error:
         raise ValueError(f"{name} {error}") from None
     except ImportError as error:
@@ -235,7 +235,7 @@ def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
         raise ValueError(f"{name} was not written by {writer}, or is damaged ({type(error).__name__}); write it again.") from None
 
 
-def _read(archive: zipfile.ZipFile, size: int) -> Any:
+def _read_archive(archive: zipfile.ZipFile, size: int) -> Any:
     if (
         archive.getinfo(_JSON_MEMBER).file_size > _MOST_TEXT
         or sum(member.file_size for member in archive.infolist()) > _MAX_COMPRESSION * size

@@ -15,7 +15,7 @@ import pytest
 
 from skdpsynth.domain import Schema
 from skdpsynth.frames import split_columns
-from skdpsynth.tables import TableFormat, read
+from skdpsynth.tables import TableFormat, read_columns
 
 _OPEN = []
 
@@ -183,13 +183,13 @@ def matched(X, schema):
 
 def values_of(X, schema):
     table, raw = matched(X, schema)
-    return read(raw, table.schema, table.dtypes)
+    return read_columns(raw, table.schema, table.dtypes)
 
 
 def again(X, schema):
     """What is read, written."""
     table, raw = matched(X, schema)
-    return table.fill(read(raw, table.schema, table.dtypes))
+    return table.fill(read_columns(raw, table.schema, table.dtypes))
 
 
 SOURCES = {

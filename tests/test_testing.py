@@ -282,13 +282,13 @@ def CountsItsFits(self, X, y=None):
     return self
 
 
-@breaks("no_refusal_of_a_table_quotes_a_cell", method="_read")
+@breaks("no_refusal_of_a_table_quotes_a_cell", method="_open_table")
 def QuotesACell(self, X):
     try:
         np.asarray(X, dtype=float)
     except ValueError as error:
         raise ValueError(f"X must hold numbers: {error}") from error
-    return NoisyHistogram._read(self, X)
+    return NoisyHistogram._open_table(self, X)
 
 
 @breaks("a_table_in_place_of_a_parameter_is_not_printed", method="_plan")
@@ -322,11 +322,11 @@ def RefusesTheSecondPlan(self, facts):
     return NoisyHistogram._plan(self, facts)
 
 
-@breaks("errors_do_not_depend_on_the_rows", method="_read")
+@breaks("errors_do_not_depend_on_the_rows", method="_open_table")
 def RefusesConstantColumns(self, X):
     if np.ndim(X) == 2 and len(X) > 1 and not np.ptp(np.asarray(X, dtype=float), axis=0).all():
         raise ValueError("X must have no constant column; drop it.")
-    return NoisyHistogram._read(self, X)
+    return NoisyHistogram._open_table(self, X)
 
 
 @breaks(LOSE)

@@ -8,6 +8,7 @@ from skdpsynth.domain._box import (
     PLACEHOLDER,
     UNIT,
     Ball,
+    BoundsLike,
     Box,
     UnknownBounds,
     has_private,
@@ -40,6 +41,7 @@ from skdpsynth.domain._functional_dependencies import (
 from skdpsynth.domain._grid import Grid, comparable, edges_of_differences, edges_of_spans, grids_of
 from skdpsynth.domain._kinds import (
     Boolean,
+    ColumnKind,
     Constant,
     Continuous,
     Identifier,
@@ -54,7 +56,7 @@ from skdpsynth.domain._kinds import (
     round_to_step,
 )
 from skdpsynth.domain._order_constraints import PER_UNIT, Orders, axis_of
-from skdpsynth.domain._schema import Schema
+from skdpsynth.domain._schema import Schema, SchemaLike
 from skdpsynth.domain._spans import Spans, spans_of, with_spans
 from skdpsynth.domain._structural_zeros import Tie, cuts_of, keys_of, ties_of
 from skdpsynth.domain._times import MICROSECONDS, Calendar, Date, DateTime, Duration, TimeOfDay, Times, read_moment

@@ -1,11 +1,12 @@
 """The box of public bounds with its integer grid, the ball of rows within it, and bounds that nobody knows."""
 
 import math
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from skdpsynth._validation import (
@@ -20,6 +21,7 @@ from skdpsynth.domain._kinds import is_name, list_names
 from skdpsynth.frames import as_rows, dense_chunks
 from skdpsynth.persistence import savable
 
+BoundsLike: TypeAlias = ArrayLike | Mapping[Hashable, Sequence[float]] | None  # the parameter `bounds` of estimators; a text: "private"
 BITS = 16
 UNIT = (0.0, 1.0)  # bounds that nobody gave
 PRIVATE = "private"  # in place of bounds that are to be bought

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ _MOST_WHOLE = 2**53  # whole numbers beyond it are not all floats
 _MOST_IN_RANGE = 100_000  # levels
 _WHOLE = re.compile(r"0|-?[1-9]\d*")
 _CONSTANT = "a constant column is Constant(value)."
+ColumnKind: TypeAlias = Any  # a `Kind`, of which the caller knows whether it has levels, a range or a value
 UNSTATED = ("open", "private")  # words in place of bounds or levels: still to be written, or to be bought
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -387,3 +387,6 @@ def _write_text(text: str, path: Any, overwrite: bool) -> str | None:
         )
     file.write_bytes(written)
     return None
+
+
+SchemaLike: TypeAlias = Schema | dict[Any, Any] | str | os.PathLike[str]  # the types that `Schema.of` takes

@@ -194,7 +194,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         cannot be read is refused before the count is bought.
         """
         X, labels = (X, None) if unit is None else split_units(X, unit, **reading_options(self, unit))
-        rows, more = self._read(X)
+        rows, more = self._open_table(X)
         if unit is not None:
             rows = self._bound_contributions(rows, labels, rng)
         is_public, n_samples = self.neighboring == "replace_one", rows.n_samples
@@ -205,7 +205,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         facts = Facts(*budget, n_samples if is_public else None, rows.n_features, rows_per_unit=self._rows_per_unit, **more)
         return replace(rows, n_samples=n_samples), facts
 
-    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+    def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         """Open a table of numbers; return its rows and further public facts, as fields of `Facts`."""
         if isinstance(X, Rows):  # of a containing estimator, which has checked them
             self.n_features_in_ = X.n_features

@@ -38,6 +38,7 @@ from skdpsynth.frames._partitions import Packed, pack
 from skdpsynth.frames._privacy_units import (
     KEY_OF_CHOICE,
     FirstRows,
+    Unit,
     bound_contributions,
     check_length,
     drop_unit,
@@ -45,7 +46,18 @@ from skdpsynth.frames._privacy_units import (
     split_units,
 )
 from skdpsynth.frames._sheets import declared_columns
-from skdpsynth.frames._source import Chunk, Rows, Source, concatenate, concatenate_batches, n_rows_of, rebatch, require_package, take_rows
+from skdpsynth.frames._source import (
+    Chunk,
+    ChunkedSource,
+    Rows,
+    Source,
+    concatenate,
+    concatenate_batches,
+    n_rows_of,
+    rebatch,
+    require_package,
+    take_rows,
+)
 from skdpsynth.frames._table_kind import (
     NamedArray,
     TableKind,

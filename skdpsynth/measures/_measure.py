@@ -6,10 +6,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skdpsynth._parallel import run_all
 from skdpsynth._text import html_table
 from skdpsynth._validation import as_numeric_array, check_generator, check_integer, check_memory
+from skdpsynth.measures._partition import Partition
 from skdpsynth.measures._placement import CellList, PointNumbers
 from skdpsynth.persistence import savable
 
@@ -43,7 +45,7 @@ class SampleBlocks:
     by itself and has random bits of its own, so that blocks can be made in any order, and in threads.
     """
 
-    def __init__(self, partition: Any, cells: np.ndarray, levels: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(self, partition: Partition, cells: np.ndarray, levels: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> None:
         self.partition, self.cells, self.levels = partition, cells, levels
         self.upto = np.cumsum(counts)
         self.n_samples = int(self.upto[-1]) if len(counts) else 0
@@ -171,7 +173,7 @@ class DiscreteMeasure:
         return html_table(repr(self), rows, page, heads=("level", "cell", "weight"), more=more)
 
     @classmethod
-    def from_mass(cls, partition: Any, cells: Any, levels: Any, mass: Any) -> "DiscreteMeasure":
+    def from_mass(cls, partition: Partition, cells: ArrayLike, levels: ArrayLike, mass: ArrayLike) -> "DiscreteMeasure":
         """Normalize non-negative mass to a probability measure (no mass at all: uniform on the whole space).
 
         Parameters
@@ -272,6 +274,6 @@ class DiscreteMeasure:
         return SampleBlocks(self.partition, self.cells[order], self.levels[order], counts[some], rng)
 
 
-def _check_n_samples(n_samples: Any, rng: Any) -> int:
+def _check_n_samples(n_samples: object, rng: object) -> int:
     check_generator(rng)
     return check_integer("n_samples", n_samples, 0, _MOST_SAMPLES)

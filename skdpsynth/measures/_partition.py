@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
@@ -92,7 +93,7 @@ class BinaryPartition:
     depth: int
     spread: bool
 
-    def __init__(self, box: Any, depth: int, *, spread: bool = True) -> None:
+    def __init__(self, box: Box, depth: int, *, spread: bool = True) -> None:
         check_type("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
         check_bool("spread", spread)
         most = min(MAX_DEPTH, box.n_features * box.bits)
@@ -235,7 +236,7 @@ class BinaryPartition:
         return codes
 
 
-def _check_cells(cells: Any, level: int) -> np.ndarray:
+def _check_cells(cells: ArrayLike, level: int) -> np.ndarray:
     """Return cell numbers of a level, or raise."""
     level = check_integer("level", level, 0, MAX_DEPTH)
     numbers = as_numeric_array(cells, "cells", whole=True)
@@ -330,7 +331,7 @@ class Lattice:
     array([0.83333333, 0.25      ])
     """
 
-    def __init__(self, box: Any, shape: Any, *, keep: Any = None) -> None:
+    def __init__(self, box: Box, shape: Any, *, keep: ArrayLike | None = None) -> None:
         check_type("box", box, Box, "a Box, such as Box([0, 0], [1, 1])")
         shape = tuple(shape) if isinstance(shape, list | tuple) or (isinstance(shape, np.ndarray) and shape.ndim == 1) else (shape,)
         if len(shape) != box.n_features or not all(is_integer(parts, 1, _MOST_CELLS) for parts in shape):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
@@ -73,7 +74,7 @@ class NearestMeasure:
 
 
 def nearest_probability_measure(
-    positions: Any, signed_weights: Any, metric: str = "chebyshev", *, total: float = 1.0, solver: str = "highs"
+    positions: ArrayLike, signed_weights: ArrayLike, metric: str = "chebyshev", *, total: float = 1.0, solver: str = "highs"
 ) -> NearestMeasure:
     """Find a probability measure nearest to a signed measure in the bounded-Lipschitz distance.
 
@@ -225,7 +226,7 @@ class _Space:
 
 
 def _check_arguments(
-    positions: Any, signed_weights: Any, metric: object, total: Any, solver: object
+    positions: ArrayLike, signed_weights: ArrayLike, metric: object, total: object, solver: object
 ) -> tuple[np.ndarray, np.ndarray, float]:
     positions, mass = _as_numbers(positions, "positions"), _as_numbers(signed_weights, "signed_weights")
     if positions.ndim != 2 or 0 in positions.shape:
@@ -246,7 +247,7 @@ def _check_arguments(
     return positions, mass, float(total)
 
 
-def _as_numbers(values: Any, name: str) -> np.ndarray:
+def _as_numbers(values: object, name: str) -> np.ndarray:
     array = as_array(values)
     if array.dtype.kind in "iufbO":
         with suppress(Exception):  # its text would quote the value

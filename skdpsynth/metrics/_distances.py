@@ -1,9 +1,9 @@
 """Wasserstein distances between two samples, and the variance that components capture."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skdpsynth._validation import check_choice, check_integer
 from skdpsynth.frames import as_float_matrix
@@ -146,7 +146,7 @@ def _transport(cost: np.ndarray) -> float:
     return float(value)
 
 
-def _samples(X: Table, Y: Table, max_samples: int, seed: Any) -> tuple[np.ndarray, np.ndarray, float]:
+def _samples(X: Table, Y: Table, max_samples: int, seed: int | None) -> tuple[np.ndarray, np.ndarray, float]:
     """Return two arrays of numbers and their unit, which exceeds 1 for numbers so large that sums would overflow."""
     X, Y = (sample_rows(open_numbers(table, name), max_samples, seed) for table, name in ((X, "X"), (Y, "Y")))
     if X.shape[1] != Y.shape[1] or not X.size or not Y.size:
@@ -155,7 +155,7 @@ def _samples(X: Table, Y: Table, max_samples: int, seed: Any) -> tuple[np.ndarra
     return (X / unit, Y / unit, unit) if unit > 1 else (X, Y, unit)
 
 
-def captured_variance_ratio(X: Table, components: Any) -> float:
+def captured_variance_ratio(X: Table, components: ArrayLike) -> float:
     """Return the variance of `X` in the span of `components`, over the most that any span of that dimension captures.
 
     Parameters

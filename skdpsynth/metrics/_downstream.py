@@ -1,12 +1,13 @@
 """Scores on real rows of models that were trained on synthetic rows."""
 
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 
 from skdpsynth._validation import check_attributes, short_repr
-from skdpsynth.domain import Continuous, Schema, as_nullable, is_name
+from skdpsynth.domain import ColumnKind, Continuous, Schema, as_nullable, is_name
 from skdpsynth.metrics._read_tables import SchemaLike, Table, columns_in
 from skdpsynth.tables import encode
 
@@ -14,7 +15,12 @@ Sample = tuple[np.ndarray, np.ndarray]  # encoded columns, and targets
 
 
 def train_synthetic_test_real(
-    estimator: Any, X_synthetic: Table, X_real: Table, target: Any, schema: SchemaLike, scoring: Any = None
+    estimator: BaseEstimator,
+    X_synthetic: Table,
+    X_real: Table,
+    target: Hashable,
+    schema: SchemaLike,
+    scoring: str | Callable[..., float] | None = None,
 ) -> float:
     """Return the score on real rows of an estimator that was fitted on synthetic ones.
 
@@ -87,7 +93,7 @@ def train_synthetic_test_real(
     return score_of(estimator, scoring, train, test, kind)
 
 
-def score_of(estimator: Any, scoring: Any, train: Sample, test: Sample, kind: Any) -> float:
+def score_of(estimator: BaseEstimator, scoring: str | Callable[..., float] | None, train: Sample, test: Sample, kind: ColumnKind) -> float:
     """Return the score on `test` after a fit on `train`; with a single level in `train`, that of predicting it always."""
     from sklearn.dummy import DummyClassifier
     from sklearn.metrics import check_scoring
@@ -99,7 +105,7 @@ def score_of(estimator: Any, scoring: Any, train: Sample, test: Sample, kind: An
     return float(scorer(DummyClassifier(strategy="constant", constant=y[0]).fit(np.zeros((len(levels), X.shape[1])), levels), *test))
 
 
-def kind_of_target(schema: Schema, target: Any) -> Any:
+def kind_of_target(schema: Schema, target: Hashable) -> Any:
     """Return the target as numbers or levels; refuse one that cannot be predicted."""
     if not is_name(target) or target not in schema:
         raise ValueError(f"target must be a column of schema, got {short_repr(target)}; add it there, or name another.")
@@ -113,7 +119,7 @@ def kind_of_target(schema: Schema, target: Any) -> Any:
     return kind
 
 
-def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
+def default_scoring(estimator: BaseEstimator, target: Hashable, kind: ColumnKind) -> str:
     """Return the name of a suitable score, or refuse an estimator that cannot predict the target."""
     has_numbers = isinstance(kind, Continuous)
     if (is_classifier if has_numbers else is_regressor)(estimator):
@@ -125,7 +131,7 @@ def default_scoring(estimator: Any, target: Any, kind: Any) -> str:
     return "r2" if has_numbers else "roc_auc" if len(kind.levels) == 2 else "accuracy"
 
 
-def split_target(columns: list[np.ndarray], target: Any, schema: Schema, kind: Any, name: str) -> Sample:
+def split_target(columns: list[np.ndarray], target: Hashable, schema: Schema, kind: ColumnKind, name: str) -> Sample:
     """Return (encoded columns, target) of the rows that have a target, from columns read by a schema in which it may be missing."""
     values = dict(zip(schema, columns, strict=True))
     y = values.pop(target)

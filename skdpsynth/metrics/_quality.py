@@ -1,6 +1,6 @@
 """Quality report: marginals, pairs, numbers, associations, distance, use for a model, broken rules."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpsynth._text import Result
 from skdpsynth._validation import short_repr
-from skdpsynth.domain import MICROSECONDS, Calendar, Continuous, Inequality, Schema, Times, list_names
+from skdpsynth.domain import MICROSECONDS, Calendar, Continuous, Inequality, Kind, Schema, Times, list_names
 from skdpsynth.frames import Rows
 from skdpsynth.metrics._distances import wasserstein_distance
 from skdpsynth.metrics._downstream import default_scoring, kind_of_target, score_of, split_target
@@ -169,11 +169,11 @@ class QualityReport(Result):
             yield f"... and {len(self.numbers) - _MOST_NUMBERS} more columns of numbers."
 
 
-def numbers_table(report: Any, most: int = _MOST_NUMBERS) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def numbers_table(report: QualityReport, most: int = _MOST_NUMBERS) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return heads and lines of a table of numbers, two for each column, those whose means are farthest off first."""
     heads = ("numbers", "rows", "mean", "deviation", "5 %", "median", "95 %", "zeros", "above the real 99.9 %")
 
-    def off(each: Any) -> float:
+    def off(each: Summary) -> float:
         return abs(each.synthetic["mean"] - each.real["mean"]) / max(each.real["deviation"], 1e-300)
 
     lines = []
@@ -198,7 +198,7 @@ def _number(value: float | None) -> str:
 
 
 def quality_report(
-    X: Table, X_synthetic: Table, schema: SchemaLike | None = None, *, target: Any = None, random_state: int | None = 0
+    X: Table, X_synthetic: Table, schema: SchemaLike | None = None, *, target: Hashable = None, random_state: int | None = 0
 ) -> QualityReport:
     """Compare synthetic rows with real ones in one call; the result is **not private**.
 
@@ -305,7 +305,9 @@ def _compare_halves(rows: Rows, schema: Schema, pairs: Pairs, size: int, rng: np
     return means | ({"pairs": _mean(found["pairs"]), "correlation_error": found["correlation_error"]} if pairs else {})
 
 
-def _scores(real: Rows, synthetic: Rows, schema: Schema, target: Any, kind: Any, rng: np.random.Generator) -> tuple[dict[str, float], str]:
+def _scores(
+    real: Rows, synthetic: Rows, schema: Schema, target: Hashable, kind: Kind, rng: np.random.Generator
+) -> tuple[dict[str, float], str]:
     """Score forests that were trained on synthetic rows, and on half of the real ones, on the other half."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -360,12 +362,12 @@ def _summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, st
     return {name: summary for name, summary in found.items() if summary is not None}
 
 
-def _subtractable(kind: Any, column: np.ndarray) -> np.ndarray:
+def _subtractable(kind: Kind, column: np.ndarray) -> np.ndarray:
     """Return numbers as they are, and times as microseconds since 1970."""
     return (column + kind.first) * MICROSECONDS[kind.resolution] if isinstance(kind, Times) else column
 
 
-def _span_summary(spans: Sequence[np.ndarray], kind: Any) -> Summary | None:
+def _span_summary(spans: Sequence[np.ndarray], kind: Kind) -> Summary | None:
     """Summarize spans; for times, given in microseconds, in the largest unit in which the mean of the real ones is at least two."""
     if not isinstance(kind, Times):
         return _summary(spans, kind)
@@ -376,7 +378,7 @@ def _span_summary(spans: Sequence[np.ndarray], kind: Any) -> Summary | None:
     return None if found is None else replace(found, unit=f"{unit}s", origin=None)
 
 
-def _summary(columns: Sequence[np.ndarray], kind: Any) -> Summary | None:
+def _summary(columns: Sequence[np.ndarray], kind: Kind) -> Summary | None:
     known = [column[~np.isnan(column)] for column in columns]
     if not all(map(len, known)):
         return None

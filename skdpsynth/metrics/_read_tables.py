@@ -1,22 +1,19 @@
 """Tables that metrics read: in memory if they are small, else in chunks."""
 
 from dataclasses import dataclass, replace
-from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from skdpsynth._text import join_words
 from skdpsynth._validation import check_integer, is_integer, short_repr
-from skdpsynth.domain import Continuous, Schema, as_nullable
-from skdpsynth.frames import Chunk, Rows, as_float_matrix, column_names, n_rows_of, open_source
+from skdpsynth.domain import Continuous, Schema, SchemaLike, as_nullable
+from skdpsynth.frames import Chunk, Rows, Table, as_float_matrix, column_names, n_rows_of, open_source
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.tables import ReadNumbers, open_columns, with_bounds, with_levels
 
 NUMBERS = "use marginal_total_variation, which takes mixed tables, with a schema"
 _SCHEMA_INSTEAD = "give a schema, which says what its columns hold"
-Table: TypeAlias = Any  # an array, a data frame, or whatever else a fit takes
-SchemaLike: TypeAlias = Schema | dict[Any, Any] | str | PathLike[str]  # what `Schema.of` takes
 MOST_READ = 1 << 25  # cells of a table that is read into memory, 256 MiB; larger ones are read repeatedly in chunks
 
 
@@ -25,7 +22,7 @@ class AsMatrix:
     name: str
     instead: str = NUMBERS
 
-    def __call__(self, chunk: Any) -> Chunk:
+    def __call__(self, chunk: Chunk) -> Chunk:
         rows = as_float_matrix(chunk, self.name, self.instead)
         if not np.isfinite(rows).all():
             raise ValueError(f"{self.name} must be finite; impute or drop missing values first.")
@@ -113,18 +110,18 @@ def _count_rows(rows: Rows) -> Rows:
     return rows if rows.n_samples is not None else replace(rows, n_samples=total(rows, RowCount.over()).n_samples)
 
 
-def sample_rows(rows: Rows, max_samples: int, seed: Any) -> np.ndarray:
+def sample_rows(rows: Rows, max_samples: int, seed: int | None) -> np.ndarray:
     """Return all rows of a table in memory, or at most `max_samples` of others, drawn without replacement."""
     if rows.source.in_memory or rows.n_samples is None or rows.n_samples <= max_samples:
         return rows.collect()
     return rows.take(np.sort(np.random.default_rng(seed).choice(rows.n_samples, max_samples, replace=False)))
 
 
-def check_subsample(max_samples: Any, random_state: Any) -> None:
+def check_subsample(max_samples: object, random_state: object) -> None:
     check_integer("max_samples", max_samples, 1, more="it bounds how many rows are compared")
     check_random_state(random_state)
 
 
-def check_random_state(random_state: Any) -> None:
+def check_random_state(random_state: object) -> None:
     if random_state is not None and not is_integer(random_state, 0):
         raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")

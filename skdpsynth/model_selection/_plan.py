@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils import resample
 
@@ -23,7 +23,7 @@ from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._text import Result, format_number
 from skdpsynth._validation import as_array, check_choice, check_integer, check_real, is_integer, is_real, short_repr
-from skdpsynth.domain import UNIT, Box, Continuous, Schema, has_private, list_names, pair_of
+from skdpsynth.domain import UNIT, BoundsLike, Box, Continuous, Schema, has_private, list_names, pair_of
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.frames import make_frame
 from skdpsynth.metrics import (
@@ -35,7 +35,7 @@ from skdpsynth.metrics import (
     sliced_wasserstein_distance,
     wasserstein_distance,
 )
-from skdpsynth.privacy import check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
+from skdpsynth.privacy import Seed, check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
 from skdpsynth.tables import columns_of
 
 _LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes do not depend on larger ones
@@ -294,22 +294,22 @@ def _rows_of_unit(unit_rows: int) -> str:
 
 
 def plan(
-    estimator: Any,
+    estimator: BaseEstimator,
     n_samples: int,
     *,
-    bounds: Any = None,
+    bounds: BoundsLike = None,
     schema: SchemaLike | None = None,
     n_features: int | None = None,
     epsilons: Sequence[float] = (0.1, 0.3, 1, 3, 10),
-    deltas: Any = None,
-    unit_rows: Any = None,
+    deltas: float | Sequence[float] | None = None,
+    unit_rows: int | Sequence[int] | None = None,
     prior: Table = None,
     too_wide: float = 1.0,
     n_repeats: int = 5,
     max_rows: int = 100_000,
     time_limit: float = 60.0,
     n_jobs: int | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> SpendingPlan:
     """Simulate the errors of an estimator on a table at several budgets, before any of them is spent.
 
@@ -419,7 +419,12 @@ def plan(
     return SpendingPlan(*facts, points, no_privacy=found["no privacy"].mean(axis=0), no_data=found["no data"].mean(axis=0))
 
 
-def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list[Budget]:
+def _budgets(
+    estimator: BaseEstimator,
+    epsilons: float | Sequence[float],
+    deltas: float | Sequence[float] | None,
+    unit_rows: int | Sequence[int] | None,
+) -> list[Budget]:
     """Return all combinations, those of one curve together."""
     own = getattr(estimator, "delta", 0.0), getattr(estimator, "max_rows_per_unit", 1)
     checked_deltas = [float(check_delta(delta)) for delta in _list_numbers("deltas", own[0] if deltas is None else deltas)]
@@ -440,7 +445,7 @@ def _budgets(estimator: Any, epsilons: Any, deltas: Any, unit_rows: Any) -> list
     return [(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
 
 
-def _list_numbers(name: str, values: Any) -> list[Any]:
+def _list_numbers(name: str, values: object) -> list[Any]:
     """Return a number or several as a list; refuse everything else without printing it."""
     array = as_array(values, object)
     if array.ndim > 1 or not all(map(is_real, array.flat)):
@@ -473,7 +478,7 @@ class _Simulation:
             for budget, rng in zip(places, rngs[2:], strict=True):
                 yield partial(self._fit, budget, repeat, X, guess, rng, progress)
 
-    def _fit(self, budget: Budget | str, repeat: int, X: Table, guess: Any, rng: np.random.Generator, progress: Any) -> None:
+    def _fit(self, budget: Budget | str, repeat: int, X: Table, guess: Table, rng: np.random.Generator, progress: Any) -> None:
         """Note the errors of a fit at one budget, or of a fit without noise and of a guess without data."""
         self.fitting[get_ident()] = budget
         params: dict[str, Any] = {"epsilon": math.inf}
@@ -505,7 +510,7 @@ def _silence_warnings(simulation: _Simulation) -> Iterator[None]:
         warnings.simplefilter("always", SmallSampleWarning)
         shown_before = warnings.showwarning
 
-        def show(message: Any, category: Any, *others: Table, **named: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], *others: Table, **named: Any) -> None:
             if issubclass(category, SmallSampleWarning) and get_ident() in simulation.fitting:
                 simulation.small.add(simulation.fitting[get_ident()])
             else:
@@ -601,11 +606,13 @@ def _numbers_at(kind: Continuous, shares: np.ndarray) -> np.ndarray:
     return np.minimum(kind.low + np.floor((kind.high - kind.low + 1) * shares), kind.high)
 
 
-def _draw(model: Any, n_samples: int, guess: Any, rng: np.random.Generator) -> Any:
+def _draw(model: BaseEstimator, n_samples: int, guess: Table, rng: np.random.Generator) -> Any:
     return model.sample(n_samples, random_state=int(rng.integers(2**31))) if guess is None else guess
 
 
-def row_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator, width: np.ndarray, window: int | None) -> dict[str, float]:
+def row_errors(
+    model: BaseEstimator, X: Table, guess: Table, rng: np.random.Generator, width: np.ndarray, window: int | None
+) -> dict[str, float]:
     """Return the errors of synthetic rows of numbers; a stream stands for the last rows of its window."""
     X = np.asarray(X, dtype=float)
     X = X[-window:] if window and guess is None else X
@@ -618,7 +625,7 @@ def row_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator, width
     return {"sliced": sliced_wasserstein_distance(X, Y, _DIRECTIONS), "wasserstein of some": wasserstein_distance(some, few), **share}
 
 
-def table_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator, schema: Schema) -> dict[str, float]:
+def table_errors(model: BaseEstimator, X: Table, guess: Table, rng: np.random.Generator, schema: Schema) -> dict[str, float]:
     """Return the errors of synthetic rows of a mixed table."""
     Y = _draw(model, len(X), guess, rng)
     found = {"singles": marginal_total_variation(X, Y, schema, order=1)}
@@ -631,7 +638,7 @@ def table_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator, sch
     return found
 
 
-def component_errors(model: Any, X: Table, guess: Any, rng: np.random.Generator) -> dict[str, float]:
+def component_errors(model: BaseEstimator, X: Table, guess: Table, rng: np.random.Generator) -> dict[str, float]:
     """Return the errors of components (of the first if all are kept), or of random ones without a covariance."""
     X, components = np.asarray(X, dtype=float), np.atleast_2d(model.components_)
     kept = components if len(components) < X.shape[1] else components[:1]
@@ -657,7 +664,7 @@ class Setting:
 
 
 def make_setting(
-    estimator: Any, bounds: Any, schema: SchemaLike | None, n_features: int | None, prior: Table, too_wide: float = 1.0
+    estimator: BaseEstimator, bounds: BoundsLike, schema: SchemaLike | None, n_features: int | None, prior: Table, too_wide: float = 1.0
 ) -> Setting:
     if isinstance(estimator, type) or not hasattr(estimator, "get_params") or "epsilon" not in estimator.get_params(deep=False):
         raise TypeError(f"estimator must be an unfitted private estimator, with a parameter epsilon, got {short_repr(estimator)}.")
@@ -702,7 +709,9 @@ def _check_prior(prior: Table) -> tuple[Any, bool]:
     return prior, True
 
 
-def _use_schema(fitted: Any, schema: SchemaLike | None, prior: Table, is_table: bool) -> tuple[RowSource, Callable[..., dict[str, float]]]:
+def _use_schema(
+    fitted: BaseEstimator, schema: SchemaLike | None, prior: Table, is_table: bool
+) -> tuple[RowSource, Callable[..., dict[str, float]]]:
     """Give an estimator the facts of its own schema or of the caller's; what it buys it buys in the simulation, too."""
     own, given = (None if each is None else Schema.of(each) for each in (fitted.schema, schema))
     if own is not None and given is not None and set(own) != set(given):
@@ -724,7 +733,7 @@ def _use_schema(fitted: Any, schema: SchemaLike | None, prior: Table, is_table: 
 
 
 def _use_bounds(
-    fitted: Any, bounds: Any, n_features: int | None, prior: Table, is_table: bool
+    fitted: BaseEstimator, bounds: BoundsLike, n_features: int | None, prior: Table, is_table: bool
 ) -> tuple[RowSource, Callable[..., dict[str, float]]]:
     params = fitted.get_params(deep=False)
     own = params.get("bounds")

@@ -3,18 +3,19 @@
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
 from inspect import signature
 from itertools import combinations
-from typing import Any
+from os import PathLike
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -28,10 +29,10 @@ from skdpsynth._validation import Between, check_parameters, is_real, short_repr
 from skdpsynth.domain import Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, fit_part
-from skdpsynth.frames import Rows, take_rows
+from skdpsynth.frames import Cell, Rows, Unit, take_rows
 from skdpsynth.metrics import Table
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, mechanism, split_exactly
+from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, Seed, mechanism, split_exactly
 from skdpsynth.statistics import RowCount
 from skdpsynth.tables import encode
 
@@ -59,7 +60,7 @@ class Utility(ABC):
         statistic, one = statistic_facts("utilities", candidates=n_candidates, **self.facts), self.sensitivity
         return Sensitivity(relation, n_candidates * one, n_candidates * one**2, one, statistic=statistic)
 
-    def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
+    def of(self, points: np.ndarray, model: BaseEstimator, rng: np.random.Generator) -> int:
         rows = self.counts(self.box.quantize(points))
         drawn = self.counts(self.box.quantize(model._sample_points(N_POINTS, rng)))
         return -int(np.abs(N_POINTS * rows - len(points) * drawn).sum())
@@ -75,7 +76,7 @@ class Utility(ABC):
         """Return how far one row, added, removed or replaced, moves the utility of a model, with a proof."""
 
     @abstractmethod
-    def score(self, utility: Any, n_rows: int) -> Any:
+    def score(self, utility: np.ndarray | float, n_rows: int) -> Any:
         """Scale a utility, perhaps with noise, for people; 0 is best."""
 
     def counts(self, cells: np.ndarray) -> np.ndarray:
@@ -136,7 +137,7 @@ class SlicedDistance(Utility):
             out[place] = np.bincount(cell, minlength=_GRID).cumsum()
         return out
 
-    def score(self, utility: Any, n_rows: int) -> Any:
+    def score(self, utility: np.ndarray | float, n_rows: int) -> Any:
         """Return minus the mean distance along a direction of length 1, in units of the sides of the box."""
         lengths = np.sqrt((self.directions**2).sum(axis=1))
         cell = np.mean(2 * self._reach / lengths) / _GRID / 2 / ((1 << self.box.bits) - 1)
@@ -176,7 +177,7 @@ class MarginalDistance(Utility):
         codes = (parts[:, pair[0]] * _PARTS + parts[:, pair[-1]] for pair in self.pairs)
         return np.array([np.bincount(code, minlength=_PARTS**2) for code in codes], dtype=np.int64)
 
-    def score(self, utility: Any, n_rows: int) -> Any:
+    def score(self, utility: np.ndarray | float, n_rows: int) -> Any:
         return utility / (2 * max(n_rows, 1) * N_POINTS * len(self.pairs))
 
 
@@ -198,7 +199,7 @@ class CapturedVariance(Utility):
     def sensitivity(self) -> int:
         return N_POINTS
 
-    def of(self, points: np.ndarray, model: Any, rng: np.random.Generator) -> int:
+    def of(self, points: np.ndarray, model: BaseEstimator, rng: np.random.Generator) -> int:
         unit, largest = self.box.step.max(), (1 << self.box.bits) - 1
         # Whole numbers below 2**53 until the square, so that a row counts the same beside any others.
         basis = np.rint(np.clip(model.components_, -1, 1) * (self.box.step / unit) * (1 << 10))
@@ -208,7 +209,7 @@ class CapturedVariance(Utility):
         shares = np.minimum((along**2).sum(axis=1) / quarter * N_POINTS, N_POINTS)
         return int(np.floor(shares).astype(np.int64).sum())
 
-    def score(self, utility: Any, n_rows: int) -> Any:
+    def score(self, utility: np.ndarray | float, n_rows: int) -> Any:
         """Return the mean over rows, as a share of a quarter of the squared diagonal."""
         return utility / (max(n_rows, 1) * N_POINTS)
 
@@ -287,7 +288,7 @@ def held_out_mask(rows: Rows, n_samples: int | None, holdout: float, budget: Bud
     return np.frombuffer(b"".join(hashed), dtype=np.uint64) < int(holdout * 2**64)
 
 
-def _grid(param_grid: Any) -> Any:
+def _grid(param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]]) -> Any:
     grids = [param_grid] if isinstance(param_grid, dict) else param_grid if isinstance(param_grid, list | tuple) else [None]
     if not all(isinstance(grid, dict) and all(isinstance(name, str) for name in grid) for grid in grids):
         raise TypeError(
@@ -422,19 +423,19 @@ class PrivateSearchCV(PrivateEstimator):
 
     def __init__(
         self,
-        estimator: Any,
-        param_grid: Any,
+        estimator: BaseEstimator,
+        param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]],
         *,
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        scoring: Any = "auto",
-        refit: Any = True,
-        search_share: Any = 0.2,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        scoring: str = "auto",
+        refit: bool = True,
+        search_share: float = 0.2,
         holdout: Table = 0.2,
-        error_score: Any = "raise",
-        accountant: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
+        error_score: float | Literal["raise"] = "raise",
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -491,7 +492,7 @@ class PrivateSearchCV(PrivateEstimator):
             raise ValueError(f"error_score must be 'raise' or a number, got {short_repr(self.error_score)}; 'raise' is the default.")
         return super()._check_privacy_parameters()
 
-    def _open_rows(self, X: Table, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
+    def _open_rows(self, X: Table, unit: Unit, rng: RandomBits) -> tuple[Rows, Facts]:
         if unit is not None or getattr(self.estimator, "max_rows_per_unit", 1) != 1:
             raise ValueError(
                 "unit must be None and max_rows_per_unit 1 for PrivateSearchCV, which protects rows and splits them one by one; keep one "
@@ -499,9 +500,9 @@ class PrivateSearchCV(PrivateEstimator):
             )
         return super()._open_rows(X, unit, rng)
 
-    def _read(self, X: Table) -> tuple[Rows, dict[str, Any]]:
+    def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)
-        rows, more = part._read(X)
+        rows, more = part._open_table(X)
         if not rows.source.in_memory or issparse(rows.table):
             kind = "sparse rows" if issparse(rows.table) else f"a {type(X).__name__}"
             raise ValueError(
@@ -672,7 +673,14 @@ class PrivateSearchCV(PrivateEstimator):
         return {**found, "params": [dict(params) for params in self._params], **scores}
 
     @available_if(_has("sample"))
-    def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
+    def sample(
+        self,
+        n_samples: int | None = None,
+        random_state: Seed = None,
+        *,
+        out: str | PathLike[str] | None = None,
+        conditions: Mapping[Hashable, Cell] | None = None,
+    ) -> Any:
         """Draw synthetic rows of the chosen estimator; free of charge.
 
         Parameters
@@ -708,7 +716,7 @@ class PrivateSearchCV(PrivateEstimator):
         return self.best_estimator_.transform(X)
 
     @available_if(_has("transform"))
-    def fit_transform(self, X: Table, y: Any = None) -> Any:
+    def fit_transform(self, X: Table, y: object = None) -> Any:
         """Fit, and return what the chosen estimator makes of the same rows: **not private**.
 
         Parameters
@@ -731,7 +739,7 @@ class PrivateSearchCV(PrivateEstimator):
         return self.best_estimator_.inverse_transform(X)
 
     @available_if(_has("score"))
-    def score(self, X: Table, y: Any = None) -> float:
+    def score(self, X: Table, y: object = None) -> float:
         """Return the score of the chosen estimator. Reads `X` unprotected: **not private**.
 
         Parameters

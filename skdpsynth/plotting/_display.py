@@ -15,7 +15,7 @@ from skdpsynth._validation import check_attributes, short_repr
 
 Axes: TypeAlias = Any  # of matplotlib, which is imported where it draws
 _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "skdpsynth", "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"]}
-# What docstrings of all displays share stands in braces there.
+# Text that docstrings of all displays share, by the word in braces that stands for it there.
 _SHARED = {
     "{drawn}": """Attributes
 ----------

@@ -1,5 +1,6 @@
 """Display of private principal components."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -7,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import check_choice, short_repr
+from skdpsynth.frames import Table
 from skdpsynth.metrics import captured_variance_ratio
 from skdpsynth.plotting._display import Axes, Color, Display, check_fitted, draw_mean_and_range, label_epsilons, panels, shorten, tidy
 
@@ -62,7 +64,7 @@ class PrivatePCADisplay(Display):
     noise_edge: float = 0.0
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> Self:
+    def from_estimator(cls, estimator: BaseEstimator) -> Self:
         """Read a fitted `PrivatePCA`: the picture is as public as the fit.
 
         Parameters
@@ -76,7 +78,7 @@ class PrivatePCADisplay(Display):
         return display
 
     @classmethod
-    def from_estimators(cls, estimators: Any, X: Any = None) -> Self:
+    def from_estimators(cls, estimators: Mapping[str, BaseEstimator] | Sequence[BaseEstimator], X: Table = None) -> Self:
         """Read several fits of the same columns, at several epsilons, or several times at each.
 
         Parameters

@@ -1,5 +1,6 @@
 """Display of synthetic rows."""
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Self
@@ -7,8 +8,22 @@ from typing import Any, Self
 import numpy as np
 
 from skdpsynth._validation import check_choice, short_repr
-from skdpsynth.domain import Calendar, Continuous, Date, DateTime, Duration, Identifier, Nominal, Schema, Text, Times, as_nullable
-from skdpsynth.frames import split_columns
+from skdpsynth.domain import (
+    Calendar,
+    ColumnKind,
+    Continuous,
+    Date,
+    DateTime,
+    Duration,
+    Identifier,
+    Nominal,
+    Schema,
+    SchemaLike,
+    Text,
+    Times,
+    as_nullable,
+)
+from skdpsynth.frames import Table, split_columns
 from skdpsynth.metrics import association_matrix
 from skdpsynth.plotting._display import Axes, Color, Display, format_ticks, panels, shorten, tidy
 from skdpsynth.tables import open_columns
@@ -92,7 +107,7 @@ class SynthesisDisplay(Display):
     with_real: bool = False
 
     @classmethod
-    def from_samples(cls, X_synthetic: Any, schema: Any = None, X: Any = None) -> Self:
+    def from_samples(cls, X_synthetic: Table, schema: SchemaLike | None = None, X: Table = None) -> Self:
         """Compute what is drawn.
 
         Parameters
@@ -120,7 +135,9 @@ class SynthesisDisplay(Display):
         pairs = {(i, j): _count_pairs(coded[i], coded[j]) for i, j in combinations(_strongest_places(associations[0]), 2)}
         return cls(tuple(column for column, _ in coded), pairs, associations, X is not None)
 
-    def plot(self, ax: Axes = None, *, title: str | None = None, kind: str = "marginals", columns: Any = None) -> Self:
+    def plot(
+        self, ax: Axes = None, *, title: str | None = None, kind: str = "marginals", columns: Sequence[Hashable] | None = None
+    ) -> Self:
         """Draw.
 
         {place}
@@ -143,7 +160,7 @@ class SynthesisDisplay(Display):
         heading = " – ".join(filter(None, [title, words * self.with_real]))
         return self._finish(axes, whole, heading, is_private=not self.with_real)
 
-    def _plot_marginals(self, ax: Axes, names: Any) -> tuple[np.ndarray, Axes]:
+    def _plot_marginals(self, ax: Axes, names: Sequence[Hashable] | None) -> tuple[np.ndarray, Axes]:
         known = {column.name: column for column in self.columns}
         drawn = list(known if names is None else names)
         if strange := [name for name in drawn if name not in known]:
@@ -196,7 +213,7 @@ class SynthesisDisplay(Display):
         return axes, whole
 
 
-def _divide(name: Any, kind: Any, values: tuple[np.ndarray, ...]) -> tuple[Column, list[np.ndarray]]:
+def _divide(name: Hashable, kind: ColumnKind, values: tuple[np.ndarray, ...]) -> tuple[Column, list[np.ndarray]]:
     """Divide a column into the parts to draw, and return the part of each cell in each table, -1 where it is missing."""
     edges: np.ndarray | None = None
     levels: tuple[str, ...] = ()
@@ -339,7 +356,7 @@ def _share(value: float) -> str:
     return f"{100 * value:.0f} %" if value >= 0.01 or value == 0 else f"{100 * value:.1g} %"
 
 
-def _infer_schema(X: Any) -> Schema:
+def _infer_schema(X: Table) -> Schema:
     """Infer a schema from synthetic rows, which are public; columns without a kind, or with too many levels, are left out."""
     table, columns = split_columns(X)
     dtypes = dict(zip(table.columns, table.dtypes, strict=True))
@@ -347,7 +364,7 @@ def _infer_schema(X: Any) -> Schema:
     return Schema({name: _infer_kind(kinds[name], column) for name, column in zip(table.columns, columns, strict=True)})
 
 
-def _infer_kind(kind: Any, column: Any) -> Any:
+def _infer_kind(kind: ColumnKind, column: Any) -> Any:
     """Give a kind the bounds or levels of its cells."""
     cells = [cell for cell in (column.to_list() if hasattr(column, "to_list") else column.tolist()) if cell is not None and cell == cell]
     if isinstance(column, np.ndarray) and column.dtype == object:  # which tells nothing of its cells

@@ -1,9 +1,11 @@
 """Displays of fitted synthesizers: measures and streams."""
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import as_numeric_array, check_choice, short_repr
@@ -69,7 +71,7 @@ class MeasureDisplay(Display):
     whole: bool = False
 
     @classmethod
-    def from_estimator(cls, estimator: Any, features: Any = None) -> Self:
+    def from_estimator(cls, estimator: BaseEstimator, features: Sequence[Hashable] | None = None) -> Self:
         """Read the measure of a fitted estimator.
 
         Parameters
@@ -213,11 +215,11 @@ def _corners(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.
     return partition.positions[cells], partition.positions[cells], partition.box
 
 
-def _feature_places(features: Any, names: list[str]) -> list[int]:
+def _feature_places(features: Sequence[Hashable] | None, names: list[str]) -> list[int]:
     if features is None:
         return list(range(min(2, len(names))))
     given = list(features) if isinstance(features, list | tuple) else [features]
-    places = [names.index(feature) if isinstance(feature, str) and feature in names else feature for feature in given]
+    places: list[Any] = [names.index(feature) if isinstance(feature, str) and feature in names else feature for feature in given]
     if not 1 <= len(places) <= 2 or not all(isinstance(place, int | np.integer) and 0 <= place < len(names) for place in places):
         raise ValueError(f"features must be one or two of the {len(names)} columns, by name or place, got {short_repr(features)}.")
     return [int(place) for place in places]
@@ -307,7 +309,7 @@ class StreamDisplay(Display):
     unit: str = "rows"
 
     @classmethod
-    def from_estimator(cls, estimator: Any, random_state: Any = None) -> Self:
+    def from_estimator(cls, estimator: BaseEstimator, random_state: int | np.random.RandomState | None = None) -> Self:
         """Draw 2000 synthetic rows of each block that was released, and take their quantiles.
 
         Parameters
@@ -331,7 +333,7 @@ class StreamDisplay(Display):
         return cls(times, quantiles, None, names, now, "ticks" if has_ticks else "rows")
 
     @classmethod
-    def from_curves(cls, times: Any, curves: Any, unit: str = "rows") -> Self:
+    def from_curves(cls, times: ArrayLike, curves: Mapping[str, ArrayLike], unit: str = "rows") -> Self:
         """Keep curves over time, such as the ``value`` of a counter, or distances at some times.
 
         Parameters

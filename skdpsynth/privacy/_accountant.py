@@ -2,10 +2,10 @@
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -174,7 +174,7 @@ class PrivacyAccountant:
             raise ValueError(
                 f"unit must be None for a ledger in a file, which holds fits of several units, got {unit}; give a child the unit."
             )
-        store = FileStore.opened(ledger, (self.epsilon, self.delta, self.neighboring), self.dataset)
+        store = FileStore.open(ledger, (self.epsilon, self.delta, self.neighboring), self.dataset)
         self._account, self.dataset = Account(Ledger(store)), store.dataset if self.dataset is None else self.dataset
 
     @classmethod
@@ -455,7 +455,7 @@ class PrivacyAccountant:
             note=_check_note("note", self.note),
         )
 
-    def _charge_first(self, entry: LedgerEntry, rho: str | None, write: Any = None) -> Any:
+    def _charge_first(self, entry: LedgerEntry, rho: str | None, write: Callable[..., Any] | None = None) -> Any:
         """Charge for a child in rho if that fits, and else its (epsilon, delta); or raise the error of the first."""
         refused = []
         for loss in losses_of_child(entry.loss, rho, self.delta):
@@ -465,7 +465,7 @@ class PrivacyAccountant:
                 refused.append(error)
         raise refused[0]
 
-    def _charge(self, entry: LedgerEntry, write: Any = None) -> Any:
+    def _charge(self, entry: LedgerEntry, write: Callable[..., Any] | None = None) -> Any:
         """Write the entry, or refuse it and change nothing."""
         budget = self.epsilon, self.delta
         try:
@@ -787,7 +787,7 @@ class PrivacyAccountant:
     def __deepcopy__(self, memo: dict) -> Self:
         return self
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         # A pickle goes to another process, which goes on with the file. `save` writes the state below, which may be
         # published and holds no path.
         if self._account.ledger.store.is_file:
@@ -837,7 +837,10 @@ def _check_note(name: str, words: object) -> str | None:
     return words
 
 
-def resolve_accountant(accountant: PrivacyAccountant | FilePath | None) -> PrivacyAccountant | None:
+AccountantLike: TypeAlias = PrivacyAccountant | FilePath | None  # the parameter `accountant` of estimators
+
+
+def resolve_accountant(accountant: AccountantLike) -> PrivacyAccountant | None:
     """Return the accountant that a parameter stands for: itself, that of the ledger at a path, or None."""
     if isinstance(accountant, str | os.PathLike):
         return PrivacyAccountant.at(existing_path(accountant, "accountant"))

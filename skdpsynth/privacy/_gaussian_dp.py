@@ -186,7 +186,7 @@ def _quotient(x: Fraction, context: Context) -> Decimal:
     return context.divide(Decimal(x.numerator), Decimal(x.denominator))
 
 
-# What follows only finds where to look.
+# The rest only finds where to look.
 
 
 def rho_of_gaussian(epsilon: Fraction, delta: Fraction, least: Fraction) -> Fraction:

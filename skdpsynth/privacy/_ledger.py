@@ -145,7 +145,7 @@ class Ledger:
     def _append(self, entry: LedgerEntry, budget: Budget, planned: bool = False, pending: bool = False) -> LedgerEntry:
         store = self.store
         if entry.group is not None and store.sums((entry.part_of, entry.group, entry.name)) is not None:
-            # Of entries for the same rows that are all pending at most one is ever shown, so together they cost the largest, as members
+            # At most one of the entries for the same rows that are all pending is ever shown, so together they cost the largest, as members
             # with other rows do, and not their sum.
             same = {e.id for e in store.entries(entry.part_of) if e.group == entry.group and e.name.partition(_REDRAWN)[0] == entry.name}
             if same and same <= store.pending:
@@ -230,7 +230,7 @@ class Ledger:
         if newest is not None and self._newest_of(account) != newest:
             raise Overtaken
 
-    # What it holds
+    # Contents
 
     def _sums_of(self, account: int | None) -> Sums:
         stored = self.store.sums((account,))
@@ -340,7 +340,7 @@ class Account:
 
     ledger: Ledger
     number: int | None = None  # the entry that charged for it; None: the whole budget
-    # Of a stream:
+    # For a stream:
     newest: int | None = None  # the newest entry that it has seen, where nobody else may charge the account
     first: int | None = None  # the account that it was charged to first
     unshown: list[int] | None = None  # its charges, while it takes in rows of which nothing is shown until the end

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity
@@ -20,6 +20,7 @@ from skdpsynth.privacy._noise import describe_noise
 
 _LONG = 10**4000  # Python refuses to write or read more digits of a decimal number
 _Result = TypeVar("_Result")
+Accountant: TypeAlias = Any  # a `PrivacyAccountant`, whose module imports this one
 Key = tuple[Any, ...]
 """Whose sums: (account,), (account, group), or (account, group, name of a member)."""
 
@@ -181,7 +182,7 @@ class MemoryStore:
 _CLASSES = {cls.__name__: cls for cls in (LedgerEntry, PrivacyLoss, Sums, Sensitivity)}
 
 
-def to_text(thing: Any) -> str:
+def to_text(thing: object) -> str:
     text = json.dumps(_to_json(thing), separators=(",", ":"))
     return f"{zlib.crc32(text.encode()):08x} {text}"
 
@@ -213,7 +214,7 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-def _from_json(data: Any) -> Any:
+def _from_json(data: object) -> Any:
     if isinstance(data, list):
         return tuple(_from_json(item) for item in data)
     if not isinstance(data, dict):

@@ -80,7 +80,7 @@ class FileStore:
         self.run(lambda: None, "read")
 
     @classmethod
-    def opened(cls, path: FilePath, promise: Promise, dataset: str | None = None) -> "FileStore":
+    def open(cls, path: FilePath, promise: Promise, dataset: str | None = None) -> "FileStore":
         """Return the store at a path, which is made if there is no file; refuse one of another budget."""
         path = check_path(path)
         if not os.path.lexists(path):
@@ -121,7 +121,7 @@ class FileStore:
             try:
                 with lock_of(self):
                     self._added = 0
-                    with self._connected() as db:  # rolled back by whatever is raised here
+                    with self._connect() as db:  # rolled back by whatever is raised here
                         db.execute("begin" if mode == "read" else "begin immediate")
                         self._check_place()
                         done = work()
@@ -148,7 +148,7 @@ class FileStore:
             try:
                 with lock_of(self):
                     # "full", because "passive" may leave the file unflushed while others write, and "truncate" costs a third more.
-                    busy, there, moved = self._connected().execute("pragma wal_checkpoint(full)").fetchone()
+                    busy, there, moved = self._connect().execute("pragma wal_checkpoint(full)").fetchone()
                     self._check_place()
                 if not busy and there == moved:
                     return
@@ -162,7 +162,7 @@ class FileStore:
                 )
             time.sleep(os.urandom(1)[0] / 256000)  # up to 1 ms: a process that moves charges now may move this one too
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         """Return the connection of this process, which this thread alone uses."""
         if self._db is None:
             self._db = self._connect()

@@ -11,7 +11,7 @@ from skdpsynth._validation import check_choice
 from skdpsynth._version import __version__
 from skdpsynth.privacy._composition import Sums, largest
 from skdpsynth.privacy._ledger import Ledger
-from skdpsynth.privacy._ledger_entry import LedgerEntry, exact_text
+from skdpsynth.privacy._ledger_entry import Accountant, LedgerEntry, exact_text
 from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, common_unit
 
 _MOST_SHOWN = 20  # charges in a notebook
@@ -79,7 +79,7 @@ def unit_in_words(entries: Iterable[LedgerEntry], unit: Unit | None) -> str | No
     return common_unit([entry.unit for entry in entries] or [None if unit is None else str(unit)])
 
 
-def describe_accountant(accountant: Any, ledger: Ledger, account: int | None) -> str:
+def describe_accountant(accountant: Accountant, ledger: Ledger, account: int | None) -> str:
     entries = ledger.entries(account)
     spent, spent_delta = ledger.sums(account).total(accountant.delta)
     unit = unit_in_words(entries, accountant.unit)
@@ -93,7 +93,7 @@ def describe_accountant(accountant: Any, ledger: Ledger, account: int | None) ->
     )
 
 
-def accountant_html(accountant: Any, ledger: Ledger, account: int | None) -> str:
+def accountant_html(accountant: Accountant, ledger: Ledger, account: int | None) -> str:
     entries = [ledger.with_randomness(entry) for entry in ledger.entries(account)]
     rows = [(entry.name, entry.loss, noise_of(ledger, entry), entry.randomness, entry.time) for entry in entries[-_MOST_SHOWN:]]
     more = f"The last {len(rows)} of {len(entries)} charges; to_frame() has all." if len(entries) > len(rows) else ""
@@ -101,7 +101,7 @@ def accountant_html(accountant: Any, ledger: Ledger, account: int | None) -> str
     return html_table(repr(accountant)[1:-1], rows, "ledger.html", heads=heads, more=more)
 
 
-def evidence_of(accountant: Any, ledger: Ledger, account: int | None) -> dict[str, Any]:
+def evidence_of(accountant: Accountant, ledger: Ledger, account: int | None) -> dict[str, Any]:
     entries = list(ledger.below(account))
     charge = ledger.charge_of(account)
     numbers: list[list[int]] = []  # first and last of each run; entries that a stream folded leave gaps

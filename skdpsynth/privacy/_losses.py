@@ -5,6 +5,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ Amount = Fraction | float
 """An exact number, or ``math.inf``."""
 
 
-def to_fraction(value: Any) -> Fraction:
+def to_fraction(value: float | Rational) -> Fraction:
     """Return the rational number that a number stands for; a float means the decimal it prints (0.1 is 1/10)."""
     if type(value) is Fraction:  # most are, and it cannot change
         return value
@@ -50,9 +51,9 @@ def _as_finite_fraction(number: object) -> Fraction | None:
         return None
 
 
-def check_delta(delta: Any) -> Fraction:
+def check_delta(delta: Amount) -> Fraction:
     exact = _as_finite_fraction(delta)
-    # What counts is the fraction: a wide float of numpy may round to 0 or to 1 on its way there.
+    # The fraction counts: a wide float of numpy may round to 0 or to 1 on its way there.
     if exact is None or not 0 <= exact < 1 or (delta > 0 and exact < _LEAST):
         raise ValueError(f"delta must be a number in [0, 1), got {short_repr(delta)}; use 0 for pure differential privacy.")
     return exact

@@ -143,7 +143,7 @@ def _whole_part_table() -> SurvivalTable:
         weights = [(1 << work, 1 << work)]
         while weights[-1][1] > 1:
             weights.append(exp_minus(Fraction(len(weights) ** 2, 2), work))
-        # What is left out is below the last weight, of at most one unit: each is less than half of the one before.
+        # The weights left out sum to less than the last one, which is at most one unit: each is less than half of the one before.
         low, high, tails = 0, 1, []
         for weight in reversed(weights):
             low, high = low + weight[0], high + weight[1]

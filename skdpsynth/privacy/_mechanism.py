@@ -16,6 +16,7 @@ from skdpsynth._validation import check_choice, check_integer, check_type, short
 from skdpsynth.privacy._composition import covers, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, DiscreteSupNorm, laplace_scale
+from skdpsynth.privacy._ledger_entry import Accountant
 from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace, nuclear
 from skdpsynth.privacy._noise import MOST_VALUES, Noise, check_int64
@@ -208,7 +209,7 @@ class ContinualRelease:
     far, so releases of different events in both would differ by exact counts, or be a second release that nobody pays for.
     """
 
-    def __init__(self, accountant: Any, noise: Noise, loss: PrivacyLoss, rng: RandomBits) -> None:
+    def __init__(self, accountant: Accountant, noise: Noise, loss: PrivacyLoss, rng: RandomBits) -> None:
         if np.any(np.asarray(noise.scale == 0)) and not loss.is_infinite:
             raise ValueError(f"noise of scale 0 has an infinite loss, got {loss}; give the noise a positive scale.")
         self._accountant, self.noise, self.loss, self._rng, self._process = accountant, noise, loss, rng, os.getpid()

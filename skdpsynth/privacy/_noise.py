@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import as_array, check_integer, check_memory, check_type, is_integer, is_real, short_repr
@@ -168,7 +169,7 @@ def describe_noise(kind: str, scales: tuple[Fraction, ...]) -> str:
     return f"{kind}(scale={', '.join(f'{float(scale):.6g}' for scale in scales)})"
 
 
-def is_broadcastable(scale: Any, shape: tuple[int, ...]) -> bool:
+def is_broadcastable(scale: ArrayLike, shape: tuple[int, ...]) -> bool:
     """Whether scales broadcast to values of a shape, and leave it as it is."""
     try:
         return np.broadcast_shapes(np.shape(scale), shape) == shape

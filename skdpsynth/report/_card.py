@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._text import DOCS_URL, percent_at_most
 from skdpsynth._validation import check_choice, check_string, short_repr
 from skdpsynth.auditing import privacy_evidence
+from skdpsynth.frames import Table
 from skdpsynth.measures import BinaryPartition, Lattice
 from skdpsynth.metrics import quality_report
 from skdpsynth.plotting import BudgetDisplay, MeasureDisplay, PrivatePCADisplay, SynthesisDisplay
@@ -74,7 +75,13 @@ class Card(Page):
 
 
 def card(
-    model: Any, *, audience: str = "public", real: Any = None, holdout: Any = None, title: str | None = None, accountant: Any = None
+    model: BaseEstimator | PrivacyAccountant,
+    *,
+    audience: str = "public",
+    real: Table = None,
+    holdout: Table = None,
+    title: str | None = None,
+    accountant: PrivacyAccountant | None = None,
 ) -> Card:
     """Make a release card: what was released, what it cost, what an attacker gains, and what is not protected, on one page.
 
@@ -164,7 +171,7 @@ def card(
     return Card(title=facts.title, html=html, facts=facts, audience=audience)
 
 
-def _check_model(model: Any, accountant: PrivacyAccountant | None) -> None:
+def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAccountant | None) -> None:
     if not isinstance(model, BaseEstimator):
         raise TypeError(
             f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; of a Pipeline give the step."
@@ -191,7 +198,7 @@ def _check_model(model: Any, accountant: PrivacyAccountant | None) -> None:
         )
 
 
-def _check_rows(model: Any, audience: str, real: Any, holdout: Any) -> None:
+def _check_rows(model: BaseEstimator | PrivacyAccountant, audience: str, real: Table, holdout: Table) -> None:
     for name, rows, what in (("real", real, "a comparison"), ("holdout", holdout, "attacks")):
         if audience == "public" and rows is not None:
             raise ValueError(f"{name} must be None for audience='public', which never reads rows; for {what} give audience='internal'.")
@@ -232,7 +239,7 @@ def _ledger_table(lines: tuple[LedgerLine, ...]) -> dict[str, Any]:
     return {"ledger_heads": heads, "ledger_rows": [(depth, [cells[head] for head in heads]) for depth, cells in rows]}
 
 
-def _leaves(record: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _leaves(record: object, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield the path and text of each field of a record."""
     if isinstance(record, dict):
         for name, value in record.items():
@@ -241,7 +248,9 @@ def _leaves(record: Any, path: str = "") -> Iterator[tuple[str, str]]:
         yield path.removeprefix("deployment."), ", ".join(record) if isinstance(record, list) else str(record)
 
 
-def _pictures(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAccountant | None) -> Iterator[dict[str, Any]]:
+def _pictures(
+    model: BaseEstimator | PrivacyAccountant, facts: CardFacts, real: Table, accountant: PrivacyAccountant | None
+) -> Iterator[dict[str, Any]]:
     """Yield the pictures of a card with their captions; only `real` gives real rows."""
     drawn = [*_sample_pictures(facts, real), *_model_pictures(getattr(model, "best_estimator_", model))]
     if accountant is None:
@@ -252,7 +261,7 @@ def _pictures(model: Any, facts: CardFacts, real: Any, accountant: PrivacyAccoun
         yield {"title": title, "words": words, "svg": inline_svg(svg, number, f"{title}. {words}")}
 
 
-def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
+def _sample_pictures(facts: CardFacts, real: Table) -> Iterator[tuple[str, str, str]]:
     """Yield two columns a picture, so that a phone shows them large enough to read."""
     if facts.sample is None:
         return
@@ -271,7 +280,7 @@ def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, st
         yield "Associations", words, display.to_svg(kind="correlations")
 
 
-def _model_pictures(model: Any) -> Iterator[tuple[str, str, str]]:
+def _model_pictures(model: BaseEstimator) -> Iterator[tuple[str, str, str]]:
     if hasattr(model, "noise_edge_"):
         words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
         yield "Directions of largest variance", words, PrivatePCADisplay.from_estimator(model).to_svg()

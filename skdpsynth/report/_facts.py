@@ -138,7 +138,7 @@ class Promise:
         return self.neighboring == "replace_one"
 
     @property
-    def protected(self) -> str:
+    def protected_rows(self) -> str:
         if self.unit in (None, LONE_ROW):
             return "one row" if self.unit is None else f"one {LONE_ROW}"
         return f"the rows of one unit ({self.unit})"
@@ -154,8 +154,8 @@ class Promise:
     @property
     def relation(self) -> str:
         if self.has_public_size:
-            return f"Replace-one: {self.protected} may be replaced by any other. The number of rows is public."
-        return f"Add or remove: {self.protected} may be there or not. The number of rows is private too."
+            return f"Replace-one: {self.protected_rows} may be replaced by any other. The number of rows is public."
+        return f"Add or remove: {self.protected_rows} may be there or not. The number of rows is private too."
 
     @property
     def guarantee(self) -> str:
@@ -164,7 +164,7 @@ class Promise:
             return "Nothing is promised: the noise was seeded, and whoever knows or guesses the seed can subtract it."
         if self.is_infinite:
             return "Nothing is promised: no noise was added (epsilon is infinite)."
-        change = f"had {self.protected} been any other" if self.has_public_size else f"had {self.protected} not been there"
+        change = f"had {self.protected_rows} been any other" if self.has_public_size else f"had {self.protected_rows} not been there"
         if self.epsilon > _LARGEST:
             return f"Next to nothing is promised: epsilon {self.epsilon:g} lets this release be many million times as likely as {change}."
         times = f"{round_up(Fraction(math.ceil(math.exp(self.epsilon) * 100), 100)):g}"
@@ -269,7 +269,7 @@ class CardFacts:
     schema: Schema | None = field(default=None, repr=False)
 
 
-def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None) -> CardFacts:
+def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: str | None) -> CardFacts:
     """Collect the facts of a fitted model, or of an account, with the promise of `accountant`, if it is given."""
     made = datetime.now(UTC).date().isoformat()
     if isinstance(model, PrivacyAccountant):
@@ -301,7 +301,7 @@ def facts_of(model: Any, accountant: PrivacyAccountant | None, title: str | None
     )
 
 
-def _columns(model: Any) -> Iterator[ColumnFact]:
+def _columns(model: BaseEstimator) -> Iterator[ColumnFact]:
     if getattr(model, "schema_", None) is not None:
         asked = getattr(model, "schema", None)
         stated = Schema.of(asked) if isinstance(asked, dict) else asked if isinstance(asked, Schema) else {}
@@ -336,7 +336,7 @@ def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
     return ColumnFact(name, kind, ", ".join(map(str, levels[:_MOST_LEVELS])) + more, nullable, origin)
 
 
-def _bounds(model: Any) -> Iterator[Bound]:
+def _bounds(model: BaseEstimator) -> Iterator[Bound]:
     parts = {"": model, " of the projection": getattr(model, "reducer_", None)}
     parts |= {" of the projected rows": getattr(model, "synthesizer_", None)}
     for of_what, part in parts.items():

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from os import PathLike
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -49,7 +50,7 @@ class Page:
         """Return the page as text."""
         return self.html
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the page to a file, which is complete or not there.
 
         Parameters

@@ -180,7 +180,7 @@ class EvenCells(_CountColumnCells):
 class Occurrences:
     """Counts of the levels that occur in some columns. Even which levels there are is private."""
 
-    tables: tuple[Counter, ...]  # of each column. What is missing is in none
+    tables: tuple[Counter, ...]  # of each column; missing cells are in none
 
     @staticmethod
     def over(columns: Sequence[int]) -> "CountLevels":

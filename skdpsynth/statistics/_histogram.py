@@ -10,7 +10,7 @@ from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statis
 from skdpsynth._validation import as_numeric_array, check_integer, short_repr
 from skdpsynth.domain import Ball
 from skdpsynth.frames import Chunk, Packed
-from skdpsynth.measures import pair_sums
+from skdpsynth.measures import Lattice, Partition, pair_sums
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
 
@@ -37,7 +37,7 @@ class Histogram(Statistic):
     counts: np.ndarray
 
     @classmethod
-    def of(cls, X: np.ndarray, partition: Any) -> "Histogram":
+    def of(cls, X: np.ndarray, partition: Partition | Lattice) -> "Histogram":
         """Count the rows of an array in the leaves of a binary partition, or the cells of a plain one."""
         rule = cls.over(partition)
         return rule.of(as_numeric_array(X, "X", 2))

@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
 from skdpsynth.domain import Ball
-from skdpsynth.frames import Chunk
+from skdpsynth.frames import Chunk, Table
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
 
@@ -43,7 +43,7 @@ class Moments(Statistic):
     _summed: ClassVar[tuple[str, ...]] = ("n_samples", "total", "second")
 
     @classmethod
-    def of(cls, X: Any, ball: Ball) -> "Moments":
+    def of(cls, X: Table, ball: Ball) -> "Moments":
         """Sum over the rows of an array."""
         return cls.over(ball).of(X)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import MICROSECONDS, Boolean, Continuous, Nominal, Ordinal, Schema, Times
+from skdpsynth.domain import MICROSECONDS, Boolean, ColumnKind, Continuous, Nominal, Ordinal, Schema, Times
 from skdpsynth.duckdb import Classes, Clock, Cuts, Database, Query, Values, can_be_written, choose_joint_tables, codes_of_cells, recode
-from skdpsynth.frames import Rows, TableKind
+from skdpsynth.frames import Cell, Rows, TableKind
 from skdpsynth.statistics._encoding import CellsOf, ColumnMap, Origins
-from skdpsynth.tables import ReadValues, read
+from skdpsynth.tables import ReadValues, read_columns
 
 _WHOLE = {f"{sign}{bits}": (sign == "Int", bits) for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)}
 _REAL = ("Float32", "Float64")
@@ -119,7 +119,7 @@ def _codes_of(rows: Rows, classes: Sequence[Classes], maps: Sequence[Any]) -> tu
     schema, dtypes = _schema_of(rows), TableKind.of(rows.source.head).dtypes
     length = max(len(each.cells) for each in classes)
     padded = (np.concatenate([each.cells, np.repeat(each.cells[:1], length - len(each.cells))]) for each in classes)
-    chunk: Any = read([next(padded) if schema.is_coded(name) else None for name in schema], schema, dtypes)
+    chunk: Any = read_columns([next(padded) if schema.is_coded(name) else None for name in schema], schema, dtypes)
     origins: Origins = tuple(range(len(classes)))
     for change in maps[1:]:
         chunk, origins = change(chunk), change.origins(origins)
@@ -143,7 +143,7 @@ def _classes_of(rows: Rows, database: Database) -> list[Classes] | None:
     return None if any(each is None or not can_be_written(each) for each in classes) else classes  # type: ignore[return-value]
 
 
-def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
+def _classes(kind: ColumnKind, dtype: str, grid: Any) -> Classes | None:
     if getattr(kind, "missing", ()) or getattr(kind, "other", None) is not None:
         return None
     if kind.unstated is not None or (isinstance(kind.coded, Continuous) and grid is None):
@@ -165,14 +165,14 @@ def _classes(kind: Any, dtype: str, grid: Any) -> Classes | None:
         return None
     levels: list[Any] = list(kind.levels)
     if dtype == "Float32":
-        # As in `read`: what a level is in a column of so few digits.
+        # As in `read_columns`: what a level is in a column of so few digits.
         levels = [np.float32(level).item() for level in levels if not isinstance(level, str)]
     values = tuple(dict.fromkeys(value for level in levels for value in _values_of(level, dtype)))
     # SQL ends at a null character.
     return None if any(isinstance(value, str) and "\0" in value for value in values) else Values(values)
 
 
-def _values_of(level: Any, dtype: str) -> list[Any]:
+def _values_of(level: Cell, dtype: str) -> list[Any]:
     """Return the value of a column to which a level is equal, if it can have one."""
     if dtype in _TEXT:  # no text has half a surrogate pair
         return [level] if isinstance(level, str) and level.encode(errors="ignore").decode() == level else []

@@ -2,21 +2,23 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._sklearn import check_seed
 from skdpsynth._validation import available_memory, is_integer, short_repr
 from skdpsynth.domain import Date, Schema
 from skdpsynth.fitting import Facts, PrivateEstimator
-from skdpsynth.frames import Rows, check_output_path, n_rows_of, output_suffix, rebatch, write_table
+from skdpsynth.frames import Rows, Table, check_output_path, n_rows_of, output_suffix, rebatch, write_table
 from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distance
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import SecureBits
+from skdpsynth.privacy import SecureBits, Seed
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.tables import continue_numbers, schema_of_box
 
@@ -44,7 +46,7 @@ class SampleRequest:
     rows: Callable[[int, np.random.Generator], Any]  # ``rows(n_samples, rng)`` gives all rows
     blocks: Callable[[int, np.random.Generator], Iterator[Any]]  # ``blocks(n_samples, rng)`` gives an iterator of parts
 
-    def to(self, out: Any) -> Any:
+    def to(self, out: str | PathLike[str] | None) -> Any:
         """Return a table, or write it to a file and return its path."""
         if out is None:
             self._check_memory(self.n_samples, f"n_samples={self.n_samples} makes a table", "it by sample_batches, or into a file by out=")
@@ -68,16 +70,16 @@ class SampleRequest:
         if size > available_memory():
             raise ValueError(f"{what} of {size / 2**30:.1f} GiB, more than this machine's memory; draw {way_out}.")
 
-    def batches(self, size: Any) -> Iterator[Any]:
+    def batches(self, size: int) -> Iterator[Any]:
         if not is_integer(size, 1):
             raise ValueError(f"batch_size must be a positive integer, got {short_repr(size)}; {BATCH} is the default.")
         n_rows = min(int(size), self.n_samples)
         self._check_memory(n_rows, f"batch_size={short_repr(int(size))} makes tables", "fewer at a time")
         with np.errstate(all="ignore"):
             blocks = self.blocks(self.n_samples, self.rng)
-        return self._filled(rebatch(blocks, int(size)))
+        return self._fill_batches(rebatch(blocks, int(size)))
 
-    def _filled(self, parts: Iterator[Any]) -> Iterator[Any]:
+    def _fill_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
         start = 0
         while True:
             with np.errstate(all="ignore"):  # not while the caller has the table
@@ -103,7 +105,7 @@ class BlockPlan:
 
 @dataclass(frozen=True, eq=False)
 class StreamBlock:
-    """What the synthesizer of a block knows of its stream; everything was released, so using it is post-processing.
+    """Facts that the synthesizer of a block knows of its stream; everything was released, so using it is post-processing.
 
     A `reader` of mixed tables has ``_container``, ``schema_``, ``n_features_in_`` and perhaps ``feature_names_in_`` of the first rows. The
     block is then fitted to `Rows` whose chunks are lists of columns, as the schema reads them.
@@ -137,7 +139,7 @@ class PrivateSynthesizer(PrivateEstimator):
         """Say how a stream cuts and joins blocks of this synthesizer, by public facts."""
         return BlockPlan()
 
-    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: Any) -> Any:
+    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: BaseEstimator) -> Any:
         """Return a fitted synthesizer of the union of blocks, each with its number of rows; of no block, one of public facts alone.
 
         It must follow from its arguments alone: a stream makes it when a sample needs it, and again after loading.
@@ -152,7 +154,7 @@ class PrivateSynthesizer(PrivateEstimator):
         for start in range(0, n_samples, BATCH):
             yield self._sample_rows(min(BATCH, n_samples - start), rng)
 
-    def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None) -> Any:
+    def sample(self, n_samples: int | None = None, random_state: Seed = None, *, out: str | PathLike[str] | None = None) -> Any:
         """Draw synthetic rows; this is post-processing and costs no privacy.
 
         Parameters
@@ -175,7 +177,7 @@ class PrivateSynthesizer(PrivateEstimator):
         check_is_fitted(self)
         return self._drawing(n_samples, random_state).to(out)
 
-    def sample_batches(self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None) -> Iterator[Any]:
+    def sample_batches(self, n_samples: int | None = None, batch_size: int = BATCH, random_state: Seed = None) -> Iterator[Any]:
         """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
 
         The batches together are the rows of ``sample(n_samples, random_state)``, in the same order, for any `batch_size`. So they are as
@@ -203,7 +205,7 @@ class PrivateSynthesizer(PrivateEstimator):
         if hasattr(self, "accountant_"):
             self.sample(_N_TRIAL_ROWS, random_state=0)
 
-    def _drawing(self, n_samples: Any, random_state: Any) -> SampleRequest:
+    def _drawing(self, n_samples: int | None, random_state: Seed) -> SampleRequest:
         if n_samples is None:
             n_samples = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
         n_samples = check_n_samples(n_samples)
@@ -213,7 +215,7 @@ class PrivateSynthesizer(PrivateEstimator):
             self._container, self.n_features_in_, n_samples, check_generator(random_state), fitted._sample_rows, fitted._sample_blocks
         )
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: object = None) -> float:
         """Return minus the 1-Wasserstein distance (chebyshev, in units of the data) between `X` and a sample of its size.
 
         Reads `X` unprotected, so the score of the training rows is **not private**. Both are thinned to at most 2000 rows by a
@@ -235,7 +237,7 @@ class PrivateSynthesizer(PrivateEstimator):
         few = rows.take(rng.choice(n_samples, _SCORE_ROWS, replace=False)) if n_samples > _SCORE_ROWS else rows.collect()
         return -wasserstein_distance(few, self._sample_points(len(few), rng))
 
-    def evaluate(self, X: Any, *, target: Any = None, random_state: int | None = 0) -> QualityReport:
+    def evaluate(self, X: Table, *, target: Hashable = None, random_state: int | None = 0) -> QualityReport:
         """Compare synthetic rows of this estimator with real ones in one call; the result is **not private**.
 
         It draws as many synthetic rows as the data had (at most 100,000), free of charge, and gives them to
@@ -283,7 +285,7 @@ class PrivateSynthesizer(PrivateEstimator):
         bounds = getattr(self, "bounds_", self.bounds)
         return schema_of_box(self._container.box(bounds), self._container.kind.names)
 
-    def _points(self, X: Any) -> Rows:
+    def _points(self, X: Table) -> Rows:
         """Return the rows that `score` compares, as points."""
         return continue_numbers(self, X)
 
@@ -342,7 +344,7 @@ def default_n_samples(n_samples: int, error: float, n_features: int) -> int:
     return n_samples if n_samples >= _SURE * error else min(n_samples, max(1, _UNSURE_CELLS // n_features))
 
 
-def check_n_samples(n_samples: Any) -> int:
+def check_n_samples(n_samples: object) -> int:
     if not is_integer(n_samples, 1):
         way_out = f"; for a file give out={short_repr(str(n_samples))}" if isinstance(n_samples, str | os.PathLike) else ""
         raise ValueError(f"n_samples must be a positive integer or None, got {short_repr(n_samples)}{way_out}.")
@@ -351,14 +353,14 @@ def check_n_samples(n_samples: Any) -> int:
     return int(n_samples)
 
 
-def check_generator(random_state: Any) -> np.random.Generator:
+def check_generator(random_state: Seed) -> np.random.Generator:
     """Return a numpy Generator for a seed, or refuse it."""
     if random_state is None:
         return SecureBits().generator()
     return np.random.default_rng(np.frombuffer(check_seed(random_state).bytes(32), dtype=np.uint32))
 
 
-def iter_batches(model: Any, n_samples: int, size: int, seeds: Callable[[], Any]) -> Iterator[np.ndarray]:
+def iter_batches(model: BaseEstimator, n_samples: int, size: int, seeds: Callable[[], Any]) -> Iterator[np.ndarray]:
     """Iterate over rows of a fitted synthesizer, which may have only `sample`, as arrays of `size` rows; ``seeds()`` is called now."""
     seed = seeds()
     if hasattr(model, "sample_batches"):

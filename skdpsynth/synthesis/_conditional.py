@@ -1,15 +1,19 @@
 """Rows on conditions, imputation and intervals, for synthesizers whose models have closed forms."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._validation import check_bool, check_memory, is_integer, short_repr
 from skdpsynth.domain import AllowedCells, Spans, keys_of, list_names, spans_of
+from skdpsynth.frames import Cell, Table
 from skdpsynth.models import RejectionSampler, impute_table
+from skdpsynth.privacy import Seed
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, check_generator, check_n_samples, default_n_samples
 from skdpsynth.synthesis._intervals import (
     BootstrapWorld,
@@ -33,7 +37,14 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         schema = self._container.schema
         return spans_of(schema, dict(zip(schema, self._container.dtypes, strict=True)))
 
-    def sample(self, n_samples: Any = None, random_state: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
+    def sample(
+        self,
+        n_samples: int | None = None,
+        random_state: Seed = None,
+        *,
+        out: str | PathLike[str] | None = None,
+        conditions: Mapping[Hashable, Cell] | None = None,
+    ) -> Any:
         """Draw synthetic rows, all of them or only those that meet conditions; this is post-processing and costs no privacy.
 
         Parameters
@@ -69,7 +80,12 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         return PrivateSynthesizer.sample(self._condition_on(conditions), n_samples, random_state, out=out)
 
     def sample_batches(
-        self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, *, conditions: Any = None
+        self,
+        n_samples: int | None = None,
+        batch_size: int = BATCH,
+        random_state: Seed = None,
+        *,
+        conditions: Mapping[Hashable, Cell] | None = None,
     ) -> Iterator[Any]:
         """Draw synthetic rows in batches, in memory that does not grow with their number; it costs no privacy.
 
@@ -95,7 +111,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         check_is_fitted(self)
         return PrivateSynthesizer.sample_batches(self._condition_on(conditions), n_samples, batch_size, random_state)
 
-    def impute(self, X: Any, random_state: Any = None, *, complete: bool = False) -> Any:
+    def impute(self, X: Table, random_state: Seed = None, *, complete: bool = False) -> Any:
         """Impute the missing cells of your own rows by draws from the model, given the other cells; it costs no privacy.
 
         The fitted model is public, and `X` is yours: so this is post-processing of the model, and the result is **as private as your
@@ -141,7 +157,13 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             return rows.with_cells(filled)
 
     def interval(
-        self, statistic: Any, level: Any = 0.95, *, n_refits: Any = 40, n_samples: Any = None, random_state: Any = None
+        self,
+        statistic: Callable[[Table], ArrayLike],
+        level: float = 0.95,
+        *,
+        n_refits: int = 40,
+        n_samples: int | None = None,
+        random_state: Seed = None,
     ) -> Interval:
         """Estimate a statistic of the population, with a confidence interval; it costs no privacy.
 
@@ -199,7 +221,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         level, n_refits = check_interval_arguments(statistic, level, n_refits)
         return estimate_interval(self._bootstrap_world("interval", n_samples, random_state), statistic, level, n_refits)
 
-    def bootstrap_tables(self, B: Any, n_samples: Any = None, random_state: Any = None) -> Iterator[Any]:
+    def bootstrap_tables(self, B: int, n_samples: int | None = None, random_state: Seed = None) -> Iterator[Any]:
         """Draw synthetic tables, each from a model of its own, whose differences show the uncertainty of a result; it costs no privacy.
 
         For each, the mechanism is run again on rows drawn from the model, with fresh noise, as in `interval`. Compute a result on every
@@ -230,7 +252,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
         usual = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_)
         return self._bootstrap_world("bootstrap_tables", usual if n_samples is None else n_samples, random_state).tables(int(B))
 
-    def _bootstrap_world(self, what: str, n_samples: Any, random_state: Any) -> BootstrapWorld:
+    def _bootstrap_world(self, what: str, n_samples: int | None, random_state: Seed) -> BootstrapWorld:
         check_is_fitted(self)
         if not hasattr(self._model, "law"):
             raise ValueError(
@@ -252,7 +274,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             replay = ParametricBootstrap.of(self, n_rows)
         return BootstrapWorld(replay, self._container, self._spans, size, drawn, rng)
 
-    def _condition_on(self, conditions: Any) -> "ConditionalSynthesizer":
+    def _condition_on(self, conditions: Mapping[Hashable, Cell] | None) -> "ConditionalSynthesizer":
         """Return this, or a copy whose model is conditioned; refuse conditions that no row meets."""
         if conditions is None:
             return self

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
+from sklearn.base import BaseEstimator
 
 from skdpsynth._progress import track_steps
 from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.domain import Grid, Spans, edges_of_spans, grids_of
+from skdpsynth.frames import Table
 from skdpsynth.models import Estimates, LevelGroups, Link, NoisyInteractions, NoisyTables, TableModel, joint_columns, threshold_bins
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, RandomBits, SeededBits
 from skdpsynth.statistics import CellsOf, Coding, Interactions, Marginals, Trees
@@ -45,7 +47,7 @@ class ParametricBootstrap:
     is_public: bool  # whether `n_samples` is
 
     @classmethod
-    def of(cls, synthesizer: Any, n_samples: int) -> "ParametricBootstrap":
+    def of(cls, synthesizer: BaseEstimator, n_samples: int) -> "ParametricBootstrap":
         """Read the releases of a fitted synthesizer with this number of rows, and fit a model to them under a weak prior."""
         model = synthesizer._model_of_counts
         entries = (entry for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES)
@@ -61,21 +63,21 @@ class ParametricBootstrap:
         lead = 0 if model.stratum is None else 1
         pairs: Any = [tuple(names.index(name) for name in columns[lead:]) for columns in synthesizer.marginals_consistent_]
         replay = cls(weak, noises, over, tuple(pair for pair in pairs if len(pair) == 2), n_samples, is_public)
-        one_way, two_way = replay._released(synthesizer, names)
-        return replace(replay, model=replay._fitted(model.links, one_way, two_way, _STEPS))
+        one_way, two_way = replay._released_tables(synthesizer, names)
+        return replace(replay, model=replay._fit(model.links, one_way, two_way, _STEPS))
 
-    def _released(self, synthesizer: Any, names: Sequence[Hashable]) -> tuple[NoisyTables, NoisyTables | NoisyInteractions]:
+    def _released_tables(self, synthesizer: BaseEstimator, names: Sequence[Hashable]) -> tuple[NoisyTables, NoisyTables | NoisyInteractions]:
         """Return the tables that the synthesizer released, by the places of columns."""
 
-        def placed(tables: Mapping[tuple, np.ndarray], n_columns: int) -> dict[tuple[int, ...], np.ndarray]:
+        def by_place(tables: Mapping[tuple, np.ndarray], n_columns: int) -> dict[tuple[int, ...], np.ndarray]:
             lead = 0 if self.model.stratum is None else 1
             found = {tuple(names.index(name) for name in columns[lead:]): table for columns, table in tables.items()}
             return {place: table if lead else table[None] for place, table in found.items() if len(place) == n_columns}
 
-        one_way = self._noisy_tables(placed(synthesizer.marginals_, 1), "counts of columns")
+        one_way = self._noisy_tables(by_place(synthesizer.marginals_, 1), "counts of columns")
         if self.interactions is None:
-            return one_way, self._noisy_tables(placed(synthesizer.marginals_, 2), "counts of pairs")
-        return one_way, self._noisy_interactions(placed(synthesizer.interactions_, 2))
+            return one_way, self._noisy_tables(by_place(synthesizer.marginals_, 2), "counts of pairs")
+        return one_way, self._noisy_interactions(by_place(synthesizer.interactions_, 2))
 
     def _noisy_tables(self, tables: Mapping[tuple[int, ...], np.ndarray], name: str) -> NoisyTables:
         return NoisyTables(tables, float(self.noises[name].variance(1)) if tables else 0.0)
@@ -85,7 +87,7 @@ class ParametricBootstrap:
         scales: Any = dict(zip(self.interactions.pairs, self.interactions.scales, strict=True))
         return NoisyInteractions(tables, scales, float(self.noises["interactions of pairs"].variance(1)))
 
-    def _fitted(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions, n_steps: int) -> TableModel:
+    def _fit(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions, n_steps: int) -> TableModel:
         n_samples = self.n_samples if self.is_public else None
         model, estimates = self.model, Estimates.of([one_way, of_pairs], self.pairs, n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
@@ -116,16 +118,16 @@ class ParametricBootstrap:
         links = self._links(pool, rows, bits)
         sizes = [*_n_codes(self.model), len(self.model.weights)]
         columns = [(i,) for i in range(len(sizes) - 1)]
-        one_way = self._counted(codes, sizes, columns, "counts of columns", bits)
+        one_way = self._count(codes, sizes, columns, "counts of columns", bits)
         if self.interactions is None:
-            tables = self._counted(codes, sizes, self.pairs, "counts of pairs", bits)
-            return self._fitted(links, one_way, tables, _STEPS)
+            tables = self._count(codes, sizes, self.pairs, "counts of pairs", bits)
+            return self._fit(links, one_way, tables, _STEPS)
         exact = Marginals.of(codes, sizes, [(len(sizes) - 1, *pair) for pair in self.interactions.pairs])
         values = self.interactions.query(exact, "replace_one").values
         noisy = values + self.noises["interactions of pairs"].sample(values.shape, bits)
-        return self._fitted(links, one_way, self._noisy_interactions(self.interactions.tables(noisy)), _STEPS)
+        return self._fit(links, one_way, self._noisy_interactions(self.interactions.tables(noisy)), _STEPS)
 
-    def _counted(
+    def _count(
         self, codes: Sequence[np.ndarray], sizes: Sequence[int], places: Sequence[tuple[int, ...]], name: str, bits: RandomBits
     ) -> NoisyTables:
         if not places:
@@ -244,7 +246,7 @@ class BootstrapWorld:
             yield self.table(model)
 
 
-def check_interval_arguments(statistic: Any, level: Any, n_refits: Any) -> tuple[float, int]:
+def check_interval_arguments(statistic: object, level: object, n_refits: object) -> tuple[float, int]:
     if not callable(statistic):
         raise ValueError(
             f"statistic must be a function of a table, got {short_repr(statistic)}; give one such as lambda table: table.mean()."
@@ -269,7 +271,7 @@ def estimate_interval(world: BootstrapWorld, statistic: Callable[[Any], Any], le
 
 
 def _evaluate_statistic(
-    statistic: Callable[[Any], Any], table: Any, shape: tuple[int, ...] | None = None, names: tuple | None = None
+    statistic: Callable[[Any], Any], table: Table, shape: tuple[int, ...] | None = None, names: tuple | None = None
 ) -> tuple[np.ndarray, tuple | None]:
     """Return a statistic of a synthetic table, in the order of `names`, with its names; or refuse it: an error quotes nothing private."""
     try:

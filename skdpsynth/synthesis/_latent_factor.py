@@ -1,20 +1,21 @@
 """The synthesizer of mixed tables."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._validation import Whole, check_parameters, short_repr
-from skdpsynth.domain import Continuous, Nominal, Schema, is_name, list_names, ties_of, with_spans
+from skdpsynth.domain import BoundsLike, Continuous, Nominal, Schema, SchemaLike, is_name, list_names, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts, MissingFact, PrivateLevels, private_columns
-from skdpsynth.frames import Rows
+from skdpsynth.frames import Rows, Table
 from skdpsynth.models import pool_measurements, uniform_model
 from skdpsynth.persistence import savable
+from skdpsynth.privacy import AccountantLike, Seed
 from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, fitted_model_attributes
@@ -189,21 +190,21 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     def __init__(
         self,
-        schema: Any = None,
+        schema: SchemaLike | None = None,
         *,
-        stratify: Any = None,
-        n_factors: Any = "auto",
+        stratify: Hashable = None,
+        n_factors: int | Literal["auto"] = "auto",
         strategy: str = "marginals",
-        prior: Any = None,
-        synthesizer: Any = None,
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        bounds: Any = None,
+        prior: Table = None,
+        synthesizer: str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: BoundsLike = None,
         neighboring: str = "replace_one",
-        max_rows_per_unit: Any = 1,
-        accountant: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
+        max_rows_per_unit: int = 1,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.schema = schema
         self.stratify = stratify
@@ -220,7 +221,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+    def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         if isinstance(X, Rows):  # of a stream, which has read them
             assert self._block is not None
             reader = self._block.reader
@@ -291,10 +292,10 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         # logarithm is least at g = 1 + sqrt(2), and from 2.1 to 2.8 within 1 % of that. Less lets fewer rows wait.
         return BlockPlan(True, 2.25, least_rows(self._plan(facts), facts.neighboring), is_fast=False)
 
-    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: Any) -> "LatentFactorSynthesizer":
+    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: BaseEstimator) -> "LatentFactorSynthesizer":
         return self._pool_blocks(blocks, numbers) if blocks else self._fit_public_facts(reader)
 
-    def _fit_public_facts(self, reader: Any) -> "LatentFactorSynthesizer":
+    def _fit_public_facts(self, reader: BaseEstimator) -> "LatentFactorSynthesizer":
         public = clone(self)
         vars(public).update({name: value for name, value in vars(reader).items() if name in ("_container", "schema_")})
         whole = public.schema_
@@ -330,7 +331,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: object = None) -> float:
         """Return minus the 1-Wasserstein distance (chebyshev) between encoded rows of `X` and of a sample of its size.
 
         Rows are encoded by `skdpsynth.domain.MixedTypeEncoder`, so a differing level costs 1, the whole range of a number.
@@ -359,7 +360,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     def _public_schema(self) -> Schema:
         return self.schema_
 
-    def _points(self, X: Any) -> Rows:
+    def _points(self, X: Table) -> Rows:
         return continue_table(self, X).map(partial(encode, schema=self.schema_))
 
     def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import Continuous, Nominal, Schema, spans_of, ties_of, with_spans
@@ -72,14 +73,14 @@ class MarginalsStrategy:
 
     n_factors = 32  # usual
 
-    def check(self, synthesizer: Any, schema: Schema) -> None:
+    def check(self, synthesizer: BaseEstimator, schema: Schema) -> None:
         if synthesizer.synthesizer is not None:
             raise ValueError(
                 f"synthesizer must be None for strategy='marginals', got {short_repr(synthesizer.synthesizer)}; it serves "
                 "strategy='scores'."
             )
 
-    def plan(self, synthesizer: Any, facts: Facts, schema: Schema) -> MarginalsPlan:
+    def plan(self, synthesizer: BaseEstimator, facts: Facts, schema: Schema) -> MarginalsPlan:
         spans = synthesizer._spans if "_container" in vars(synthesizer) else spans_of(schema.whole)
         block, of_stream = None, synthesizer._block
         if of_stream is not None:
@@ -87,9 +88,9 @@ class MarginalsStrategy:
             block = CodesOfStream(codes, codes is None or not codes.can_count(of_stream.n_expected))
         return plan(facts, with_spans(schema, spans), synthesizer.stratify, synthesizer._n_factors, block)
 
-    def release(self, synthesizer: Any, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
+    def release(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
         schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior
-        # What rules compare is what the caller gets, in the dtypes of the table.
+        # Rules compare the cells that the caller gets, in the dtypes of the table.
         dtypes = dict(zip(schema, synthesizer._container.dtypes, strict=True))
         prior = prior.map(spans) if prior is not None and spans else prior
         plan = replace(plan, prior=prior, ties=ties_of(schema, plan.schema.rules, dtypes))

@@ -20,7 +20,7 @@ from skdpsynth.statistics import Interactions, Marginals, Query, Trees, total
 
 Pair = tuple[int, int]
 _COARSER = range(9, -1, -1)  # bits of multipliers
-# Of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
+# Shares of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
 _SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.2, "counts of pairs": 0.7}
 # Predicting a class needs columns above all: .2 was too little for it, at the same distance of pairs.
 _SHARES_OF_CLASSES = {"counts of cells": 0.03, "counts of levels": 0.1, "counts of columns": 0.42, "counts of pairs": 0.55}

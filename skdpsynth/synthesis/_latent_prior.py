@@ -6,12 +6,12 @@ from typing import Any
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import Box, Schema
-from skdpsynth.frames import Rows, TableKind, open_source
+from skdpsynth.frames import Rows, Table, TableKind, open_source
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.tables import open_columns, schema_of_box
 
 
-def open_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
+def open_prior(prior: Table, schema: Schema, buys: bool = False) -> Rows:
     """Open a public table by the public facts about the columns of the private one, or refuse it.
 
     Its columns are in any order by their names, or those of an array by their numbers. With `buys`, bounds and levels of the schema may be
@@ -26,7 +26,7 @@ def open_prior(prior: Any, schema: Schema, buys: bool = False) -> Rows:
     return rows
 
 
-def check_prior_of_numbers(prior: Any, box: Box) -> None:
+def check_prior_of_numbers(prior: Table, box: Box) -> None:
     """Refuse a public table that cannot be one of numbers within these bounds, whatever its columns are called."""
     _check_table(prior)
     source = open_source(prior, "prior")
@@ -36,7 +36,7 @@ def check_prior_of_numbers(prior: Any, box: Box) -> None:
     open_prior(prior, schema_of_box(box, columns))
 
 
-def check_prior_is_another(prior: Any, X: Any) -> None:
+def check_prior_is_another(prior: Table, X: Table) -> None:
     """Refuse the protected table as the public one, where that shows without reading rows."""
     are_paths = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike)
     is_one_file = are_paths and os.path.realpath(prior) == os.path.realpath(X)
@@ -44,6 +44,6 @@ def check_prior_is_another(prior: Any, X: Any) -> None:
         raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")
 
 
-def _check_table(prior: Any) -> None:
+def _check_table(prior: Table) -> None:
     if isinstance(prior, int | float | complex | dict | set) or callable(getattr(prior, "fit", None)):
         raise TypeError(f"prior must be None or a public table like X, got {short_repr(prior)}; pass a frame, an array or a path.")

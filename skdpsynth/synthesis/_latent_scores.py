@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._validation import short_repr
 from skdpsynth.decomposition import PrivatePCA
@@ -38,14 +38,14 @@ class ScoresStrategy:
 
     n_factors = 8  # usual
 
-    def check(self, synthesizer: Any, schema: Schema) -> None:
+    def check(self, synthesizer: BaseEstimator, schema: Schema) -> None:
         for name in ("prior", "stratify"):
             if (value := getattr(synthesizer, name)) is not None:
                 raise ValueError(f"{name} must be None for strategy='scores', got {short_repr(value)}; use strategy='marginals'.")
         if ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole):
             raise ValueError("schema must have no rules but those that compute columns for strategy='scores'; use strategy='marginals'.")
 
-    def plan(self, synthesizer: Any, facts: Facts, schema: Schema) -> ScoresPlan:
+    def plan(self, synthesizer: BaseEstimator, facts: Facts, schema: Schema) -> ScoresPlan:
         """Share epsilon between thresholds and moments; refuse what the inner estimator refuses, and what would take too long."""
         sizes = _threshold_columns(schema)
         n_latent = sum(LatentLinks(schema, dict.fromkeys(sizes, np.zeros(0))).widths)
@@ -63,7 +63,7 @@ class ScoresStrategy:
             facts.told.extend(part_facts.told)
         return ScoresPlan(spends_delta, schema=schema, n_samples=facts.n_samples, thresholds=noise, part=part, part_facts=part_facts)
 
-    def release(self, synthesizer: Any, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
+    def release(self, synthesizer: BaseEstimator, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
         """Run Algorithms 1 to 3 with private releases; return the fitted attributes.
 
         In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw

@@ -1,4 +1,4 @@
-"""What strategy "marginals" looks at more closely, by private counts: few pairs, triples, and columns near each other.
+"""Tables that strategy "marginals" counts in a second round, chosen by private counts: few pairs, triples, and columns near each other.
 
 Few pairs are counted where noise would drown most of all, triples where noise is small: a second round, of those whose tables are farthest
 from the model of pairs. Columns near each other are found by noisy counts of coarse differences, and modeled by noisy trees of fine ones.

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._validation import Between, Whole, check_choice, check_parameters
 from skdpsynth.decomposition import MAX_AUTO_COMPONENTS, PrivatePCA, keep_first
-from skdpsynth.domain import Box
+from skdpsynth.domain import BoundsLike, Box
 from skdpsynth.fitting import (
     Budget,
     Facts,
@@ -24,9 +25,9 @@ from skdpsynth.fitting import (
     fit_part,
     random_state_from,
 )
-from skdpsynth.frames import Rows, concatenate_batches
+from skdpsynth.frames import Rows, Table, concatenate_batches
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import split_exactly
+from skdpsynth.privacy import AccountantLike, Seed, split_exactly
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, iter_batches
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
 from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
@@ -128,7 +129,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
     See Also
     --------
     PrivatePCA : The directions alone.
-    PrivateMeasureMechanism : What runs in the subspace by default.
+    PrivateMeasureMechanism : Runs in the subspace by default.
     LatentFactorSynthesizer : For tables of mixed types.
 
     Notes
@@ -167,19 +168,19 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
     def __init__(
         self,
-        n_components: Any = "auto",
+        n_components: int | Literal["auto"] = "auto",
         *,
-        synthesizer: Any = "auto",
-        reducer_share: Any = 0.5,
-        center: Any = "public",
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        bounds: Any = None,
+        synthesizer: str | BaseEstimator = "auto",
+        reducer_share: float = 0.5,
+        center: str | ArrayLike = "public",
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: BoundsLike = None,
         neighboring: str = "replace_one",
-        max_rows_per_unit: Any = 1,
-        accountant: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
+        max_rows_per_unit: int = 1,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.synthesizer = synthesizer
@@ -194,8 +195,8 @@ class LowDimSynthesizer(PrivateSynthesizer):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
-        rows, more = super()._read(X)
+    def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
+        rows, more = super()._open_table(X)
         if not (rows.source.is_readable or isinstance(self.synthesizer, str | PrivateEstimator)):
             rows.source.chunks()  # which it needs: refused before any budget is spent
         return rows, more
@@ -212,7 +213,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         reducer, reducer_facts = PrivatePCA(self.n_components, center=self.center), facts.part(epsilon=first)
         spends_delta = check_part(reducer, reducer_facts).spends_delta
         most = min(MAX_AUTO_COMPONENTS, facts.n_features) if self.n_components == "auto" else self.n_components
-        # What the part refuses on any number of axes that may come, one more for distances among them, it refuses before the charge.
+        # The part sees every number of axes that may come, one more for distances, so that it refuses before the charge.
         may_come: dict[int, Any] = dict.fromkeys(
             [most, *range(1 if self.n_components == "auto" else most, most + 1 + self._may_have_distance)]
         )

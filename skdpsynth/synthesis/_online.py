@@ -2,28 +2,31 @@
 
 import copy
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._atomic_write import check_writable, output_path, pending_files
 from skdpsynth._parallel import lock_of
 from skdpsynth._serialization import require
 from skdpsynth._validation import Between, Whole, check_choice, check_parameters, is_integer, short_repr, warn
-from skdpsynth.domain import Box, Schema
+from skdpsynth.domain import BoundsLike, Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, check_rows_per_unit, check_y_is_ignored, clone_part
-from skdpsynth.frames import FirstRows, Rows, check_length, split_units
+from skdpsynth.frames import Cell, FirstRows, Rows, Table, Unit, check_length, split_units
 from skdpsynth.persistence import savable, save_pending, to_bytes
 from skdpsynth.privacy import (
+    AccountantLike,
     RandomBits,
+    Seed,
     acknowledge_settled,
     check_epsilon,
     check_rng,
@@ -228,18 +231,18 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self,
         strategy: str = "blocks",
         *,
-        synthesizer: Any = None,
-        growth: Any = None,
-        window: Any = None,
+        synthesizer: BaseEstimator | None = None,
+        growth: float | Literal["auto"] | None = None,
+        window: int | None = None,
         counter: str = "kary",
-        horizon: Any = None,
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        bounds: Any = None,
+        horizon: int | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: BoundsLike = None,
         neighboring: str = "replace_one",
-        max_rows_per_unit: Any = 1,
-        accountant: Any = None,
-        random_state: Any = None,
+        max_rows_per_unit: int = 1,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
     ) -> None:
         self.strategy = strategy
         self.synthesizer = synthesizer
@@ -271,11 +274,11 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     # The beginning
 
-    def _read(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+    def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         check_choice("strategy", self.strategy, ("blocks", "paper"))
         given = self.synthesizer
         if self.strategy == "paper" or getattr(given, "schema", None) is None or not isinstance(given, PrivateSynthesizer):
-            rows, more = super()._read(X)
+            rows, more = super()._open_table(X)
         else:
             self._reader = reader = clone(given).set_params(bounds=self.bounds)
             reader._buys_facts = False  # they must stand before the first row comes
@@ -292,13 +295,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _least_rows(self) -> int:
         return 0 if self._may_be_empty else super()._least_rows
 
-    def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
+    def _bound_contributions(self, rows: Rows, labels: Unit, rng: RandomBits) -> Rows:
         """Return the first rows of each unit: later rows must not decide which earlier ones count."""
         self._units = ({}, {})
         rows, self._units = self._first_rows_of_units(rows, labels)
         return rows
 
-    def _first_rows_of_units(self, rows: Rows, labels: Any) -> tuple[Rows, tuple[dict, dict]]:
+    def _first_rows_of_units(self, rows: Rows, labels: Unit) -> tuple[Rows, tuple[dict, dict]]:
         if not rows.source.in_memory:  # the units of each chunk must be known
             raise TypeError(
                 "X must be in memory where a stream has units, got a table that is read in chunks; give partial_fit each of them."
@@ -362,7 +365,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             self._time = stream.n_seen
         self._set_stream(stream, self._current_settings())
 
-    def _begin(self, X: Any, unit: Any, place: Path | None) -> Any:
+    def _begin(self, X: Table, unit: Unit, place: Path | None) -> Any:
         """Begin the stream; if it is saved, with no rows, save that, and take in the rows.
 
         So the file is there before anything is drawn: a process that loads it continues in the account that was charged. If the process is
@@ -382,7 +385,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     # More rows
 
-    def partial_fit(self, X: Any, y: Any = None, unit: Any = None, *, save: Any = None) -> "OnlineSynthesizer":
+    def partial_fit(self, X: Table, y: object = None, unit: Unit = None, *, save: str | PathLike[str] | None = None) -> "OnlineSynthesizer":
         """Take in the next rows of the stream, in their order; one at a time or many give the same.
 
         Under "add_or_remove_one" this is a tick: all rows that came since the last call. All rows are taken in, or none; a table that is
@@ -411,7 +414,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
         with lock_of(self): return self._take(X, unit, save) or self  # fmt: skip  # noqa: E701
 
-    def _take(self, X: Any, unit: Any, save: Any) -> Any:
+    def _take(self, X: Table, unit: Unit, save: str | PathLike[str] | None) -> Any:
         """Take in rows, with the lock held."""
         place = None if save is None else self._check_save_path(save)
         if not hasattr(self, "_stream"):
@@ -440,7 +443,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         for chunk in chunks:
             self._extend(chunk, settings, units)
 
-    def _extend(self, X: Any, settings: dict, units: tuple[dict, dict] | None) -> Any:
+    def _extend(self, X: Table, settings: dict, units: tuple[dict, dict] | None) -> Any:
         """Take in checked rows: all of them, or none."""
         budget = self._budget()
         settle(budget.accountant, is_first=not self._time)  # what is drawn now may be shown, so nobody else may begin in this account
@@ -453,7 +456,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             stream = was.with_new_rows(X, self, budget)
         self._set_stream(stream, settings, units)
 
-    def _set_stream(self, stream: Any, settings: dict, units: tuple[dict, dict] | None = None) -> None:
+    def _set_stream(self, stream: BaseEstimator, settings: dict, units: tuple[dict, dict] | None = None) -> None:
         """Assign the state of the stream, all at once and last: an interrupt leaves it as it was, or as it is now."""
         time = stream.n_seen
         n_seen = max(1, round(stream.left + stream.n_rows(0)[0])) if stream.in_ticks else time
@@ -486,14 +489,14 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 self._publish(stream, settings, units, place)
             except BaseException:
                 if self._stream is before and budget.is_broken:
-                    # What a release raised may follow from its noise, so a second draw would cost too: its block is left out for good.
+                    # An error of a release may follow from its noise, so a second draw would cost too: its block is left out for good.
                     with suppress(Exception):
                         self._publish(before, self._settings, None, place)
                 elif self._stream is before:
                     before.charged[:] = charged  # nothing of it was shown, so it may be drawn again
                 raise
 
-    def _publish(self, stream: Any, settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
+    def _publish(self, stream: BaseEstimator, settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
         """Save a state, and make it that of the stream."""
         ahead: Any = object.__new__(type(self))
         vars(ahead).update(vars(self))
@@ -518,7 +521,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     # A stream that was loaded
 
-    def _charge_to(self, accountant: Any) -> None:
+    def _charge_to(self, accountant: AccountantLike) -> None:
         opened: Any = resolve_accountant(accountant)
         if hasattr(self, "accountant_"):
             if not (is_durable(self.accountant_) and is_durable(opened)):
@@ -529,7 +532,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             is_latest_checkpoint(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
         self.accountant = opened
 
-    def _recover(self, path: Any, read: Callable[[Any], Any]) -> Any:
+    def _recover(self, path: str | PathLike[str], read: Callable[[Any], Any]) -> Any:
         """Return the last settled state of a stream that was loaded from a path: this one, or one beside it."""
         if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := pending_files(output_path(path))):
             return self
@@ -611,7 +614,15 @@ class OnlineSynthesizer(PrivateSynthesizer):
             raise AttributeError(f"{type(self).__name__} has no blocks_ before rows came, or with strategy={self.strategy!r}.")
         return tuple(self._stream.blocks)
 
-    def sample(self, n_samples: Any = None, random_state: Any = None, since: Any = None, *, out: Any = None, conditions: Any = None) -> Any:
+    def sample(
+        self,
+        n_samples: int | None = None,
+        random_state: Seed = None,
+        since: int | None = None,
+        *,
+        out: str | PathLike[str] | None = None,
+        conditions: Mapping[Hashable, Cell] | None = None,
+    ) -> Any:
         """Draw synthetic rows of the stream so far; this is post-processing and costs no privacy.
 
         Parameters
@@ -640,7 +651,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
         return self._sample_request_since(n_samples, random_state, since, conditions).to(out)
 
     def sample_batches(
-        self, n_samples: Any = None, batch_size: Any = BATCH, random_state: Any = None, since: Any = None, *, conditions: Any = None
+        self,
+        n_samples: int | None = None,
+        batch_size: int = BATCH,
+        random_state: Seed = None,
+        since: int | None = None,
+        *,
+        conditions: Mapping[Hashable, Cell] | None = None,
     ) -> Iterator[Any]:
         """Draw synthetic rows of the stream so far in batches, in memory that does not grow with their number.
 
@@ -666,7 +683,9 @@ class OnlineSynthesizer(PrivateSynthesizer):
         check_is_fitted(self, "_stream")
         return self._sample_request_since(n_samples, random_state, since, conditions).batches(batch_size)
 
-    def _sample_request_since(self, n_samples: Any, random_state: Any, since: Any, conditions: Any) -> SampleRequest:
+    def _sample_request_since(
+        self, n_samples: int | None, random_state: Seed, since: int | None, conditions: Mapping[Hashable, Cell] | None
+    ) -> SampleRequest:
         with lock_of(self):
             first = self._first if since is None else self._check_since(since)
             if n_samples is None:
@@ -711,7 +730,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _public_schema(self) -> Schema | None:
         return super()._public_schema() if self._reader is None else self.schema_
 
-    def _points(self, X: Any) -> Rows:
+    def _points(self, X: Table) -> Rows:
         return super()._points(X) if self._reader is None else continue_table(self._reader, X).map(partial(encode, schema=self.schema_))
 
     def _sample_points(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
@@ -789,7 +808,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 "none; write its rows in order of arrival to a Parquet file and give the path, or give it in memory."
             )
 
-    def _check_since(self, since: Any) -> int:
+    def _check_since(self, since: object) -> int:
         """Return the row, or tick, that a sample begins with, or refuse it."""
         if self.strategy != "blocks":
             raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
@@ -798,7 +817,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             raise ValueError(f"since must be a {self._time_unit} of the stream from {first} to {last}, got {short_repr(since)}.")
         return int(since)
 
-    def _check_save_path(self, save: Any) -> Path:
+    def _check_save_path(self, save: str | PathLike[str] | None) -> Path:
         """Return the path at which a stream is saved as it takes in rows; refuse one that cannot be written, before any charge."""
         place = output_path(save, "save", "None or a path")
         if self.strategy != "blocks":
@@ -817,7 +836,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         return place
 
 
-def _is_unchanged(value: Any, was: Any) -> bool:
+def _is_unchanged(value: object, was: object) -> bool:
     if isinstance(value, tuple | list) and isinstance(was, tuple | list):
         return len(value) == len(was) and all(np.array_equal(a, b) for a, b in zip(value, was, strict=True))
     return value is was or repr(value) == repr(was) or (isinstance(value, numbers.Real) and isinstance(was, numbers.Real) and value == was)

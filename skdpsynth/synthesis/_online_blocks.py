@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._serialization import is_of_type, require
 from skdpsynth.domain import Box, Continuous
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.fitting import Budget, Facts, fit_part, random_state_from
-from skdpsynth.frames import Rows, concatenate_batches, n_rows_of, rebatch, take_rows
+from skdpsynth.frames import Rows, Table, concatenate_batches, n_rows_of, rebatch, take_rows
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
 from skdpsynth.synthesis._base import BATCH, BlockPlan, StreamBlock, iter_batches
@@ -50,7 +50,7 @@ class NumericRows:
         return [np.empty((max(rows, _CAPACITY), self.n_features), dtype=np.uint16 if self.box.bits <= 16 else np.uint32)]
 
     @np.errstate(all="ignore")  # a warning would tell of a value
-    def put(self, buffer: list[np.ndarray], place: int, X: np.ndarray) -> None:
+    def write(self, buffer: list[np.ndarray], place: int, X: np.ndarray) -> None:
         """Write rows from a place on; one as `Box.quantize` does, without its preparations for many rows."""
         if len(X) == 1:
             steps = (X[0] - self.box.low) * (2.0**self.box.bits / self.box.width)
@@ -85,7 +85,7 @@ class MixedRows:
         dtypes = [float if isinstance(kind, Continuous) else np.min_scalar_type(kind.n_codes) for kind in self._kinds]
         return [np.empty(max(rows, _CAPACITY), dtype=dtype) for dtype in dtypes]
 
-    def put(self, buffer: list[np.ndarray], place: int, X: Sequence[np.ndarray]) -> None:
+    def write(self, buffer: list[np.ndarray], place: int, X: Sequence[np.ndarray]) -> None:
         for kept, column in zip(buffer, X, strict=True):
             kept[place : place + len(column)] = column
 
@@ -133,7 +133,7 @@ class Blocks:
         if self._buffer is None:
             object.__setattr__(self, "_buffer", self.kept.make_room(0))
 
-    def with_new_rows(self, X: Any, stream: Any, budget: Budget) -> "Blocks":
+    def with_new_rows(self, X: Table, stream: BaseEstimator, budget: Budget) -> "Blocks":
         """Return the state after some rows, or after a tick with all its rows; blocks that end are charged and synthesized.
 
         The present ``growth``, ``window`` and ``horizon`` of the stream hold from now on, and it warns of rows that are left out.
@@ -152,7 +152,7 @@ class Blocks:
                 state = state._close_block(budget, stream)
         return state
 
-    def _open_block_length(self, growth: Any, window: int | None, horizon: int | None) -> int:
+    def _open_block_length(self, growth: float | Literal["auto"] | None, window: int | None, horizon: int | None) -> int:
         """Return the length of the open block: a function of public numbers."""
         before, epsilon = self.begun, self.epsilon / self.rows_per_unit
         if before < self._charged_until:
@@ -166,7 +166,7 @@ class Blocks:
         before = before if window is None else min(before, window)
         if growth != "auto":
             return max(first, int(min((growth - 1) * before, 2.0**62)))
-        # Of order t**(d / (d + 1)), by epsilon times the rows of a unit of time.
+        # The length is of order t**(d / (d + 1)), by epsilon times the rows of a unit of time.
         d, size = self.kept.n_features, self._rows_per_time * float(epsilon)
         return max(first, int(min(_BALANCE * before ** (d / (d + 1)) * size ** (-1 / (d + 1)), before / 4)))
 
@@ -177,13 +177,13 @@ class Blocks:
             return 1.0
         return float(np.average(self.rates, weights=[stop - start for start, stop, _ in self.blocks]))
 
-    def _add_rows(self, X: Any, time: int) -> "Blocks":
+    def _add_rows(self, X: Table, time: int) -> "Blocks":
         buffer, end = self._buffer, self.n_open + n_rows_of(X)
         if end > n_rows_of(buffer):
             buffer = self.kept.make_room(2 * end)
             for new, old in zip(buffer, self._buffer, strict=True):
                 new[: self.n_open] = old[: self.n_open]
-        self.kept.put(buffer, self.n_open, X)
+        self.kept.write(buffer, self.n_open, X)
         return replace(self, _buffer=buffer, n_open=end, n_seen=self.n_seen + time)
 
     @property
@@ -191,7 +191,7 @@ class Blocks:
         """The end of the charged time: no block may hold earlier rows again."""
         return self.charged[-1][1] if self.charged else 0
 
-    def _close_block(self, budget: Budget, stream: Any) -> "Blocks":
+    def _close_block(self, budget: Budget, stream: BaseEstimator) -> "Blocks":
         start, stop = self.begun, self.n_seen
         if start < self._charged_until:
             # A second release would cost a second charge.
@@ -295,7 +295,7 @@ class Blocks:
             return self._union(first) if self.plan.is_joined else None
         return None if self.kept.reader is None else self.inner._join_blocks((), (), self.kept.reader)
 
-    def sample(self, n_samples: int, first: int, rng: np.random.Generator, model: Any = None) -> Any:
+    def sample(self, n_samples: int, first: int, rng: np.random.Generator, model: BaseEstimator = None) -> Any:
         """Return rows like those of the stream since `first`; before the first block, uniform ones that keep the rules of a schema.
 
         Joined blocks have one model (`model` is that given conditions); of other blocks each gives its share. The last block, the nearest
@@ -303,7 +303,7 @@ class Blocks:
         """
         return concatenate_batches(self.sample_blocks(n_samples, first, rng, model))
 
-    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator, model: Any = None) -> Iterator[Any]:
+    def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator, model: BaseEstimator = None) -> Iterator[Any]:
         """Iterate over the same a part at a time; its model is fixed now, while the stream is locked."""
         model = self.model(first) if model is None else model
         if model is not None:
@@ -314,7 +314,7 @@ class Blocks:
         sizes = (min(BATCH, n_samples - start) for start in range(0, n_samples, BATCH))
         return (box.low + box.width * rng.random((size, box.n_features)) for size in sizes)
 
-    def _as_batch(self, rows: Any) -> Any:
+    def _as_batch(self, rows: Table) -> Any:
         """Return drawn rows, which may be a list of columns, as the stream gives them."""
         return np.column_stack(rows) if self.kept.reader is None and isinstance(rows, list) else rows
 
@@ -376,7 +376,7 @@ class Blocks:
             object.__setattr__(self, key, value)
 
 
-def _share(model: Any, count: int, n_parts: int, rng: np.random.Generator) -> Iterator[Any]:
+def _share(model: BaseEstimator, count: int, n_parts: int, rng: np.random.Generator) -> Iterator[Any]:
     """Return an iterator over the rows that a block gives to a sample, in about equal parts."""
     shift, size = rng.random(), -(-count // n_parts)
     if hasattr(model, "schema_"):
@@ -384,10 +384,10 @@ def _share(model: Any, count: int, n_parts: int, rng: np.random.Generator) -> It
     else:
         batches = (np.asarray(batch, dtype=float) for batch in iter_batches(model, count, size, lambda: random_state_from(rng)))
     ends = [int(part * count / n_parts + shift) for part in range(n_parts)]
-    return _cut(batches, np.diff([*ends, count]).tolist())
+    return _split_batches(batches, np.diff([*ends, count]).tolist())
 
 
-def _cut(batches: Iterator[Any], sizes: list[int]) -> Iterator[Any]:
+def _split_batches(batches: Iterator[Any], sizes: list[int]) -> Iterator[Any]:
     """Yield the rows of batches in parts of these sizes."""
     left: list[Any] = []
     for size in sizes:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skdpsynth._serialization import require
 from skdpsynth.continual import InhomogeneousCounter
@@ -14,7 +15,7 @@ from skdpsynth.domain import Box
 from skdpsynth.fitting import Budget
 from skdpsynth.measures import BinaryPartition, DiscreteMeasure, pair_sums, uniform_consistency
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import PrivacyAccountant, RandomBits, check_epsilon, split_exactly
+from skdpsynth.privacy import Amount, PrivacyAccountant, RandomBits, check_epsilon, split_exactly
 
 _DEEPEST = 22  # levels of the tree: beyond, counts would not fit into memory
 _FINEST = 4  # 2**4 cells for each row that a level of time begins with, at most: more stay empty, whatever epsilon allows
@@ -49,7 +50,7 @@ class GrowingTree:
     group, delta, dropped, left = "levels of time", 0, 0, 0
     first_row, stop_of = 0, None  # what was read of a counter stands in no ledger, so no name tells which rows were released
 
-    def __init__(self, box: Box, epsilon: Any, counter: str, in_ticks: bool = False) -> None:
+    def __init__(self, box: Box, epsilon: Amount, counter: str, in_ticks: bool = False) -> None:
         self.box, self.epsilon, self.counter, self.in_ticks = box, epsilon, counter, in_ticks
         self.n_seen = self.n_begun = 0
         self.level, self.counters, self._error = -1, [], 0.0
@@ -80,7 +81,7 @@ class GrowingTree:
         epsilon = 1 if self.epsilon == math.inf else self.epsilon
         return 1 if self.in_ticks and level == 0 else math.ceil(2**level / epsilon)
 
-    def with_new_rows(self, X: np.ndarray, stream: Any, budget: Budget) -> "GrowingTree":
+    def with_new_rows(self, X: np.ndarray, stream: BaseEstimator, budget: Budget) -> "GrowingTree":
         """Count rows, or a tick with all its rows, and return this tree; levels that begin are charged.
 
         It is changed in place, and counts no more if the stream does not know of all the rows that it began to count: some counters may
@@ -153,7 +154,7 @@ class GrowingTree:
         """The L1 sensitivity of the counts of a depth: a replaced row leaves one cell for another; an added one is in one."""
         return 1 if self.in_ticks else 2
 
-    def _comparison_interval(self, length: int, share: Any) -> int:
+    def _comparison_interval(self, length: int, share: Amount) -> int:
         """Return the steps from one comparison of a sparse counter to the next: a public choice."""
         if self.counter != "sparse" or self.epsilon == math.inf or self.in_ticks:
             return 1
@@ -201,7 +202,7 @@ def tree_depth(size: float) -> int:
     return min(int(math.log2(max(size, 1))), _DEEPEST)
 
 
-def depth_shares(epsilon: Any, depth: int, n_features: int, first: int = 1) -> list:
+def depth_shares(epsilon: Amount, depth: int, n_features: int, first: int = 1) -> list:
     """Return the epsilons of the counters of depths `first`, ..., `depth` in a level of time: for a row they sum to at most `epsilon`.
 
     From depth 1 on a row is replaced: it is on two paths of the tree, which both are paid for here. From depth 0 on it is added or

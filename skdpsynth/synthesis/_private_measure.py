@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import Whole, check_parameters, is_integer, short_repr
-from skdpsynth.domain import Box, has_private
+from skdpsynth.domain import BoundsLike, Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
 from skdpsynth.measures import (
@@ -32,7 +33,7 @@ from skdpsynth.measures import (
     uniform_consistency,
 )
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, mechanism
+from skdpsynth.privacy import AccountantLike, Mechanism, Seed, mechanism
 from skdpsynth.statistics import Histogram, LeavesOf, total
 from skdpsynth.synthesis._base import BlockPlan, PrivateSynthesizer, warn_if_small
 
@@ -315,16 +316,16 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         self,
         strategy: str = "auto",
         *,
-        depth: Any = "auto",
-        partition: Any = None,
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        bounds: Any = None,
+        depth: int | Literal["auto"] = "auto",
+        partition: Partition | None = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: BoundsLike = None,
         neighboring: str = "replace_one",
-        max_rows_per_unit: Any = 1,
-        accountant: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
+        max_rows_per_unit: int = 1,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.strategy = strategy
         self.depth = depth
@@ -343,8 +344,8 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         # One axis alone may be cut more often than 16 times.
         box = facts.box.with_bits(30) if facts.n_features == 1 else facts.box
         depth = self._check_parameters(box)
-        plan = _STRATEGIES[self.strategy].of(facts, depth, partial(self._cut, box))
-        # What the caller decided is not warned of.
+        plan = _STRATEGIES[self.strategy].of(facts, depth, partial(self._make_partition, box))
+        # The caller gets no warning of a choice of their own.
         warn_if_small(facts, plan.finest if depth is None and self.partition is None else facts.n_features)
         return plan
 
@@ -391,7 +392,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
             )
         return int(self.depth)
 
-    def _cut(self, box: Box, wanted: int) -> tuple[Partition, int]:
+    def _make_partition(self, box: Box, wanted: int) -> tuple[Partition, int]:
         if self.partition is not None:
             return _GuardedPartition(self.partition), min(wanted, self.partition.depth)
         depth = min(wanted, MAX_DEPTH, box.n_features * box.bits)
@@ -400,7 +401,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     def _plan_blocks(self, facts: Facts) -> BlockPlan:
         return BlockPlan(is_joined=self.strategy in ("auto", "adaptive"))
 
-    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: Any) -> "PrivateMeasureMechanism":
+    def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: BaseEstimator) -> "PrivateMeasureMechanism":
         union: Any = object.__new__(type(self))
         vars(union).update({name: value for name, value in vars(blocks[-1]).items() if name != "_counted"})
         union.measure_ = measure_of_union([block._counted for block in blocks], numbers)

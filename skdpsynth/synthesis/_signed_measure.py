@@ -3,17 +3,25 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from skdpsynth._validation import Whole, check_parameters, short_repr
-from skdpsynth.domain import Box, has_private
+from skdpsynth.domain import BoundsLike, Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
-from skdpsynth.frames import Rows
-from skdpsynth.measures import MAX_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
+from skdpsynth.frames import Rows, Table
+from skdpsynth.measures import (
+    MAX_CELLS,
+    NORMS,
+    DiscreteMeasure,
+    Lattice,
+    NearestCells,
+    check_solver,
+    nearest_probability_measure,
+)
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, mechanism
+from skdpsynth.privacy import AccountantLike, Mechanism, Seed, mechanism
 from skdpsynth.statistics import Histogram, total
 from skdpsynth.synthesis._base import PrivateSynthesizer, warn_if_small
 
@@ -125,7 +133,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     See Also
     --------
     PrivateMeasureMechanism : Cells of a tree, with a proved bound on the error.
-    skdpsynth.measures.nearest_probability_measure : What makes a probability measure of noisy counts.
+    skdpsynth.measures.nearest_probability_measure : Makes a probability measure of noisy counts.
     skdpsynth.measures.Lattice : Cells of equal size, or some of them.
 
     Notes
@@ -157,19 +165,19 @@ class SignedMeasureMechanism(PrivateSynthesizer):
 
     def __init__(
         self,
-        n_cells: Any = "auto",
+        n_cells: int | Literal["auto"] = "auto",
         *,
-        cells: Any = None,
+        cells: Table = None,
         metric: str = "chebyshev",
         solver: str = "highs",
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        bounds: Any = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: BoundsLike = None,
         neighboring: str = "replace_one",
-        max_rows_per_unit: Any = 1,
-        accountant: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
+        max_rows_per_unit: int = 1,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_cells = n_cells
         self.cells = cells
@@ -260,7 +268,9 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         partition = given
         if partition is None:
             n_cells = (
-                default_n_cells(facts.size, box.n_features) if self.n_cells == "auto" else self._max_solvable_cells(facts, box.n_features)
+                default_n_cells(facts.size, box.n_features)
+                if self.n_cells == "auto"
+                else self._max_solvable_cells(self.n_cells, facts, box.n_features)
             )
             partition = Lattice(box, lattice_shape(n_cells, box))
         elif facts.neighboring == "replace_one":  # else the number of rows has been paid for, and the fit goes on with a warning
@@ -272,7 +282,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
                     f"cells must be at most {most} for solver={self.solver!r} where they are more than {_SPARSE} * n_samples * epsilon = "
                     f"{_SPARSE * facts.size:g}, got {given.n_cells}, whose noise would take very long to cancel; give fewer, or a Lattice."
                 )
-        # What the caller decided is not warned of.
+        # The caller gets no warning of a choice of their own.
         n_divided: Any = box.n_features
         if given is None and self.n_cells == "auto":  # features whose values the cells tell apart, or that have but one value
             n_divided = np.sum((np.array(partition.shape) > 1) | (box.whole & (np.floor(box.high) == np.ceil(box.low))))
@@ -289,13 +299,13 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             )
         return partition
 
-    def _max_solvable_cells(self, facts: Facts, n_features: int) -> int:
+    def _max_solvable_cells(self, n_cells: int, facts: Facts, n_features: int) -> int:
         """Return the most cells of the lattice: those asked for or, with a warning, those that take seconds to solve."""
-        most = (_MOST_OF_NOISE if _is_sparse(self.n_cells, facts.size) else _MOST_CUT)[self.solver]
-        if n_features == 1 or self.n_cells <= most:
-            return int(self.n_cells)
+        most = (_MOST_OF_NOISE if _is_sparse(n_cells, facts.size) else _MOST_CUT)[self.solver]
+        if n_features == 1 or n_cells <= most:
+            return int(n_cells)
         facts.warn(
-            f"n_cells={self.n_cells} for n_samples * epsilon = {facts.size:g} and solver={self.solver!r} would take minutes to solve, so "
+            f"n_cells={n_cells} for n_samples * epsilon = {facts.size:g} and solver={self.solver!r} would take minutes to solve, so "
             f"the box is cut into at most {most}; give a Lattice as `cells` to have all of them."
         )
         return most

@@ -14,7 +14,7 @@ from skdpsynth.fitting import Budget, Facts
 from skdpsynth.frames import Rows
 from skdpsynth.measures import Lattice
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, mechanism
+from skdpsynth.privacy import Amount, Mechanism, mechanism
 from skdpsynth.statistics import Marginals, total
 
 _USUAL = 3.0  # noisy deviations that an axis keeps where counts tell nothing
@@ -211,7 +211,7 @@ def _facet_normals(segments: np.ndarray) -> np.ndarray:
     return np.linalg.svd(segments.T[chosen])[2][:, -1]
 
 
-def range_noise(facts: Facts, epsilon: Any) -> Mechanism | None:
+def range_noise(facts: Facts, epsilon: Amount) -> Mechanism | None:
     """Return the noise for the counts of all axes at a cost of `epsilon`; None if they could not show a hundredth of the rows."""
     noise = mechanism(Marginals.sensitivity(facts.neighboring, facts.n_features), facts.pure(epsilon), ("laplace",))
     return noise if noise.deviation < _LEAST * (facts.n_samples or 1) else None

@@ -17,7 +17,7 @@ from skdpsynth.tables._open import (
     infers_dtypes,
     open_columns,
     open_numbers,
-    read,
+    read_columns,
     read_column,
     reading_options,
     schema_of_box,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpsynth.domain import Boolean, Constant, Continuous
+from skdpsynth.domain import Boolean, ColumnKind, Constant, Continuous
 from skdpsynth.frames import (
     MISSING_WORDS,
     Cell,
@@ -60,7 +60,7 @@ def _library_of(column: Column) -> str:
 
 
 def map_texts(
-    column: Column, look_up: Callable[[list[Any]], np.ndarray], missing: Any, listed: list[str] | None = None, other: Any = None
+    column: Column, look_up: Callable[[list[Any]], np.ndarray], missing: Cell, listed: list[str] | None = None, other: Cell = None
 ) -> np.ndarray | None:
     """Return what `look_up` makes of the different texts of a column, and `missing` for cells without one; None of a column of no texts.
 
@@ -184,7 +184,7 @@ class _Words(NamedTuple):
     nullable: bool
 
 
-def kind_out(kind: Any, dtype: str) -> Any:
+def kind_out(kind: ColumnKind, dtype: str) -> Any:
     """Return the kind by whose rules a column of a dtype is written: of a constant, one level; of truth values, their words."""
     if isinstance(kind, Boolean):
         plain, as_text = parse_dtype(dtype).number, ("false", "true") if parse_dtype(dtype).family == "text" else kind.levels
@@ -197,7 +197,7 @@ def is_word(level: Cell) -> bool:
     return isinstance(level, str)
 
 
-def has_numbers(kind: Any) -> bool:
+def has_numbers(kind: ColumnKind) -> bool:
     """Whether cells of a kind may be numbers with decimals."""
     return isinstance(kind, Continuous) or any(isinstance(level, float) for level in getattr(kind, "levels", ()))
 
@@ -250,11 +250,11 @@ def _level_of(cell: Cell) -> Any:
 class Codes(dict):
     """Numbers of levels, where a text is also the level that it reads as: "2" and "2.0" are 2, "true" is True.
 
-    `missing` and `unknown` are those of a missing cell, and of one that is no level. Of truth values a number is what its text is, and
+    `missing` and `unknown` are those of a missing cell, and of one that is no level. Among truth values a number is what its text is, and
     True is what "true" is, whatever dtype a library takes from other cells.
     """
 
-    def __init__(self, kind: Any, is_text: bool = False, unknown: int | None = None) -> None:
+    def __init__(self, kind: ColumnKind, is_text: bool = False, unknown: int | None = None) -> None:
         levels, other = {level: code for code, level in enumerate(kind.levels)}, getattr(kind, "other", None)
         self.missing = len(levels) if kind.nullable else 0
         self.unknown = unknown if unknown is not None else self.missing if other is None else levels[other]
@@ -286,7 +286,7 @@ def _number_in(text: str) -> Any:
 
 
 @np.errstate(all="ignore")  # a level may be beyond what a dtype holds
-def read_levels(column: Column, kind: Any, dtype: str, is_text: bool = False, unknown: int | None = None) -> np.ndarray:
+def read_levels(column: Column, kind: ColumnKind, dtype: str, is_text: bool = False, unknown: int | None = None) -> np.ndarray:
     """Return the number of each cell's level; of what is none, that of `other`, of a missing cell, or 0; or `unknown`."""
     is_category = is_pandas_column(column) and str(column.dtype) == "category"
     codes, short = Codes(kind, is_text, unknown), _short_float(str(column.cat.categories.dtype if is_category else dtype))

@@ -34,7 +34,7 @@ _WAYS = "a value, a list of values, a tuple (low, high), or None for missing cel
 _POINTS = 64  # between two numbers that are looked at in a step
 
 
-def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells]:
+def allowed_cells(conditions: object, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return the cells of each column that conditions allow, or refuse, in one sentence, conditions that no cell can meet.
 
     A range holds on the cells as they come back: in a column of short floats or of whole numbers, those are rounded.
@@ -52,7 +52,7 @@ def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells
             first = wanted.setdefault(given, want)
             if first is want:
                 continue
-            # Of a column of levels two conditions may be given, one of them by the column that it determines.
+            # A column of levels may have two conditions, one of them through the column that it determines.
             both = AllowedCells(among=np.intersect1d(first.chosen, want.chosen), missing=first.missing and want.missing)
             if not len(both.chosen) and not both.missing:
                 raise ValueError(f"conditions on column {name_repr(given)} and on what it determines leave nothing; widen one of them.")
@@ -60,11 +60,11 @@ def allowed_cells(conditions: Any, table: TableFormat) -> dict[Any, AllowedCells
     return wanted
 
 
-def _of_inputs(name: Hashable, condition: Any, table: TableFormat) -> dict[Any, AllowedCells]:
+def _of_inputs(name: Hashable, condition: Cell, table: TableFormat) -> dict[Any, AllowedCells]:
     """Return the allowed cells of the columns that mechanisms see: for a column that others determine, those of the others."""
     kind, source = table.schema[name], table.schema.sources.get(name)
     if isinstance(source, Determines):
-        return _through(name, source, _Reader(name, table, is_determined=True).read(condition), table)
+        return _through(name, source, _Reader(name, table, is_determined=True).interpret(condition), table)
     if source is not None:
         raise _computed_error(name, inputs_of(source, table.schema))
     if kind.coded is None:
@@ -72,7 +72,7 @@ def _of_inputs(name: Hashable, condition: Any, table: TableFormat) -> dict[Any, 
             f"conditions must be on columns that are synthesized, but {name_repr(name)} is {type(kind).__name__} in schema, which no "
             "model knows; leave it out."
         )
-    return {name: _Reader(name, table).read(condition)}
+    return {name: _Reader(name, table).interpret(condition)}
 
 
 def _computed_error(name: Hashable, inputs: tuple) -> ValueError:
@@ -111,7 +111,7 @@ class _Reader:
         self.name, self.kind, self.is_determined = name, table.schema[name], is_determined
         self.written = WrittenColumn(table, name)
 
-    def read(self, condition: Any) -> AllowedCells:
+    def interpret(self, condition: Cell) -> AllowedCells:
         if isinstance(condition, tuple):
             return self._range(condition)
         is_list = isinstance(condition, Mapping) or (isinstance(condition, Iterable) and not isinstance(condition, str | bytes))

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._sklearn import DocLinkMixin, check_feature_names, check_points
 from skdpsynth._validation import warn
-from skdpsynth.domain import NO_BOUNDS, Continuous, Nominal, Schema
+from skdpsynth.domain import NO_BOUNDS, BoundsLike, ColumnKind, Continuous, Nominal, Schema, SchemaLike
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.frames import Table
 from skdpsynth.persistence import savable
@@ -56,13 +56,13 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
 
     See Also
     --------
-    Schema : What it maps by.
+    Schema : The facts that it maps by.
     LatentFactorSynthesizer : Synthesizes mixed tables without it.
 
     Notes
     -----
     *Privacy.* Nothing is learned from rows: `fit` reads names and dtypes. `transform` maps each row on its own, so it is **as private as
-    the row**. What lies out of the domain has a fixed place: numbers are clipped, unknown levels are missing; where nothing may be
+    the row**. Cells out of the domain have a fixed place: numbers are clipped, unknown levels are missing; where nothing may be
     missing, a missing number becomes the midpoint and a missing level the first.
 
     Examples
@@ -79,17 +79,17 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
     array([[35, 'no']], dtype=object)
     """
 
-    def __init__(self, schema: Any = None, *, bounds: Any = None) -> None:
+    def __init__(self, schema: SchemaLike | None = None, *, bounds: BoundsLike = None) -> None:
         self.schema = schema
         self.bounds = bounds
 
-    def fit(self, X: Table, y: Any = None) -> "MixedTypeEncoder":
+    def fit(self, X: Table, y: object = None) -> "MixedTypeEncoder":
         """Read the names and dtypes of the columns.
 
         Parameters
         ----------
         X : array-like, data frame or any other table, of shape (n_samples, n_features)
-            See `skdpsynth.PrivateMeasureMechanism.fit`. Of a table that is not in memory no row is read.
+            See `skdpsynth.PrivateMeasureMechanism.fit`. No row is read of a table that is not in memory.
         y : None
             Ignored.
 
@@ -138,13 +138,13 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
             raise ValueError(f"X must have {wanted} columns, those of transform, got {X.shape[1]}.")
         return self._table.fill(decode(X, self.schema_))
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> np.ndarray:
         """Return the names of the encoded columns.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Must be the names of the columns of `fit`, where those had names. Of an array: names to use instead of x0, x1, ...
+            Must be the names of the columns of `fit`, where those had names. For an array: names to use instead of x0, x1, ...
 
         Returns
         -------
@@ -171,16 +171,16 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
         return tags
 
 
-def _is_one_hot(kind: Any) -> bool:
+def _is_one_hot(kind: ColumnKind) -> bool:
     return isinstance(kind, Nominal) and kind.n_codes > 2
 
 
-def _width(kind: Any) -> int:
+def _width(kind: ColumnKind) -> int:
     return kind.n_codes if _is_one_hot(kind) else 2 if kind.nullable and not isinstance(kind, Nominal) else 1
 
 
 def encode(values: Sequence[np.ndarray], schema: Schema) -> np.ndarray:
-    """Return values as `read` gives them as an (n_samples, n_encoded) array in [0, 1]."""
+    """Return values as `read_columns` gives them as an (n_samples, n_encoded) array in [0, 1]."""
     kinds = schema.coded.values()
     n_samples, n_encoded = len(values[0]), sum(map(_width, kinds))
     if n_samples * n_encoded > _MOST_VALUES:
@@ -206,7 +206,7 @@ def encode(values: Sequence[np.ndarray], schema: Schema) -> np.ndarray:
     return out
 
 
-def _last(kind: Any) -> int:
+def _last(kind: ColumnKind) -> int:
     return kind.n_codes - 1 if isinstance(kind, Nominal) else len(kind.levels) - 1
 
 

@@ -1,4 +1,4 @@
-"""What stands out when a table is compared with its schema, and counts of rows that break its rules: for those who hold the table alone."""
+"""Differences between a table and its schema, and counts of rows that break its rules: for those who hold the table alone."""
 
 import itertools
 import math
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdpsynth.domain import (
+    ColumnKind,
     Constant,
     Continuous,
     Derived,
@@ -33,7 +34,7 @@ from skdpsynth.domain import (
     name_repr,
     written_kind,
 )
-from skdpsynth.frames import Cell, Column, Table, open_source, parse_dtype, split_columns
+from skdpsynth.frames import Cell, Column, Source, Table, open_source, parse_dtype, split_columns
 from skdpsynth.tables._cells import (
     cells_of,
     has_numbers,
@@ -101,7 +102,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Findings:
-    """What stands out when a table is compared with its schema, from `Schema.check`: as secret as the rows.
+    """Differences between a table and its schema, from `Schema.check`: as secret as the rows.
 
     Attributes
     ----------
@@ -151,7 +152,7 @@ class Findings:
 
 
 @np.errstate(all="ignore")
-def findings_of(schema: Any, frame: Table) -> Findings:
+def findings_of(schema: Schema, frame: Table) -> Findings:
     source, looks = open_source(frame, "frame", read=schema.read), {name: _Look(kind) for name, kind in schema.items()}
     kept: dict[Any, Finding] = {}
     n_samples = n_chunks = 0
@@ -184,9 +185,9 @@ def findings_of(schema: Any, frame: Table) -> Findings:
 
 
 class _Look:
-    """What of a column may be proposed: over all chunks, values outside the bounds, cells of `other`, the unit of all others."""
+    """Facts that may be proposed for a column, over all chunks: values outside the bounds, cells of `other`, the unit of all others."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: ColumnKind) -> None:
         self.kind, self.outside, self.n_other, self.ends = kind, Counter[float](), 0, (np.inf, -np.inf)
         self.unit: int | None = 0  # of millionths
 
@@ -224,7 +225,7 @@ class _Look:
             yield "whole", 0, "all are whole numbers; say integer=True if they must be."
 
 
-def _of_table(looks: dict[Any, _Look], columns: dict[Any, tuple[Any, str]], source: Any, start: int) -> Iterator[Finding]:
+def _of_table(looks: dict[Any, _Look], columns: dict[Any, tuple[Any, str]], source: Source, start: int) -> Iterator[Finding]:
     for name, look in looks.items():
         if name in columns:
             for problem, which, told in _of_column(name, look, *columns[name], source, start):
@@ -237,7 +238,7 @@ def _of_table(looks: dict[Any, _Look], columns: dict[Any, tuple[Any, str]], sour
             yield Finding(name, "not in schema", 0, 0.0, "add it, or drop it from the table.")
 
 
-def _of_column(name: Hashable, look: _Look, column: Column, dtype: str, source: Any, start: int) -> Told:
+def _of_column(name: Hashable, look: _Look, column: Column, dtype: str, source: Source, start: int) -> Told:
     """Yield what stands out in a column; the dtypes of text tell nothing."""
     kind = look.kind
     if isinstance(kind, Text):
@@ -271,11 +272,11 @@ def _of_column(name: Hashable, look: _Look, column: Column, dtype: str, source: 
         yield "missing", missing, f"set nullable=True; else they count as {_stand_in(kind)}."
 
 
-def _stand_in(kind: Any) -> str:
+def _stand_in(kind: ColumnKind) -> str:
     return f"{kind.levels[0]!r}, the first level" if hasattr(kind, "levels") else "the midpoint"
 
 
-def _stated_missing(column: Column, kind: Any, dtype: str) -> np.ndarray:
+def _stated_missing(column: Column, kind: ColumnKind, dtype: str) -> np.ndarray:
     """Which cells the schema says stand for missing ones."""
     words = {form for form in missing_forms(kind.missing) if isinstance(form, str) or not isinstance(kind, Continuous | Times)}
     found = np.array([cell in words for cell in level_cells(cells_of(column)).tolist()], dtype=bool)
@@ -420,7 +421,7 @@ class _CheckedRows:
         values, kind = self.values[name], self.kinds[name]
         return values >= len(kind.levels) if hasattr(kind, "levels") else np.isnan(values)
 
-    def _shown(self, name: Hashable) -> np.ndarray:
+    def _shown_values(self, name: Hashable) -> np.ndarray:
         kind = self.kinds[name]
         return self.values[name] if hasattr(kind, "levels") else axis_of(kind).shown(self.values[name])
 
@@ -434,7 +435,7 @@ class _CheckedRows:
         if isinstance(rule, Impossible):
             broken = ~self._is_allowed(rule)
         elif isinstance(rule, Inequality):
-            low, high = self._shown(rule.low), self._shown(rule.high)
+            low, high = self._shown_values(rule.low), self._shown_values(rule.high)
             broken = ~(self._missing(rule.low) | self._missing(rule.high) | (low < high if rule.strict else low <= high))
         elif isinstance(rule, MissingTogether):
             gone = [self._missing(name) for name in rule.columns]
@@ -450,7 +451,7 @@ class _CheckedRows:
         allowed = rule.allowed_codes(self.kinds, {})
         if allowed is None:
             return np.True_
-        return allowed.holds({name: self._shown(name) for name in allowed.scores}, {name: self._missing(name) for name in allowed.scores})
+        return allowed.holds({name: self._shown_values(name) for name in allowed.scores}, {name: self._missing(name) for name in allowed.scores})
 
     def _agrees(self, name: Hashable) -> np.ndarray:
         """Return where a column has its computed value: numbers up to rounding."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from skdpsynth.domain import (
     AllowedCells,
+    ColumnKind,
     Continuous,
     Derived,
     Determines,
@@ -31,7 +32,7 @@ Columns = Mapping[Any, np.ndarray]
 
 
 class Evidence:
-    """Known cells of all columns that are synthesized or computed, as `read` gives them, and those that follow from them.
+    """Known cells of all columns that are synthesized or computed, as `read_columns` gives them, and those that follow from them.
 
     A computed column follows from its inputs, a part from its total and all other parts, and a level by `Determines`, where no other
     level of it has the value that is there. `dtypes` are those in which the cells are written.
@@ -179,7 +180,7 @@ class IncompleteRows:
     table: TableFormat  # of the fit
     given: TableKind  # of X
     raw: list[Any]
-    values: dict[Any, np.ndarray]  # of the columns that are synthesized or computed, in the order of the fit, as `read` gives them
+    values: dict[Any, np.ndarray]  # of the columns that are synthesized or computed, in the order of the fit, as `read_columns` gives them
     missing: dict[Any, np.ndarray]
 
     @classmethod
@@ -281,7 +282,7 @@ class IncompleteRows:
         return "object" if self.given.library == "pandas" else "Unknown"
 
 
-def _is_missing(values: np.ndarray, kind: Any) -> np.ndarray:
+def _is_missing(values: np.ndarray, kind: ColumnKind) -> np.ndarray:
     return np.isnan(values) if isinstance(kind.coded, Continuous) else values >= len(kind.levels)
 
 

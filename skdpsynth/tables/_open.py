@@ -1,21 +1,38 @@
 """Open the table that a caller gives as the rows of an estimator, with what is public about them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
 
 from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
-from skdpsynth.domain import Boolean, Box, Constant, Continuous, Derived, Nominal, Ordinal, Schema, Times, with_placeholder_bounds
+from skdpsynth.domain import (
+    Boolean,
+    Box,
+    ColumnKind,
+    Constant,
+    Continuous,
+    Derived,
+    Nominal,
+    Ordinal,
+    Schema,
+    SchemaLike,
+    Times,
+    with_placeholder_bounds,
+)
 from skdpsynth.frames import (
     MISSING_WORDS,
     Chunk,
+    ChunkedSource,
     Column,
     Rows,
+    Source,
     Table,
     TableKind,
+    Unit,
     column_names,
     concatenate,
     frame_of,
@@ -87,7 +104,7 @@ class ReadValues:
     def __call__(self, chunk: Table) -> Chunk:
         kind, raw = split_columns(chunk, self.is_text)
         _check_width(len(raw), len(self.schema))
-        return read(raw, self.schema, kind.dtypes, self.is_text, self.decimal)
+        return read_columns(raw, self.schema, kind.dtypes, self.is_text, self.decimal)
 
 
 @savable
@@ -101,7 +118,7 @@ class ReorderColumns:
         return [chunk[place] for place in self.places]
 
 
-def _open_numbers(estimator: Any, X: Table, least: int, *, reset: bool, allow_nan: bool = False) -> tuple[TableKind, Rows]:
+def _open_numbers(estimator: BaseEstimator, X: Table, least: int, *, reset: bool, allow_nan: bool = False) -> tuple[TableKind, Rows]:
     """Return the columns and dtypes of a table of numbers, and its rows: in memory checked whole, of any other table as they are read."""
     source = open_source(X, **reading_options(estimator))
     head, n_jobs = _head_of_numbers(source) if source.is_text else source.head, getattr(estimator, "n_jobs", None)
@@ -115,19 +132,19 @@ def _open_numbers(estimator: Any, X: Table, least: int, *, reset: bool, allow_na
     return kind, Rows(source, numbers.shape[1], source.n_samples, (as_arrays,), n_jobs, numbers.dtype)
 
 
-def _head_of_numbers(source: Any) -> Any:
+def _head_of_numbers(source: ChunkedSource) -> Any:
     """Return the columns of text for scikit-learn, as floats where nothing else is stated."""
     names = source.kind.columns
     return frame_of([np.empty(0, dtype=source.number_dtypes.get(name, float)) for name in names], names, source.library)
 
 
-def open_numbers(estimator: Any, X: Table, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
+def open_numbers(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
     """Check a table of numbers in ``fit``, and let the estimator remember its columns."""
     kind, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True)
     return TableFormat(kind), rows
 
 
-def continue_numbers(estimator: Any, X: Table, ensure_min_samples: int = 1) -> Rows:
+def continue_numbers(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1) -> Rows:
     """Check a table of numbers after ``fit``, whose columns must be those of the fit; of one in memory, that it has enough rows."""
     _, rows = _open_numbers(estimator, X, ensure_min_samples, reset=False)
     if not rows.source.is_text:
@@ -135,7 +152,7 @@ def continue_numbers(estimator: Any, X: Table, ensure_min_samples: int = 1) -> R
     return rows.map(ClipToBounds.within(estimator._container.box(vars(estimator).get("bounds_", estimator.bounds))))
 
 
-def reading_options(estimator: Any, unit: Any = None) -> dict[str, Any]:
+def reading_options(estimator: BaseEstimator, unit: Unit = None) -> dict[str, Any]:
     """Return what `open_source` must know of an estimator: how files are read, which columns, and whether the number of rows is private."""
     schema, bounds = getattr(estimator, "schema", None), getattr(estimator, "bounds", None)
     schema = None if schema is None else Schema.of(schema)
@@ -158,14 +175,14 @@ def split_under(source: Any, schema: Schema) -> tuple[TableKind, list[Any]]:
     return TableKind(source.library, source.columns, tuple(dtypes)), []
 
 
-def infers_dtypes(source: Any) -> bool:
+def infers_dtypes(source: Source) -> bool:
     """Whether dtypes follow from cells, as those of pandas and of chunks of arrays, and no file or database declares them."""
     library = getattr(source, "kind", TableKind.of(source.head)).library if not source.in_memory or is_pandas(source.head) else ""
     return library in ("pandas", "numpy")
 
 
-def start_table(estimator: Any, X: Table, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
-    """Open a table in ``fit``, and let the estimator remember its columns; chunks of the rows are lists of columns, as `read` gives them.
+def start_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
+    """Open a table in ``fit``, and let the estimator remember its columns; chunks of the rows are lists of columns, as `read_columns` gives them.
 
     Without a schema NaN may stand in numbers where the tag ``allow_nan`` of the estimator says so. Only a table in memory is checked for
     having enough rows.
@@ -194,8 +211,8 @@ def start_table(estimator: Any, X: Table, ensure_min_samples: int = 1) -> tuple[
     return table, _rows_of(source, raw, table.schema, kind.dtypes, getattr(estimator, "n_jobs", None), ensure_min_samples)
 
 
-def continue_table(estimator: Any, X: Table, ensure_min_samples: int = 1, are_inferred: bool = False) -> Rows:
-    """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read` gives them.
+def continue_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1, are_inferred: bool = False) -> Rows:
+    """Open a table after ``fit``, whose columns are known by their place; chunks are lists of columns, as `read_columns` gives them.
 
     `are_inferred`: see `check_dtypes`.
     """
@@ -217,19 +234,19 @@ def continue_table(estimator: Any, X: Table, ensure_min_samples: int = 1, are_in
     return _rows_of(source, raw, schema, kind.dtypes, None, ensure_min_samples)
 
 
-def _rows_of(source: Any, raw: list[Any], schema: Schema, dtypes: tuple, n_jobs: Any, least: int) -> Rows:
+def _rows_of(source: Source, raw: list[Any], schema: Schema, dtypes: tuple, n_jobs: int | None, least: int) -> Rows:
     if not source.in_memory:
         return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text, source.decimal),), n_jobs)
     check_enough(len(raw[0]) if raw else 0, least)
-    return Rows.of(read(raw, schema, dtypes), n_jobs=n_jobs)
+    return Rows.of(read_columns(raw, schema, dtypes), n_jobs=n_jobs)
 
 
-def _takes_nan(estimator: Any) -> bool:
+def _takes_nan(estimator: BaseEstimator) -> bool:
     return estimator.__sklearn_tags__().input_tags.allow_nan
 
 
 def open_columns(X: Table, schema: Schema, name: str = "X", buys: bool = False) -> Rows:
-    """Open a table by its schema alone; chunks are lists of columns, as `read` gives them, in the order of the schema.
+    """Open a table by its schema alone; chunks are lists of columns, as `read_columns` gives them, in the order of the schema.
 
     `buys`: whether bounds and levels of the schema may be private, which are still to be bought. Whether a table that is not in memory has
     rows the caller must check.
@@ -243,20 +260,20 @@ def open_columns(X: Table, schema: Schema, name: str = "X", buys: bool = False) 
     if source.in_memory:
         if not len(raw[0]):
             raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
-        values = read(raw, own, kind.dtypes)
+        values = read_columns(raw, own, kind.dtypes)
         return Rows.of([values[place] for place in places])
     maps = ReadValues(own, source.is_text, source.decimal), ReorderColumns(places)
     return Rows(source, len(places), source.n_samples, maps)
 
 
-def columns_of(X: Table, schema: Any, name: str = "X") -> dict[Any, np.ndarray]:
-    """Return the columns of a table by their names, as `read` gives them, in the order of the schema."""
+def columns_of(X: Table, schema: SchemaLike, name: str = "X") -> dict[Any, np.ndarray]:
+    """Return the columns of a table by their names, as `read_columns` gives them, in the order of the schema."""
     schema = Schema.of(schema)
     return dict(zip(schema.coded, open_columns(X, schema, name).collect(), strict=True))
 
 
 @np.errstate(all="ignore")  # a warning would tell of values
-def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False, decimal_mark: str = ".") -> list[np.ndarray]:
+def read_columns(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False, decimal_mark: str = ".") -> list[np.ndarray]:
     """Return the columns that mechanisms see of raw ones, in the order of the schema, as floats and codes.
 
     Numbers are clipped (whole ones rounded first), what is no number and unknown levels are missing. Where nothing may be missing, a
@@ -268,8 +285,8 @@ def read(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: boo
     return [read_column(column, kind, dtype, is_text, decimal_mark) for (name, kind), column, dtype in columns if schema.is_coded(name)]
 
 
-def read_column(column: Column, kind: Any, dtype: str, is_text: bool = False, decimal_mark: str = ".") -> np.ndarray:
-    """Return one column as `read` does."""
+def read_column(column: Column, kind: ColumnKind, dtype: str, is_text: bool = False, decimal_mark: str = ".") -> np.ndarray:
+    """Return one column as `read_columns` does."""
     if isinstance(kind, Continuous):
         x = numbers_of(column, decimal_mark)
         if kind.missing:
@@ -318,7 +335,7 @@ def _check_width(n_columns: int, wanted: int) -> None:
         raise ValueError(f"X must have {wanted} columns in every chunk, got one of {n_columns}; read the same columns everywhere.")
 
 
-def schema_of_box(box: Box, names: Any) -> Schema:
+def schema_of_box(box: Box, names: Sequence[Hashable] | None) -> Schema:
     """Return the schema of numbers in a box; names of None are column numbers."""
     kinds = {}
     names = range(box.n_features) if names is None else names

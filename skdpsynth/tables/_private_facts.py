@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import PLACEHOLDER, Continuous, Nominal, Schema, UnknownBounds
+from skdpsynth.domain import PLACEHOLDER, ColumnKind, Continuous, Nominal, Schema, UnknownBounds
 from skdpsynth.frames import Chunk, parse_dtype, range_of
 from skdpsynth.persistence import savable
 
@@ -75,16 +75,16 @@ def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
 @savable
 @dataclass(frozen=True, eq=False)
 class ApplyPrivateFacts:
-    """Columns that were read without bounds or levels, as `read` gives them by the kinds that were bought."""
+    """Columns that were read without bounds or levels, as `read_columns` gives them by the kinds that were bought."""
 
     kinds: Mapping[int, Any]  # by the place of the column
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def __call__(self, chunk: Chunk) -> Chunk:
-        return [self._closed(column, self.kinds[i]) if i in self.kinds else column for i, column in enumerate(chunk)]
+        return [self._apply(column, self.kinds[i]) if i in self.kinds else column for i, column in enumerate(chunk)]
 
     @staticmethod
-    def _closed(column: np.ndarray, kind: Any) -> np.ndarray:
+    def _apply(column: np.ndarray, kind: ColumnKind) -> np.ndarray:
         if isinstance(kind, Continuous):
             x = np.clip(column, kind.low, kind.high)
             return x if kind.nullable else np.where(np.isnan(x), kind.midpoint, x)

@@ -17,14 +17,15 @@ from skdpsynth.domain import (
     BITS,
     PER_UNIT,
     Boolean,
+    BoundsLike,
     Box,
+    ColumnKind,
     Constant,
     Continuous,
     Date,
     DateTime,
     Derived,
     Identifier,
-    Kind,
     Nominal,
     Ordinal,
     Schema,
@@ -43,6 +44,7 @@ from skdpsynth.domain import (
 from skdpsynth.frames import (
     INFERRED,
     Cell,
+    Table,
     TableKind,
     cast,
     decimals_out,
@@ -96,7 +98,7 @@ class TableFormat:
         check_stated(schema, buys)
         check_dtypes(schema, self.dtypes, are_inferred)
         back = self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
-        # What dtypes say of numbers: by those that come back, because those of pandas may follow from cells.
+        # Facts that dtypes state about numbers: by those that come back, because those of pandas may follow from cells.
         more: dict[Any, Any] = {}
         for (name, kind), facts in zip(schema.items(), map(parse_dtype, back.dtypes), strict=True):
             if facts.number is None or not isinstance(kind, Continuous) or kind.integer or kind.unit is not None:
@@ -115,8 +117,8 @@ class TableFormat:
     def _with_dtypes(self, dtypes: Any) -> "TableFormat":
         return replace(self, kind=replace(self.kind, dtypes=tuple(dtypes)))
 
-    def fill(self, values: Any, start: int = 0, n_samples: int | None = None) -> Any:
-        """Return rows, floats or with a schema columns as `read` gives them, in the caller's kind of table.
+    def fill(self, values: Table, start: int = 0, n_samples: int | None = None) -> Any:
+        """Return rows, floats or with a schema columns as `read_columns` gives them, in the caller's kind of table.
 
         `start` is the number of rows that came in batches before, after which labels of identifiers go on, and `n_samples` that of all
         batches; None: of this one.
@@ -161,7 +163,7 @@ class TableFormat:
         """The numpy dtype of each column; of columns that are no numbers, float64."""
         return [np.dtype(float) if (number := parse_dtype(dtype).number) is None else number for dtype in self.kind.dtypes]
 
-    def box(self, bounds: Any, bits: int = BITS) -> Box:
+    def box(self, bounds: BoundsLike, bits: int = BITS) -> Box:
         """Return the box of `bounds` for a table of numbers, or refuse them where a dtype can hold no number within them."""
         dtypes, names = self._numbers, self.kind.names
         box = Box.from_bounds(bounds, len(dtypes), names, bits, [dtype.kind in "iub" for dtype in dtypes])
@@ -252,7 +254,7 @@ def check_room(table: TableFormat) -> None:
         raise TypeError(f"column {name_repr(name)} has {what}; convert the column, or correct the bounds.")
 
 
-def _lacks_room(kind: Any, dtype: str) -> tuple[str, str] | None:
+def _lacks_room(kind: ColumnKind, dtype: str) -> tuple[str, str] | None:
     """Return a dtype in which two values of a column may come back as one, and a better one; None if it holds all apart."""
     facts, is_number = parse_dtype(dtype), isinstance(kind, Continuous)
     plain = facts.number
@@ -284,13 +286,13 @@ def check_dtypes(schema: Schema, dtypes: Sequence[str], are_inferred: bool = Fal
         check_dtype(name, kind, dtype)
 
 
-def check_dtype(name: Hashable, kind: Kind, dtype: str) -> None:
+def check_dtype(name: Hashable, kind: ColumnKind, dtype: str) -> None:
     """Refuse a dtype in which nothing of a kind would be found."""
     if misfit := _misfit(kind, dtype):
         raise TypeError(f"column {name_repr(name)} {misfit}.")
 
 
-def _misfit(kind: Kind, dtype: str) -> str | None:
+def _misfit(kind: ColumnKind, dtype: str) -> str | None:
     """Return what is wrong with a dtype, and the way out; None if the kind would be found in it."""
     family = parse_dtype(dtype).family
     if isinstance(kind, Identifier) and isinstance(kind.labels, str) and family not in ("text", "any"):
@@ -320,7 +322,7 @@ def _misfit(kind: Kind, dtype: str) -> str | None:
 _TIME_KINDS = {"time": "Date(low, high) or DateTime(low, high)", "time of day": "TimeOfDay()", "duration": "Duration(low, high)"}
 
 
-def _misfit_of_times(kind: Any, dtype: str) -> str | None:
+def _misfit_of_times(kind: ColumnKind, dtype: str) -> str | None:
     facts = parse_dtype(dtype)
     family, (_, zone) = facts.family, facts.time or ("", None)
     if family in _TIME_KINDS and family != getattr(kind, "family", ""):
@@ -347,7 +349,7 @@ def _misfit_of_times(kind: Any, dtype: str) -> str | None:
     return f"has dtype {dtype}, which has {has}, unlike its bounds in schema; write the bounds {way}, or convert the column"
 
 
-def _misfit_of_levels(kind: Any, dtype: str) -> str | None:
+def _misfit_of_levels(kind: ColumnKind, dtype: str) -> str | None:
     family = parse_dtype(dtype).family
     is_text = family == "text"
     if family == "any" or dtype == "str" or all(is_word(level) == is_text for level in kind.levels):
@@ -357,7 +359,7 @@ def _misfit_of_levels(kind: Any, dtype: str) -> str | None:
     return f"has dtype {dtype}, but its levels in schema are not all {what}, so they would not be found; {way}"
 
 
-def dtype_back(kind: Any, dtype: str) -> str:
+def dtype_back(kind: ColumnKind, dtype: str) -> str:
     """Return the dtype in which a column comes back to pandas.
 
     There int64, uint64, float64, bool, object and str follow from the cells, so in their place the schema alone says what comes back
@@ -406,8 +408,8 @@ def moment_of(value: Cell) -> Any:
     return None
 
 
-def column_out(values: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
-    """Return the values of a column, as `read` gives them, as a column of a data-frame library; of unseen ones, numbers of rows."""
+def column_out(values: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
+    """Return the values of a column, as `read_columns` gives them, as a column of a data-frame library; of unseen ones, numbers of rows."""
     facts = parse_dtype(dtype)
     if isinstance(kind, Constant):
         if facts.time is not None and (moment := moment_of(kind.value)) is not None:
@@ -509,7 +511,7 @@ def _numbers_out(x: np.ndarray, kind: Continuous, backend: Any, dtype: str) -> A
     return column.to_frame().select(nw.when(has_cell).then(nw.col("")))[""]
 
 
-def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
+def _pandas_levels_out(codes: np.ndarray, kind: ColumnKind, dtype: str) -> Any:
     import pandas as pd
 
     missing = codes >= len(kind.levels)
@@ -527,7 +529,7 @@ def _pandas_levels_out(codes: np.ndarray, kind: Any, dtype: str) -> Any:
     return pd.array(_level_cells(kind), dtype=target).take(codes)
 
 
-def _other_levels_out(codes: np.ndarray, kind: Any, backend: Any, dtype: str) -> Any:
+def _other_levels_out(codes: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
     """Return a column of levels; ordinal texts as ordered categories where the library has them."""
     import narwhals.stable.v2 as nw
 
@@ -544,7 +546,7 @@ def _other_levels_out(codes: np.ndarray, kind: Any, backend: Any, dtype: str) ->
     return nw.new_series("", cells, nw.String(), backend=backend).cast(target)[codes]
 
 
-def _levels_in_dtype(kind: Any, dtype: np.dtype) -> np.ndarray:
+def _levels_in_dtype(kind: ColumnKind, dtype: np.dtype) -> np.ndarray:
     """Return levels that are numbers as an array of a numpy dtype, or of another if that cannot hold them; the first once more."""
     levels = [*kind.levels, kind.levels[0]]
     with suppress(OverflowError), np.errstate(invalid="ignore"):
@@ -554,7 +556,7 @@ def _levels_in_dtype(kind: Any, dtype: np.dtype) -> np.ndarray:
     return np.array(levels)
 
 
-def _level_cells(kind: Any) -> np.ndarray:
+def _level_cells(kind: ColumnKind) -> np.ndarray:
     """Levels as objects, and None at the end, for a missing cell."""
     cells = np.empty(len(kind.levels) + 1, dtype=object)
     cells[:] = [*kind.levels, None]

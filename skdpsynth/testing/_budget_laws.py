@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._sensitivity import Sensitivity
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import (
     DiscreteGaussian,
@@ -310,7 +311,7 @@ def _check_noise_variance(draw: Draw) -> None:
     require(any((again != drawn[0]).any() for again in drawn), f"all draws of {kind} are the same")
 
 
-def noise_loss(kind: str, scales: tuple, sensitivity: Any) -> NoiseLoss:
+def noise_loss(kind: str, scales: tuple, sensitivity: Sensitivity) -> NoiseLoss:
     """Return the loss of noise with these scales, of which the smallest counts, for a sensitivity.
 
     Laplace: l1 / scale. Matrix Laplace: nuclear / scale. Sup-norm: sup / scale. Gaussian: by l2_squared.

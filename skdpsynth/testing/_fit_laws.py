@@ -14,6 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning
+from skdpsynth.frames import Table
 from skdpsynth.persistence import load
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.testing._budget_laws import worst_neighbors
@@ -123,7 +124,7 @@ def _check_same_outputs(unfitted: Estimator, table: np.ndarray, others: list[np.
     _compare_outputs(partial(_fit_outputs, unfitted, len(table)), table, others, f"of tables of shape {table.shape}")
 
 
-def _compare_outputs(outputs: Callable[[Any, Spy], dict[str, Any]], first: Any, others: list[Any], where: str) -> None:
+def _compare_outputs(outputs: Callable[[Any, Spy], dict[str, Any]], first: Table, others: list[Any], where: str) -> None:
     """Require the same outputs of others as of the first, given its answers, and as many releases."""
     with watch_releases() as door:
         expected = outputs(first, door)

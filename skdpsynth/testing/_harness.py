@@ -9,7 +9,7 @@ import threading
 import types
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,7 +21,9 @@ from unittest.mock import patch
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SecureBits
+from skdpsynth.frames import Table
+from skdpsynth.privacy import DiscreteLaplace, LedgerEntry, PrivacyAccountant, RandomBits, SecureBits
+from skdpsynth.privacy._noise import Noise
 
 SECRET = "31415"  # in cells that no message may quote
 Estimator: TypeAlias = Any  # a private estimator, of this package or of others
@@ -70,7 +72,7 @@ def is_for(law: Law, estimator: Estimator) -> bool:
     return hasattr(estimator, name) and not hasattr(estimator, unless)
 
 
-def require(true: Any, found: str) -> None:
+def require(true: object, found: str) -> None:
     """Raise AssertionError with the finding unless `true` holds, also under ``python -O``."""
     if not true:
         raise AssertionError(found)
@@ -198,11 +200,11 @@ def require_equal(first: dict[str, Any], second: dict[str, Any], where: str) -> 
     require(found is None, f"{found} {where}")
 
 
-def as_rows(table: Any) -> np.ndarray:
+def as_rows(table: Table) -> np.ndarray:
     return np.asarray(table.to_numpy() if hasattr(table, "to_numpy") else table)
 
 
-def leaves(thing: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
+def leaves(thing: object, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Yield (path, number or word) for everything in an object."""
     if isinstance(thing, _PLAIN):
         yield path, (type(thing).__name__, repr(thing))
@@ -220,13 +222,13 @@ def leaves(thing: Any, path: str, above: tuple[int, ...] = ()) -> Iterator[tuple
             yield from leaves(part, f"{path}{name}", (*above, id(thing)))
 
 
-def ledger_line(entry: Any) -> tuple[str, ...]:
+def ledger_line(entry: LedgerEntry) -> tuple[str, ...]:
     """Return the facts of a ledger line, without its time and its number."""
     said = ("name", "loss", "noise", "scale", "sensitivity", "n_values", "randomness", "group")
     return (*(str(getattr(entry, name, None)) for name in said), str(getattr(getattr(entry, "sensitivity", None), "statistic", None)))
 
 
-def _parts(thing: Any) -> list[tuple[str, Any]]:
+def _parts(thing: object) -> list[tuple[str, Any]]:
     if isinstance(thing, np.ndarray):
         thing = thing.tolist()
     if isinstance(thing, Mapping):
@@ -278,7 +280,7 @@ class Spy:
         """Release these answers from now on, and forget the draws so far."""
         self.answers, self.draws = answers, []
 
-    def observe(self, values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
+    def observe(self, values: np.ndarray, noise: Noise, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
         values, name = np.array(values), said.get("name")
         answer = drawn if self.answer is None else self.answer(name, values, drawn)
         if self.answer is None and self.answers is not None:
@@ -362,13 +364,13 @@ def _patch_releases() -> Iterator[None]:
     release, stand, nodes_of = PrivacyAccountant.release, standing.release, standing.release_nodes
     secure = SecureBits.bytes
 
-    def through(self: Any, values: Any, noise: Any, rng: Any, **said: Any) -> np.ndarray:
+    def through(self: PrivacyAccountant, values: np.ndarray, noise: Noise, rng: RandomBits, **said: Any) -> np.ndarray:
         return _notify_spies(values, noise, release(self, values, noise, rng, **said), said)
 
-    def through_standing(self: Any, values: Any, name: str) -> np.ndarray:
+    def through_standing(self: Any, values: np.ndarray, name: str) -> np.ndarray:
         return _notify_spies(values, self.noise, stand(self, values, name), {"name": name}, standing=True)
 
-    def through_nodes(self: Any, values: Any, nodes: Any, kept: Any) -> np.ndarray:
+    def through_nodes(self: Any, values: np.ndarray, nodes: Iterable[tuple], kept: dict) -> np.ndarray:
         nodes = list(nodes)
         name = ", ".join(f"{'-' if sign < 0 else '+'}{name}" for _, name, sign in nodes)
         how = {"standing": True, "shared": True, "nodes": tuple((each, sign) for _, each, sign in nodes)}
@@ -382,7 +384,7 @@ def _patch_releases() -> Iterator[None]:
 
         return count_and_call
 
-    def bits(self: Any, size: int) -> bytes:
+    def bits(self: SecureBits, size: int) -> bytes:
         return secure(self, size) if _MINE.bits is None else _MINE.bits.bytes(size)
 
     of_standing = patch.multiple(standing, release=through_standing, release_nodes=through_nodes)
@@ -392,11 +394,11 @@ def _patch_releases() -> Iterator[None]:
         yield
 
 
-def _notify_spies(values: Any, noise: Any, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
+def _notify_spies(values: np.ndarray, noise: Noise, drawn: np.ndarray, said: dict[str, Any], **how: Any) -> np.ndarray:
     for door in _MINE.doors:
         drawn = door.observe(values, noise, drawn, said, **how)
     return drawn
 
 
-def kind_of(noise: Any) -> str:
+def kind_of(noise: Noise) -> str:
     return str(getattr(noise, "kind", type(noise).__name__))

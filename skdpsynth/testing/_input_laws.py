@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.sparse import csc_array, csr_array
 
 from skdpsynth.privacy import PrivacyAccountant
@@ -49,7 +50,7 @@ BAD_PARAMETERS: dict[str, dict[str, tuple[Any, ...]]] = {
 
 
 class _Objects:
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array([[str(_CELL), "x"]], dtype=object)
 
 
@@ -212,7 +213,7 @@ def _fit_with(estimator: Estimator, **parameters: Any) -> Any:
     return clone_with(estimator).set_params(**parameters).fit(rows())
 
 
-def _fit_first(estimator: Estimator, value: Any) -> Any:
+def _fit_first(estimator: Estimator, value: object) -> Any:
     return type(estimator)(value).fit(rows())
 
 

@@ -9,7 +9,7 @@ from internals import ApplyPrivateFacts, level_cells, split_columns
 from sources import Evil
 
 from skdpsynth.domain import Continuous, Nominal, Schema
-from skdpsynth.tables import columns_without_bounds, read, with_levels, with_placeholder_kinds
+from skdpsynth.tables import columns_without_bounds, read_columns, with_levels, with_placeholder_kinds
 
 OPEN = Schema({"x": Continuous(bounds="private"), "n": Continuous(bounds="private", integer=True, nullable=True), "w": Nominal("private")})
 
@@ -30,7 +30,7 @@ def frame():
 
 def test_without_bounds_and_levels_cells_are_read_as_they_stand():
     table, raw = split_columns(frame())
-    x, n, w = read(raw, OPEN, table.dtypes)
+    x, n, w = read_columns(raw, OPEN, table.dtypes)
     np.testing.assert_array_equal(x, [0.5, math.nan, 1e9])
     np.testing.assert_array_equal(n, [2, math.nan, -1e9])
     assert w.tolist() == ["a", None, "b"]
@@ -41,8 +41,8 @@ def test_closed_columns_are_those_that_the_closed_schema_reads(nullable):
     kinds = [Continuous(-1.0, 3.0), Continuous(-2, 5, nullable=nullable), Nominal(["z", "b", "a"], nullable=nullable)]
     closed = Schema(dict(zip(OPEN, kinds, strict=True)))
     table, raw = split_columns(frame())
-    expected = read(raw, closed, table.dtypes)
-    for got, wanted in zip(ApplyPrivateFacts(dict(enumerate(kinds)))(read(raw, OPEN, table.dtypes)), expected, strict=True):
+    expected = read_columns(raw, closed, table.dtypes)
+    for got, wanted in zip(ApplyPrivateFacts(dict(enumerate(kinds)))(read_columns(raw, OPEN, table.dtypes)), expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
         assert got.dtype == wanted.dtype
 

@@ -20,7 +20,7 @@ from sources import Evil, again, matched, values_of
 
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.frames import split_columns
-from skdpsynth.tables import read
+from skdpsynth.tables import read_columns
 
 
 def cells(column):
@@ -426,7 +426,7 @@ FRAMES = {
 def test_categories_of_the_input_leak_neither_into_the_output_nor_into_pickles(frame, kind):
     table, raw = matched(frame, kind)
     assert b"secret" not in pickle.dumps(table)
-    out = table.fill(read(raw, table.schema, table.dtypes))["a"]
+    out = table.fill(read_columns(raw, table.schema, table.dtypes))["a"]
     if isinstance(frame, pd.DataFrame):
         assert list(out.cat.categories) == list(Schema({"a": kind})["a"].levels)
         assert out.cat.ordered == isinstance(kind, Ordinal)

@@ -12,7 +12,7 @@ from internals import Codes, cells_of, look_up, read_levels
 
 from skdpsynth.domain import Nominal, Schema
 from skdpsynth.frames import split_columns
-from skdpsynth.tables import read
+from skdpsynth.tables import read_columns
 
 pa = pytest.importorskip("pyarrow")
 
@@ -43,7 +43,7 @@ TEXTS = {
 def test_texts_are_found_as_they_are_cell_by_cell(make, cells, levels):
     (table, raw), codes = split_columns(make(cells)), {level: code for code, level in enumerate(levels)}
     for null in (False, True):
-        got = read(raw, Schema({"a": Nominal(levels, nullable=null)}), table.dtypes)[0]
+        got = read_columns(raw, Schema({"a": Nominal(levels, nullable=null)}), table.dtypes)[0]
         assert got.dtype == np.int32
         assert got.tolist() == [codes.get(cell, len(levels) if null else 0) for cell in cells]
 
@@ -91,7 +91,7 @@ def slow(column, kind, dtype):
 def test_chunks_of_arrow_are_read_as_the_frame_of_pandas_that_samples_come_back_in():
     frame = pd.DataFrame({"a": ["x", "y", None, "x"], "b": [1.0, 2.0, None, 4.0], "c": pd.to_datetime(["2020-01-02"] * 4)})
     schema = Schema({"a": Nominal(["y", "x"], nullable=True), "b": (0, 9), "c": ("2020-01-01", "2020-12-31")})
-    expected = [column.tolist() for column in read(split_columns(frame)[1], schema, split_columns(frame)[0].dtypes)]
+    expected = [column.tolist() for column in read_columns(split_columns(frame)[1], schema, split_columns(frame)[0].dtypes)]
     for chunk in (pa.Table.from_pandas(frame), pa.RecordBatch.from_pandas(frame), pl.from_pandas(frame)):
         table, raw = split_columns(chunk)
-        assert [column.tolist() for column in read(raw, schema, table.dtypes)] == expected
+        assert [column.tolist() for column in read_columns(raw, schema, table.dtypes)] == expected
