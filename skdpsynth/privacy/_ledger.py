@@ -477,13 +477,8 @@ def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | No
         numbers[entry.id] = known or 0
         if known is not None or not (parent or (top and charged)):
             continue
-        group = entry.group
-        if entry.part_of == of and group is not None and not _ELSEWHERE.search(group):
-            group = f"{group} of {other.store.id}:{of or ''}"
-        line = replace(entry, part_of=parent or account, group=group, source=key)
-        here = into.sums((line.part_of, line.group, line.name)) if line.group else None
-        there = other.store.sums((entry.part_of, entry.group, entry.name)) if line.group else None
-        if here is not None and there is not None and here.is_at_least(there):
+        line = replace(entry, part_of=parent or account, group=_group_here(other, of, entry), source=key)
+        if _was_folded(mine, line, other, entry):
             into.set_source(key, 0)
             continue
         numbers[entry.id] = add(line, top and charged)
@@ -491,6 +486,20 @@ def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | No
             into.set_pending([numbers[entry.id]], True)
         new += 1
     return new
+
+
+def _group_here(other: Ledger, of: int | None, entry: LedgerEntry) -> str | None:
+    """Return the group of an entry of another ledger, under a name that no group here has."""
+    if entry.part_of != of or entry.group is None or _ELSEWHERE.search(entry.group):
+        return entry.group
+    return f"{entry.group} of {other.store.id}:{of or ''}"
+
+
+def _was_folded(mine: Ledger, line: LedgerEntry, other: Ledger, entry: LedgerEntry) -> bool:
+    """Whether a member of a group has here, by its name, a loss that is at least the one there."""
+    here = mine.store.sums((line.part_of, line.group, line.name)) if line.group else None
+    there = other.store.sums((entry.part_of, entry.group, entry.name)) if line.group else None
+    return here is not None and there is not None and here.is_at_least(there)
 
 
 def _source_key(other: Ledger, number: int) -> str:

@@ -121,7 +121,7 @@ class FileStore:
             try:
                 with lock_of(self):
                     self._added = 0
-                    with self._connect() as db:  # rolled back by whatever is raised here
+                    with self._own_connection() as db:  # rolled back by whatever is raised here
                         db.execute("begin" if mode == "read" else "begin immediate")
                         self._check_place()
                         done = work()
@@ -148,7 +148,7 @@ class FileStore:
             try:
                 with lock_of(self):
                     # "full", because "passive" may leave the file unflushed while others write, and "truncate" costs a third more.
-                    busy, there, moved = self._connect().execute("pragma wal_checkpoint(full)").fetchone()
+                    busy, there, moved = self._own_connection().execute("pragma wal_checkpoint(full)").fetchone()
                     self._check_place()
                 if not busy and there == moved:
                     return
@@ -162,7 +162,7 @@ class FileStore:
                 )
             time.sleep(os.urandom(1)[0] / 256000)  # up to 1 ms: a process that moves charges now may move this one too
 
-    def _connect(self) -> Any:
+    def _own_connection(self) -> Any:
         """Return the connection of this process, which this thread alone uses."""
         if self._db is None:
             self._db = self._connect()

@@ -66,7 +66,9 @@ class ParametricBootstrap:
         one_way, two_way = replay._released_tables(synthesizer, names)
         return replace(replay, model=replay._fit(model.links, one_way, two_way, _STEPS))
 
-    def _released_tables(self, synthesizer: BaseEstimator, names: Sequence[Hashable]) -> tuple[NoisyTables, NoisyTables | NoisyInteractions]:
+    def _released_tables(
+        self, synthesizer: BaseEstimator, names: Sequence[Hashable]
+    ) -> tuple[NoisyTables, NoisyTables | NoisyInteractions]:
         """Return the tables that the synthesizer released, by the places of columns."""
 
         def by_place(tables: Mapping[tuple, np.ndarray], n_columns: int) -> dict[tuple[int, ...], np.ndarray]:

@@ -157,12 +157,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     The rest is post-processing. All tables are joined by least squares; bins that hold nothing but noise are emptied; with `stratify`,
     differences of classes become their expected values given the noise. In the model the factors z are normal, and the codes of a column
     have probabilities softmax(a + B z). B has a normal prior whose variance count splitting chooses, and up to ten fits are mixed. Rows
-    are drawn from the mixture, and numbers within their bin by the noisy tree. The guide on latent factors describes every step,
-    and the route of "scores".
+    are drawn from the mixture, and numbers within their bin by the noisy tree. The guide on latent factors describes this and "scores".
 
     *Rules* of the schema hold in every row of every sample, and cost nothing. The larger of two columns that an `Inequality` orders is
-    counted as a span, its distance from the smaller one: `bins_`, `marginals_` and interactions of that column are those of the span (-1:
-    the smaller one is missing, and the larger one stands in its place).
+    counted as a span, its distance from the smaller one, which `bins_`, `marginals_` and interactions show (-1: the smaller one is missing,
+    and the larger one stands in its place).
 
     References
     ----------

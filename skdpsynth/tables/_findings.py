@@ -451,7 +451,9 @@ class _CheckedRows:
         allowed = rule.allowed_codes(self.kinds, {})
         if allowed is None:
             return np.True_
-        return allowed.holds({name: self._shown_values(name) for name in allowed.scores}, {name: self._missing(name) for name in allowed.scores})
+        return allowed.holds(
+            {name: self._shown_values(name) for name in allowed.scores}, {name: self._missing(name) for name in allowed.scores}
+        )
 
     def _agrees(self, name: Hashable) -> np.ndarray:
         """Return where a column has its computed value: numbers up to rounding."""

@@ -182,7 +182,7 @@ def infers_dtypes(source: Source) -> bool:
 
 
 def start_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1) -> tuple[TableFormat, Rows]:
-    """Open a table in ``fit``, and let the estimator remember its columns; chunks of the rows are lists of columns, as `read_columns` gives them.
+    """Open a table in ``fit``, and let the estimator remember its columns; chunks are lists of columns, as `read_columns` gives them.
 
     Without a schema NaN may stand in numbers where the tag ``allow_nan`` of the estimator says so. Only a table in memory is checked for
     having enough rows.
@@ -273,7 +273,9 @@ def columns_of(X: Table, schema: SchemaLike, name: str = "X") -> dict[Any, np.nd
 
 
 @np.errstate(all="ignore")  # a warning would tell of values
-def read_columns(raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False, decimal_mark: str = ".") -> list[np.ndarray]:
+def read_columns(
+    raw: Sequence[Any], schema: Schema, dtypes: Sequence[str], is_text: bool = False, decimal_mark: str = "."
+) -> list[np.ndarray]:
     """Return the columns that mechanisms see of raw ones, in the order of the schema, as floats and codes.
 
     Numbers are clipped (whole ones rounded first), what is no number and unknown levels are missing. Where nothing may be missing, a
