@@ -366,21 +366,17 @@ class RefinedBins:
         return cls(finer, coarse, before, np.clip(weights, -_FARTHEST, 1 + _FARTHEST), parts)
 
     def probabilities(self, table: np.ndarray) -> np.ndarray:
-        """Return P(finer bin | node) of equally likely nodes, and at last that of a missing cell, where `table` has it."""
-        n_bins = int(self.coarse[-1]) + 1
+        """Return P(finer bin | node) of equally likely nodes, and at last that of a missing cell, where `table` has it.
+
+        Within a bin it is in proportion to the trend times a factor of each finer bin, such that the mean over nodes is `parts`: found by
+        iterated proportional fitting, in which every round ends with probabilities that sum to 1 within a bin.
+        """
+        n_bins, first = int(self.coarse[-1]) + 1, np.flatnonzero(np.diff(self.coarse, prepend=-1))
         logs, weights = np.log(np.maximum(table[:n_bins], _LEAST_PROBABILITY)), self.weights[:, None]
         trend = (1 - weights) * logs[self.before] + weights * logs[self.before + 1]
-        trend -= np.maximum.reduceat(trend, np.flatnonzero(np.diff(self.coarse, prepend=-1)), axis=0)[self.coarse]
-        return np.vstack([table[self.coarse] * self._within(np.exp(trend), table), table[n_bins:]])
-
-    def _within(self, tilts: np.ndarray, table: np.ndarray) -> np.ndarray:
-        """Return P(finer bin | bin, node), in proportion to the tilts but for a factor of each finer bin that leaves `parts` in the mean.
-
-        Found by iterated proportional fitting, of which every round ends with probabilities that sum to 1 within a bin.
-        """
-        first, factors = np.flatnonzero(np.diff(self.coarse, prepend=-1)), self.parts.copy()
-        of_nodes = table[self.coarse]
-        of_nodes = of_nodes / np.maximum(of_nodes.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+        tilts = np.exp(trend - np.maximum.reduceat(trend, first, axis=0)[self.coarse])
+        factors, of_bins = self.parts.copy(), table[self.coarse]
+        of_nodes = of_bins / np.maximum(of_bins.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         for _ in range(_FITTING_ROUNDS):
             joint = factors[:, None] * tilts
             joint /= np.maximum(np.add.reduceat(joint, first, axis=0), np.finfo(float).tiny)[self.coarse]
@@ -388,7 +384,7 @@ class RefinedBins:
             if np.abs(found - self.parts).max() < _CLOSE:
                 break
             factors *= np.divide(self.parts, found, out=np.ones_like(found), where=found > 0)
-        return joint
+        return np.vstack([of_bins * joint, table[n_bins:]])
 
 
 def _normal_scores(link: Link) -> np.ndarray:
