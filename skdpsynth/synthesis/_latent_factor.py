@@ -165,8 +165,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     References
     ----------
-    .. [1] Zhang, Xu, Tang, Qu (2024), "Differentially Private Data Release for Mixed-type Data via Latent Factor Models", Algorithms 1
-       to 3, equations 3 and 5 to 8.
+    .. [1] Zhang, Xu, Tang, Qu (2024), "Differentially Private Data Release for Mixed-type Data via Latent Factor Models", eq. 3, 5-8.
 
     Examples
     --------
