@@ -1,7 +1,7 @@
 """Attacks that score training and held-out rows by the synthetic rows, and confidence intervals for the gap between them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,7 +199,7 @@ class PrivacyEvidence(Result):
         lines += [("attributes", column, gap) for column, gap in self.by_column.items()]
         return [{"measure": name, "column": column, **{key: getattr(gap, key) for key in _NUMBERS}} for name, column, gap in lines]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Draw the differences with their intervals, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
         from skdpsynth.plotting import EvidenceDisplay
 
@@ -218,7 +218,7 @@ def privacy_evidence(
     holdout: Table,
     schema: SchemaLike | None = None,
     *,
-    secret: Any = None,
+    secret: Hashable = None,
     confidence: float = 0.99,
     max_samples: int = 5000,
     random_state: int | None = 0,
@@ -456,7 +456,7 @@ class Space:
         return np.hstack([block for place, block in enumerate(self.blocks[table]) if place != without])
 
 
-def _is_table(thing: Any) -> bool:
+def _is_table(thing: object) -> bool:
     """Tell rows from a model; data frames have a method `sample`, too."""
     is_held = isinstance(thing, list) or any(hasattr(thing, name) for name in ("shape", "columns", "__array__"))
     return is_held or not open_source(thing).in_memory

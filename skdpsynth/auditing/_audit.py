@@ -29,7 +29,7 @@ from skdpsynth.auditing._outputs import (
 )
 from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult, lower_epsilon, lower_mu
 from skdpsynth.metrics import Table
-from skdpsynth.privacy import SecureBits
+from skdpsynth.privacy import SecureBits, Seed
 from skdpsynth.testing import Draw, Estimator, kind_of, watch_releases
 
 RATIO = "the log-likelihood ratio of all that was released"
@@ -56,10 +56,10 @@ def audit_epsilon(
     *,
     n_trials: int = 1000,
     confidence: float = 0.99,
-    epsilon: Any = None,
-    delta: Any = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
     n_jobs: int | None = None,
-    random_state: Any = None,
+    random_state: Seed = None,
 ) -> AuditResult:
     """Fit two neighboring tables many times, and bound epsilon from below by how well the results tell the tables apart.
 
@@ -172,12 +172,12 @@ def audit_epsilon(
     return AuditResult(epsilon_lower, mu_lower, epsilon, delta, mu, float(confidence), str(rule), *counts, n_asked=len(bits))
 
 
-def check_confidence(confidence: Any) -> None:
+def check_confidence(confidence: object) -> None:
     if not (is_real(confidence) and 0.5 <= confidence < 1):
         raise ValueError(f"confidence must be a number in [0.5, 1), got {short_repr(confidence)}; 0.99 is the default.")
 
 
-def claimed_privacy(estimator: Estimator, epsilon: Any, delta: Any) -> tuple[float, float]:
+def claimed_privacy(estimator: Estimator, epsilon: float | None, delta: float | None) -> tuple[float, float]:
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") or callable(estimator)):
         raise TypeError(f"estimator must have fit, or be a function of a table, got {short_repr(estimator)}; give an instance.")
     stated = getattr(estimator, "epsilon", None), getattr(estimator, "delta", 0.0)
@@ -212,7 +212,7 @@ def clone_for_audit(estimator: Estimator) -> Any:
     return copy.set_params(accountant=None) if "accountant" in parameters else copy
 
 
-def ledger_mu(outcome: Any, delta: float) -> float | None:
+def ledger_mu(outcome: object, delta: float) -> float | None:
     """Return mu by the ledger of a fitted estimator, or None if not all noise is Gaussian."""
     accountant = getattr(outcome, "accountant_", None) if delta else None
     losses = [entry.loss for entry in accountant.ledger] if accountant is not None else []
@@ -283,7 +283,7 @@ class Layout:
         with watch_releases():
             return np.array([self._vector(*run(self.mechanism, self.tables[bit], until=self.until)) for bit in bits.astype(int)])
 
-    def _vector(self, outcome: Any, draws: list[Draw]) -> np.ndarray:
+    def _vector(self, outcome: object, draws: list[Draw]) -> np.ndarray:
         """Return a run as a vector; missing numbers become -inf."""
         seen, vector = visible_numbers(outcome, draws) if self.sizes else {}, []
         for name, size in self.sizes.items():
@@ -377,7 +377,7 @@ def _observe(observer: Observer, bits: np.ndarray, n_jobs: int | None, progress:
     return np.concatenate(found)
 
 
-def _make_observer(event: Any, mechanism: Estimator, X: Table, X_neighbor: Table) -> Observer:
+def _make_observer(event: Callable | str | None, mechanism: Estimator, X: Table, X_neighbor: Table) -> Observer:
     if event is None or (isinstance(event, str) and event == "released"):
         return Layout.of(mechanism, X, X_neighbor, event is not None)
     if isinstance(event, str) and event == "noise":

@@ -4,19 +4,20 @@ import copy
 import datetime
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from skdpsynth._validation import as_array, check_integer, check_memory, short_repr
 from skdpsynth.auditing._outputs import independent_draws, probe_runs, run
 from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
-from skdpsynth.domain import Box, Schema, has_private
+from skdpsynth.domain import Box, ColumnKind, Schema, has_private
 from skdpsynth.fitting import PrivateEstimator
-from skdpsynth.frames import column_names, eager_frame, make_frame
+from skdpsynth.frames import Cell, column_names, eager_frame, make_frame
 from skdpsynth.metrics import Table
 from skdpsynth.privacy import epsilon_of_rho
 from skdpsynth.testing import Estimator, NoiseLoss, pair_loss
@@ -165,14 +166,14 @@ def rows_of(table: Table, name: str) -> list[tuple]:
     return [tuple(row) for row in rows.tolist()]
 
 
-def table_of(rows: list[Any], names: list[Any] | None, n_features: int, dtype: Any) -> Any:
+def table_of(rows: list[Any], names: list[Any] | None, n_features: int, dtype: DTypeLike) -> Any:
     if names is None:
         return np.array(rows, dtype=dtype).reshape(len(rows), n_features)
     columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
     return make_frame(dict(zip(names, columns, strict=True)), _FRAMES_NEED)
 
 
-def _is_missing(cell: Any) -> bool:
+def _is_missing(cell: Cell) -> bool:
     try:
         return bool(cell != cell)
     except TypeError:
@@ -252,7 +253,7 @@ def _bounds_of(estimator: Estimator, n_features: int | None) -> tuple[list[Any],
     return list(range(width)), box.low.tolist(), box.high.tolist()
 
 
-def _column_ends(kind: Any, name: Any) -> tuple[Any, Any]:
+def _column_ends(kind: ColumnKind, name: Hashable) -> tuple[Any, Any]:
     if getattr(kind, "unstated", None) is not None:
         raise ValueError(f"schema must state the bounds and levels of {short_repr(name)} for a worst pair, got none; state them.")
     levels = getattr(kind, "levels", None)
@@ -278,7 +279,7 @@ class CountingMechanism:
             )
         return cls(copy.copy(counter))
 
-    def __call__(self, events: Any) -> np.ndarray:
+    def __call__(self, events: np.ndarray) -> np.ndarray:
         counter = copy.copy(self.counter)
         counter.resume()
         released = []
@@ -320,5 +321,5 @@ class CountingMechanism:
         return [(np.zeros((n, n_counters), dtype=np.int64), (at == time) * move) for time in range(min(n, _TIMES)) for move in moves]
 
 
-def is_counter(thing: Any) -> bool:
+def is_counter(thing: object) -> bool:
     return isinstance(thing, _COUNTERS)

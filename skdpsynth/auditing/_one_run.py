@@ -17,7 +17,7 @@ from skdpsynth.auditing._result import EPSILON_SHARE, AuditResult, lower_epsilon
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import column_names
 from skdpsynth.metrics import Table
-from skdpsynth.privacy import SecureBits
+from skdpsynth.privacy import SecureBits, Seed
 from skdpsynth.testing import Draw, Estimator
 
 _MOST = 10**6
@@ -38,7 +38,7 @@ class CanarySlots:
     dtype: Any  # of the tables, if they are arrays
 
     @classmethod
-    def of(cls, X: Table, canaries: Table, others: Table, relation: Any) -> "CanarySlots":
+    def of(cls, X: Table, canaries: Table, others: Table, relation: str | None) -> "CanarySlots":
         """Build the slots, or raise if the tables do not fit together or do not fit the relation."""
         if canaries is None:
             raise ValueError("canaries must be a table of at least 2 rows, got None; see isolated_canaries.")
@@ -81,9 +81,9 @@ def audit_one_run(
     score: Callable[[Any], Any] | None = None,
     n_fits: int = 1,
     confidence: float = 0.99,
-    epsilon: Any = None,
-    delta: Any = None,
-    random_state: Any = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    random_state: Seed = None,
 ) -> AuditResult:
     """Bound epsilon from below by one fit: many rows are in its table, or not, by coins that are then guessed.
 
@@ -198,7 +198,7 @@ def audit_one_run(
     return AuditResult(epsilon_lower, mu_lower, *promise, words, *tally, n_asked=n_asked * n_fits, is_one_run=True)
 
 
-def _scores(score: Any, outcome: Any, n: int) -> np.ndarray:
+def _scores(score: Callable, outcome: object, n: int) -> np.ndarray:
     """Turn the caller's scores into centered ranks; ties are broken by the number of the canary, not by its coin."""
     scores = np.asarray(score(outcome), dtype=float)
     if scores.shape != (n,) or np.isnan(scores).any():

@@ -49,7 +49,7 @@ def probe_runs(mechanism: Estimator, X: Table) -> tuple[Any, list[list[Draw]]]:
     return outcome, [draws, *(run(mechanism, X)[1] for _ in range(_TRIED - 1))]
 
 
-def visible_numbers(outcome: Any, draws: list[Draw]) -> dict[str, np.ndarray]:
+def visible_numbers(outcome: object, draws: list[Draw]) -> dict[str, np.ndarray]:
     seen = {f"{draw.name!r} as released ({place})": np.ravel(draw.answer).astype(float) for place, draw in enumerate(visible_draws(draws))}
     if not hasattr(outcome, "fit"):
         seen.update(_numbers("output", outcome, 0))
@@ -80,7 +80,7 @@ def _visible_attributes(estimator: Estimator) -> dict[str, Any]:
     }
 
 
-def _estimators(outcome: Any) -> Iterator[tuple[str, Any]]:
+def _estimators(outcome: object) -> Iterator[tuple[str, Any]]:
     """Yield the fitted estimator and all estimators nested in it, each once, with its path."""
     met: set[int] = set()
     waiting: list[tuple[str, Any]] = [("", outcome)]
@@ -100,7 +100,7 @@ def _estimators(outcome: Any) -> Iterator[tuple[str, Any]]:
         waiting += [(place, each) for place, each in inner if isinstance(each, list | tuple | dict | BaseEstimator)]
 
 
-def _numbers(name: str, value: Any, depth: int) -> Iterator[tuple[str, np.ndarray]]:
+def _numbers(name: str, value: object, depth: int) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the numbers within a value; words become checksums."""
     if hasattr(value, "to_numpy") and hasattr(value, "columns"):
         value = value.to_numpy()

@@ -79,7 +79,7 @@ class AuditResult(Result):
         """Whether a lower bound exceeds the promise, which happens to sound mechanisms in at most ``1 - confidence`` of audits."""
         return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: object = None) -> Any:
         """Draw the bounds beside the promise, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
         from skdpsynth.plotting import AuditDisplay
 
@@ -106,7 +106,7 @@ class AuditResult(Result):
         yield f"With {100 * self.confidence:g} % confidence {found} ({promised}): {right}. {verdict}"
 
 
-def lower_share(n_right: Any, n_guesses: Any, alpha: float) -> np.ndarray:
+def lower_share(n_right: np.ndarray | int, n_guesses: np.ndarray | int, alpha: float) -> np.ndarray:
     """Return lower Clopper-Pearson limits of probabilities, each at level ``1 - alpha``."""
     right, guesses = np.broadcast_arrays(np.asarray(n_right, dtype=float), np.asarray(n_guesses, dtype=float))
     limits = np.zeros(right.shape)
@@ -115,12 +115,12 @@ def lower_share(n_right: Any, n_guesses: Any, alpha: float) -> np.ndarray:
     return limits
 
 
-def _lower_log_odds(n_right: Any, n_guesses: Any, alpha: float) -> Any:
+def _lower_log_odds(n_right: np.ndarray | int, n_guesses: np.ndarray | int, alpha: float) -> Any:
     share = np.minimum(lower_share(n_right, n_guesses, alpha), 1 - 1e-12)
     return np.maximum(np.log(np.maximum(share, 1e-300) / (1 - share)), 0.0)
 
 
-def lower_epsilon(n_right: Any, n_guesses: Any, n_runs: int, delta: float, alpha: float) -> Any:
+def lower_epsilon(n_right: np.ndarray | int, n_guesses: np.ndarray | int, n_runs: int, delta: float, alpha: float) -> Any:
     """Return lower bounds on epsilon, at least 0 and each at level ``1 - alpha``, for rules that may pass on some of `n_runs` runs."""
     if delta > 0:
         struck = int(binom.ppf(1 - _FOR_LEAKS * alpha, n_runs, delta))

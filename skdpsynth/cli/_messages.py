@@ -116,10 +116,10 @@ class Refusal(click.ClickException):
         super().__init__(f"{sentence}.")
 
 
-def as_json(value: Any, indent: int | None = None) -> str:
+def as_json(value: object, indent: int | None = None) -> str:
     """Return a value as JSON, with infinity, which that does not know, as a word, and what is no number as null."""
 
-    def plain(part: Any) -> Any:
+    def plain(part: object) -> Any:
         if isinstance(part, dict):
             return {name: plain(each) for name, each in part.items()}
         if isinstance(part, list | tuple):

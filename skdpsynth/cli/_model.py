@@ -13,7 +13,10 @@ from skdpsynth.cli._messages import Refusal, Voice, speaks
 from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_model, open_schema, takes_read_options, write_rows
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
-    from skdpsynth.domain import Schema
+    from sklearn.base import BaseEstimator
+
+    from skdpsynth.domain import ColumnKind, Schema
+    from skdpsynth.frames import Column, Table
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
 _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
@@ -100,7 +103,7 @@ def _read_cells(place: str, schema: "Schema") -> Any:
     return pa.table(columns, names=table.column_names)
 
 
-def _type_column(column: Any, kind: Any, decimal_mark: str) -> Any:
+def _type_column(column: "Column", kind: "ColumnKind", decimal_mark: str) -> Any:
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -163,7 +166,9 @@ def _find_column(schema: "Schema", option: str, name: str) -> Any:
     return column
 
 
-def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by: Sequence[Any]) -> Callable[[Any], dict[str, float]]:
+def _make_statistic(
+    model: "BaseEstimator", means: Sequence[Any], shares: Sequence[Any], by: Sequence[Any]
+) -> Callable[[Any], dict[str, float]]:
     """Return the means and shares as a function of a table; groups that hardly any row is in are left out."""
     import numpy as np
 
@@ -173,7 +178,7 @@ def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by:
     schema = model.schema_.with_kinds({name: as_nullable(kind) for name, kind in model.schema_.items()})
     levels: dict[Any, Any] = {name: getattr(kind, "words", None) or getattr(kind, "levels", ()) for name, kind in schema.items()}
 
-    def parts_of(table: Any) -> dict[str, tuple[float, float, int]]:
+    def parts_of(table: "Table") -> dict[str, tuple[float, float, int]]:
         """Return by name the statistic of a group, the same of all rows, and the number of known cells of the group."""
         read = columns_of(table, schema, "MODEL")
         columns = {f"mean of {name}": np.array([*levels[name], np.nan])[read[name]] if levels[name] else read[name] for name in means}
@@ -191,7 +196,7 @@ def _make_statistic(model: Any, means: Sequence[Any], shares: Sequence[Any], by:
     if not names:
         raise Refusal("--mean and --share must be of columns in which cells are known, got none; name others")
 
-    def statistic(table: Any) -> dict[str, float]:
+    def statistic(table: "Table") -> dict[str, float]:
         parts = parts_of(table)
         return {name: parts[name][0] if parts[name][2] else parts[name][1] for name in names}  # a group without rows is as all are
 
@@ -247,7 +252,7 @@ def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any
     voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
 
 
-def _open_synthetic(place: Any, schema: "Schema") -> Any:
+def _open_synthetic(place: str | None, schema: "Schema") -> Any:
     """Open rows as `synthesize` writes them, by suffix alone, if that gives columns of the schema; else as `read` says."""
     from skdpsynth.domain import Identifier
     from skdpsynth.frames import open_source

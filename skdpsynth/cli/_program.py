@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -31,7 +31,14 @@ _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)  #
 class Program(click.Group):
     """A group of commands whose errors are one sentence without a traceback."""
 
-    def main(self, args: Any = None, prog_name: Any = None, complete_var: Any = None, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run and exit with a code; without `standalone_mode` return and raise, as click does."""
         run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
         return sys.exit(run_command(run)) if standalone_mode else run()
@@ -125,7 +132,7 @@ def _handle_termination() -> Iterator[None]:
     again: list[threading.Timer] = []
     is_over = False
 
-    def end(number: int, frame: Any) -> None:
+    def end(number: int, frame: object) -> None:
         if is_over:
             return
         timer = threading.Timer(_AGAIN, _send, [number])

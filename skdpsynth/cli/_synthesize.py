@@ -1,7 +1,7 @@
 """The command `synthesize`, and the choice of a synthesizer by public facts alone."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,10 @@ from skdpsynth.cli._messages import Refusal, Voice, speaks
 from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_schema, takes_read_options, write_rows
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    from sklearn.base import BaseEstimator
+
     from skdpsynth.domain import Schema
+    from skdpsynth.frames import Table
     from skdpsynth.privacy import PrivacyAccountant
 
 _MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; measured by benchmarks/command_line.py
@@ -89,7 +92,7 @@ def _check_places(voice: Voice, read: list[str], given: dict[str, Any]) -> None:
             raise Refusal(f"{option} must name a file, got '-'; the rows may go to standard output")
 
 
-def _check_ledger(path: str, estimator: Any) -> "PrivacyAccountant":
+def _check_ledger(path: str, estimator: "BaseEstimator") -> "PrivacyAccountant":
     """Open a ledger that can pay for a run, and refuse any other before a row is read."""
     from skdpsynth.exceptions import BudgetExceededError
     from skdpsynth.synthesis import PrivateMeasureMechanism
@@ -129,7 +132,7 @@ def _report_charges(accountant: "PrivacyAccountant | None", path: str | None) ->
         raise
 
 
-def _fit_input(table: Any, estimator: Any, schema: "Schema") -> Any:
+def _fit_input(table: "Table", estimator: "BaseEstimator", schema: "Schema") -> Any:
     """Wrap a table for estimators that take only numbers, because the schema knows which of them are whole."""
     import numpy as np
 
@@ -142,7 +145,7 @@ def _fit_input(table: Any, estimator: Any, schema: "Schema") -> Any:
     return source
 
 
-def choose_estimator(method: str, schema: "Schema", unit: str | None, stratify: Any = None, **settings: Any) -> tuple[Any, str, str]:
+def choose_estimator(method: str, schema: "Schema", unit: str | None, stratify: Hashable = None, **settings: Any) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and the reason for the choice."""
     from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism
 
@@ -154,7 +157,7 @@ def choose_estimator(method: str, schema: "Schema", unit: str | None, stratify: 
     return (PrivateMeasureMechanism if method == "pmm" else LowDimSynthesizer)(bounds=bounds, **settings), method, why
 
 
-def choose_method(method: str, kinds: "Schema", stratify: Any, delta: float) -> tuple[str, str]:
+def choose_method(method: str, kinds: "Schema", stratify: Hashable, delta: float) -> tuple[str, str]:
     """Choose a method, with a reason, by the kinds and the number of the learned columns and by delta."""
     from skdpsynth.domain import Continuous
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, statistic_facts
@@ -25,7 +26,16 @@ from skdpsynth.continual._tree import (
     open_release,
 )
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import ContinualRelease, PrivacyAccountant, PrivacyLoss, RandomBits, check_accountant, check_epsilon
+from skdpsynth.privacy import (
+    AccountantLike,
+    ContinualRelease,
+    PrivacyAccountant,
+    PrivacyLoss,
+    RandomBits,
+    Seed,
+    check_accountant,
+    check_epsilon,
+)
 
 
 @savable
@@ -100,12 +110,12 @@ class SparseCounter(ContinualCounter):
         self,
         horizon: int,
         *,
-        epsilon: Any = 1.0,
+        epsilon: float = 1.0,
         n_counters: int = 1,
         sensitivity: int = 1,
         every: int = 1,
-        accountant: Any = None,
-        random_state: Any = None,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
         name: str | None = None,
     ) -> None:
         self._set_up(horizon=horizon, epsilon=epsilon, n_counters=n_counters, sensitivity=sensitivity, every=every, name=name)
@@ -251,7 +261,7 @@ class InhomogeneousCounter:
         past = as_counts(0 if history is None else history, self.n_counters, MAX_COUNT, "history")
         self._level: tuple[np.ndarray, ContinualCounter | None] = (past, None)  # released counts of past levels, and the present counter
 
-    def start_level(self, horizon: int, epsilon: Any, accountant: Any, random_state: Any = None) -> None:
+    def start_level(self, horizon: int, epsilon: float, accountant: AccountantLike, random_state: Seed | RandomBits = None) -> None:
         """End the present level and start another.
 
         Parameters
@@ -277,7 +287,7 @@ class InhomogeneousCounter:
             door = open_release(accountant, present._noise(), random_state, self.name, loss, sensitivity)
             self._level = past, present._continue_with(door)
 
-    def _level_counter(self, horizon: int, epsilon: Any) -> ContinualCounter:
+    def _level_counter(self, horizon: int, epsilon: float) -> ContinualCounter:
         """Return the counter of a level, yet without noise; of "sparse" half of epsilon is for the total."""
         is_sparse = self.counter == "sparse"
         share, own = (epsilon / 2, {"every": self.every}) if is_sparse else (epsilon, {})
@@ -334,11 +344,11 @@ class InhomogeneousCounter:
                 door = accountant.standing_again(ahead._noise(), rng, name=self.name, loss=loss, sensitivity=sensitivity)
                 self._level = past, present._continue_with(door)
 
-    def update(self, x: Any) -> None:
+    def update(self, x: ArrayLike) -> None:
         """Count the events of one time; see `KaryCounter.update`."""
         call_locked(self, lambda: self._present().update(x))
 
-    def update_cells(self, cells: Any) -> None:
+    def update_cells(self, cells: ArrayLike) -> None:
         """Count events that fall into one cell each, one a time step; see `KaryCounter.update_cells`."""
         call_locked(self, lambda: self._present().update_cells(cells))
 

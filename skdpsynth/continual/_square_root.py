@@ -14,7 +14,7 @@ from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import is_integer, short_repr
 from skdpsynth.continual._tree import MAX_COUNT, ContinualCounter, check_counter_memory, check_size
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_epsilon, epsilon_of_rho
+from skdpsynth.privacy import AccountantLike, PrivacyAccountant, PrivacyLoss, Seed, check_epsilon, epsilon_of_rho
 
 _FIXED_POINT = 2**16  # of the square root
 _GAIN = 2**12  # of the first step: a gain is rounded down by at most this part of itself
@@ -28,7 +28,7 @@ class _RootCounter(ContinualCounter):
     rho: Any
     _parameters: ClassVar[tuple[str, ...]] = ("horizon", "rho", "n_counters", "sensitivity", "name")
 
-    def _set_up(self, *, rho: Any = 0.01, **parameters: Any) -> None:
+    def _set_up(self, *, rho: float = 0.01, **parameters: Any) -> None:
         super()._set_up(epsilon=math.inf, **parameters)
         self.rho, self._stride = check_epsilon(rho, "rho"), 1
 
@@ -98,11 +98,11 @@ class SquareRootCounter(_RootCounter):
         self,
         horizon: int,
         *,
-        rho: Any = 0.01,
+        rho: float = 0.01,
         n_counters: int = 1,
         sensitivity: int = 1,
-        accountant: Any = None,
-        random_state: Any = None,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
         name: str | None = None,
     ) -> None:
         self._set_up(horizon=horizon, rho=rho, n_counters=n_counters, sensitivity=sensitivity, name=name)
@@ -229,11 +229,11 @@ class UnboundedCounter(_RootCounter):
     def __init__(
         self,
         *,
-        rho: Any = 0.01,
+        rho: float = 0.01,
         n_counters: int = 1,
         sensitivity: int = 1,
-        accountant: Any = None,
-        random_state: Any = None,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
         name: str | None = None,
     ) -> None:
         self._set_up(rho=rho, n_counters=n_counters, sensitivity=sensitivity, name=name)

@@ -8,13 +8,24 @@ from functools import lru_cache, reduce
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, statistic_facts
 from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_array, available_memory, check_string, is_integer, short_repr
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import ContinualRelease, PrivacyAccountant, PrivacyLoss, check_accountant, check_epsilon, check_rng, mechanism
+from skdpsynth.privacy import (
+    AccountantLike,
+    ContinualRelease,
+    PrivacyAccountant,
+    PrivacyLoss,
+    Seed,
+    check_accountant,
+    check_epsilon,
+    check_rng,
+    mechanism,
+)
 
 _NUMBERS_PER_COUNTER = 128  # numbers of 8 bytes that a counter holds at most, whatever the horizon: counts and noise of open nodes
 _Counter = TypeVar("_Counter", bound="ContinualCounter")
@@ -48,11 +59,11 @@ class ContinualCounter(ABC):
         self,
         horizon: int,
         *,
-        epsilon: Any = 1.0,
+        epsilon: float = 1.0,
         n_counters: int = 1,
         sensitivity: int = 1,
-        accountant: Any = None,
-        random_state: Any = None,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
         name: str | None = None,
     ) -> None:
         self._set_up(horizon=horizon, epsilon=epsilon, n_counters=n_counters, sensitivity=sensitivity, name=name)
@@ -65,7 +76,7 @@ class ContinualCounter(ABC):
         counter._set_up(**parameters)
         return counter
 
-    def _set_up(self, *, horizon: int, epsilon: Any, n_counters: int, sensitivity: int, name: str | None = None) -> None:
+    def _set_up(self, *, horizon: int, epsilon: float, n_counters: int, sensitivity: int, name: str | None = None) -> None:
         """Set the parameters, the constants of the noise, and the empty state."""
         self.horizon, self.n_counters = check_size("horizon", horizon), check_size("n_counters", n_counters)
         self.sensitivity, self.epsilon = check_size("sensitivity", sensitivity), check_epsilon(epsilon)
@@ -86,7 +97,7 @@ class ContinualCounter(ABC):
     def _own_accountant(self) -> PrivacyAccountant:
         return PrivacyAccountant(self.epsilon)
 
-    def resume(self, accountant: Any = None, random_state: Any = None) -> None:
+    def resume(self, accountant: AccountantLike = None, random_state: Seed = None) -> None:
         """Continue after loading: charge the whole of epsilon to `accountant` (None: one of its own) and take noise from now on.
 
         Two counters that continue from one state are two releases of later events.
@@ -102,7 +113,7 @@ class ContinualCounter(ABC):
             ahead = self._continue_with(self._own_accountant() if accountant is None else accountant, random_state)
             vars(self).update(vars(ahead))
 
-    def _continue_with(self, accountant: Any, random_state: Any = None) -> Self:
+    def _continue_with(self, accountant: ContinualRelease | AccountantLike, random_state: Seed = None) -> Self:
         """Return a counter that continues from here, with a release of its own."""
         ahead = self._ahead()
         ahead._attach(open_release(accountant, ahead._noise(), random_state, self.name, self._loss(), ahead._counter_sensitivity), self)
@@ -122,7 +133,7 @@ class ContinualCounter(ABC):
             raise ValueError(f"{self!r} was loaded or copied, and has no noise; call resume() to go on.")
         return self._attached
 
-    def update(self, x: Any) -> None:
+    def update(self, x: ArrayLike) -> None:
         """Count the events of one time.
 
         Parameters
@@ -133,7 +144,7 @@ class ContinualCounter(ABC):
         """
         call_locked(self, self._take, np.append(as_counts(x, self.n_counters, self._largest()), 1))
 
-    def update_cells(self, cells: Any) -> None:
+    def update_cells(self, cells: ArrayLike) -> None:
         """Count events that fall into one cell each, one a time step; refused under "add_or_remove_one", where their number is private.
 
         Parameters
@@ -263,14 +274,14 @@ def check_counter_memory(n_counters: int, n_numbers: int = _NUMBERS_PER_COUNTER)
         )
 
 
-def check_size(name: str, number: Any) -> int:
+def check_size(name: str, number: object) -> int:
     """Return a size, or refuse one that is no positive integer whose counts fit into 64 bits."""
     if not is_integer(number, 1, MAX_COUNT):
         raise ValueError(f"{name} must be a positive integer (at most 2**62), got {short_repr(number)}.")
     return int(number)
 
 
-def as_counts(x: Any, n_counters: int, largest: int, name: str = "x") -> np.ndarray:
+def as_counts(x: ArrayLike, n_counters: int, largest: int, name: str = "x") -> np.ndarray:
     """Return whole numbers as a fresh int64 array of shape (n_counters,), or refuse them."""
     x = as_array(x)
     if x.dtype.kind not in "iub" or x.shape not in ((), (n_counters,)):
@@ -496,7 +507,7 @@ class KaryCounter(TreeCounter):
                 yield level, index, sign
             start += digit * side
 
-    def followed_by(self, count: Any) -> Self:
+    def followed_by(self, count: ArrayLike) -> Self:
         """Return a copy in which one more count is taken in, and nothing is released."""
         twin = shallow_copy(self)
         twin._state = self._next(self._state, np.append(as_counts(count, self.n_counters, MAX_COUNT), 1))

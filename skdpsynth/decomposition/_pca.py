@@ -7,16 +7,17 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from skdpsynth._sensitivity import count_sensitivity
 from skdpsynth._validation import Between, Whole, check_choice, check_parameters, is_real, short_repr
 from skdpsynth.decomposition._pca_api import PrincipalComponents, result_dtype
-from skdpsynth.domain import BITS, Ball, Box, has_private
+from skdpsynth.domain import BITS, Ball, BoundsLike, Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator
-from skdpsynth.frames import Rows, drop_unit
+from skdpsynth.frames import Rows, Table, Unit, drop_unit
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import Mechanism, PrivacyLoss, loss_of_kind, mechanism, scale_of_kind
+from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, loss_of_kind, mechanism, scale_of_kind
 from skdpsynth.statistics import CountLengths, Gram, Moments, Packing, total, total_and_kept
 
 __all__ = ["PrivatePCA"]
@@ -279,20 +280,20 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
 
     def __init__(
         self,
-        n_components: Any = None,
+        n_components: float | str | None = None,
         *,
-        center: Any = "private",
+        center: ArrayLike | None = "private",
         noise: str = "auto",
-        max_norm: Any = None,
+        max_norm: float | None = None,
         whiten: bool = False,
-        epsilon: Any = 1.0,
-        delta: Any = 0.0,
-        bounds: Any = None,
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        bounds: BoundsLike = None,
         neighboring: str = "replace_one",
-        max_rows_per_unit: Any = 1,
-        accountant: Any = None,
-        random_state: Any = None,
-        n_jobs: Any = None,
+        max_rows_per_unit: int = 1,
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.center = center
@@ -363,7 +364,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 "use more rows, fewer features or a larger epsilon."
             )
 
-    def fit_transform(self, X: Any, y: Any = None, unit: Any = None) -> Any:
+    def fit_transform(self, X: Table, y: object = None, unit: Unit = None) -> Any:
         """Fit, and project the same rows onto the components: all of them, also those that did not count for their unit.
 
         What `fit` releases is private; the projected rows are **not**: each is mapped by itself.

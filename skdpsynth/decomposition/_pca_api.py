@@ -2,15 +2,17 @@
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._sklearn import check_feature_names, check_points
-from skdpsynth.frames import dense_chunks
+from skdpsynth.frames import Table, dense_chunks
 from skdpsynth.tables import check_enough, collect_arrays, continue_numbers
 
 MAX_AUTO_COMPONENTS = 10  # largest n_components that "auto" chooses
@@ -29,7 +31,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     whiten: Any
     n_samples_: int
 
-    def _set_components(self, covariance: np.ndarray, mean: np.ndarray, edge: float, dtype: Any, step: float) -> None:
+    def _set_components(self, covariance: np.ndarray, mean: np.ndarray, edge: float, dtype: DTypeLike, step: float) -> None:
         """Set the fitted attributes from a released mean and covariance, which may have negative eigenvalues.
 
         `edge` is the largest eigenvalue that noise alone is likely to show, `step` the smallest side of a step of the grid of the rows.
@@ -61,7 +63,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         rest = min(self.n_samples_, len(values)) - k
         self.noise_variance_ = max(float(values[k:].sum()) / rest, 0.0) if rest > 0 else 0.0
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Table) -> Any:
         """Project rows onto the components.
 
         **Not private** for the rows you trained on: each row is mapped by itself.
@@ -80,7 +82,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         return collect_arrays(continue_numbers(self, X).map(self._project_rows, self.n_components_))
 
-    def _project_rows(self, X: Any) -> np.ndarray:
+    def _project_rows(self, X: Table) -> np.ndarray:
         dtype, axes, mean = _float_dtype(X), self._axes(-1).T, self.mean_.astype(float)
         if issparse(X):
             return (X @ axes - mean @ axes).astype(dtype)
@@ -88,7 +90,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         work = np.result_type(dtype, self.components_.dtype)
         return ((X.astype(work, copy=False) - mean.astype(work)) @ axes.astype(work)).astype(dtype, copy=False)
 
-    def inverse_transform(self, X: Any) -> np.ndarray:
+    def inverse_transform(self, X: Table) -> np.ndarray:
         """Map projected rows back to the space of the features.
 
         Parameters
@@ -131,7 +133,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         along, beside = self._variances()
         return self._matrix_from_eigenvalues(1 / along, 1 / beside)
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Table) -> np.ndarray:
         """Return the log-likelihood of each row under the probabilistic model.
 
         Reads `X` unprotected, so it is **not private** for the rows you trained on.
@@ -147,7 +149,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_is_fitted(self)
         return collect_arrays(continue_numbers(self, X).map(self._scores))
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Table) -> np.ndarray:
         axes, (along, beside), scores = self.components_.astype(float), self._variances(), np.empty(X.shape[0])
         log_volume = np.log(along).sum() + (len(self.mean_) - len(along)) * math.log(beside)
         for some, rows in dense_chunks(X, max(1, _VALUES // X.shape[1])):
@@ -159,7 +161,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             scores[some] = -0.5 * (squares + log_volume + len(self.mean_) * math.log(2 * math.pi))
         return scores
 
-    def score(self, X: Any, y: Any = None) -> float:
+    def score(self, X: Table, y: object = None) -> float:
         """Return the mean log-likelihood of rows under the probabilistic model.
 
         Reads `X` unprotected, so it is **not private** for the rows you trained on.
@@ -181,7 +183,7 @@ class PrincipalComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         check_enough(n_samples, 1)
         return total / n_samples
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> np.ndarray:
         """Return the names of the components.
 
         Parameters
@@ -260,10 +262,10 @@ def fix_signs(vectors: np.ndarray) -> np.ndarray:
     return vectors * np.sign(np.take_along_axis(vectors, first[:, None], axis=1))
 
 
-def result_dtype(X: Any, width: np.ndarray) -> Any:
+def result_dtype(X: Table, width: np.ndarray) -> Any:
     """Return the dtype of a model fitted to `X`: 32 bits stay, where public bounds of this width let all results be such floats."""
     return _float_dtype(X) if width.min() >= _NARROWEST and width.max() <= _WIDEST else np.dtype(np.float64)
 
 
-def _float_dtype(X: Any) -> Any:
+def _float_dtype(X: Table) -> Any:
     return np.dtype(np.float32 if X.dtype == np.float32 else np.float64)

@@ -108,7 +108,12 @@ class Box:
 
     @classmethod
     def from_bounds(
-        cls, bounds: Any, n_features: int, feature_names: Sequence[str] | None = None, bits: int = BITS, whole: Any = None
+        cls,
+        bounds: BoundsLike,
+        n_features: int,
+        feature_names: Sequence[str] | None = None,
+        bits: int = BITS,
+        whole: ArrayLike | None = None,
     ) -> "Box":
         """Build the box that an estimator's ``bounds`` parameter describes; a dict of columns needs their names, in order."""
         n_features = check_integer("n_features", n_features, 1)
@@ -158,7 +163,9 @@ class Box:
         return max(_TILE, _VALUES // self.n_features // _TILE * _TILE)
 
     @np.errstate(all="ignore")  # a warning would reveal a value
-    def steps(self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False, out: Any = None) -> np.ndarray:
+    def steps(
+        self, rows: np.ndarray, bits: np.ndarray, scratch: np.ndarray, finite: bool = False, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """Map rows onto ``2**bits`` steps an axis, of each feature: whole numbers in [0, 2**bits), held in floats in a view of `scratch`.
 
         With `out`, whole numbers go there. Rows are left as they are. With `finite`, the caller promises that no row holds NaN, and none is
@@ -201,7 +208,9 @@ class Box:
         np.clip(out, 0, n_steps - 1, out=out)
         return np.floor(out, out=out)
 
-    def chunks(self, X: Any, bits: np.ndarray | None = None, finite: bool = False, out: Any = None) -> Iterator[tuple[slice, np.ndarray]]:
+    def chunks(
+        self, X: np.ndarray, bits: np.ndarray | None = None, finite: bool = False, out: np.ndarray | None = None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, steps)`` over `X`, dense or sparse: a slice, and the steps of those rows in reused scratch, or in `out`."""
         X = X if issparse(X) else as_rows(X, self.n_features)
         bits = np.full(self.n_features, self.bits) if bits is None else bits
@@ -313,7 +322,7 @@ class Ball:
         """Take rows as grid coordinates, as `steps` gives them."""
         return replace(self, takes_coordinates=True)
 
-    def chunks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    def chunks(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, whole)`` over `X`: a slice, and those rows as whole numbers in reused scratch."""
         origin, shrinks = self.origin, self.shrinks
         for rows, whole in self.steps(X):
@@ -325,7 +334,7 @@ class Ball:
                 whole[far] = self.nearer(whole[far], lengths[far])
             yield rows, whole
 
-    def steps(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+    def steps(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield ``(rows, q)`` over `X`: a slice, and the grid coordinates of those rows within the bounds in reused scratch."""
         if self.takes_coordinates:
             scratch = self.box.scratch(len(X))
@@ -370,7 +379,7 @@ def _tile(per_feature: np.ndarray) -> Any:
     return per_feature[0] if (per_feature == per_feature[0]).all() else np.tile(per_feature, _TILE)
 
 
-def _as_bounds(values: Any) -> np.ndarray:
+def _as_bounds(values: object) -> np.ndarray:
     """Copy numbers to floats, and refuse text that reads like numbers."""
     try:
         if isinstance(values, np.ma.MaskedArray):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdpsynth._validation import is_real, short_repr
-from skdpsynth.domain._kinds import Boolean, Continuous, Identifier, is_name, list_names, name_repr, plain_value
+from skdpsynth.domain._kinds import Boolean, ColumnKind, Continuous, Identifier, is_name, list_names, name_repr, plain_value
 from skdpsynth.domain._order_constraints import Axis
 from skdpsynth.domain._times import Times
 from skdpsynth.persistence import savable
@@ -218,7 +218,7 @@ class Impossible(Rule):
         return AllowedCodes(scores, np.arange(len(scores) + 1) < len(scores))
 
 
-def _score_of_items(name: Hashable, kind: Any, items: Sequence[Any]) -> Score:
+def _score_of_items(name: Hashable, kind: ColumnKind, items: Sequence[Any]) -> Score:
     """Score 1 for the cells of a column that an `Impossible` names, or refuse what the kind does not know."""
     missing = None in items
     if missing and not kind.nullable:
@@ -232,14 +232,14 @@ def _score_of_items(name: Hashable, kind: Any, items: Sequence[Any]) -> Score:
     return Score(np.array([level in stated for level in kind.levels if stated], dtype=np.int64), (), int(missing))
 
 
-def _level_of(kind: Any, item: Any) -> Any:
+def _level_of(kind: ColumnKind, item: object) -> Any:
     words = (getattr(kind, "words", None) or ()) if isinstance(kind, Boolean) else ()
     if not isinstance(item, bool) and item in words:
         return kind.levels[words.index(item)]
     return item == "true" if isinstance(kind, Boolean) and item in ("true", "false") else item
 
 
-def _range(name: Hashable, kind: Any, ends: tuple) -> tuple:
+def _range(name: Hashable, kind: ColumnKind, ends: tuple) -> tuple:
     """Return a range on the axis of a column, with the bounds of the column in place of None."""
     is_time = isinstance(kind, Times)
     takes_numbers = not is_time or kind.family == "duration"
@@ -417,5 +417,5 @@ def check_name(parameter: str, name: object) -> None:
         raise ValueError(f"{parameter} must name columns by words or numbers, got {short_repr(name)}; say their names.")
 
 
-def in_file(value: Any) -> Any:
+def in_file(value: object) -> Any:
     return [in_file(item) for item in value] if isinstance(value, tuple | list) else value

@@ -16,9 +16,10 @@ import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._constraints import AllowedCodes, Columns, ListRule, Rule, Score, check_name, in_file
-from skdpsynth.domain._kinds import Continuous, Unseen, check_bounds, list_names, name_repr, plain_value
+from skdpsynth.domain._kinds import ColumnKind, Continuous, Unseen, check_bounds, list_names, name_repr, plain_value
 from skdpsynth.domain._order_constraints import axis_of, in_order
 from skdpsynth.domain._times import MICROSECONDS, Date, DateTime, Duration, TimeOfDay, Times
+from skdpsynth.frames import Cell
 from skdpsynth.persistence import savable
 
 LONGEST = 1000  # characters
@@ -62,7 +63,7 @@ class Expression:
             raise ValueError(f"expression must name a column, got {short_repr(text)}.")
         self.names = tuple(self._names)
 
-    def _compile(self, node: Any, text: str, depth: int = 0) -> Callable[[Mapping[str, np.ndarray]], Any]:
+    def _compile(self, node: ast.AST, text: str, depth: int = 0) -> Callable[[Mapping[str, np.ndarray]], Any]:
         """Return the function of columns that a node is, or refuse what is not on the list: attributes, subscripts, other calls."""
         if isinstance(node, ast.Constant) and type(node.value) in (int, float):
             number = float(node.value)  # type: ignore[arg-type]
@@ -273,7 +274,7 @@ class Determines(Rule):
         return AllowedCodes(scores, known)
 
 
-def _can_hold(kind: Any, value: Any) -> bool:
+def _can_hold(kind: ColumnKind, value: object) -> bool:
     if value is None:
         return kind.nullable
     try:
@@ -366,7 +367,7 @@ def sources_of(columns: Columns, rules: tuple[Rule, ...]) -> dict[Any, Any]:
     return {name: sources[name] for name in in_order(list(sources), edges)}  # fewer in a circle, which the checks of the schema refuse
 
 
-def written_kind(name: Hashable, source: Any, columns: Columns) -> Any:
+def written_kind(name: Hashable, source: object, columns: Columns) -> Any:
     """Return the kind by which a column is written: its own, unless it is a `Derived` source."""
     if not isinstance(source, Derived):
         return columns[name]
@@ -411,7 +412,7 @@ def compute_columns(
     return out
 
 
-def _number(kind: Any, values: np.ndarray, dtype: str | None, kinds: list[Any]) -> np.ndarray:
+def _number(kind: ColumnKind, values: np.ndarray, dtype: str | None, kinds: list[Any]) -> np.ndarray:
     """Return a column as the numbers of the table, NaN where missing; times in the unit of the expression."""
     if isinstance(kind, Times):
         return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / _unit_of(kind, kinds))
@@ -437,7 +438,7 @@ def targets_of(rule: Determines, columns: Columns) -> list[tuple[bool, Any]]:
     return [(True, rule.mapping[key]) if key in rule.mapping else (None in levels, None) for levels, key in keys]
 
 
-def value_in(kind: Any, value: Any) -> Any:
+def value_in(kind: ColumnKind, value: Cell) -> Any:
     """Return a value as `read` gives it, with its default for a missing one."""
     if hasattr(kind, "levels"):
         return kind.levels.index(value) if value is not None else len(kind.levels) if kind.nullable else 0

@@ -14,6 +14,7 @@ import numpy as np
 
 from skdpsynth._text import short_tuple_repr
 from skdpsynth._validation import as_numeric_array, is_integer, is_real, list_or_none, short_repr
+from skdpsynth.frames import Cell
 from skdpsynth.persistence import savable
 
 _Made = TypeVar("_Made")
@@ -83,7 +84,7 @@ class Bounded(Kind):
             raise ValueError(f"bounds must be 'private' or 'open', without low and high, got {short_repr(self.bounds)}; or give these.")
         return True
 
-    def _in_file(self, bound: Any) -> Any:
+    def _in_file(self, bound: object) -> Any:
         return bound
 
     def bounds_in_files(self) -> Any:
@@ -474,7 +475,7 @@ class Text(Unseen):
     """
 
 
-def check_bounds(low: Any, high: Any) -> tuple[Any, Any]:
+def check_bounds(low: Cell, high: Cell) -> tuple[Any, Any]:
     if not (is_real(low) and is_real(high)):
         raise ValueError(f"bounds must be two numbers, got {bounds_repr(low, high)}; they are public facts, never learned from rows.")
     low, high = (bound.item() if hasattr(bound, "item") else bound for bound in (low, high))
@@ -497,7 +498,7 @@ def _levels_in_range(text: str) -> list:
     raise ValueError(f"levels must be a list, or ranges of whole numbers or letters such as 1..9 or A..F, got {short_repr(text)}.")
 
 
-def _listed_levels(levels: Any) -> tuple:
+def _listed_levels(levels: object) -> tuple:
     """Return levels as values of Python; a set or a mapping has no order, so it is no list of them."""
     if isinstance(levels, str) and ".." in levels:
         return tuple(level for part in levels.split(",") for level in _levels_in_range(part))
@@ -507,7 +508,7 @@ def _listed_levels(levels: Any) -> tuple:
     raise ValueError(f"levels must be a list, got {short_repr(levels)}; they are public facts, never learned from rows.")
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> Any:
     """Return numbers as those of Python, dates and times as text in ISO format, and durations as their seconds in text."""
     if isinstance(value, tuple):
         return tuple(map(plain_value, value))
@@ -530,7 +531,7 @@ def is_flag(value: object) -> bool:
     return isinstance(value, bool | np.bool_ | int | float) and value in (True, False)
 
 
-def as_nullable(kind: Any) -> Any:
+def as_nullable(kind: ColumnKind) -> Any:
     return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 
@@ -567,7 +568,7 @@ def bounds_repr(low: object, high: object) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _multiples_within(unit: Fraction, low: Any, high: Any) -> tuple[int, int] | None:
+def _multiples_within(unit: Fraction, low: float, high: float) -> tuple[int, int] | None:
     """Return the first and last multiple within bounds, as counts; None where floats are no finer than the multiples."""
     first, last = (Fraction(str(bound)) / unit for bound in (low, high))
     ends = math.ceil(first), math.floor(last)
@@ -575,7 +576,7 @@ def _multiples_within(unit: Fraction, low: Any, high: Any) -> tuple[int, int] | 
     return ends if is_exact else None
 
 
-def round_to_step(x: np.ndarray, kind: Any) -> np.ndarray:
+def round_to_step(x: np.ndarray, kind: ColumnKind) -> np.ndarray:
     """Return numbers as the nearest multiple of the step within the bounds; NaN stays.
 
     A count times the numerator is exact below 2**53, and IEEE division rounds correctly: each is the float that the decimal reads as.

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy as np
 from skdpsynth._atomic_write import output_path
 from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, list_or_none, short_repr
+from skdpsynth.domain._box import BoundsLike
 from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._kinds import Identifier, is_name, list_names
 from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, rules_of_text, yaml_of
 from skdpsynth.domain._schema_sources import columns_of_code_book, kind_of, schema_of_dtypes, schema_of_sdv, skeleton_of
 from skdpsynth.domain._structural_zeros import check_rules
-from skdpsynth.frames import ReadOptions
+from skdpsynth.frames import ReadOptions, Table
 from skdpsynth.persistence import savable
 
 _MOST_SHOWN = 50  # columns
@@ -68,7 +70,7 @@ class Schema(Mapping):
     _whole: "Schema | None" = None
     _read_as: Mapping[str, Any] = {}
 
-    def __init__(self, columns: Any, rules: Any = (), read: Any = None) -> None:
+    def __init__(self, columns: object, rules: Iterable[Rule | str] = (), read: Mapping[str, Any] | None = None) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise ValueError(
                 f"schema must be a dict of column: (low, high) or [levels], got {short_repr(columns)}; it states public facts and is never "
@@ -86,7 +88,7 @@ class Schema(Mapping):
             self._read_as = read
 
     @classmethod
-    def of(cls, schema: Any) -> "Schema":
+    def of(cls, schema: object) -> "Schema":
         """Return the schema that a parameter `schema` stands for, wherever one is taken.
 
         Parameters
@@ -193,7 +195,7 @@ class Schema(Mapping):
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
         return Schema({name: self._columns[name] for name in listed_names}, rules, self._read_as)
 
-    def to_json(self, path: Any = None, *, overwrite: bool = False) -> str | None:
+    def to_json(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as JSON text, or write it to a file.
 
         Parameters
@@ -210,7 +212,7 @@ class Schema(Mapping):
         return _write_text(json_of(self, self._rules, self._read_as), path, overwrite)
 
     @classmethod
-    def from_json(cls, source: Any) -> "Schema":
+    def from_json(cls, source: object) -> "Schema":
         """Read a schema from JSON.
 
         Parameters
@@ -223,7 +225,7 @@ class Schema(Mapping):
         """
         return cls(*columns_of_json(source))
 
-    def to_yaml(self, path: Any = None, *, overwrite: bool = False) -> str | None:
+    def to_yaml(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as YAML text, made to be edited, or write it to a file.
 
         It holds the same facts as `to_json`, and a comment with TODO beside each that is still open.
@@ -237,7 +239,7 @@ class Schema(Mapping):
         return _write_text(yaml_of(self, self._rules, self._read_as), path, overwrite)
 
     @classmethod
-    def from_yaml(cls, source: Any) -> "Schema":
+    def from_yaml(cls, source: object) -> "Schema":
         """Read a schema from YAML.
 
         A level that is a word of YAML needs quotes: ``no`` and ``off`` without them are False, ``1`` is a number, ``2024-01-31`` a date.
@@ -250,7 +252,7 @@ class Schema(Mapping):
         return cls(*columns_of_yaml(source))
 
     @classmethod
-    def skeleton(cls, source: Any, public: bool = False, read: Any = None) -> "Schema":
+    def skeleton(cls, source: Table, public: bool = False, read: Mapping[str, Any] | None = None) -> "Schema":
         """Write down the columns of a table, each with the kind that its dtype suggests, and every bound and level left open.
 
         Write the result to a file (`to_yaml`), fill in what is public about each column, and read it again: no `fit` takes an open fact.
@@ -287,7 +289,7 @@ class Schema(Mapping):
         return cls(columns, read=read)
 
     @classmethod
-    def from_codebook(cls, path: Any, labels: bool = False, read: Any = None) -> "Schema":
+    def from_codebook(cls, path: str | PathLike[str], labels: bool = False, read: Mapping[str, Any] | None = None) -> "Schema":
         r"""Read the kinds of columns from a code book: a table of variables, values and labels.
 
         Parameters
@@ -317,7 +319,7 @@ class Schema(Mapping):
         columns, rules, _ = columns_of_json({"columns": columns_of_code_book(path, check_bool("labels", labels))})
         return cls(columns, rules, read)
 
-    def check(self, frame: Any) -> Any:
+    def check(self, frame: Table) -> Any:
         """Compare a table that you hold with the schema: the result tells about its rows, and is **not private**.
 
         A fit says nothing about cells, because that would reveal them: numbers outside the bounds are clipped, a level "yes" where the
@@ -339,7 +341,7 @@ class Schema(Mapping):
         return findings_of(self, frame)
 
     @classmethod
-    def from_dtypes(cls, dtypes: Any, public: bool = False, bounds: Any = None, nullable: Iterable[Any] = ()) -> "Schema":
+    def from_dtypes(cls, dtypes: object, public: bool = False, bounds: BoundsLike = None, nullable: Iterable[Any] = ()) -> "Schema":
         """Read kinds and levels from the dtypes of a data frame, which must have been declared, not made from its rows.
 
         Parameters
@@ -358,7 +360,7 @@ class Schema(Mapping):
         return cls(schema_of_dtypes(dtypes, public, bounds, nullable))
 
     @classmethod
-    def from_sdv(cls, metadata: Any, domains: Any = None, nullable: Iterable[Any] = ()) -> "Schema":
+    def from_sdv(cls, metadata: object, domains: object = None, nullable: Iterable[Any] = ()) -> "Schema":
         """Read the kinds of columns from metadata of SDV, which have no bounds and no levels.
 
         Columns of sdtype "id" become an `Identifier`, with labels made anew if they are primary or alternate keys.
@@ -375,7 +377,7 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
-def _write_text(text: str, path: Any, overwrite: bool) -> str | None:
+def _write_text(text: str, path: str | PathLike[str] | None, overwrite: bool) -> str | None:
     if path is None:
         return text
     check_bool("overwrite", overwrite)

@@ -11,7 +11,9 @@ from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import partial
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from skdpsynth._validation import short_repr
@@ -21,6 +23,7 @@ from skdpsynth.domain._kinds import (
     UNSTATED,
     Boolean,
     Bounded,
+    ColumnKind,
     Constant,
     Continuous,
     Identifier,
@@ -53,7 +56,7 @@ def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
     return json.dumps(facts, indent=1, ensure_ascii=False)
 
 
-def columns_of_json(source: Any) -> _Read:
+def columns_of_json(source: object) -> _Read:
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         source = _text_of(source)
     try:
@@ -64,7 +67,7 @@ def columns_of_json(source: Any) -> _Read:
     return _columns_of(parsed)
 
 
-def _text_of(path: Any) -> str:
+def _text_of(path: str | PathLike[str]) -> str:
     is_file = False
     with suppress(OSError, ValueError):  # a name that no file can have
         is_file = Path(path).is_file()
@@ -76,7 +79,7 @@ def _text_of(path: Any) -> str:
         raise ValueError(f"source must be text in UTF-8, but the file {short_repr(str(path))} is not; save it as such.") from None
 
 
-def columns_of_file(path: Any) -> _Read:
+def columns_of_file(path: str | PathLike[str]) -> _Read:
     file = Path(os.fsdecode(path)).expanduser()
     read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
     if read is None:
@@ -84,7 +87,7 @@ def columns_of_file(path: Any) -> _Read:
     return read(file)
 
 
-def columns_of_yaml(source: Any) -> _Read:
+def columns_of_yaml(source: object) -> _Read:
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source must be a file of YAML or its text, got {short_repr(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
@@ -145,12 +148,12 @@ def _check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
 
 
-def _tuple_of(value: Any) -> Any:
+def _tuple_of(value: object) -> Any:
     """Return a list as a tuple: a name of several parts, a range."""
     return tuple(value) if isinstance(value, list) else value
 
 
-def _list_of(value: Any) -> list:
+def _list_of(value: object) -> list:
     return list(map(_tuple_of, value)) if isinstance(value, list) else [value]
 
 
@@ -193,7 +196,7 @@ def _rule_of(keys: Mapping[str, Any]) -> Rule:
     return made(**{key: readers.get(key, _tuple_of)(value) for key, value in given.items()})
 
 
-def _cells_of(keys: Any) -> dict:
+def _cells_of(keys: object) -> dict:
     if not keys or not isinstance(keys, list) or not all(isinstance(cell, Mapping) and set(cell) == {"column", "is"} for cell in keys):
         raise ValueError(f'cells must be a list such as [{{"column": "sex", "is": ["m"]}}, ...], got {short_repr(keys)}.')
     cells = {}
@@ -203,7 +206,7 @@ def _cells_of(keys: Any) -> dict:
     return cells
 
 
-def _mapping_of(keys: Any) -> dict:
+def _mapping_of(keys: object) -> dict:
     pairs = list(keys.items()) if isinstance(keys, Mapping) else keys
     if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
         raise ValueError(f"mapping must be a dict, or a list of pairs [level, value], got {short_repr(keys)}.")
@@ -255,7 +258,7 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
     return head + "\n".join(lines) + "\n"
 
 
-def _lines(yaml: Any, name: Hashable, kind: Any) -> list[str]:
+def _lines(yaml: ModuleType, name: Hashable, kind: ColumnKind) -> list[str]:
     keys = kind.to_keys()
     lines = [f"- name: {_scalar(yaml, list(name) if isinstance(name, tuple) else name)}"]
     if keys.get("nullable") is False and "missing" not in keys:  # it would contradict a `missing` that is added later
@@ -276,7 +279,7 @@ def _lines(yaml: Any, name: Hashable, kind: Any) -> list[str]:
     return lines
 
 
-def _scalar(yaml: Any, value: Any) -> str:
+def _scalar(yaml: ModuleType, value: object) -> str:
     """Return a value in one line, with quotes where YAML would read something else."""
     if isinstance(value, list):
         return f"[{', '.join(_scalar(yaml, item) for item in value)}]"
@@ -324,7 +327,7 @@ class _Parser:
     def __init__(self, names: dict[str, Any], quoted: dict[str, str]) -> None:
         self._names, self._quoted = names, quoted
 
-    def rules(self, statement: Any) -> list[Rule]:
+    def rules(self, statement: object) -> list[Rule]:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             return [self._sum(statement.targets[0], statement.value)]
         node = statement.value if isinstance(statement, ast.Expr) else None
@@ -346,7 +349,7 @@ class _Parser:
         pairs = [pair[::way] for (way, _), pair in zip(ways, pairwise(map(self._name, sides)), strict=True)]
         return [Inequality(low, high, strict) for (low, high), (_, strict) in zip(pairs, ways, strict=True)]
 
-    def _name(self, node: Any) -> Any:
+    def _name(self, node: ast.AST) -> Any:
         if not isinstance(node, ast.Name):
             raise SyntaxError
         word = self._quoted.get(node.id, node.id)
@@ -362,7 +365,7 @@ class _Parser:
             raise _Unsaid(f"only sums of columns are rules: make {short_repr(name)} a column that is computed, Derived({text!r})")
         return Sum([self._name(each) for each in parts], name)
 
-    def _impossible(self, holds: Any, condition: Any) -> Rule:
+    def _impossible(self, holds: ast.AST, condition: ast.AST) -> Rule:
         tests = condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
         cells = [self._cells(each) for each in tests]
         with suppress(SyntaxError):
@@ -371,7 +374,7 @@ class _Parser:
             raise _Unsaid("what holds on a condition is a column and a number, each column once: else write Impossible({...})")
         return Impossible(dict(cells))
 
-    def _cells(self, node: Any, negated: bool = False) -> tuple[Any, list]:
+    def _cells(self, node: ast.AST, negated: bool = False) -> tuple[Any, list]:
         """Return a column, and the cells of it that meet a condition, or do not."""
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             raise SyntaxError
@@ -390,7 +393,7 @@ class _Parser:
         return name, [(None, end) if way > 0 else (end, None)]
 
 
-def _summands(node: Any) -> Sequence[Any]:
+def _summands(node: ast.AST) -> Sequence[Any]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*_summands(node.left), *_summands(node.right)]
     return [node]

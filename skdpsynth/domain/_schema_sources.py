@@ -4,9 +4,10 @@ import datetime
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set, Sized
 from contextlib import closing, suppress
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from skdpsynth._validation import is_real, short_repr
+from skdpsynth.domain._box import BoundsLike
 from skdpsynth.domain._kinds import (
     Boolean,
     Continuous,
@@ -34,6 +36,7 @@ from skdpsynth.domain._times import DAY, Date, DateTime, Duration, TimeOfDay, re
 from skdpsynth.frames import (
     MISSING_WORDS,
     ReadOptions,
+    Table,
     TableKind,
     declared_columns,
     default_separator,
@@ -66,7 +69,7 @@ _SLASHES = re.compile(r"\d{1,2}([-/.])\d{1,2}\1(?:\d{4}|\d\d)( \d{1,2}:\d\d(?::\
 _MISSING = {*MISSING_WORDS, "None", "?"}
 
 
-def kind_of(name: Hashable, value: Any) -> Any:
+def kind_of(name: Hashable, value: object) -> Any:
     column = f"schema of column {name_repr(name)}"
     if isinstance(value, Kind):
         return value
@@ -106,7 +109,7 @@ def _is_day(bound: object) -> bool:
     return isinstance(bound, datetime.date) and not isinstance(bound, datetime.datetime)
 
 
-def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
+def schema_of_dtypes(dtypes: Any, public: bool, bounds: BoundsLike, nullable: Iterable[Any]) -> dict[Any, Any]:
     """Return the kinds that dtypes declare, unless a domain is given; a range in a column of floats is one of real numbers."""
     if hasattr(dtypes, "columns") or not hasattr(dtypes, "keys"):
         raise ValueError(f"dtypes must be frame.dtypes of pandas, frame.schema of polars, or such a dict, got {type(dtypes).__name__}.")
@@ -122,7 +125,7 @@ def schema_of_dtypes(dtypes: Any, public: bool, bounds: Any, nullable: Iterable[
     return _complete(columns, unused, nullable, "bounds")
 
 
-def kind_of_dtype(dtype: Any) -> Any:
+def kind_of_dtype(dtype: object) -> Any:
     categories = getattr(dtype, "categories", None)
     # Those of a Categorical of polars are a pool that all its columns share, and declare nothing.
     if categories is not None and not callable(categories) and not str(dtype).startswith("Categorical"):
@@ -130,7 +133,7 @@ def kind_of_dtype(dtype: Any) -> Any:
     return Nominal([False, True]) if str(dtype) in ("bool", "boolean", "Boolean") else None
 
 
-def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[Any, Any]:
+def schema_of_sdv(metadata: object, domains: object, nullable: Iterable[Any]) -> dict[Any, Any]:
     """Read the kinds of columns from metadata of SDV; bounds and levels from `domains`."""
     leave_open = isinstance(domains, str) and domains == "open"
     unused = _by_column("domains", None if leave_open else domains)
@@ -148,7 +151,7 @@ def schema_of_sdv(metadata: Any, domains: Any, nullable: Iterable[Any]) -> dict[
     return _complete(columns, unused, nullable, "domains")
 
 
-def _kind_of_sdv(facts: Mapping[str, Any], domain: Any, is_key: bool, leave_open: bool) -> Any:
+def _kind_of_sdv(facts: Mapping[str, Any], domain: object, is_key: bool, leave_open: bool) -> Any:
     """Return the domain of a column; None if there is none."""
     sdtype, whole = facts.get("sdtype"), "int" in str(facts.get("computer_representation")).lower()
     form = facts.get("datetime_format")
@@ -169,7 +172,7 @@ def _kind_of_sdv(facts: Mapping[str, Any], domain: Any, is_key: bool, leave_open
     return domain
 
 
-def _by_column(parameter: str, facts: Any) -> dict[Any, Any]:
+def _by_column(parameter: str, facts: object) -> dict[Any, Any]:
     if facts is not None and not isinstance(facts, Mapping):
         raise ValueError(f"{parameter} must be a dict by column, got {short_repr(facts)}; it states public facts, never learned from rows.")
     return dict(facts or {})
@@ -188,7 +191,7 @@ def _complete(columns: dict[Any, Any], unused: dict[Any, Any], nullable: Iterabl
     return {name: as_nullable(kind) if name in nullable else kind for name, kind in kinds.items()}
 
 
-def columns_of_code_book(path: Any, labels: bool) -> list[dict[str, Any]]:
+def columns_of_code_book(path: str | PathLike[str], labels: bool) -> list[dict[str, Any]]:
     """Return the keys of each column of a schema from a table of variables, as `Schema.from_codebook` says."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be that of a code book, got {short_repr(path)}; name a file of CSV, YAML or JSON.")
@@ -224,7 +227,7 @@ def _rows_of(path: Path) -> Iterable[Mapping[str, Any]]:
     return rows
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> Any:
     """Return the number that a text is, if it is one: what begins with 0 is a code."""
     if not isinstance(value, str):
         return value
@@ -253,7 +256,7 @@ def _add_kind(keys: dict[str, Any]) -> dict[str, Any]:
     return keys | {"kind": kind} | facts
 
 
-def skeleton_of(source: Any, public: bool = False, read: Any = None) -> _Skeleton:
+def skeleton_of(source: Table, public: bool = False, read: Mapping[str, Any] | None = None) -> _Skeleton:
     """Return a kind for each column of a table, a file or a schema of dtypes, with bounds and levels left open, and how the file is read.
 
     `public`: whether value labels, categories, and bounds in metadata are public facts, which are then stated. Text files, sheets and
@@ -276,7 +279,7 @@ def _is_key_name(name: object) -> bool:
     return isinstance(name, str) and _KEY_NAME.fullmatch(name) is not None
 
 
-def _of_table(source: Any, public: bool) -> dict[Any, Any]:
+def _of_table(source: Table, public: bool) -> dict[Any, Any]:
     if isinstance(source, Mapping):
         dtypes: Mapping[Any, Any] = source
         kinds = {name: _kind_of(_name_of(dtype)) for name, dtype in source.items()}
@@ -399,7 +402,7 @@ def _are_most(some: Sized, cells: Sized) -> bool:
     return len(some) == len(cells) or (len(some) >= _FEWEST and len(some) >= _MOST * len(cells))
 
 
-def _values(read: Any, cells: Iterable[str]) -> list[Any]:
+def _values(read: Callable[[str], Any], cells: Iterable[str]) -> list[Any]:
     found = []
     for cell in cells:
         with suppress(ValueError):
@@ -441,7 +444,7 @@ def _kind_of_csvw(column: Mapping[str, Any], public: bool) -> Any:
     return as_nullable(kind) if column.get("required") is False else kind
 
 
-def _make_bounded(made: Any, ends: Sequence[Any], **facts: Any) -> Any:
+def _make_bounded(made: Callable[..., Any], ends: Sequence[Any], **facts: Any) -> Any:
     return made(*ends, **facts) if ends else made(bounds="open", **facts)
 
 
@@ -459,11 +462,11 @@ def _columns_of_ddi(path: Path, public: bool) -> dict[str, Any]:
     return {str(each.get("name")): _kind_of_ddi(each, public) for each in variables}
 
 
-def _local(element: Any) -> str:
+def _local(element: ElementTree.Element) -> str:
     return str(element.tag).rpartition("}")[2]
 
 
-def _kind_of_ddi(variable: Any, public: bool) -> Any:
+def _kind_of_ddi(variable: ElementTree.Element, public: bool) -> Any:
     inside: dict[str, list[Any]] = {}
     for element in variable.iter():
         inside.setdefault(_local(element), []).append(element)

@@ -15,6 +15,7 @@ import numpy as np
 
 from skdpsynth._validation import is_real, short_repr
 from skdpsynth.domain._kinds import Bounded, Continuous, bounds_repr
+from skdpsynth.frames import Cell
 from skdpsynth.persistence import savable
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000  # microseconds
@@ -224,7 +225,7 @@ class Times(Bounded):
         """Microseconds of the resolution."""
         return MICROSECONDS[self.resolution]
 
-    def microseconds_of(self, value: Any) -> int:
+    def microseconds_of(self, value: Cell) -> int:
         """Return the microseconds of a value, as bounds are given; raise if it is none."""
         raise NotImplementedError
 
@@ -240,7 +241,7 @@ class Times(Bounded):
         codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
         return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + self.half)
 
-    def _read_bound(self, read: Callable[[Any], Any], value: Any) -> Any:
+    def _read_bound(self, read: Callable[[Any], Any], value: object) -> Any:
         """Return what is read from a value, or refuse it."""
         with suppress(Exception):  # also of the caller's own objects
             if (found := read(value)) is not None:
@@ -248,7 +249,7 @@ class Times(Bounded):
         shown = bounds_repr(self.low, self.high)
         raise ValueError(f"bounds must be two {self.example}, got {shown}; they are public facts, never learned from rows.")
 
-    def units_of(self, value: Any) -> int:
+    def units_of(self, value: object) -> int:
         """Return a value, as bounds are given, in units of the resolution."""
         return self._read_bound(self.microseconds_of, value) // self.microseconds
 
@@ -269,7 +270,7 @@ class Times(Bounded):
             return Continuous(integer=True, nullable=self.nullable, bounds=self.bounds)
         return Continuous(0, self.units_of(self.high) - self.first, integer=True, nullable=self.nullable)
 
-    def _in_file(self, bound: Any) -> Any:
+    def _in_file(self, bound: object) -> Any:
         return bound.isoformat() if isinstance(bound, datetime.date) else bound
 
     def __getstate__(self) -> dict[str, Any]:
@@ -293,7 +294,7 @@ class Calendar(Times):
             vars(self).update(low=low, high=high)
         super().__post_init__()
 
-    def microseconds_of(self, value: Any) -> int:
+    def microseconds_of(self, value: Cell) -> int:
         moment: Any = read_moment(value, self.form)
         if moment.tzinfo is not None:
             if isinstance(self, Date):
@@ -429,7 +430,7 @@ class TimeOfDay(Times):
 
     read_text = staticmethod(read_clock)
 
-    def microseconds_of(self, value: Any) -> int:
+    def microseconds_of(self, value: Cell) -> int:
         if isinstance(value, datetime.time):
             return (datetime.datetime.combine(_EPOCH, value) - _EPOCH) // _MICROSECOND
         found = read_clock(value)
@@ -478,7 +479,7 @@ class Duration(Times):
 
     read_text = staticmethod(read_duration)
 
-    def microseconds_of(self, value: Any) -> int:
+    def microseconds_of(self, value: Cell) -> int:
         if isinstance(value, str):
             return read_duration(value)  # type: ignore[return-value]
         if is_real(value):
@@ -498,7 +499,7 @@ class Duration(Times):
         return [sign + text for sign, text in zip(signs, super().write(np.abs(microseconds)), strict=True)]
 
 
-def read_moment(bound: Any, form: TimeFormat | None = None) -> datetime.datetime | None:
+def read_moment(bound: object, form: TimeFormat | None = None) -> datetime.datetime | None:
     """Return a date or time, as bounds are given (text also in a form), as a datetime; None if it is none."""
     if isinstance(bound, np.datetime64):
         bound = bound.astype("datetime64[us]").item()

@@ -1,7 +1,7 @@
 """Counts inside DuckDB, of which nothing but counts is fetched."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -33,11 +33,11 @@ class Database:
 
         return dict(nw.from_native(self._relation).collect_schema())
 
-    def table(self, key: Any) -> str | None:
+    def table(self, key: Hashable) -> str | None:
         """Return the name of the table of codes that was made under a key, or None."""
         return self._made[key][1] if key in self._made else None
 
-    def make_table(self, key: Any, keep: Any, query: Query) -> str:
+    def make_table(self, key: Hashable, keep: object, query: Query) -> str:
         """Make a temporary table of codes, to be found by a key; return its name. Its columns are k0, k1, ...; `keep` lives as long."""
         name = f"temp._skdpsynth_{uuid4().hex}"
         try:

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skdpsynth._parallel import lock_of
 from skdpsynth._validation import is_integer, short_repr
-from skdpsynth.frames import Chunk, Rows, Source, TableKind, as_chunk, is_chunk, to_native, without_rows
+from skdpsynth.frames import Chunk, Rows, Source, Table, TableKind, as_chunk, is_chunk, to_native, without_rows
 from skdpsynth.persistence import load, savable, save, to_bytes
 from skdpsynth.statistics import Aggregator, CountRows, Question, RowCount, Statistic
 
@@ -38,7 +39,7 @@ class RemoteTable(Source):
 
     is_readable, stays_apart = False, True
 
-    def __init__(self, head: Any, n_samples: int | None = None) -> None:
+    def __init__(self, head: Table, n_samples: int | None = None) -> None:
         if not is_chunk(head):
             raise TypeError(
                 f"head must be an array or a data frame that shows columns and dtypes, got {short_repr(head)}; give frame[:0], or "
@@ -117,7 +118,7 @@ class RemoteRows(RemoteTable):
     (5000, 2)
     """
 
-    def __init__(self, ask: Callable[[Question], Any], *, head: Any, n_samples: int | None = None) -> None:
+    def __init__(self, ask: Callable[[Question], Any], *, head: Table, n_samples: int | None = None) -> None:
         if not callable(ask):
             raise TypeError(
                 f"ask must be callable with a question, got {short_repr(ask)}; give a function that returns the sums of all rows."
@@ -199,7 +200,7 @@ class PartialSums(RemoteTable):
     (5000, 2)
     """
 
-    def __init__(self, model: Any, *, head: Any, n_samples: int | None = None) -> None:
+    def __init__(self, model: BaseEstimator, *, head: Table, n_samples: int | None = None) -> None:
         if isinstance(model, type) or not (hasattr(model, "neighboring") and hasattr(model, "get_params")):
             raise TypeError(
                 f"model must be an unfitted private estimator, such as PrivateMeasureMechanism('optimal'), got {short_repr(model)}."
@@ -336,7 +337,7 @@ class _UnansweredQuestion(Exception):
     """Ends a fit that only rehearses."""
 
 
-def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
+def _only_question(model: BaseEstimator, head: Table, n_samples: int | None) -> Question:
     """Return the one question of a model beside the number of rows; refuse one that depends on unknown facts, or several."""
     question = _rehearse(model, head, n_samples or _NUMBERS_OF_ROWS[1], 0)
     assert question is not None
@@ -358,7 +359,7 @@ def _only_question(model: Any, head: Any, n_samples: int | None) -> Question:
     return question
 
 
-def _rehearse(model: Any, head: Any, n_rows: int, n_answers: int) -> Question | None:
+def _rehearse(model: BaseEstimator, head: Table, n_rows: int, n_answers: int) -> Question | None:
     """Return the first question, after `n_answers` others, of a fit to an empty table that claims so many rows; None if there is none."""
     asked: list[Question] = []
 

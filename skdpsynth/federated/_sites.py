@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from skdpsynth._validation import check_type, is_integer, list_or_none, short_repr
-from skdpsynth.domain import Ball, Box, Schema
+from skdpsynth.domain import Ball, BoundsLike, Box, Schema, SchemaLike
 from skdpsynth.federated._partial_sums import RemoteTable
-from skdpsynth.frames import Rows, open_source
+from skdpsynth.frames import Rows, Table, open_source
 from skdpsynth.persistence import from_bytes, savable, to_bytes
 from skdpsynth.statistics import Aggregator, CountRows, Question, total
 from skdpsynth.tables import ClipToBounds, ReadNumbers, ReadValues, TableFormat, check_dtypes, infers_dtypes, split_under
@@ -274,14 +274,14 @@ class Site:
 
     def __init__(
         self,
-        X: Any,
+        X: Table,
         *,
-        bounds: Any = None,
-        schema: Any = None,
+        bounds: BoundsLike = None,
+        schema: SchemaLike | None = None,
         masks: Masks | None = None,
         max_questions: int = 20,
         max_values: int = 67_108_864,
-        n_jobs: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         schema = None if schema is None else Schema.of(schema)
         self._source = open_source(X, read=None if schema is None else schema.read)
@@ -400,7 +400,7 @@ class Site:
             raise ValueError("question takes other bounds than this site agreed to; give all sites and the fit the same.")
 
 
-def _matches_box(step: Any, box: Box) -> bool:
+def _matches_box(step: object, box: Box) -> bool:
     """Whether a map or a rule takes rows of numbers within this box."""
     ball, schema = getattr(step, "ball", None), getattr(step, "schema", None)
     if isinstance(ball, Ball):
@@ -460,7 +460,7 @@ class Sites(RemoteTable):
     9000
     """
 
-    def __init__(self, sites: Mapping[str, Callable[[bytes], bytes]], *, head: Any, n_samples: int | None = None) -> None:
+    def __init__(self, sites: Mapping[str, Callable[[bytes], bytes]], *, head: Table, n_samples: int | None = None) -> None:
         if not isinstance(sites, Mapping) or not sites or not all(map(callable, sites.values())):
             raise TypeError(
                 f"sites must be a dict of names to callables from bytes to bytes, got {short_repr(sites)}; such as site.answer."

@@ -83,7 +83,7 @@ class Facts:
         """The whole budget as a loss."""
         return PrivacyLoss(self.epsilon, self.delta, rows=self.rows_per_unit)
 
-    def pure(self, epsilon: Any) -> PrivacyLoss:
+    def pure(self, epsilon: Fraction | float) -> PrivacyLoss:
         """Return the loss of a part of the budget, in epsilon."""
         return PrivacyLoss(epsilon=epsilon, rows=self.rows_per_unit)
 

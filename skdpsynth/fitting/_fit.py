@@ -1,15 +1,17 @@
 """The one `fit` of all private estimators, and estimators inside estimators."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from inspect import signature
 from math import inf
+from os import PathLike
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._parallel import check_n_jobs, lock_of
@@ -20,10 +22,11 @@ from skdpsynth.domain import NO_BOUNDS, Identifier, Schema, Unique, has_private,
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting._budget import GUIDE, Budget, Facts, MissingFact, Plan
 from skdpsynth.fitting._private_facts import NumberOfRows, PrivateBounds, buy_facts, placeholder_facts, rho_of_fit
-from skdpsynth.frames import KEY_OF_CHOICE, Rows, TableKind, bound_contributions, name_of_unit, split_units
+from skdpsynth.frames import KEY_OF_CHOICE, Rows, Table, TableKind, bound_contributions, name_of_unit, split_units
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
     SEED_WARNING,
+    AccountantLike,
     PrivacyAccountant,
     RandomBits,
     Unit,
@@ -103,7 +106,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         """
 
     @final
-    def fit(self, X: Any, y: Any = None, unit: Any = None) -> Any:
+    def fit(self, X: Table, y: object = None, unit: ArrayLike | None = None) -> Any:
         """Learn from rows under differential privacy; a refit forgets the fit before, and spends epsilon again.
 
         Parameters
@@ -130,7 +133,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
                 warn(message, category)
         return self
 
-    def _fit(self, X: Any, unit: Any = None, outer: OuterFit | None = None) -> list[tuple[str, type[Warning]]]:
+    def _fit(self, X: Table, unit: ArrayLike | None = None, outer: OuterFit | None = None) -> list[tuple[str, type[Warning]]]:
         """Fit, or leave the object as it was; return the warnings that are not issued yet (all of them for an inner estimator)."""
         check_neighboring(self.neighboring)
         blank: Any = object.__new__(type(self))
@@ -146,7 +149,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         self.__dict__ = vars(blank)
         return told
 
-    def _run(self, X: Any, labels: Any, outer: OuterFit | None) -> list[tuple[str, type[Warning]]]:
+    def _run(self, X: Table, labels: ArrayLike | None, outer: OuterFit | None) -> list[tuple[str, type[Warning]]]:
         """Read, plan, charge, release. Where a public fact is missing, plan by a made-up one, charge, buy it, and plan again."""
         shared = self._check_privacy_parameters()
         unit = self._privacy_unit(labels, shared) if outer is None else None
@@ -187,7 +190,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         self.accountant_ = budget.accountant if outer is None else budget.accountant.record()
         return facts.told
 
-    def _open_rows(self, X: Any, unit: Any, rng: RandomBits) -> tuple[Rows, Facts]:
+    def _open_rows(self, X: Table, unit: ArrayLike | None, rng: RandomBits) -> tuple[Rows, Facts]:
         """Open and count the rows; return them with the public facts.
 
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
@@ -205,7 +208,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         facts = Facts(*budget, n_samples if is_public else None, rows.n_features, rows_per_unit=self._rows_per_unit, **more)
         return replace(rows, n_samples=n_samples), facts
 
-    def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+    def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         """Open a table of numbers; return its rows and further public facts, as fields of `Facts`."""
         if isinstance(X, Rows):  # of a containing estimator, which has checked them
             self.n_features_in_ = X.n_features
@@ -229,7 +232,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             rows = rows.map(ClipToBounds.within(box, private))
         return rows, {"box": box, "missing": missing}
 
-    def _bound_contributions(self, rows: Rows, labels: Any, rng: RandomBits) -> Rows:
+    def _bound_contributions(self, rows: Rows, labels: Sequence[Any] | None, rng: RandomBits) -> Rows:
         """Keep the chosen rows of each unit; `labels` are those of a table in memory."""
         return bound_contributions(rows, labels, self._rows_per_unit, rng.child("rows of units").bytes(KEY_OF_CHOICE))
 
@@ -316,7 +319,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             )
         return shared
 
-    def _privacy_unit(self, labels: Any, shared: PrivacyAccountant | None) -> Unit | None:
+    def _privacy_unit(self, labels: ArrayLike | None, shared: PrivacyAccountant | None) -> Unit | None:
         """Return the unit that a fit protects, None for the row; refuse it where the caller means another one."""
         n_rows = self._rows_per_unit
         if labels is None and n_rows > 1:
@@ -349,7 +352,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         own._planned = True  # the plan has fixed what each step costs
         return own
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write this estimator to a file that `skdpsynth.load` reads, without code in it and without a seed.
 
         Parameters
@@ -358,7 +361,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         """
         save(self, path)
 
-    def _charge_to(self, accountant: Any) -> None:
+    def _charge_to(self, accountant: AccountantLike) -> None:
         """Charge a shared budget from now on; for an estimator that was loaded."""
         self.accountant = resolve_accountant(accountant)
 
@@ -381,13 +384,13 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return {**state, "accountant": (shared if is_shared else self.accountant_).record()}
 
 
-def check_y_is_ignored(y: Any) -> None:
+def check_y_is_ignored(y: object) -> None:
     """Refuse a column name as `y`: the caller almost certainly meant `unit`, which changes whom epsilon protects."""
     if isinstance(y, str):
         raise ValueError(f"y is ignored and must not name a column, got {short_repr(y)}; for whose row each is, say unit={short_repr(y)}.")
 
 
-def check_useful_epsilon(epsilon: Any) -> Any:
+def check_useful_epsilon(epsilon: Fraction | float) -> Any:
     """Return epsilon as an exact number, or refuse one that is invalid or absurdly small."""
     exact = check_epsilon(epsilon)
     if exact < _SMALLEST_EPSILON:
@@ -397,7 +400,7 @@ def check_useful_epsilon(epsilon: Any) -> Any:
     return exact
 
 
-def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:
+def check_rows_per_unit(n_rows: object, epsilon: Fraction | float) -> None:
     """Refuse a number of rows of a unit that is invalid, or for whose noise 64 bits are too few."""
     if not is_integer(n_rows, 1):
         raise ValueError(f"max_rows_per_unit must be a positive integer, got {short_repr(n_rows)}; 1 keeps one row of each unit.")
@@ -408,7 +411,7 @@ def check_rows_per_unit(n_rows: Any, epsilon: Any) -> None:
         )
 
 
-def clone_part(synthesizer: Any, owner: str, words: str = "", takes_tables: bool = False) -> Any:
+def clone_part(synthesizer: BaseEstimator, owner: str, words: str = "", takes_tables: bool = False) -> Any:
     """Return an unfitted copy of a caller's synthesizer, or refuse it.
 
     Messages name the `owner` and, in `words`, other values of the parameter. With `takes_tables` the synthesizer may have a schema.
@@ -437,7 +440,7 @@ def clone_part(synthesizer: Any, owner: str, words: str = "", takes_tables: bool
     return clone(synthesizer)
 
 
-def check_part(part: Any, facts: Facts) -> Any:
+def check_part(part: BaseEstimator, facts: Facts) -> Any:
     """Return the plan of an inner estimator, which refuses its parameters before any budget is spent.
 
     A caller's synthesizer that cannot plan is fitted to made-up rows instead.
@@ -456,7 +459,7 @@ def check_part(part: Any, facts: Facts) -> Any:
     return None
 
 
-def _part_parameters(part: Any, facts: Facts) -> dict[str, Any]:
+def _part_parameters(part: BaseEstimator, facts: Facts) -> dict[str, Any]:
     box = facts.box
     settings: dict[str, Any] = {} if box is None else {"bounds": (box.low, box.high)}
     if "max_rows_per_unit" in part.get_params(deep=False):
@@ -464,7 +467,9 @@ def _part_parameters(part: Any, facts: Facts) -> dict[str, Any]:
     return {"epsilon": facts.epsilon, "delta": facts.delta, "neighboring": facts.neighboring, **settings}
 
 
-def fit_part(part: Any, rows: Any, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None) -> Any:
+def fit_part(
+    part: BaseEstimator, rows: Rows | np.ndarray, budget: Budget, facts: Facts, *, name: str | None = None, group: str | None = None
+) -> Any:
     """Fit an inner estimator within the budget of the outer one, which issues all warnings; return it.
 
     Its epsilon, delta, relation and box come from `facts`; a private number of rows bought already, with its error, is not bought again.

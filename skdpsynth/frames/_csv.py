@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import ZipFile
 
 import numpy as np
@@ -150,7 +150,7 @@ def _parse_block(block: bytes, width: int, cut: str, *, skips_empty: bool = Fals
 
     odd: list[bool] = []
 
-    def skip(row: Any) -> str:
+    def skip(row: object) -> str:
         odd.append(True)
         return "skip"
 
@@ -189,7 +189,7 @@ def open_bytes(file: Path) -> Any:
     return archive.open(inside)
 
 
-def _decode_blocks(stream: Any, encoding: str) -> Iterator[bytes]:
+def _decode_blocks(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
     """Yield what a stream holds as UTF-8, without a mark of the encoding."""
     blocks = iter(lambda: stream.read(_BLOCK), b"")
     if encoding not in ("utf-8", "ascii"):

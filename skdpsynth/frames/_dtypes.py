@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 Table: TypeAlias = Any  # an array, a data frame, or whatever else a fit takes
 Column: TypeAlias = Any  # an array, a series of pandas, or one of narwhals
 Cell: TypeAlias = Any  # any object, also a label of a row
+ArrowSchema: TypeAlias = Any  # of pyarrow, which is imported where it reads
 _CATEGORY = "category:"
 _ARROW = "[pyarrow]"
 _ARROW_NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}
@@ -94,7 +96,7 @@ def pandas_head(table: Table, date_as_object: bool = False) -> Any:
     return table.to_pandas(date_as_object=date_as_object, **decimals)
 
 
-def decimals_out(x: np.ndarray, dtype: str, backend: Any) -> Any:
+def decimals_out(x: np.ndarray, dtype: str, backend: ModuleType | str) -> Any:
     """Return multiples of a decimal, NaN where missing, as a column of decimals of a library; those beyond it as its last one."""
     precision, scale = parse_dtype(dtype).decimal or (0, 0)
     most = float(10**precision - 1) / 10**scale
@@ -133,7 +135,7 @@ def pandas_dtype_name(dtype: Any) -> str:
     return f"{_CATEGORY}{plain_name(dtype.categories.dtype)}" if str(dtype) == "category" else plain_name(dtype)
 
 
-def plain_name(dtype: Any) -> str:
+def plain_name(dtype: object) -> str:
     """Name a dtype without what may stem from rows: the categories of one of polars, what fills a sparse one of pandas."""
     name = str(dtype)
     if name.lower().startswith(("datetime", "duration", "decimal")):

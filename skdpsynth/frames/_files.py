@@ -7,13 +7,14 @@ import os
 import re
 import string
 from abc import abstractmethod
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, fields
 from functools import partial
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._validation import short_repr
-from skdpsynth.frames._dtypes import Table, pandas_head
+from skdpsynth.frames._dtypes import ArrowSchema, Table, pandas_head
 from skdpsynth.frames._source import ChunkedSource, rebatch_tables, short_path
 from skdpsynth.frames._table_kind import TableKind, is_pandas, without_cells_in_errors
 
@@ -39,7 +40,7 @@ _WRITTEN = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _WANTED = f"None or a path that ends in {', '.join(_WRITTEN[:-1])} or {_WRITTEN[-1]}"
 
 
-def files_at(path: Any, name: str) -> list[Path]:
+def files_at(path: str | PathLike[str], name: str) -> list[Path]:
     """Return the files that a path, glob or folder stands for: as they are sorted by name."""
     text = os.fspath(path)
     if isinstance(text, bytes):
@@ -107,7 +108,7 @@ class ReadOptions:
     labels: tuple[str, ...] = ()  # columns of Stata or SPSS files whose value labels stand in place of their codes
 
     @classmethod
-    def of(cls, read: Any) -> "ReadOptions":
+    def of(cls, read: Mapping[str, Any] | None) -> "ReadOptions":
         """Return the options that a dict states, or refuse it in one sentence."""
         names = [each.name for each in fields(cls)]
         if not isinstance(read, Mapping | None):
@@ -168,7 +169,7 @@ _RULES = {
 
 
 class Files(ChunkedSource):
-    def __init__(self, name: str, files: list[Path], schema: Any, n_samples: int | None) -> None:
+    def __init__(self, name: str, files: list[Path], schema: ArrowSchema, n_samples: int | None) -> None:
         library, head = "pandas" if find_spec("pandas") is not None else "pyarrow", schema.remove_metadata().empty_table()
         kind = TableKind.of(head, name)
         if library == "pandas":
@@ -214,7 +215,9 @@ class TextFiles(Files):
 class ParquetFiles(Files):
     """Parquet files, read batch by batch through small buffers: of all their columns, or `columns`, those `wanted` that are there."""
 
-    def __init__(self, name: str, files: list[Path], columns: Any = None, wanted: Any = None) -> None:
+    def __init__(
+        self, name: str, files: list[Path], columns: Sequence[Hashable] | None = None, wanted: Sequence[Hashable] | None = None
+    ) -> None:
         schemas, n_samples = [schema_of_parquet(file, name) for file in files], 0
         if columns is None and wanted is not None:
             columns = [each for each in schemas[0].names if each in wanted] or None
@@ -236,7 +239,7 @@ class ParquetFiles(Files):
                 yield from rebatch_tables(batches, self.kind.width, fails, self._at_once)
 
 
-def select_columns(schema: Any, columns: Any, name: str, file: Path) -> Any:
+def select_columns(schema: ArrowSchema, columns: Sequence[Hashable] | None, name: str, file: Path) -> Any:
     """Return the schema of some columns, in the order of the file; None: of all."""
     import pyarrow as pa
 
@@ -289,7 +292,7 @@ def stamp(file: Path, name: str) -> tuple[int, int]:
 # Synthetic tables, written a batch at a time
 
 
-def check_output_path(path: Any, name: str = "out") -> Path:
+def check_output_path(path: str | PathLike[str], name: str = "out") -> Path:
     """Return where a table shall be written, or refuse it, before anything is drawn; messages call it `name`."""
     place = output_path(path, name, _WANTED)
     if output_suffix(path) not in _WRITTEN:
@@ -299,7 +302,7 @@ def check_output_path(path: Any, name: str = "out") -> Path:
     return place
 
 
-def output_suffix(path: Any) -> str:
+def output_suffix(path: str | PathLike[str]) -> str:
     """Return the suffix that tells how a table is written, in small letters, with that of its packing."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes[-2:]]
     return "".join(suffixes if suffixes[-1:] == [".gz"] else suffixes[-1:])
@@ -341,7 +344,7 @@ def write_table(path: Path, specimen: Table, tables: Iterable[Any], suffix: str,
                 writer.write_table(_arrow(table, whole).cast(schema))
 
 
-def _arrow(table: Table, schema: Any = None) -> Any:
+def _arrow(table: Table, schema: ArrowSchema = None) -> Any:
     import pyarrow as pa
 
     if isinstance(table, np.ndarray):

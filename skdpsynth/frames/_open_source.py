@@ -1,6 +1,6 @@
 """Open whatever callers give as a table: in memory, in files, or as chunks of their own code, of pyarrow or of lazy queries."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import chain
 from os import PathLike
@@ -10,13 +10,15 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.sparse import issparse
 
-from skdpsynth.frames._dtypes import Table
+from skdpsynth.frames._dtypes import ArrowSchema, Table
 from skdpsynth.frames._files import PARQUET_BUFFER, ReadOptions
 from skdpsynth.frames._source import (
     FILES,
     ChunkedSource,
     InMemory,
+    Rows,
     Source,
+    SumRule,
     check_distinct,
     each_without_cells_in_errors,
     rebatch_tables,
@@ -43,7 +45,14 @@ _QUERY_FAILS = "which could not be evaluated ({error}); evaluate it alone to see
 _iterators_in_use: "WeakValueDictionary[int, Any]" = WeakValueDictionary()  # iterators that somebody asked for rows, by their id
 
 
-def open_source(X: Table, name: str = "X", *, read: Any = None, skips_damaged: bool = False, wanted: Any = None) -> Any:
+def open_source(
+    X: Table,
+    name: str = "X",
+    *,
+    read: Mapping[str, Any] | None = None,
+    skips_damaged: bool = False,
+    wanted: Sequence[Hashable] | None = None,
+) -> Any:
     """Open a table, which messages call `name`, or refuse it in one sentence.
 
     It is in memory, an array-like or an eager data frame; a path, glob, folder or list of paths of files; a Dataset, Scanner,
@@ -79,7 +88,7 @@ def open_source(X: Table, name: str = "X", *, read: Any = None, skips_damaged: b
     return opened(X, name) or InMemory(X)
 
 
-def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damaged: bool, wanted: Any) -> Source:
+def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damaged: bool, wanted: Sequence[Hashable] | None) -> Source:
     from skdpsynth.frames import _csv, _files, _sheets
 
     files = [file for path in paths for file in _files.files_at(path, name)]
@@ -154,7 +163,7 @@ class Chunks(ChunkedSource):
 class Spooled(ChunkedSource):
     """Chunks of an iterator that runs only once: kept while they are few, so that they can be read again."""
 
-    def __init__(self, name: str, tables: Iterator[Any], what: str, head: Any = None) -> None:
+    def __init__(self, name: str, tables: Iterator[Any], what: str, head: Table = None) -> None:
         self._rest, self._kept, self._what, self._is_gone = tables, list[Any](), what, False
         if head is None:
             first = _first(tables, name, what)
@@ -195,7 +204,7 @@ def _first_pass_only(X: Table, tables: Iterator[Any], name: str, what: str) -> I
     yield from tables
 
 
-def _checked_chunks(chunks: Any, name: str, what: str, *, is_kept: bool = False) -> Iterator[Any]:
+def _checked_chunks(chunks: Iterable[Table], name: str, what: str, *, is_kept: bool = False) -> Iterator[Any]:
     """Yield chunks of the caller's own code as tables."""
     wrong = f"{name} is {what}, which must give an iterator of chunks of rows, but gave a {type(chunks).__name__}"
     if is_chunk(chunks):
@@ -249,7 +258,7 @@ def _open_arrow(X: Table, name: str) -> Source | None:
     return ArrowBatches(name, X.schema, lambda size: X.to_batches(batch_size=size, **how), fails, n_samples)
 
 
-def _files_of(dataset: Any) -> list[str]:
+def _files_of(dataset: Table) -> list[str]:
     parts = getattr(dataset, "children", ())
     return [file for part in parts for file in _files_of(part)] if parts else list(getattr(dataset, "files", ()))
 
@@ -257,7 +266,7 @@ def _files_of(dataset: Any) -> list[str]:
 class ArrowBatches(ChunkedSource):
     """Record batches that can be read again: `batches` returns an iterator of some of at most about as many rows as it is given."""
 
-    def __init__(self, name: str, schema: Any, batches: Callable[[int], Any], fails: str, n_samples: int | None = None) -> None:
+    def __init__(self, name: str, schema: ArrowSchema, batches: Callable[[int], Any], fails: str, n_samples: int | None = None) -> None:
         head = schema.remove_metadata().empty_table()
         super().__init__(name, head, TableKind.of(head, name), n_samples=n_samples)
         self._batches, self._fails = batches, fails
@@ -319,7 +328,7 @@ class Query(ArrowBatches):
     has_order = False
     database: Any = None  # while sums are made in it
 
-    def __init__(self, name: str, query: Any, what: str) -> None:
+    def __init__(self, name: str, query: Table, what: str) -> None:
         require_package("pyarrow", name, what)
         fails = f"{name} is {what}, {_QUERY_FAILS}"
         self._given = query  # Ibis forgets a table in memory with the last expression of it
@@ -359,7 +368,7 @@ class Query(ArrowBatches):
             self.database.drop_all()
             self.database = None
 
-    def aggregate(self, rows: Any, rule: Any) -> Any:
+    def aggregate(self, rows: Rows, rule: SumRule) -> Any:
         """Return the statistic of all rows: counted in DuckDB where its rule and the maps of the rows can be written in SQL."""
         with self.session():
             statistic = None if self.database is None else rule.count_in(self.database, rows)

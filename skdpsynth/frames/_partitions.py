@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.frames._dtypes import Table, pandas_head
-from skdpsynth.frames._source import ChunkedSource, Source, rebatch_tables, require_package
+from skdpsynth.frames._dtypes import ArrowSchema, Table, pandas_head
+from skdpsynth.frames._source import ChunkedSource, Rows, Source, State, SumRule, rebatch_tables, require_package
 from skdpsynth.frames._table_kind import TableKind, as_chunk, without_cells_in_errors, without_rows
 
 _FAN_IN = 8  # sums that one task adds up
@@ -93,11 +93,11 @@ class Pickled:
     def unpack(self) -> Any:
         return pickle.loads(self.statistic)  # made by our own task, in the caller's cluster, which is trusted with the rows
 
-    def add_to(self, total: Any) -> Any:
+    def add_to(self, total: State) -> Any:
         return total + self.unpack()
 
 
-def pack(sums: Any) -> Packed | Pickled:
+def pack(sums: object) -> Packed | Pickled:
     """Pack what `unpack` and `add_to` returned, or a statistic."""
     sums = getattr(sums, "flat", sums) if not isinstance(sums, np.ndarray) else sums
     if isinstance(sums, np.ndarray):
@@ -135,10 +135,10 @@ class Summing:
 
     __name__ = "sum_of_partition"  # how dashboards call the task
 
-    def __init__(self, name: str, kind: TableKind, n_rows: int, maps: Sequence[Any], rule: Any) -> None:
+    def __init__(self, name: str, kind: TableKind, n_rows: int, maps: Sequence[Any], rule: SumRule) -> None:
         self._name, self._kind, self._n_rows, self._maps, self._rule = name, kind, n_rows, maps, rule
 
-    def __call__(self, partition: Any, number: int) -> Part:
+    def __call__(self, partition: Table, number: int) -> Part:
         return self.of_tables((partition,), number)
 
     def of_tables(self, tables: Iterable[Any], number: int) -> Part:
@@ -182,7 +182,7 @@ def add_parts(parts: Iterable[Part]) -> Part:
 class PartitionedSource(ChunkedSource):
     stays_apart = True
 
-    def aggregate(self, rows: Any, rule: Any) -> Any:
+    def aggregate(self, rows: Rows, rule: SumRule) -> Any:
         """Return the statistic of all rows, summed where they are.
 
         A task whose worker dies runs again elsewhere. A sum has no side effects, so rows are counted once however often that happens.
@@ -282,7 +282,7 @@ class DaskPartitions(PartitionedSource):
             yield as_chunk(table, f"partition {number}", self.name)
 
 
-def sum_of_partition(summing: Summing, partition: Any, number: int) -> Part:
+def sum_of_partition(summing: Summing, partition: Table, number: int) -> Part:
     return summing(partition, number)
 
 
@@ -351,7 +351,7 @@ class SparkFrame(PartitionedSource):
         yield from self._tables(chain.from_iterable(pa.ipc.open_stream(row.rows) for row in rows))
 
 
-def _tables_of(batches: Iterable[Any], schema: Any, fails: str) -> Iterator[Any]:
+def _tables_of(batches: Iterable[Any], schema: ArrowSchema, fails: str) -> Iterator[Any]:
     """Yield tables of the head's types of record batches: Spark gives times in the zone of the session there, and here in UTC."""
     import pyarrow as pa
 

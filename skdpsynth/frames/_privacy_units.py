@@ -436,7 +436,7 @@ class Digests(dict[Any, int]):
         super().__init__()
         self._keyed, self._word, self._digests = blake2b(digest_size=16, key=key), word, bytearray()
 
-    def __missing__(self, thing: Any) -> int:
+    def __missing__(self, thing: object) -> int:
         word = self._word(thing)
         if word is None:
             return -1

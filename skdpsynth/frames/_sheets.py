@@ -19,11 +19,12 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from skdpsynth.frames._csv import can_decode, is_unicode
-from skdpsynth.frames._dtypes import Cell
+from skdpsynth.frames._dtypes import Cell, Column
 from skdpsynth.frames._files import Files, ReadOptions, TextFiles, select_columns, suffix_of
 from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path
 from skdpsynth.frames._table_kind import without_cells_in_errors
@@ -145,7 +146,7 @@ def _sheet_parser() -> Any:
     class Parser(WorkSheetParser):
         col_counter: int
 
-        def parse_cell(self, element: Any) -> Any:
+        def parse_cell(self, element: Element) -> Any:
             before = self.col_counter
             try:
                 return super().parse_cell(element)
@@ -275,7 +276,7 @@ class StatisticsFiles(Files):
                 for found in each_without_cells_in_errors(frames, fails):
                     yield pa.table([self._column(*each) for each in found.items()], names=list(found))
 
-    def _column(self, name: str, cells: Any) -> Any:
+    def _column(self, name: str, cells: Column) -> Any:
         """Return a column in its declared type, whatever its cells are."""
         import pyarrow as pa
 

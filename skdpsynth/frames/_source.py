@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from itertools import chain
 from operator import add, itemgetter
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from scipy.sparse import issparse
@@ -37,6 +37,7 @@ _MOST_KEPT = 1 << 30  # bytes
 
 State = TypeVar("State")
 Chunk = Any
+SumRule: TypeAlias = Any  # a statistic, whose classes stand above this room: how chunks are summed
 """Rows: an array or sparse rows of shape (n_rows, n_features), cell numbers of shape (n_rows,), or a list of columns."""
 
 
@@ -56,7 +57,7 @@ class Source(ABC):
     def chunks(self, n_rows: int | None = None) -> Iterator[Any]:
         """Yield the rows from the start; of rows in memory `n_rows` at a time."""
 
-    def aggregate(self, rows: Any, rule: Any) -> Any:
+    def aggregate(self, rows: "Rows", rule: SumRule) -> Any:
         """Return the statistic of all rows: here by folding their chunks.
 
         Sources whose rows lie elsewhere (workers, a database, other sites) have them summed there. The result is the same to the last bit.
@@ -73,7 +74,7 @@ class ChunkedSource(Source):
 
     number_dtypes: Mapping[str, Any] = MappingProxyType({})  # of columns of text, by name, where they are stated; else floats
 
-    def __init__(self, name: str, head: Any, kind: TableKind, *, library: str | None = None, n_samples: int | None = None) -> None:
+    def __init__(self, name: str, head: Table, kind: TableKind, *, library: str | None = None, n_samples: int | None = None) -> None:
         self.head, self.n_samples, self.kind = head, n_samples, kind
         self.library = kind.output_library if library is None else library
         self.name = name
@@ -221,7 +222,7 @@ class Rows:
     dtype: np.dtype = np.dtype(float)  # noqa: RUF009  of rows of numbers: the caller's, and floats once they were mapped
 
     @classmethod
-    def of(cls, table: Table, n_jobs: Any = None) -> "Rows":
+    def of(cls, table: Table, n_jobs: int | None = None) -> "Rows":
         width = len(table) if isinstance(table, list) else table.shape[1]
         return cls(InMemory(table), width, n_rows_of(table), (), n_jobs, getattr(table, "dtype", np.dtype(float)))
 
@@ -334,7 +335,7 @@ def n_rows_of(chunk: Chunk) -> int:
     return chunk.shape[0] if hasattr(chunk, "shape") else len(chunk)
 
 
-def take_rows(chunk: Chunk, rows: Any) -> Chunk:
+def take_rows(chunk: Chunk, rows: np.ndarray | slice) -> Chunk:
     return [column[rows] for column in chunk] if isinstance(chunk, list) else chunk[rows]
 
 

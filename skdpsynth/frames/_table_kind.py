@@ -13,10 +13,12 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.sparse import issparse
 
 from skdpsynth._validation import as_array, short_repr
 from skdpsynth.frames._dtypes import (
+    Column,
     Table,
     frame_of,
     is_inferred,
@@ -254,7 +256,7 @@ def without_odd_text(X: Table) -> Any:
     return X if (mended := _mend_texts(cells)) is cells else type(X)(dtype.__from_arrow__(mended), X.index, name=X.name)
 
 
-def _mend_texts(cells: Any) -> Any:
+def _mend_texts(cells: Column) -> Any:
     """Return cells of Arrow without texts that are no UTF-8: each that is none is missing; where all are, the same object."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -475,11 +477,11 @@ def _conversion_advice(dtype: str, instead: str) -> str:
 class NamedArray:
     """An array with column names, told by the interchange protocol and by ``columns`` alike."""
 
-    def __init__(self, values: Any, names: list[Any]) -> None:
+    def __init__(self, values: np.ndarray, names: list[Any]) -> None:
         self._values, self._names = values, [str(name) for name in names]
         self.shape, self.dtype = values.shape, getattr(values, "dtype", None)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self._values, dtype=dtype)
 
     def __len__(self) -> int:
