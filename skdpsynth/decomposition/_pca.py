@@ -255,7 +255,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
 
     *Algorithm.* Rows become whole numbers. A tenth of the budget buys their center, 2 to 20 % of it a radius beyond which rows are shrunk,
     and the rest their second moment in that ball, with noise made for a matrix [2]_; steps that few rows cannot pay for are left out, by
-    public numbers. What shrinking took from the sum of all variances is given back to `covariance_` as a factor: where rows were shrunk,
+    public numbers. A factor gives back to `covariance_` the part of the sum of all variances that shrinking took: where rows were shrunk,
     large eigenvalues come out too small, the more so the heavier the tails. Noise makes the largest ones too large. The guide "Private
     PCA" has the steps and their proofs.
 
@@ -515,7 +515,7 @@ def choose_radius(counts: np.ndarray, radii: np.ndarray, deviation: float, noise
     serves = (places >= first) & (np.maximum.accumulate(beyond) + noise <= n_samples / 2)
     serves[first] = True
     place = int(np.argmin(np.where(serves, noise_rate * radii + _SPREAD * taken, math.inf)))
-    # What lies farther than is seen for sure counts too: without it the squares would come out too small wherever rows are shrunk.
+    # Rows farther than is seen for sure count too: without it the squares would come out too small wherever rows are shrunk.
     far = float(np.clip(outside[first - 1], 0, unseen[first - 1])) if first else 0.0
     whole = float(squares.sum()) + far * float(radii[first])
     lost = float(taken[place]) + far * float(radii[first] - radii[place])

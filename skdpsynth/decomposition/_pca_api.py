@@ -253,9 +253,9 @@ def fix_signs(vectors: np.ndarray) -> np.ndarray:
     """Return rows, each with the sign that makes its first large entry positive: the first of at least 0.4 of the largest.
 
     No rule is stable at every vector: a continuous odd function has a zero on every path from v to -v. The largest entry and the sum have
-    theirs at the vectors of real data: contrasts, waves, patterns of images, where equal entries of both signs flip every other fit. Of the
-    rules that were tried (sums with generic, falling and oscillating weights, powers, largest and first entries) on cosines, patches,
-    contrasts and random vectors with noise, this one flips least.
+    theirs at the vectors of real data: contrasts, waves, patterns of images, where equal entries of both signs flip every other fit. This
+    rule flips least of those that were tried (sums with generic, falling and oscillating weights, powers, largest and first entries) on
+    cosines, patches, contrasts and random vectors with noise.
     """
     size = np.abs(vectors)
     first = np.argmax(size >= _LEADING * size.max(axis=1, keepdims=True), axis=1)

@@ -61,7 +61,7 @@ from skdpsynth.domain._spans import Spans, spans_of, with_spans
 from skdpsynth.domain._structural_zeros import Tie, cuts_of, keys_of, ties_of
 from skdpsynth.domain._times import MICROSECONDS, Calendar, Date, DateTime, Duration, TimeOfDay, Times, read_moment
 
-# What users are told of; the other rooms import more.
+# The names for users; the other rooms import more.
 __all__ = [
     "Boolean",
     "Box",

@@ -216,7 +216,7 @@ def _mapping_of(keys: object) -> dict:
 
 
 _HEAD = """\
-# What is public about the columns of a table; nothing here may be taken from its rows.
+# The public facts about the columns of a table; nothing here may be taken from its rows.
 # kind: continuous, date, datetime, time, duration (bounds: [low, high]);
 #       nominal, ordinal (levels: a list, or 1..9, ordinal ones from the lowest; other: a level for the rest);
 #       boolean (yes and no, 1 and 0); constant (value: the same in every row);

@@ -137,7 +137,7 @@ def choose_joint_tables(sizes: Sequence[int], attributes: Sequence[tuple[int, ..
     wanted: dict[frozenset[int], list[int]] = {}
     for table, columns in enumerate(rest):
         wanted.setdefault(frozenset(columns), []).append(table)
-    # Of each column, the columns with which it still shares a wanted table, as bits; itself where it is wanted alone.
+    # For each column, the columns with which it still shares a wanted table, as bits; itself where it is wanted alone.
     beside = [0] * len(sizes)
     for pair in wanted:
         for one in pair:

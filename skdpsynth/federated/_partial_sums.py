@@ -355,7 +355,7 @@ def _only_question(model: BaseEstimator, head: Table, n_samples: int | None) -> 
         way_out = (
             "give n_samples" if model.neighboring == "replace_one" else "state its sizes, or use neighboring='replace_one' with n_samples"
         )
-        raise ValueError(f"What {type(model).__name__} asks of rows depends on how many there are; {way_out}.")
+        raise ValueError(f"{type(model).__name__} asks questions that depend on how many rows there are; {way_out}.")
     return question
 
 

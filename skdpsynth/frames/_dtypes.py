@@ -34,7 +34,7 @@ _DICTIONARY = re.compile(r"dictionary<values=(?P<values>\w+), indices=(?P<indice
 
 @dataclass(frozen=True)
 class DtypeFacts:
-    """What the name of a dtype says."""
+    """Facts that the name of a dtype says."""
 
     family: str  # "number", "text", "time", "time of day", "duration", "any" or "other": what cells, or categories, can be
     number: np.dtype | None = None  # the same numbers in numpy; None of categories

@@ -252,7 +252,7 @@ def select_columns(schema: ArrowSchema, columns: Sequence[Hashable] | None, name
 
 def read_ahead(tables: Any) -> Generator[Any, None, None]:
     """Yield from a generator whose next table is read in a thread meanwhile; who stops early waits for that one, and closes it."""
-    # What numpy does about floating-point errors is known to a context, not to threads.
+    # The handling of floating-point errors by numpy belongs to a context, not to threads.
     read = partial(copy_context().run, next, tables, None)
     with closing(tables), ThreadPoolExecutor(1) as pool:
         coming = pool.submit(read)

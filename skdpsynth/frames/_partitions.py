@@ -120,7 +120,7 @@ class Part:
 
 
 class PartitionError(Exception):
-    """What is wrong with the rows of a partition: the error that the caller sees, whose one sentence says it."""
+    """An error in the rows of a partition: the caller sees the one inside, whose sentence says what is wrong."""
 
     def __init__(self, told: Exception) -> None:
         super().__init__(told)
@@ -128,7 +128,7 @@ class PartitionError(Exception):
 
 
 class Summing:
-    """What a worker does with a partition: it reads, checks, maps and sums its rows, a chunk of at most `n_rows` at a time.
+    """The work on a partition: a worker reads, checks, maps and sums its rows, a chunk of at most `n_rows` at a time.
 
     Not a dataclass, which Dask would take apart in search of its own objects.
     """

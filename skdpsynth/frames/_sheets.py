@@ -1,7 +1,7 @@
 """Files whose cells have types of their own: Excel, SQLite, Stata and SPSS.
 
-Of sheets and databases each cell is read as text, by itself. A number is its shortest text, without ``.0`` where it is whole; dates and
-times are in ISO form, and spans of time hours:minutes:seconds. What is none of these is an empty cell. Columns of Stata and SPSS have
+Each cell of a sheet or database is read as text, by itself. A number is its shortest text, without ``.0`` where it is whole; dates and
+times are in ISO form, and spans of time hours:minutes:seconds. Anything else is an empty cell. Columns of Stata and SPSS have
 declared types and value labels.
 """
 
@@ -215,7 +215,7 @@ def cell_text(cell: Cell) -> str:
 
 
 class Declared(NamedTuple):
-    """What a file of Stata or SPSS declares of a column."""
+    """The facts that a file of Stata or SPSS declares of a column."""
 
     dtype: str | None  # in numpy; None: words
     unit: str | None  # of its times

@@ -323,7 +323,7 @@ class Rows:
 
         if n_jobs == 1:
             return [fold()]
-        # BLAS has threads of its own. What numpy does about floating-point errors is known to a context, not to threads.
+        # BLAS has threads of its own. The handling of floating-point errors by numpy belongs to a context, not to threads.
         with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
             working = [pool.submit(contextvars.copy_context().run, fold) for _ in range(n_jobs)]
             return [each.result() for each in working]
