@@ -39,7 +39,7 @@ continual._tree: ContinualCounter calibrate_noise
 continual._square_root: _EARLY _NEAR
 decomposition._pca_api: fix_signs
 decomposition._pca: shrunken_center candidate_radii choose_radius
-domain._box: _squared
+domain._box: _squared_lengths
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
 frames._privacy_units: siphash
 tables._cells: numbers_of

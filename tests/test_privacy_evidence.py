@@ -169,7 +169,7 @@ def brute(schema, train, holdout, synthetic):
 
 def test_distances_and_guesses_are_those_of_a_search_cell_by_cell():
     train, holdout, synthetic = mixed(40, 0), mixed(30, 1), mixed(50, 2)
-    tables = Tables.read(synthetic, train, holdout, SCHEMA, 0)
+    tables = Tables.of(synthetic, train, holdout, SCHEMA, 0)
     space = Space.of(tables)
     far, right = brute(SCHEMA, train, holdout, synthetic)
     gap = closest_record(space, 0.99)
@@ -184,7 +184,7 @@ def test_distances_and_guesses_are_those_of_a_search_cell_by_cell():
 
 def test_members_are_those_whose_ratio_of_distances_exceeds_that_of_a_tenth():
     train, holdout, synthetic = numbers(50, 0), numbers(60, 1), numbers(70, 2)
-    space = Space.of(Tables.read(synthetic, train, holdout, dict.fromkeys(range(3), (0.0, 1.0)), 0))
+    space = Space.of(Tables.of(synthetic, train, holdout, dict.fromkeys(range(3), (0.0, 1.0)), 0))
     points, half = [space.points(table) for table in (TRAIN, HOLDOUT, SYNTHETIC)], np.random.default_rng(7).permutation(60)
     known, others = points[HOLDOUT][half[:30]], points[HOLDOUT][half[30:]]
 
@@ -203,7 +203,7 @@ def test_copies_are_those_of_a_set_of_rows():
     tables = [rng.integers(0, 4, (60, 3)).astype(float) for _ in range(3)]
     for table in tables:
         table[rng.random(60) < 0.3, 1] = np.nan
-    read = Tables.read(tables[SYNTHETIC], tables[TRAIN], tables[HOLDOUT], {0: (0, 9), 1: Continuous(0, 9, nullable=True), 2: (0, 9)}, 0)
+    read = Tables.of(tables[SYNTHETIC], tables[TRAIN], tables[HOLDOUT], {0: (0, 9), 1: Continuous(0, 9, nullable=True), 2: (0, 9)}, 0)
     as_words = [[str(row.tolist()) for row in table] for table in tables]
     copies = find_copies(read, 0.99)
     assert copies["n_copies"] == sum(row in as_words[SYNTHETIC] for row in as_words[TRAIN])

@@ -317,7 +317,7 @@ def privacy_evidence(
     max_samples = check_integer("max_samples", max_samples, 20, more="5000 is the default")
     if random_state is not None and not is_integer(random_state, 0):
         raise ValueError(f"random_state must be a non-negative integer or None, got {short_repr(random_state)}.")
-    every = Tables.read(model, train, holdout, schema, random_state)
+    every = Tables.of(model, train, holdout, schema, random_state)
     names, wanted = list(every.schema), secret if isinstance(secret, list) else [secret]
     for name in [] if secret is None or len(names) < 2 else wanted:
         if not is_name(name) or name not in every.schema:
@@ -378,7 +378,7 @@ class Tables:
     columns: tuple[list[np.ndarray], ...]  # one list of columns for each of the three tables
 
     @classmethod
-    def read(cls, model: Estimator, train: Table, holdout: Table, schema: SchemaLike | None, seed: int | None) -> "Tables":
+    def of(cls, model: Estimator, train: Table, holdout: Table, schema: SchemaLike | None, seed: int | None) -> "Tables":
         """Read the three tables, drawing the synthetic one if a model was given."""
         if train is holdout:
             raise ValueError("holdout must be rows that the model was not fitted to, got the very table of train; set some rows aside.")

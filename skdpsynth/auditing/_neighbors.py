@@ -254,7 +254,7 @@ def _bounds_of(estimator: Estimator, n_features: int | None) -> tuple[list[Any],
 
 
 def _column_ends(kind: ColumnKind, name: Hashable) -> tuple[Any, Any]:
-    if getattr(kind, "unstated", None) is not None:
+    if getattr(kind, "stand_in", None) is not None:
         raise ValueError(f"schema must state the bounds and levels of {short_repr(name)} for a worst pair, got none; state them.")
     levels = getattr(kind, "levels", None)
     if levels is not None:

@@ -58,7 +58,7 @@ def _guess_schema(voice: Voice, kinds: "Schema") -> "Schema | None":
     from skdpsynth.domain import Nominal, list_names
     from skdpsynth.tables import with_bounds
 
-    private = {name: kind for name, kind in kinds.items() if kind.unstated == "private"}
+    private = {name: kind for name, kind in kinds.items() if kind.stand_in == "private"}
     if not private:
         return None
     voice.note(

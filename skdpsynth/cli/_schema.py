@@ -49,7 +49,7 @@ def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, 
         write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
     else:
         write_text(out, f"# {_GUESSED}\n{found.to_yaml()}")
-    n_open = sum(kind.unstated == "open" for kind in found.values())
+    n_open = sum(kind.stand_in == "open" for kind in found.values())
     place = "" if out in (None, STREAM) else f" to {out}"
     voice.note(f"Wrote {len(found)} columns{place}, {n_open} of them with bounds or levels to fill in; check the kinds too.")
 

@@ -163,7 +163,7 @@ def choose_method(method: str, kinds: "Schema", stratify: Hashable, delta: float
 
     if method == "latent-factor":
         return method, "as asked"
-    plain = [name for name, kind in kinds.items() if isinstance(kind, Continuous) and kind.unstated is None and not kind.nullable]
+    plain = [name for name, kind in kinds.items() if isinstance(kind, Continuous) and kind.stand_in is None and not kind.nullable]
     # A column that is left out counts last: it is no reason that users look for.
     odd = sorted((name for name in kinds if name not in plain), key=lambda name: kinds[name].coded is None)
     needed = refusal = None  # why it must be the latent factors

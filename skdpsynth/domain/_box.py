@@ -329,7 +329,7 @@ class Ball:
             whole *= 2
             whole -= origin
             if shrinks:
-                lengths = _squared(whole)
+                lengths = _squared_lengths(whole)
                 far = np.flatnonzero(lengths > self.reach)
                 whole[far] = self.nearer(whole[far], lengths[far])
             yield rows, whole
@@ -353,7 +353,7 @@ class Ball:
         ``|2 q - o|^2 = 4 (|q|^2 - q.o) + |o|^2``, of whole numbers below 2**53, which floats hold.
         """
         origin = self.origin.astype(float)
-        lengths = _squared(q)
+        lengths = _squared_lengths(q)
         lengths -= q @ origin
         lengths *= 4
         lengths += origin @ origin
@@ -371,7 +371,7 @@ class Ball:
         return np.trunc(scaled, out=scaled)
 
 
-def _squared(rows: np.ndarray) -> np.ndarray:
+def _squared_lengths(rows: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", rows, rows)
 
 

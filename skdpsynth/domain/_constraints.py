@@ -68,7 +68,7 @@ def ends_of(cells: Cells, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def cells_of_numbers(axis: Axis, first: np.ndarray, last: np.ndarray, nullable: bool) -> Cells:
     """Return cells of bins of numbers, from the first and the last value of each, as `read` gives them."""
-    return Cells(0, axis.shown(np.asarray(first, dtype=float)), axis.shown(np.asarray(last, dtype=float)), nullable)
+    return Cells(0, axis.show(np.asarray(first, dtype=float)), axis.show(np.asarray(last, dtype=float)), nullable)
 
 
 def cells_of_bins(axis: Axis, edges: np.ndarray, kind: Continuous) -> Cells:

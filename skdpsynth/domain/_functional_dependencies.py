@@ -170,7 +170,7 @@ class Derived(Unseen):
             times_given(self)
 
     @property
-    def parsed(self) -> Expression:
+    def formula(self) -> Expression:
         """The expression, ready to be computed."""
         return expression_of(self.expression)
 
@@ -355,7 +355,7 @@ def inputs_of(source: Any, columns: Columns) -> tuple:
     """Return the columns from which a rule or an expression computes another; x0, x1, ... name the columns of an array."""
     if not isinstance(source, Derived):
         return source.columns_named[:-1]
-    is_place = {name: name not in columns and name[:1] == "x" and name[1:].isdecimal() for name in source.parsed.names}
+    is_place = {name: name not in columns and name[:1] == "x" and name[1:].isdecimal() for name in source.formula.names}
     return tuple(int(name[1:]) if place and int(name[1:]) in columns else name for name, place in is_place.items())
 
 
@@ -372,7 +372,7 @@ def written_kind(name: Hashable, source: object, columns: Columns) -> Any:
     if not isinstance(source, Derived):
         return columns[name]
     kinds = [written_kind(each, columns[each], columns) for each in inputs_of(source, columns)]
-    nullable = source.parsed.is_partial or any(kind.nullable for kind in kinds)
+    nullable = source.formula.is_partial or any(kind.nullable for kind in kinds)
     if source.gives is not None:
         return times_given(source, nullable, any(getattr(kind, "zone", None) is not None for kind in kinds))
     low, high = source.bounds or (-_HUGE, _HUGE)
@@ -398,7 +398,7 @@ def compute_columns(
         if isinstance(source, Sum):
             out[name] = np.clip(np.sum(numbers, axis=0), columns[name].low, columns[name].high)
             continue
-        result = source.parsed.value(dict(zip(source.parsed.names, numbers, strict=True)))
+        result = source.formula.value(dict(zip(source.formula.names, numbers, strict=True)))
         if source.gives is None:
             out[name] = result if source.bounds is None else np.clip(result, *source.bounds)
             continue
@@ -415,9 +415,9 @@ def compute_columns(
 def _number(kind: ColumnKind, values: np.ndarray, dtype: str | None, kinds: list[Any]) -> np.ndarray:
     """Return a column as the numbers of the table, NaN where missing; times in the unit of the expression."""
     if isinstance(kind, Times):
-        return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).shown(values) / _unit_of(kind, kinds))
+        return np.where(np.isnan(values), np.nan, axis_of(kind, dtype).show(values) / _unit_of(kind, kinds))
     if isinstance(kind, Continuous):
-        return axis_of(kind, dtype).shown(values)
+        return axis_of(kind, dtype).show(values)
     return np.array([*map(float, kind.levels), np.nan])[values]
 
 

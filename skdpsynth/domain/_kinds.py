@@ -31,7 +31,7 @@ class Kind:
     """Public facts about a column, a dataclass. Mechanisms see `coded` kinds: numbers and levels alone."""
 
     @property
-    def unstated(self) -> str | None:
+    def stand_in(self) -> str | None:
         """The word "open" or "private" in place of bounds or levels; None where they are stated."""
         return None
 
@@ -74,7 +74,7 @@ class Bounded(Kind):
     bounds: Any
 
     @property
-    def unstated(self) -> str | None:
+    def stand_in(self) -> str | None:
         return self.bounds
 
     def _check_word(self) -> bool:
@@ -206,7 +206,7 @@ class _Levels(Kind):
 
     def __post_init__(self) -> None:
         self._check_missing()
-        if self.unstated is not None:
+        if self.stand_in is not None:
             if self.other is not None:
                 raise ValueError(f"other must be None where levels are {self.levels!r}, got {short_repr(self.other)}; write the levels.")
             return
@@ -227,14 +227,14 @@ class _Levels(Kind):
         vars(self).update(levels=levels)
 
     @property
-    def unstated(self) -> str | None:
+    def stand_in(self) -> str | None:
         """The word "open" or "private" in place of levels; None where they are stated."""
         return self.levels if isinstance(self.levels, str) and self.levels in UNSTATED else None
 
     @property
     def n_codes(self) -> int:
         """Number of levels, with that of a missing cell."""
-        if self.unstated is not None:
+        if self.stand_in is not None:
             raise ValueError(f"levels must be stated to be counted, got {self.levels!r}; write them as a list.")
         return len(self.levels) + self.nullable
 
@@ -281,10 +281,10 @@ class Nominal(_Levels):
     def __post_init__(self) -> None:
         super().__post_init__()
         groups, levels = self.groups, self.levels
-        if groups is None or (is_integer(groups, 1) and (self.unstated or all(isinstance(level, str) for level in levels))):
+        if groups is None or (is_integer(groups, 1) and (self.stand_in or all(isinstance(level, str) for level in levels))):
             vars(self).update(groups=groups and int(groups))
             return
-        if self.unstated or isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
+        if self.stand_in or isinstance(groups, str) or not isinstance(groups, Mapping | Sequence):
             raise ValueError(f"groups must be a number of first characters, or of stated levels a dict or list, got {short_repr(groups)}.")
         if isinstance(groups, Mapping):
             if missing := [level for level in levels if level not in groups]:

@@ -29,7 +29,7 @@ class NumberAxis:
     def is_whole(self) -> bool:
         return bool(self.kind.integer) or np.dtype(self.dtype).kind in "iub"
 
-    def shown(self, x: np.ndarray) -> np.ndarray:
+    def show(self, x: np.ndarray) -> np.ndarray:
         """Return values of `read` as they stand in the table; NaN stays."""
         whole = round_to_step(np.rint(x) if self.kind.integer else np.asarray(x, dtype=float), self.kind)
         in_table = cast(whole, np.dtype(self.dtype), self.kind.low, self.kind.high).astype(float)
@@ -65,7 +65,7 @@ class TimeAxis:
 
     is_whole = True
 
-    def shown(self, x: np.ndarray) -> np.ndarray:
+    def show(self, x: np.ndarray) -> np.ndarray:
         units = np.where(np.isnan(x), 0, x).astype(np.int64) + self.first
         return self.floor(units * self.unit + self.half)
 

@@ -173,7 +173,7 @@ class Schema(Mapping):
             raise ValueError(f"schema must have a column that is synthesized, but all ({list_names(list(self))}) are left out; add one.")
         return self._coded_as(columns) if self._rules else Schema(columns, read=self._read_as)
 
-    def ordered(self, names: Iterable[Any]) -> "Schema":
+    def arrange(self, names: Iterable[Any]) -> "Schema":
         """Return the schema in the order of `names`, the columns of a table: those of the schema, but for an `Identifier`."""
         if isinstance(names, tuple | list) and list(names) == list(self._columns):
             return self

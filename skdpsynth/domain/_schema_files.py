@@ -254,7 +254,7 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
     if read:
         todo = '  # TODO: "." or ",", as numbers in the file have it'
         lines += ["read:", *(f"  {key}: {_scalar(yaml, value)}{todo * (value == 'open')}" for key, value in read.items())]
-    head = _HEAD + (_OPEN if any(kind.unstated == "open" for kind in columns.values()) else "")
+    head = _HEAD + (_OPEN if any(kind.stand_in == "open" for kind in columns.values()) else "")
     return head + "\n".join(lines) + "\n"
 
 

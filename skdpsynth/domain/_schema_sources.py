@@ -161,7 +161,7 @@ def _kind_of_sdv(facts: Mapping[str, Any], domain: object, is_key: bool, leave_o
         kinds |= {"boolean": Nominal([False, True]), "id": Identifier(labels=is_key)}
         if sdtype not in kinds:
             raise ValueError(f"sdtype {short_repr(sdtype)} is not synthesized; give the domain Identifier(), or leave the column out.")
-        return kinds[sdtype] if leave_open or not kinds[sdtype].unstated else None
+        return kinds[sdtype] if leave_open or not kinds[sdtype].stand_in else None
     if isinstance(domain, _WRONG_DOMAIN.get(sdtype, ())):
         raise ValueError(f"a {sdtype} column needs (low, high) of numbers, or a list of levels, got a {type(domain).__name__}.")
     if isinstance(domain, tuple) and len(domain) == 2:
@@ -269,7 +269,7 @@ def skeleton_of(source: Table, public: bool = False, read: Mapping[str, Any] | N
     named_as_keys = {
         name: Identifier()
         for name, kind in columns.items()
-        if kind.unstated == "open" and isinstance(kind, Nominal | Continuous) and _is_key_name(name)
+        if kind.stand_in == "open" and isinstance(kind, Nominal | Continuous) and _is_key_name(name)
     }
     return {name: kind for name, kind in (columns | named_as_keys).items() if name in read.get("columns", columns)}, read
 

@@ -55,7 +55,7 @@ class Spans:
         return bool(self.rules)
 
     @property
-    def involved(self) -> frozenset:
+    def linked_columns(self) -> frozenset:
         """The columns of which a cell depends on several columns with spans."""
         smaller = {edge.low for edge in self.edges if edge.may_miss or edge.may_pass}
         parts = {name for orders in self.orders if orders.total for name in orders.columns}
@@ -114,7 +114,7 @@ class Spans:
         for name in orders.columns:
             low, high = self.ends[name]
             x = np.where(missing[name], axes[name].value(low), columns[name])
-            shown[name] = np.clip(axes[name].shown(x), low, high)
+            shown[name] = np.clip(axes[name].show(x), low, high)
             least[name], most[name] = (np.where(fixed[name], shown[name], end) for end in (low, high))
         kept = orders.repair(shown, least, most, missing)
         moved = {name: np.where(missing[name], np.nan, axes[name].value(kept[name])) for name in kept}
@@ -158,7 +158,7 @@ def spans_of(schema: Schema, dtypes: Mapping[Any, str] | None = None) -> Spans:
     columns = [name for each in orders for name in each.columns]
     edges = [possible[rule] for rule in rules if isinstance(rule, Inequality)]
     edges.sort(key=lambda edge: columns.index(edge.high))
-    ends = {name: tuple(axes[name].shown(np.array([kind.low, kind.high], dtype=float))) for name in columns if (kind := schema[name].coded)}
+    ends = {name: tuple(axes[name].show(np.array([kind.low, kind.high], dtype=float))) for name in columns if (kind := schema[name].coded)}
     return Spans(tuple(schema.coded) if rules else (), tuple(edges), orders, ends, tuple(rules))
 
 

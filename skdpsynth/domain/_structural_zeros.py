@@ -41,7 +41,7 @@ class Tie:
     orders: Orders
 
     @property
-    def ordered(self) -> frozenset:
+    def ordered_columns(self) -> frozenset:
         """The columns of numbers that are compared or added up, whose bins all differ."""
         return frozenset(self.orders.columns)
 
@@ -65,7 +65,7 @@ class Tie:
         features = [each.scores[name].of_codes(cells) for each in self.allowed if name in each.scores] + [cells.missing]
         if len(cells.least):  # bins that rounding leaves empty
             features.append(np.append(cells.least > cells.most, [False] * cells.nullable))
-        if name in self.ordered:
+        if name in self.ordered_columns:
             features.append(np.arange(cells.size))
         return np.unique(np.array(features, dtype=np.int64), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
 
@@ -204,8 +204,8 @@ def _check_names(names: Sequence[Any], subject: str, columns: Columns) -> None:
         kind = columns[name]
         if isinstance(kind, Text | Constant) or (isinstance(kind, Identifier) and subject != "Unique"):
             raise ValueError(f"{subject} names column {name_repr(name)}, which is {type(kind).__name__} and not synthesized; leave it out.")
-        if kind.unstated is not None:
-            raise ValueError(f"{subject} names column {name_repr(name)}, whose facts are {kind.unstated}; rules need bounds and levels.")
+        if kind.stand_in is not None:
+            raise ValueError(f"{subject} names column {name_repr(name)}, whose facts are {kind.stand_in}; rules need bounds and levels.")
 
 
 def _check_sources(columns: Columns, rules: Sequence[Rule]) -> dict[Any, Any]:

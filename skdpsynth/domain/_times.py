@@ -200,7 +200,7 @@ class Times(Bounded):
         return sorted(found - {None})
 
     @property
-    def unstated(self) -> str | None:
+    def stand_in(self) -> str | None:
         return "open" if isinstance(self.format, str) and self.format == "open" else self.bounds
 
     @property

@@ -116,13 +116,13 @@ class EvenCuts:
         for n_more in range(min(_MORE, len(classes.cuts) - 1)):
             n_steps = len(classes.cuts) - n_more + 1
             rule = cls(classes.low, classes.high, n_steps)
-            even = rule._cut(np.arange(1, n_steps))
+            even = rule._edge(np.arange(1, n_steps))
             if np.isin(even, classes.cuts).all():
                 near = next((near for near in (_NEAR, 0.5) if replace(rule, near=near)._is_exact(even)), None)
                 return None if near is None else replace(rule, near=near, more=tuple(np.setdiff1d(classes.cuts, even).tolist()))
         return None
 
-    def _cut(self, k: np.ndarray) -> np.ndarray:
+    def _edge(self, k: np.ndarray) -> np.ndarray:
         return self.low + (self.high - self.low) * (k * (1.0 / self.n_steps))
 
     def _is_exact(self, even: np.ndarray) -> bool:
@@ -134,7 +134,7 @@ class EvenCuts:
         k, x = np.tile(np.arange(1, self.n_steps), 2), np.concatenate([even, np.nextafter(even, -np.inf)])
         steps = (x - self.low) * self._scale
         guess = np.floor(steps)
-        right = np.clip(guess + (x >= self._cut(guess + 1)) - (x < self._cut(guess)), 0, self.n_steps - 1)
+        right = np.clip(guess + (x >= self._edge(guess + 1)) - (x < self._edge(guess)), 0, self.n_steps - 1)
         return bool(np.all(np.abs(steps - k) < self.near) and np.array_equal(right, np.searchsorted(even, x, side="right")))
 
     @property

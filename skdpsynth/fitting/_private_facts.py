@@ -117,7 +117,7 @@ def private_columns(table: TableFormat, rows: Rows, n_levels: int) -> tuple[Sche
     """Return the coded schema of a table with placeholders, at most as many levels each, and what of it is still to be bought."""
     coded = table.schema.coded
     missing: list[MissingFact] = []
-    if levels := {place: name for place, (name, kind) in enumerate(coded.items()) if isinstance(kind, Nominal) and kind.unstated}:
+    if levels := {place: name for place, (name, kind) in enumerate(coded.items()) if isinstance(kind, Nominal) and kind.stand_in}:
         if not rows.source.is_readable:
             raise ValueError(
                 "schema must list all levels where rows lie elsewhere, got 'private', because which levels occur is no sum; list them."

@@ -38,16 +38,16 @@ MISSING_WORDS = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan"
 class CsvFiles(TextFiles):
     """CSV files with a header, read block by block as text."""
 
-    def _cut(self, file: Path) -> str:
+    def _separator(self, file: Path) -> str:
         return self._text.separator or default_separator(without_cells_in_errors(lambda: member_suffix(file), self._wrong(file)))
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         return read_ahead(self._each())
 
     def _each(self) -> Iterator[Any]:
         for file in self._files:
             self._match_names(file)
-            names, cut = self._header(file), self._cut(file)
+            names, cut = self._header(file), self._separator(file)
             with closing(self._blocks(file, self._text)) as blocks:
                 records = _without_lines(blocks, 1)
                 tables = self._records(records, names, cut) if self._text.multiline else self._lines(records, names, cut)
@@ -60,7 +60,7 @@ class CsvFiles(TextFiles):
             names.pop()
         if len(names) == 1 and (cut := next((cut for cut in ";\t|," if cut in names[0]), None)):
             raise ValueError(
-                f"{self.name} must have {self._cut(file)!r} between two cells, but {short_path(file)} seems to have {cut!r}; set "
+                f"{self.name} must have {self._separator(file)!r} between two cells, but {short_path(file)} seems to have {cut!r}; set "
                 f"separator to {cut!r} in read of the schema."
             )
         return names
@@ -71,7 +71,7 @@ class CsvFiles(TextFiles):
             line = without_cells_in_errors(lambda: next(_whole_lines(blocks), b""), self._wrong(file))
         line = line[: line.find(b"\n")].removesuffix(b"\r")
         try:
-            names = split_cells(line.decode(), self._cut(file)) if line else None
+            names = split_cells(line.decode(), self._separator(file)) if line else None
         except UnicodeDecodeError:
             names = None
         if names is None or any(mark in name for name in names for mark in "\r\0"):
@@ -90,7 +90,7 @@ class CsvFiles(TextFiles):
         return next((found for file in self._files if (found := list(islice(self._damaged_in(file), most)))), [])
 
     def _damaged_in(self, file: Path) -> Iterator[int]:
-        width, cut, mark = len(self._header(file)), self._cut(file), self._text.comment
+        width, cut, mark = len(self._header(file)), self._separator(file), self._text.comment
         with closing(self._blocks(file, replace(self._text, skip=0, comment=None))) as blocks:
             lines = (line for block in _whole_lines(blocks) for line in block.split(b"\n")[:-1])
             record, start, has_header = None, 0, False

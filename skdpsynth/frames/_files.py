@@ -228,7 +228,7 @@ class ParquetFiles(Files):
             n_samples += _open_parquet(file, name).metadata.num_rows
         super().__init__(name, files, schemas[0], n_samples)
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         return read_ahead(self._each())
 
     def _each(self) -> Iterator[Any]:

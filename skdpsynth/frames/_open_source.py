@@ -147,11 +147,11 @@ class Chunks(ChunkedSource):
 
     def __init__(self, name: str, start: Callable[[], Any], what: str, *, is_kept: bool = False) -> None:
         self.name, self._start, self._what, self._is_kept = name, start, what, is_kept
-        with closing(self._read()) as tables:
+        with closing(self._read_tables()) as tables:
             first = _first(tables, name, what)
         super().__init__(name, without_rows(first), TableKind.of(first, f"chunk 1 of {name}"))
 
-    def _read(self) -> Generator[Any, None, None]:
+    def _read_tables(self) -> Generator[Any, None, None]:
         chunks = without_cells_in_errors(
             self._start,
             f"{self.name} is {self._what}, which must return an iterator of chunks without being given anything, "
@@ -170,7 +170,7 @@ class Spooled(ChunkedSource):
             self._rest, head = chain([first], tables), without_rows(first)
         super().__init__(name, head, TableKind.of(head, name))
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         if self._is_gone:
             raise ValueError(f"{self.name} is {self._what}, {_OVER}; {_AGAIN}.")
         yield from self._kept.copy()
@@ -271,7 +271,7 @@ class ArrowBatches(ChunkedSource):
         super().__init__(name, head, TableKind.of(head, name), n_samples=n_samples)
         self._batches, self._fails = batches, fails
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         batches = without_cells_in_errors(lambda: self._batches(self._at_once), self._fails)
         with closing(batches) if hasattr(batches, "close") else nullcontext():
             yield from rebatch_tables(batches, self.kind.width, self._fails, self._at_once)
@@ -313,7 +313,7 @@ class PolarsQuery(ChunkedSource):
         head = pl.DataFrame(schema=without_cells_in_errors(frame.collect_schema, self._fails))
         super().__init__(name, head, TableKind.of(head, name))
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         # The order is no fact, but those who read twice get the same rows in most cases, as from other sources.
         batches = without_cells_in_errors(lambda: self._frame.collect_batches(chunk_size=self._at_once, maintain_order=True), self._fails)
         yield from each_without_cells_in_errors(batches, self._fails)

@@ -273,7 +273,7 @@ class DaskPartitions(PartitionedSource):
             told = kind(f"X is of Dask, whose partitions could not all be computed ({type(error).__name__}); {way}.")
         raise told  # here, so that it has no context, which would quote what went wrong in a worker
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         import dask
 
         for number, part in enumerate(self.partitions, start=1):
@@ -337,7 +337,7 @@ class SparkFrame(PartitionedSource):
             told = error.told
         raise told
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         import pyarrow as pa
 
         def write(batches: Iterable[Any]) -> Iterator[Any]:

@@ -137,7 +137,7 @@ class UnitTable(ChunkedSource):
             kind = TableKind(kind.library, tuple(range(len(columns))) if kind.names is None else columns, dtypes)
         super().__init__(source.name, head, kind, library=source.library)
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         with closing(self.read_labeled()) as chunks:
             for chunk, _ in chunks:
                 yield chunk

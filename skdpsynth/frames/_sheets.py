@@ -86,7 +86,7 @@ class _CellFiles(TextFiles):
             while (row := without_cells_in_errors(following, wrong)) is not None:
                 yield row
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         import pyarrow as pa
 
         first = self._names(self._files[0])
@@ -267,7 +267,7 @@ class StatisticsFiles(Files):
             return pa.date32() if unit in "DM" else pa.timestamp("ms")
         return pa.from_numpy_dtype(np.dtype(dtype))
 
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         import pyarrow as pa
 
         for file in self._files:

@@ -87,7 +87,7 @@ class ChunkedSource(Source):
         return self.kind.columns
 
     @abstractmethod
-    def _read(self) -> Iterator[Any]:
+    def _read_tables(self) -> Iterator[Any]:
         """Yield the rows from the start, in tables of the kind of this source."""
 
     def check_unchanged(self) -> None:
@@ -99,7 +99,7 @@ class ChunkedSource(Source):
         Rows that cannot be read, chunks of another kind, and more or fewer rows than before are refused in one sentence.
         """
         self.check_unchanged()
-        n_rows, tables = 0, cast(Any, self._read())
+        n_rows, tables = 0, cast(Any, self._read_tables())
         with closing(tables), bar(f"reading {self.name}") as progress:
             for number, table in enumerate(tables, start=1):
                 self.kind.check(table, f"chunk {number}", self.name)

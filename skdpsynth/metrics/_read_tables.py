@@ -67,7 +67,7 @@ def schema_of_ranges(tables: dict[str, Any]) -> Schema:
 
 def with_facts_of_rows(schema: Schema, tables: dict[str, Any]) -> Schema:
     """Return a schema with the range or the levels in all tables where they are private: as unprotected as what is made of it."""
-    found: dict[Any, set] = {name: set() for name, kind in schema.items() if kind.unstated == "private"}
+    found: dict[Any, set] = {name: set() for name, kind in schema.items() if kind.stand_in == "private"}
     if not found:
         return schema
     names = [name for name in schema if schema.is_coded(name)]

@@ -717,12 +717,12 @@ def _use_schema(
     if own is not None and given is not None and set(own) != set(given):
         raise ValueError("schema must have the columns of the schema of the estimator; leave one of them out, or make them alike.")
     stated: Any = own if given is None else given
-    if unknown := [name for name, kind in stated.items() if kind.unstated is not None]:
+    if unknown := [name for name, kind in stated.items() if kind.stand_in is not None]:
         raise ValueError(
             f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give plan a schema with "
             "guesses."
         )
-    buys = own is not None and any(kind.unstated is not None for kind in own.values())
+    buys = own is not None and any(kind.stand_in is not None for kind in own.values())
     learned: Any = own if buys else stated
     if not is_table:  # mechanisms see the coded columns alone: dates as whole numbers, and no identifiers
         learned, stated = learned.coded, stated.coded

@@ -48,7 +48,7 @@ class ConstraintImputer:
         for name in self.names:
             axis, own = self.tie.axes.get(name), values[name]
             missing[name] = own >= len(self.schema[name].levels) if axis is None else np.isnan(own)
-            shown[name] = own if axis is None else axis.shown(np.where(missing[name], self.linked[name].ends()[0][0], own))
+            shown[name] = own if axis is None else axis.show(np.where(missing[name], self.linked[name].ends()[0][0], own))
         return shown, missing
 
     def move_numbers(self, values: Columns, to_fill: Columns, rng: np.random.Generator) -> dict[Hashable, np.ndarray]:

@@ -348,7 +348,7 @@ class BinConstraintSampler:
         """Return numbers as they are written, within the remains of their bins."""
         first = self.ends[name][0]
         known = np.where(np.isnan(values), first[0], values)
-        return np.clip(self.tie.axes[name].shown(known), *ends_of(self.cells[name], codes))
+        return np.clip(self.tie.axes[name].show(known), *ends_of(self.cells[name], codes))
 
     def _order(self, shown: dict, codes: Mapping, missing: Mapping, rng: np.random.Generator) -> None:
         """Draw rows again that break an inequality or a sum, then move them."""

@@ -61,7 +61,7 @@ class RestrictedAxis:
 def restrict_axes(orders: Orders, linked: Mapping[Hashable, Any]) -> Orders:
     """Restrict inequalities between columns to the numbers that conditions leave."""
     numbers = {name: linked[name].numbers for name in orders.axes if len(getattr(linked[name], "numbers", ()))}
-    restricted = {name: RestrictedAxis(orders.axes[name], np.unique(orders.axes[name].shown(own))) for name, own in numbers.items()}
+    restricted = {name: RestrictedAxis(orders.axes[name], np.unique(orders.axes[name].show(own))) for name, own in numbers.items()}
     return replace(orders, axes={**orders.axes, **restricted})  # type: ignore[dict-item]  # it rounds as the axis does
 
 
@@ -79,9 +79,9 @@ def constrain_columns(
     for tie in ties:
         for n_bins in (None, *_BINS):
             if n_bins is not None:
-                own = [name for name in tie.columns if name in tie.ordered]
+                own = [name for name in tie.columns if name in tie.ordered_columns]
                 links |= {name: links[name].recut(n_bins, cuts.get(name, ())) for name in own}  # type: ignore[union-attr]
-            is_last = n_bins == _BINS[-1] or not tie.ordered
+            is_last = n_bins == _BINS[-1] or not tie.ordered_columns
             cells = {}
             for name in tie.columns:
                 kind, link = schema[name], links.get(name)
@@ -103,7 +103,7 @@ def max_tuples(tie: Tie, schema: Schema, cuts: Mapping[Hashable, np.ndarray]) ->
     product = 1
     for name in tie.columns:
         kind: Any = schema[name]
-        if name in tie.ordered:
+        if name in tie.ordered_columns:
             product *= 2 * _BINS[-1] + len(cuts.get(name, ())) + kind.nullable
         elif name in tie.axes:
             product *= len(cuts.get(name, ())) + 1 + kind.nullable

@@ -370,7 +370,7 @@ def _infer_kind(kind: ColumnKind, column: Any) -> Any:
     if isinstance(column, np.ndarray) and column.dtype == object:  # which tells nothing of its cells
         has_numbers = bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
         kind = Continuous(bounds="open", integer=all(isinstance(cell, int) for cell in cells)) if has_numbers else Nominal("open")
-    if kind.unstated is None:
+    if kind.stand_in is None:
         return Identifier() if isinstance(kind, Text) else kind
     if isinstance(kind, Nominal):
         return _infer_levels(cells)

@@ -307,7 +307,7 @@ def _columns(model: BaseEstimator) -> Iterator[ColumnFact]:
         stated = Schema.of(asked) if isinstance(asked, dict) else asked if isinstance(asked, Schema) else {}
         all_bought = asked is None and getattr(model, "bounds", None) == "private"
         for name, kind in model.schema_.items():
-            is_bought = all_bought or getattr(stated.get(name), "unstated", None) == "private"
+            is_bought = all_bought or getattr(stated.get(name), "stand_in", None) == "private"
             words = " / ".join(map(str, name)) if isinstance(name, tuple) else str(name)
             yield _column(words, kind.to_keys(), "bought" if is_bought else "stated")
         return

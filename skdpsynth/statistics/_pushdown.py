@@ -146,7 +146,7 @@ def _classes_of(rows: Rows, database: Database) -> list[Classes] | None:
 def _classes(kind: ColumnKind, dtype: str, grid: Any) -> Classes | None:
     if getattr(kind, "missing", ()) or getattr(kind, "other", None) is not None:
         return None
-    if kind.unstated is not None or (isinstance(kind.coded, Continuous) and grid is None):
+    if kind.stand_in is not None or (isinstance(kind.coded, Continuous) and grid is None):
         return None
     if isinstance(kind, Times):
         if dtype not in ("Date", "Datetime(time_unit='us', time_zone=None)"):

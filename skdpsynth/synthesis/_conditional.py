@@ -285,7 +285,7 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             conditional, probability = law.condition(on_codes)
             if not probability:
                 raise _impossible_conditions_error(law, on_codes)
-            if of_spans := {name: want for name, want in wanted.items() if name in spans.involved}:
+            if of_spans := {name: want for name, want in wanted.items() if name in spans.linked_columns}:
                 conditional = RejectionSampler(conditional, partial(spans.meets, wanted=of_spans))
         copy: Any = object.__new__(type(self))
         vars(copy).update({**vars(self), "_model": conditional})

@@ -238,7 +238,7 @@ def _grade_outer_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes
     growth = bin_growth(plan, relation, _pooled_n_rows(codes.pools))
     if growth is None:
         return codes
-    fixed = joint_columns((), codes.near) | {name for tie in plan.ties for name in tie.ordered}
+    fixed = joint_columns((), codes.near) | {name for tie in plan.ties for name in tie.ordered_columns}
     links = {name: grade_bins(link, growth) if isinstance(link, Link) and name not in fixed else link for name, link in codes.links.items()}
     tied, links = constrain_columns(plan.ties, plan.schema, links)
     return replace(codes, links=links, tied=tuple(tied))

@@ -21,7 +21,7 @@ def open_prior(prior: Table, schema: Schema, buys: bool = False) -> Rows:
     rows = open_columns(prior, schema, "prior", buys)
     if not rows.source.in_memory and not total(rows, RowCount.over()).n_samples:
         raise ValueError("prior must have at least one row, got none; pass a table with rows, or leave prior out.")
-    if not rows.source.is_readable and any(kind.unstated for kind in schema.values()):
+    if not rows.source.is_readable and any(kind.stand_in for kind in schema.values()):
         raise ValueError("prior must be a table that can be read where bounds or levels are private, got one that lies elsewhere; copy it.")
     return rows
 

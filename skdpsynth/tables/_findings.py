@@ -243,9 +243,9 @@ def _of_column(name: Hashable, look: _Look, column: Column, dtype: str, source: 
     kind = look.kind
     if isinstance(kind, Text):
         yield "text", None, "not synthesized; drop it, or say Identifier()."
-    if kind.unstated == "open":
+    if kind.stand_in == "open":
         yield "open", None, "its bounds or levels are not stated."
-    if (kind.coded is None and not isinstance(kind, Constant)) or kind.unstated is not None:
+    if (kind.coded is None and not isinstance(kind, Constant)) or kind.stand_in is not None:
         return
     try:
         if not source.is_text:
@@ -423,7 +423,7 @@ class _CheckedRows:
 
     def _shown_values(self, name: Hashable) -> np.ndarray:
         kind = self.kinds[name]
-        return self.values[name] if hasattr(kind, "levels") else axis_of(kind).shown(self.values[name])
+        return self.values[name] if hasattr(kind, "levels") else axis_of(kind).show(self.values[name])
 
     def count(self, rule: Any, seen: set) -> int:
         """Return how many rows break a rule; `seen` are the keys of the rows before."""

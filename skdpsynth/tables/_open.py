@@ -224,7 +224,7 @@ def continue_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int =
     kind, raw = split_under(source, schema)
     kept = {name: each for name, each in schema.items() if each.coded is not None or name in schema.sources}
     if len(kept) < len(schema) and kind.width == len(kept) and (kind.names is None or list(kind.columns) == list(kept)):
-        schema = schema.ordered(kept)  # identifiers are never read: a sample, which is without them, will do
+        schema = schema.arrange(kept)  # identifiers are never read: a sample, which is without them, will do
     else:
         remember_columns(estimator, _head_of_numbers(source) if source.is_text else source.head, reset=False)
     if kind.names is not None and kind.columns != tuple(schema) and not any(isinstance(name, str) for name in kind.columns):
@@ -295,12 +295,12 @@ def read_column(column: Column, kind: ColumnKind, dtype: str, is_text: bool = Fa
             x[is_sentinel(x, kind, dtype)] = np.nan
         if kind.integer:
             np.rint(x, out=x)
-        if kind.unstated is None:
+        if kind.stand_in is None:
             np.clip(x, kind.low, kind.high, out=x)
             if not kind.nullable:
                 x[np.isnan(x)] = kind.midpoint
         return x
-    if kind.unstated is not None:
+    if kind.stand_in is not None:
         found, words = level_cells(cells_of(column)), {*(MISSING_WORDS if is_text else ()), *missing_forms(kind.missing)}
         if words:
             found[:] = [None if level in words else level for level in found.tolist()]

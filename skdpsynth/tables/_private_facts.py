@@ -16,7 +16,7 @@ _MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 
 def columns_without_bounds(schema: Schema, dtypes: Sequence[str]) -> UnknownBounds | None:
     """Return what is public about the columns of numbers whose bounds are to be bought, of a schema of coded kinds; None without any."""
-    columns = {place: kind for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous) and kind.unstated}
+    columns = {place: kind for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous) and kind.stand_in}
     if not columns:
         return None
     numbers = [parse_dtype(dtypes[i]).number for i in columns]
@@ -31,9 +31,9 @@ def with_placeholder_kinds(schema: Schema, n_levels: int) -> Schema:
     """Return a schema with (-1, 1) for bounds that are to be bought, and as many levels for levels."""
     kinds = dict(schema)
     for name, kind in schema.items():
-        if kind.unstated and isinstance(kind, Continuous):
+        if kind.stand_in and isinstance(kind, Continuous):
             kinds[name] = with_bounds(kind, *PLACEHOLDER)
-        elif kind.unstated:
+        elif kind.stand_in:
             kinds[name] = Nominal(range(n_levels), nullable=kind.nullable)
     return schema.with_kinds(kinds)
 

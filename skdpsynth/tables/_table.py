@@ -94,7 +94,7 @@ class TableFormat:
             raise ValueError(
                 "schema names columns, but X is an array without names; pass a data frame, or make the keys of schema column numbers."
             )
-        schema = schema.ordered(self.columns)
+        schema = schema.arrange(self.columns)
         check_stated(schema, buys)
         check_dtypes(schema, self.dtypes, are_inferred)
         back = self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
@@ -103,7 +103,7 @@ class TableFormat:
         for (name, kind), facts in zip(schema.items(), map(parse_dtype, back.dtypes), strict=True):
             if facts.number is None or not isinstance(kind, Continuous) or kind.integer or kind.unit is not None:
                 continue
-            if kind.unstated and facts.number.kind in "iub":
+            if kind.stand_in and facts.number.kind in "iub":
                 more[name] = replace(kind, integer=True)
             elif facts.decimal is not None:
                 more[name] = replace(kind, decimals=facts.decimal[1])
@@ -207,22 +207,22 @@ def name_table_in_errors(name: str) -> Iterator[None]:
 
 def check_stated(schema: Schema, buys: bool = False) -> None:
     """Refuse bounds and levels that are not stated; but for numbers and nominal levels that are private, if those are bought."""
-    open_columns = [name for name, kind in schema.items() if kind.unstated == "open"]
+    open_columns = [name for name, kind in schema.items() if kind.stand_in == "open"]
     if len(open_columns) > 1:
         raise ValueError(
             f"schema of columns {list_names(open_columns, len(open_columns))} has open bounds or levels, which are still to be written; "
             "give (low, high) or a list to each: public facts, never learned from rows."
         )
     for name, kind in schema.items():
-        if kind.unstated is None or (buys and kind.unstated == "private" and isinstance(kind, Continuous | Nominal)):
+        if kind.stand_in is None or (buys and kind.stand_in == "private" and isinstance(kind, Continuous | Nominal)):
             continue
         fact, example = ("levels", "a list") if hasattr(kind, "levels") else ("bounds", "(low, high)")
         if getattr(kind, "format", None) == "open":
             fact, example = "format", "one such as 'dd/mm/yyyy'"
         way = f"which is not supported here; give {example} that are public."
-        if kind.unstated == "open":
+        if kind.stand_in == "open":
             way = f"which are still to be written; give {example}: public facts, never learned from rows."
-        raise ValueError(f"schema of column {name_repr(name)} has {kind.unstated} {fact}, {way}")
+        raise ValueError(f"schema of column {name_repr(name)} has {kind.stand_in} {fact}, {way}")
 
 
 def check_synthesized(schema: Schema) -> None:
@@ -246,7 +246,7 @@ def check_room(table: TableFormat) -> None:
             )
         if isinstance(kind, Times) and facts.time is not None and not holds_times(kind, facts.time[0]):
             what = f"dtype {dtype}, which can hold no time within its bounds in schema"
-        elif isinstance(kind, Continuous) and not (kind.unstated or facts.number is None or holds_some(facts.number, kind.low, kind.high)):
+        elif isinstance(kind, Continuous) and not (kind.stand_in or facts.number is None or holds_some(facts.number, kind.low, kind.high)):
             ends = f"({short_repr(kind.low)}, {short_repr(kind.high)})"
             what = f"dtype {facts.number.name}, which can hold no number within its bounds in schema, {ends}"
         else:
@@ -280,7 +280,7 @@ def check_dtypes(schema: Schema, dtypes: Sequence[str], are_inferred: bool = Fal
             if any(isinstance(level, int) and abs(level) > 2**53 for level in getattr(kind, "levels", ())):
                 told = "has a dtype that pandas infers, in which a missing cell would change levels beyond 2**53; convert it to Int64"
                 raise TypeError(f"column {name_repr(name)} {told}.")
-            are_words = isinstance(kind, Nominal | Ordinal) and kind.unstated is None and all(map(is_word, kind.levels))
+            are_words = isinstance(kind, Nominal | Ordinal) and kind.stand_in is None and all(map(is_word, kind.levels))
             if isinstance(kind, Identifier | Constant) or (dtype in ("float64", "<f8") and (are_words or isinstance(kind, Times))):
                 continue
         check_dtype(name, kind, dtype)
@@ -316,7 +316,7 @@ def _misfit(kind: ColumnKind, dtype: str) -> str | None:
         return f"must hold numbers, strings, booleans or times, got dtype {dtype}; {way}, or say Identifier()"
     if isinstance(kind, Times) or family in _TIME_KINDS:
         return _misfit_of_times(kind, dtype)
-    return None if isinstance(kind, Continuous | Boolean) or kind.unstated is not None else _misfit_of_levels(kind, dtype)
+    return None if isinstance(kind, Continuous | Boolean) or kind.stand_in is not None else _misfit_of_levels(kind, dtype)
 
 
 _TIME_KINDS = {"time": "Date(low, high) or DateTime(low, high)", "time of day": "TimeOfDay()", "duration": "Duration(low, high)"}

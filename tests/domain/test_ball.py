@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from internals import _squared
+from internals import _squared_lengths
 from scipy.sparse import csr_array
 
 from skdpsynth.domain import Ball, Box
@@ -190,7 +190,7 @@ def test_rows_just_beyond_a_radius_come_within_it():
 
 def test_sums_of_squares_do_not_depend_on_how_floats_add_them():
     whole = np.random.default_rng(0).integers(-(2**18), 2**18, (50, 3999)).astype(float)
-    assert _squared(whole).tolist() == [sum(int(x) ** 2 for x in row) for row in whole]
+    assert _squared_lengths(whole).tolist() == [sum(int(x) ** 2 for x in row) for row in whole]
 
 
 @pytest.mark.parametrize("equal_units", [True, False])

@@ -57,7 +57,7 @@ def test_what_is_public_of_unknown_columns_follows_from_dtypes():
 
 def test_made_up_kinds_are_stated():
     schema = with_placeholder_kinds(OPEN, 65)
-    assert not any(kind.unstated for kind in schema.values())
+    assert not any(kind.stand_in for kind in schema.values())
     assert (schema["n"].integer, schema["n"].nullable, schema["w"].n_codes) == (True, True, 65)
 
 

@@ -155,7 +155,7 @@ def test_a_check_counts_damaged_lines_and_says_how_cells_may_hold_line_breaks(pa
 
 def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
     files = Schema.from_json(MULTILINE.to_json()), Schema.from_yaml(MULTILINE.to_yaml())
-    for again in (*files, Schema(MULTILINE), MULTILINE.ordered(["b", "a"])):
+    for again in (*files, Schema(MULTILINE), MULTILINE.arrange(["b", "a"])):
         assert again.read == {"multiline": True}
     assert MULTILINE != SCHEMA
     assert Schema(MULTILINE, read={"multiline": False}) == SCHEMA

@@ -120,7 +120,7 @@ def test_kinds_may_have_words_in_place_of_facts(word, null):
     kinds = [make(bounds=word, nullable=null) for make in UNSTATED] + [make(word, nullable=null) for make in (Nominal, Ordinal)]
     kinds += [Continuous(bounds=word, integer=True), DateTime(bounds=word, resolution="hour"), Nominal(levels=word)]
     for kind in kinds:
-        assert kind.unstated == Schema({"a": kind}).coded["a"].unstated == word
+        assert kind.stand_in == Schema({"a": kind}).coded["a"].stand_in == word
 
 
 # Refusals
@@ -151,7 +151,7 @@ REFUSED = [
     (lambda: encode(id=Text()), "schema of column 'id' is Text, "),
     (lambda: Schema({"a": Identifier}), "schema of column 'a' must be a kind with its facts, got the class; call Identifier"),
     *((lambda k=k: encode(age=k), f"schema of column 'age' {w}") for w in UNSTATED_OF for k in UNSTATED_OF[w]),
-    *((lambda k=k: compare(age=k), f"schema of column 'age' {w}") for w in UNSTATED_OF for k in UNSTATED_OF[w] if k.unstated == "open"),
+    *((lambda k=k: compare(age=k), f"schema of column 'age' {w}") for w in UNSTATED_OF for k in UNSTATED_OF[w] if k.stand_in == "open"),
 ]
 
 

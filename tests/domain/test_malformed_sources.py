@@ -274,15 +274,15 @@ def test_file_that_changes_before_between_or_in_passes_is_refused(change, kind, 
 @pytest.mark.parametrize("change", CHANGES)
 def test_fit_of_a_file_that_changes_after_the_pass_that_counts_spends_nothing(change, tmp_path, monkeypatch):
     do, pattern = CHANGES[change]
-    path, read = csv(tmp_path, "a,b\n" + "1,2\n" * 40), _csv.CsvFiles._read
+    path, read = csv(tmp_path, "a,b\n" + "1,2\n" * 40), _csv.CsvFiles._read_tables
 
     def read_and_change(self):
         yield from read(self)
-        monkeypatch.setattr(_csv.CsvFiles, "_read", read)
+        monkeypatch.setattr(_csv.CsvFiles, "_read_tables", read)
         changed.append(do(path))
 
     changed = []
-    monkeypatch.setattr(_csv.CsvFiles, "_read", read_and_change)
+    monkeypatch.setattr(_csv.CsvFiles, "_read_tables", read_and_change)
     accountant = PrivacyAccountant(10.0)
     with pytest.raises(OSError, match=pattern) as caught:
         PrivateMeasureMechanism(bounds=(0, 9), accountant=accountant).fit(path)

@@ -152,7 +152,7 @@ def test_files_hold_rules_which_belong_to_a_schema():
     assert Schema(FULL) == FULL == from_bytes(to_bytes(FULL))
     assert "rules=[Inequality" in repr(FULL)
     assert list(FULL.coded) == [("born", "on"), "seen", "part", "other", "smokes", "grade", "bed"]
-    assert FULL.ordered(reversed(list(FULL))).rules == FULL.rules
+    assert FULL.arrange(reversed(list(FULL))).rules == FULL.rules
     assert "rules" not in Schema({"a": (0, 1)}).to_json()
     pytest.importorskip("yaml")
     assert Schema.from_yaml(FULL.to_yaml()) == FULL
@@ -205,7 +205,7 @@ def test_expressions_are_arithmetic():
         ("round(sqrt(b), 1) + floor(a / 3) + ceil(a / 3)", [2 + 0 + 1, 0, math.nan]),
         ("log(exp(a)) + `odd name`", [8.0, 7.0, math.nan]),
     ]:
-        np.testing.assert_allclose(Derived(expression).parsed.value(columns), expected)
+        np.testing.assert_allclose(Derived(expression).formula.value(columns), expected)
 
 
 NO_ARITHMETIC = [

@@ -246,10 +246,10 @@ REFUSED = [
     (Schema, [SDV, {"tables": {"a": SDV}}], r"schema .*read it by Schema\.from_sdv"),
     (Schema, [Metadata()], r"schema .*Schema\.from_sdv metadata of SDV"),
     (Schema, [json.loads(SCHEMA.to_json())], r"schema .*read it by Schema\.from_json or Schema\.from_yaml"),
-    (SCHEMA.ordered, [["age", "school", "weight"]], "schema .*no entry for 'weight' and names 'smokes', which X lacks; "),
-    (SCHEMA.ordered, [list(range(100))], ".*0, 1, 2, 3, 4 and 95 more"),
+    (SCHEMA.arrange, [["age", "school", "weight"]], "schema .*no entry for 'weight' and names 'smokes', which X lacks; "),
+    (SCHEMA.arrange, [list(range(100))], ".*0, 1, 2, 3, 4 and 95 more"),
     (
-        SCHEMA.ordered,
+        SCHEMA.arrange,
         [np.array([31415.5]), pd.Series(["31415"]), "age", None],
         r"names must be a list of columns, got [^\n]*\.$",
     ),

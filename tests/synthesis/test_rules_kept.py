@@ -322,7 +322,7 @@ def test_labels_of_identifiers_are_keys():
     sample = fitted(frame, schema).sample(3 * N, random_state=0)
     assert broken(sample, schema) == {}
     assert sample["id"].is_unique
-    assert broken(fitted(frame[["a"]], schema).sample(5), schema.ordered(["a"])) == {}
+    assert broken(fitted(frame[["a"]], schema).sample(5), schema.arrange(["a"])) == {}
 
 
 def test_a_key_is_replaced_among_rows_that_share_the_rest_of_it():
