@@ -27,6 +27,7 @@ ENTERED = {"PrivateMeasureMechanism": (25, 150), "PrivatePCA": (26, 190), "Laten
 OPENED = 10  # files of opening a table
 SIZES = {"lines": 40_000, "lines of code": 23_000, "files": 160}
 MOST_ANY, TEST_LINES, DOCSTRING_LINES = 100, 27_000, 150
+REGISTERED = {"decomposition", "federated", "model_selection", "synthesis"}  # whose classes may be in a file that is read
 FROM_ABOVE = {"tables"}  # which `domain` imports when `Schema.check`, `Findings` or `MixedTypeEncoder` are asked for: public names of its
 DIALECT = re.compile(r"(?:^|[.:;] |\"\"\"|\n *# )(?:Of|What|Whoever) [a-z]", re.M)  # a sentence that begins so
 PARTICIPLE = re.compile(
@@ -217,6 +218,7 @@ def main():
         if room != "__init__":
             room_arrows.setdefault(room, set()).update(set(imported_rooms(tree)) - {room})
     room_arrows["domain"] -= FROM_ABOVE
+    room_arrows["_serialization"] -= REGISTERED
     # A face (`__init__`) imports its files, and they do not import it: circles are those among the others.
     arrows = {path: set(imported_files(path, tree, files)) for path, tree in files.items() if path.name != "__init__.py"}
     around = [circle(room_arrows), [str(path.relative_to(PACKAGE)) for path in circle(arrows)]]

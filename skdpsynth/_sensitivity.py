@@ -126,6 +126,6 @@ def count_sensitivity(relation: str, n_tables: object = 1, statistic: tuple[tupl
     every change is 1, the sum and the sum of squares are both the number of counts that change.
     """
     n_tables = check_integer("n_tables", n_tables)
-    changed = n_tables * (2 if relation == "replace_one" else 1)
+    changed = n_tables * (2 if isinstance(relation, str) and relation == "replace_one" else 1)
     facts = statistic_facts("tables", tables=n_tables) if statistic is None else statistic
     return Sensitivity(relation, changed, changed, min(1, changed), statistic=facts)

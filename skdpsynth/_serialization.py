@@ -14,7 +14,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from functools import cache
-from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -107,8 +106,10 @@ def _class_of(name: object) -> type:
     """Return the marked class of this name; nothing that the file names is imported to find it."""
     if isinstance(name, str) and "." not in name and name not in _CLASSES:
         # It may be one of ours: all rooms are imported, whichever it is, and none by a name in the file.
-        for room in ("decomposition", "federated", "model_selection", "synthesis"):
-            import_module(f"{_PACKAGE}.{room}")
+        import skdpsynth.decomposition
+        import skdpsynth.federated
+        import skdpsynth.model_selection
+        import skdpsynth.synthesis  # noqa: F401
     cls = _CLASSES.get(name) if isinstance(name, str) else None
     if cls is not None:
         return cls

@@ -16,6 +16,11 @@ from skdpsynth._parallel import lock_of
 from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames import NamedArray, Table, column_names, is_arrow, is_pandas, table_of_numbers, to_native
 
+# Exported by the package; all other classes are exported by their rooms, but those of `tables` by `domain`.
+TOP_LEVEL_CLASSES = (
+    *("LatentFactorSynthesizer", "LowDimSynthesizer", "OnlineSynthesizer", "PrivacyAccountant"),
+    *("PrivateMeasureMechanism", "PrivatePCA", "SignedMeasureMechanism"),
+)
 API_URL = "https://skdpsynth.readthedocs.io/en/stable/api/generated/"
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.
 _READS_FRAMES = tuple(int(part) for part in sklearn.__version__.split(".")[:2]) >= (1, 9)
@@ -112,10 +117,8 @@ def take_rows(X: Table, positions: np.ndarray) -> Any:
 
 def public_name(cls: type) -> str:
     """Return the full name under which people import a class: from the package, or from its room; those of `tables` from `domain`."""
-    import skdpsynth
-
     room = list(takewhile(lambda part: not part.startswith("_"), cls.__module__.split(".")))
-    place = ["skdpsynth"] if cls.__name__ in skdpsynth.__all__ else ["skdpsynth", "domain"] if room[1:] == ["tables"] else room
+    place = ["skdpsynth"] if cls.__name__ in TOP_LEVEL_CLASSES else ["skdpsynth", "domain"] if room[1:] == ["tables"] else room
     return ".".join([*place, cls.__name__])
 
 

@@ -404,6 +404,20 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             raise ValueError(
                 "max_norm and a point as center must be left out for bounds='private', because they tell where rows lie; give bounds too."
             )
+        self._check_max_norm(box)
+        if isinstance(self.center, str) or self.center is None:
+            check_choice("center", self.center, ("private", "public"), " or a public point")
+            return None
+        with suppress(TypeError, ValueError):
+            point = np.asarray(self.center)
+            if point.dtype.kind in "iuf" and point.shape == (n_features,) and ((box.low <= point) & (point <= box.high)).all():
+                return point.astype(float)
+        raise ValueError(
+            f"center must be 'private', 'public' or a point of shape ({n_features},) within bounds, got {short_repr(self.center)}; "
+            "'public' is the midpoint of the bounds."
+        )
+
+    def _check_max_norm(self, box: Box) -> None:
         least = 64 * float(box.width.max()) / 2**BITS
         if self.max_norm is not None and not (is_real(self.max_norm) and 0 < self.max_norm < math.inf):
             raise ValueError(
@@ -416,17 +430,6 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 f"max_norm must be at least {least:g}, a thousandth of the widest column, got {short_repr(self.max_norm)}; narrow the "
                 "bounds."
             )
-        if isinstance(self.center, str) or self.center is None:
-            check_choice("center", self.center, ("private", "public"), " or a public point")
-            return None
-        with suppress(TypeError, ValueError):
-            point = np.asarray(self.center)
-            if point.dtype.kind in "iuf" and point.shape == (n_features,) and ((box.low <= point) & (point <= box.high)).all():
-                return point.astype(float)
-        raise ValueError(
-            f"center must be 'private', 'public' or a point of shape ({n_features},) within bounds, got {short_repr(self.center)}; "
-            "'public' is the midpoint of the bounds."
-        )
 
 
 def _sum_rows(rows: Rows, plan: _PCAPlan) -> tuple[Moments, Rows, Ball]:

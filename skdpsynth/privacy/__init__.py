@@ -8,6 +8,7 @@ from skdpsynth.privacy._ledger_entry import LedgerEntry
 from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, check_delta, check_epsilon, check_neighboring, split_exactly
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace
 from skdpsynth.privacy._mechanism import ContinualRelease, Mechanism, loss_of_kind, losses_of_kind, mechanism, scale_of_kind
+from skdpsynth.privacy._noise import Noise as Noise
 from skdpsynth.privacy._optimal_composition import AttackRisk
 from skdpsynth.privacy._random import SEED_WARNING, RandomBits, SecureBits, Seed, SeededBits, check_rng, make_stream
 from skdpsynth.privacy._resume import (

@@ -88,13 +88,13 @@ class MarginalsStrategy:
             block = CodesOfStream(codes, codes is None or not codes.can_count(of_stream.n_expected))
         return plan(facts, with_spans(schema, spans), synthesizer.stratify, synthesizer._n_factors, block)
 
-    def release(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
+    def fitted_attributes(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
         schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior
         # Rules compare the cells that the caller gets, in the dtypes of the table.
         dtypes = dict(zip(schema, synthesizer._container.dtypes, strict=True))
         prior = prior.map(spans) if prior is not None and spans else prior
         plan = replace(plan, prior=prior, ties=ties_of(schema, plan.schema.rules, dtypes))
-        attributes = fitted_attributes(rows.map(spans) if spans else rows, plan, budget)
+        attributes = _release_and_fit(rows.map(spans) if spans else rows, plan, budget)
         near = attributes["_counted"].codes.near if "_counted" in attributes else attributes["_model"].near
         for message in (describe_unordered_times(schema, near), describe_loose_orders(schema, spans)):
             if message is not None:
@@ -102,7 +102,7 @@ class MarginalsStrategy:
         return attributes
 
 
-def fitted_attributes(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
+def _release_and_fit(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
     """Release the tree counts of continuous columns, the counts of columns and of pairs; return the fitted attributes."""
     schema, stratum, names = plan.schema, plan.stratum, plan.names
     located = _locate_cells(rows, plan)

@@ -22,8 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth.frames import Table
-from skdpsynth.privacy import DiscreteLaplace, LedgerEntry, PrivacyAccountant, RandomBits, SecureBits
-from skdpsynth.privacy._noise import Noise
+from skdpsynth.privacy import DiscreteLaplace, LedgerEntry, Noise, PrivacyAccountant, RandomBits, SecureBits
 
 SECRET = "31415"  # in cells that no message may quote
 Estimator: TypeAlias = Any  # a private estimator, of this package or of others
