@@ -83,7 +83,7 @@ def test_rows_count_once_whatever_holds_them_and_equal_ones_of_two_sites_twice(t
 
 
 AGAIN, PAIR = r"asks for sums more than once, for .* after .*, and chunks pass by once", [0, 1]
-UNKNOWN = "depends on how many there are; "
+UNKNOWN = "depend on how many rows there are; "
 
 
 def sums_of(model, n_samples=None):
