@@ -16,10 +16,10 @@ help:  ## this list
 demo: $(DEMO)/.installed  ## private synthetic data from real images: a table, output/quickstart.png and output/synthetic_pixels.csv
 	$(DEMO)/bin/python examples/plot_quickstart.py --output output
 
-test: $(INSTALLED)  ## the quick lane, some four minutes: what is cheap or a must; of one folder with ROOM=privacy
+test: $(INSTALLED)  ## the quick lane, some three minutes: what is cheap or a must; of one folder with ROOM=privacy
 	$(PYTEST) --lane quick $(or $(wildcard tests/$(ROOM)),$(wildcard tests/test_$(ROOM)*.py),$(error no tests of $(ROOM)))
 
-test-all: $(INSTALLED)  ## all tests but those that are nightly: some sixteen minutes
+test-all: $(INSTALLED)  ## all tests but those that are nightly: some seven minutes on two cores
 	$(PYTEST) --lane day
 
 test-nightly: $(INSTALLED)  ## all tests, with new noise, five times

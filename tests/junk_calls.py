@@ -234,7 +234,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "Unit": {"name": "patient", "rows": 3},
     "epsilon_of_rho": {"rho": 0.1},
     "discovery": {"share": privacy.PrivacyLoss(0.5, 1e-6)},
-    "Discovery.shown_levels": {"counts": {"a": 100}},
+    "Discovery.select_levels": {"counts": {"a": 100}},
     "Discovery": {name: getattr(LEVELS, name) for name in ("relation", "n_tables", "noise", "threshold", "loss")},
     "Mechanism": {name: getattr(privacy.mechanism(CHANGE, LOSS, ("laplace",)), name) for name in ("noise", "loss")},
     "AttackRisk": {"advantage": 0.01, "unit": None},

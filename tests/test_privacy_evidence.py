@@ -58,7 +58,7 @@ class Bootstrap:
 def test_rows_drawn_from_the_training_rows_are_found_out_by_every_measure(rows, schema):
     train, holdout = rows(600, 0), rows(600, 1)
     evidence = privacy_evidence(Bootstrap(train), train, holdout, schema)
-    assert evidence.found == MEASURES
+    assert evidence.findings == MEASURES
     assert all(gap.is_found for gap in evidence.by_column.values())
     assert evidence.closest_record.train < evidence.closest_record.holdout
     assert 0.6 < evidence.exact_copies.train < 0.66  # 1 - 1/e = 0.632
@@ -76,7 +76,7 @@ def test_rows_drawn_from_the_training_rows_are_found_out_by_every_measure(rows, 
 def test_copies_with_a_little_noise_are_found_out_by_all_but_exact_copies_however_wide_bounds_are(bounds):
     train, holdout = numbers(600, 0), numbers(600, 1)
     near = Bootstrap(train).sample(600, 2) + np.random.default_rng(2).normal(0, 1e-4, (600, 3))
-    assert privacy_evidence(near, train, holdout, bounds).found == MEASURES[1:]
+    assert privacy_evidence(near, train, holdout, bounds).findings == MEASURES[1:]
 
 
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")

@@ -130,14 +130,14 @@ class PrivacyEvidence(Result):
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def findings(self) -> tuple[str, ...]:
         """Names of the measures that tell training rows from held-out ones."""
         return tuple(name for name, gap in self.gaps.items() if gap.is_found)
 
     @property
     def is_found(self) -> bool:
         """Whether any of the four measures tells training rows from held-out ones."""
-        return bool(self.found)
+        return bool(self.findings)
 
     @property
     def copies_expected(self) -> float:
@@ -149,7 +149,7 @@ class PrivacyEvidence(Result):
         """Say whether training rows stand out."""
         if not self.is_found:
             return "Nothing tells training rows from held-out ones here."
-        found = join_words([name.replace("_", " ") for name in self.found], "and")
+        found = join_words([name.replace("_", " ") for name in self.findings], "and")
         return f"Training rows stand out, by {found}: the synthetic rows give them away."
 
     def sentences(self) -> list[str]:
@@ -182,7 +182,7 @@ class PrivacyEvidence(Result):
         return " ".join([_WARNING, *self.sentences()])
 
     def __repr__(self) -> str:
-        return f"<PrivacyEvidence, not private: {', '.join(self.found) or 'nothing'} found; proves nothing about privacy>"
+        return f"<PrivacyEvidence, not private: {', '.join(self.findings) or 'nothing'} found; proves nothing about privacy>"
 
     def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
         yield _WARNING

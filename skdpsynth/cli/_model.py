@@ -248,7 +248,7 @@ def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any
         quality_page(quality, evidence=evidence).save(page)
     result: dict[str, Any] = {"private": False, "warning": _NOT_PRIVATE, "measures": quality.to_records()}
     if evidence is not None:
-        result["evidence"] = {"found": evidence.found, "measures": evidence.to_records(), "words": str(evidence)}
+        result["evidence"] = {"found": evidence.findings, "measures": evidence.to_records(), "words": str(evidence)}
     voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
 
 

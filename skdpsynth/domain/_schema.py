@@ -128,7 +128,7 @@ class Schema(Mapping):
 
     @property
     def read(self) -> Mapping[str, Any]:
-        """How files are read, where that is not the default."""
+        """Options of reading files, where they are not the default."""
         return self._read_as
 
     @property

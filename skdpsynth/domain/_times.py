@@ -212,7 +212,7 @@ class Times(Bounded):
 
     @property
     def months(self) -> int:
-        """How many months the form takes as one; 0 if it tells days."""
+        """Number of months that the form takes as one; 0 if it tells days."""
         return self.form.months if self.form is not None and self.family == "time" else 0
 
     @property

@@ -2,6 +2,7 @@
 
 from skdpsynth.fitting._budget import Budget, Facts, MissingFact, Plan, reserve_budget
 from skdpsynth.fitting._fit import (
+    OuterFit,
     PrivateEstimator,
     check_part,
     check_rows_per_unit,

@@ -154,13 +154,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         shared = self._check_privacy_parameters()
         unit = self._privacy_unit(labels, shared) if outer is None else None
         rng = make_stream(self.random_state) if outer is None else outer.rng
-        rows, facts = self._open_rows(X, labels, rng)
-        if outer is not None:
-            facts = replace(facts, rows_per_unit=outer.facts.rows_per_unit)
-            if facts.n_samples is None:
-                facts = replace(facts, n_samples=outer.facts.n_samples, count_error=outer.facts.count_error)
-        if facts.n_samples is None and self._counts_rows:
-            facts = replace(facts, missing=(NumberOfRows(), *facts.missing))
+        rows, facts = self._open_rows(X, labels, rng, outer)
         plan = self._plan(placeholder_facts(facts) if facts.missing else facts)
         if not isinstance(plan, Plan):
             name, kind = type(self).__name__, type(plan).__name__
@@ -190,8 +184,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         self.accountant_ = budget.accountant if outer is None else budget.accountant.record()
         return facts.told
 
-    def _open_rows(self, X: Table, unit: ArrayLike | None, rng: RandomBits) -> tuple[Rows, Facts]:
-        """Open and count the rows; return them with the public facts.
+    def _open_rows(self, X: Table, unit: ArrayLike | None, rng: RandomBits, outer: OuterFit | None) -> tuple[Rows, Facts]:
+        """Open and count the rows; return them with the public facts, some of which an outer fit knows.
 
         Under "add_or_remove_one" a table that is not in memory is read once to count and check it, whatever its files say: so one that
         cannot be read is refused before the count is bought.
@@ -206,6 +200,12 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         check_enough(n_samples, self._least_rows)
         budget = check_useful_epsilon(self.epsilon), check_delta(self.delta), self.neighboring
         facts = Facts(*budget, n_samples if is_public else None, rows.n_features, rows_per_unit=self._rows_per_unit, **more)
+        if outer is not None:
+            facts = replace(facts, rows_per_unit=outer.facts.rows_per_unit)
+            if facts.n_samples is None:
+                facts = replace(facts, n_samples=outer.facts.n_samples, count_error=outer.facts.count_error)
+        if facts.n_samples is None and self._counts_rows:
+            facts = replace(facts, missing=(NumberOfRows(), *facts.missing))
         return replace(rows, n_samples=n_samples), facts
 
     def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:

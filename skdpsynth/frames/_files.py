@@ -93,7 +93,7 @@ def kind_of_file(file: Path, name: str) -> str:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How files are read: public facts, checked when they are stated."""
+    """Options of reading files: public facts, checked when they are stated."""
 
     separator: str | None = None  # None: a tab in .tsv and .tab files, else a comma
     decimal: str = "."  # mark of decimals; "open" in a skeleton

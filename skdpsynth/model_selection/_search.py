@@ -28,7 +28,7 @@ from skdpsynth._sklearn import take_rows as take_table_rows
 from skdpsynth._validation import Between, check_parameters, is_real, short_repr
 from skdpsynth.domain import Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
-from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, fit_part
+from skdpsynth.fitting import Budget, Facts, OuterFit, Plan, PrivateEstimator, check_part, fit_part
 from skdpsynth.frames import Cell, Rows, Unit, take_rows
 from skdpsynth.metrics import Table
 from skdpsynth.persistence import savable
@@ -492,13 +492,13 @@ class PrivateSearchCV(PrivateEstimator):
             raise ValueError(f"error_score must be 'raise' or a number, got {short_repr(self.error_score)}; 'raise' is the default.")
         return super()._check_privacy_parameters()
 
-    def _open_rows(self, X: Table, unit: Unit, rng: RandomBits) -> tuple[Rows, Facts]:
+    def _open_rows(self, X: Table, unit: Unit, rng: RandomBits, outer: OuterFit | None) -> tuple[Rows, Facts]:
         if unit is not None or getattr(self.estimator, "max_rows_per_unit", 1) != 1:
             raise ValueError(
                 "unit must be None and max_rows_per_unit 1 for PrivateSearchCV, which protects rows and splits them one by one; keep one "
                 "row of each person, or choose on public data."
             )
-        return super()._open_rows(X, unit, rng)
+        return super()._open_rows(X, unit, rng, outer)
 
     def _open_table(self, X: Table) -> tuple[Rows, dict[str, Any]]:
         part = clone(self.estimator)

@@ -62,7 +62,7 @@ class MixtureSampler:
 
 
 class CommonNodeSampler:
-    """How many rows of a block each node has that all blocks of columns share."""
+    """Numbers of rows of a block by the node that all blocks of columns share."""
 
     def __init__(self, weights: np.ndarray, rng: np.random.Generator) -> None:
         self.upto, self.shift = _cumulative_shares(weights), rng.random(1)

@@ -66,7 +66,7 @@ class LatentLinks:
 
     @property
     def _n_uniform(self) -> list[int]:
-        """How many uniform numbers each column of a row takes."""
+        """Number of uniform numbers that each column of a row takes."""
         return [
             2 * kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes
             for name, kind in self.schema.items()

@@ -256,7 +256,7 @@ class PrivacyAccountant:
         chosen.check(self.neighboring, len(tables), rng, name, self.rows_per_unit)
         facts = statistic_facts("levels_shown", tables=len(tables), threshold=int(chosen.threshold))
         self._charge(self._entry(name, chosen.loss, chosen.noise, rng, count_sensitivity(self.neighboring, len(tables), facts)))
-        return [chosen.shown_levels(table, rng) for table in tables]
+        return [chosen.select_levels(table, rng) for table in tables]
 
     def release_choice(
         self, utilities: np.ndarray, sensitivity: Sensitivity, rng: RandomBits, *, name: str, loss: Cost | None = None

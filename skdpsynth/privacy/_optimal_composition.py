@@ -158,7 +158,7 @@ class AttackRisk:
 
     @property
     def accuracy(self) -> float:
-        """How often a guess is right, at most, if both tables are equally likely before; a coin is right half the time."""
+        """Largest probability of a right guess where both tables are equally likely before; a coin has one half."""
         return (1 + self.advantage) / 2
 
     def posterior(self, prior: float) -> float:

@@ -244,7 +244,7 @@ class Discovery:
                 f"more than the loss {self.loss} that is charged; use `discovery`, which makes them together."
             )
 
-    def shown_levels(self, counts: Mapping[Level, int], rng: RandomBits) -> list[Level]:
+    def select_levels(self, counts: Mapping[Level, int], rng: RandomBits) -> list[Level]:
         """Draw the noise of one table, and return the levels above the threshold.
 
         The `counts` of levels are exact, and **private**: only `PrivacyAccountant.release_discovered`, which charges, calls this.

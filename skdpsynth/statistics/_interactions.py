@@ -133,7 +133,7 @@ def _compute_sensitivity(over: Interactions, relation: str) -> Sensitivity:
 
 
 class _TableChange(NamedTuple):
-    """How far a row moves one table: whole numbers, in squared l2 where nothing else is said."""
+    """Sensitivity of one table: whole numbers, in squared l2 where nothing else is said."""
 
     coming: int
     differing: tuple[int, int, int]  # if two rows of a class differ in the first column, in the second, in both

@@ -95,7 +95,7 @@ class SampleRequest:
 @savable
 @dataclass(frozen=True)
 class BlockPlan:
-    """How a stream cuts and joins the blocks of a synthesizer."""
+    """Public decisions of a stream on the blocks of a synthesizer: their lengths, and whether they are joined."""
 
     is_joined: bool = False  # whether there is one model of all blocks; else a sample is mixed of theirs
     growth: float = 1.25  # of time over a block, if the caller gives none

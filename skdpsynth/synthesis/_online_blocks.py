@@ -31,7 +31,7 @@ _BLOCK_NAME = re.compile(r"(?:rows|ticks) \d+ to (\d+)")
 @savable
 @dataclass(frozen=True, eq=False)
 class NumericRows:
-    """How rows of numbers wait: on the grid of a box, without their order."""
+    """Buffer of rows of numbers: on the grid of a box, without their order."""
 
     box: Box
     container: Any  # of the first rows
@@ -67,7 +67,7 @@ class NumericRows:
 @savable
 @dataclass(frozen=True, eq=False)
 class MixedRows:
-    """How rows of a mixed table wait: as columns of numbers and codes, which the reader knows, an unfitted synthesizer."""
+    """Buffer of rows of a mixed table: columns of numbers and codes, as an unfitted synthesizer has read them."""
 
     reader: Any
 

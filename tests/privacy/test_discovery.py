@@ -151,7 +151,7 @@ def test_shown_levels_have_the_law_of_noisy_counts():
     """5000 draws; what another epsilon would show fails."""
     chosen, rng = discovery("replace_one", 1, PrivacyLoss(epsilon=1, delta=0.05)), check_rng(0)
     table = {"a": 1, "b": 3, "c": 6}
-    found = Counter(tuple(chosen.shown_levels(table, rng.child(f"{i}"))) for i in range(5000))
+    found = Counter(tuple(chosen.select_levels(table, rng.child(f"{i}"))) for i in range(5000))
 
     def p_value(chosen):
         expected = law(Counter(table), ["a", "b", "c"], chosen)
@@ -228,13 +228,13 @@ def test_door_refuses_what_is_no_count_without_a_word_about_it_and_what_has_no_d
 def test_without_noise_every_level_that_occurs_is_shown():
     chosen = discovery("replace_one", 1, PrivacyLoss(epsilon=float("inf")))
     often = discovery("add_or_remove_one", 1, PrivacyLoss(epsilon=5, delta=0.4))
-    assert all(often.shown_levels({"a": 0}, check_rng(0).child(str(i))) == [] for i in range(200))  # one that no row has is never
+    assert all(often.select_levels({"a": 0}, check_rng(0).child(str(i))) == [] for i in range(200))  # one that no row has is never
     assert PrivacyAccountant(float("inf")).release_discovered([{"a": 1, "b": 0}], chosen, check_rng(None), name="levels") == [["a"]]
 
 
 def test_noise_follows_levels_and_not_their_place_in_the_table():
     chosen = discovery("replace_one", 1, PrivacyLoss(epsilon=0.5, delta=0.05))
     table = {f"level {i}": 6 for i in range(50)}
-    shown = [chosen.shown_levels(each, check_rng(3)) for each in (table, dict(reversed(table.items())))]
+    shown = [chosen.select_levels(each, check_rng(3)) for each in (table, dict(reversed(table.items())))]
     assert shown[0] == shown[1] == sorted(shown[0])
     assert 0 < len(shown[0]) < np.iinfo(np.int16).max
