@@ -1,7 +1,7 @@
 """The privacy contract as tables: what each estimator releases, found by fitting public numbers while the door is watched.
 
-Nothing is written by hand here: names, changes, noise and losses are those of the ledger, and which statistic stated a change
-is seen where the change is made.
+Nothing is written by hand here: names, sensitivities, noise and losses are those of the ledger, and which statistic
+stated a sensitivity is seen where it is made.
 """
 
 import inspect
@@ -35,7 +35,7 @@ from skdpsynth.testing._harness import entries_of, fixed_bits, rows, watch_relea
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 DELTAS = (0.0, 1e-6)
-STATEMENTS = ("skdpsynth.statistics.", "skdpsynth.continual.", "skdpsynth.model_selection.")  # rooms whose statistics state changes
+STATEMENTS = ("skdpsynth.statistics.", "skdpsynth.continual.", "skdpsynth.model_selection.")  # rooms whose statistics state sensitivities
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Release:
     entry : LedgerEntry
         What the ledger says of it.
     statistic : str or None
-        Full name of the method that stated the change; None where the mechanism needs none.
+        Full name of the method that stated the sensitivity; None where the mechanism needs none.
     """
 
     account: tuple[str, ...]
@@ -118,7 +118,7 @@ def _account(entry: Any, entries: dict[int, Any]) -> tuple[str, ...]:
 
 @contextmanager
 def stated() -> Iterator[dict[int, str]]:
-    """Note which method makes each change: id of the change -> full name of the method."""
+    """Note which method makes each sensitivity: its id -> full name of the method."""
     names: dict[int, str] = {}
     kept = []  # or an id would come again
     made, times = Sensitivity.__init__, Sensitivity.times
@@ -218,7 +218,7 @@ def anchor(statistic: str) -> str:
     return "change-of-" + re.sub(r"[\W_]+", "-", statistic.removeprefix("skdpsynth.")).strip("-").lower()
 
 
-HEAD = ["| release | change by | ℓ1 | ℓ2 | noise, scale | loss |", "|---|---|---|---|---|---|"]
+HEAD = ["| release | sensitivity by | ℓ1 | ℓ2 | noise, scale | loss |", "|---|---|---|---|---|---|"]
 SAID = {"replace_one": "replace one", "add_or_remove_one": "add or remove one"}
 
 
@@ -254,8 +254,8 @@ def _tables(estimator: Any, statistics: dict[str, None]) -> Iterator[str]:
 
 
 def _proofs(statistics: dict[str, None]) -> Iterator[str]:
-    """Yield what the methods that state the changes say of them."""
-    yield from ["## Why these changes are true", ""]
+    """Yield what the methods that state the sensitivities say of them."""
+    yield from ["## Why these sensitivities are true", ""]
     yield from ["Each is stated by a method of the code, and this is what its docstring says. A brute-force test stands beside it.", ""]
     for statistic in sorted(statistics, key=method_of):
         yield from [f"({anchor(statistic)})=", f"### {method_of(statistic)}", ""]

@@ -211,7 +211,10 @@ class PrivacyAccountant:
         loss: Cost | None = None,
         sensitivity: Sensitivity | None = None,
     ) -> np.ndarray:
-        """Charge `loss`, then add noise to exact integers: the only way out for private data.
+        """Charge `loss`, then add noise to exact integers.
+
+        By this and its kin private data leave, and by nothing else: `release_discovered` shows levels, `release_choice` makes a choice,
+        and what `standing` returns releases again and again.
 
         Parameters
         ----------

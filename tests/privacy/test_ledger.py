@@ -339,7 +339,7 @@ def test_sixteen_threads_take_exactly_what_there_is(restless):
 
 
 def test_what_is_closed_while_others_spend_takes_nothing_more(restless):
-    """A record made after `buy_missing_facts` has returned misses no charge."""
+    """A record made after `close` has returned misses no charge."""
     for _ in range(30):
         accountant = PrivacyAccountant(10**6)
         records = []
