@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_array, check_random_state, validate_data
 
 from skdpsynth._parallel import lock_of
+from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_array, is_integer, short_repr
 from skdpsynth.frames import NamedArray, Table, column_names, is_arrow, is_pandas, table_of_numbers, to_native
 
@@ -80,6 +81,14 @@ def remember_columns(estimator: BaseEstimator, X: Table, *, reset: bool) -> None
     if names is not None and not is_pandas(X) and not _READS_FRAMES:
         X = NamedArray(X, names)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
+
+
+def check_loaded_columns(estimator: BaseEstimator, table: Any) -> None:
+    """Refuse a fitted estimator from a file whose columns are not those of its format of tables, if it has one."""
+    names, n_features = getattr(estimator, "feature_names_in_", None), estimator.n_features_in_
+    require(type(n_features) is int and n_features >= 1 and (names is None or is_array(names, "O", n_features)))
+    require(names is None or all(isinstance(name, str) for name in names))
+    require(table is None or table.kind.names is None or names is None or table.kind.names == tuple(names))
 
 
 def check_feature_names(estimator: BaseEstimator, input_features: Sequence[str] | None = None) -> list[str]:

@@ -12,8 +12,10 @@ import pandas as pd
 import pytest
 
 import skdpsynth
-from skdpsynth import OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
+from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.continual import BinaryCounter, KaryCounter
+from skdpsynth.domain import Box, Continuous, MixedTypeEncoder, Schema
+from skdpsynth.measures import Lattice
 from skdpsynth.persistence import from_bytes, save, to_bytes
 
 ROOT = Path(__file__).parents[1]
@@ -69,7 +71,7 @@ def edited(path, edit):
         (lambda: KaryCounter(9), lambda state: state.update(n_counters=2)),
         (lambda: KaryCounter(9), lambda state: state.update(epsilon=-1.0)),
     ],
-)  # fmt: skip
+)
 def test_a_state_that_its_class_could_not_have_is_refused(make, edit, tmp_path):
     save(make(), tmp_path / "right.zip")
     with pytest.raises(ValueError, match=r"^data holds a \w+ .*; it was not written by save\.$"):
@@ -131,6 +133,65 @@ def test_a_stream_that_would_release_more_than_was_charged_is_refused(edit, cls,
         from_bytes(edited(tmp_path / "right.zip", edit))
 
 
+def as_words(state, old, new):
+    """Replace a word everywhere in a state."""
+    state.update(json.loads(json.dumps(state).replace(old, new)))
+
+
+def say_ticks_are_rows(state):
+    as_words(state, '"add_or_remove_one"', '"replace_one"')
+    state["n_samples_seen_"] = state["n_ticks_seen_"]
+
+
+def count_a_unit_as_one_row(state):
+    state["_stream"]["state"]["rows_per_unit"] = 1
+    state["accountant_"]["state"]["unit"] = None
+
+
+@pytest.mark.parametrize(
+    ("settings", "edit"),
+    [
+        ({"strategy": "paper", "neighboring": "add_or_remove_one"}, say_ticks_are_rows),
+        ({"max_rows_per_unit": 5}, count_a_unit_as_one_row),
+        ({"max_rows_per_unit": 5}, lambda state: state.update(_units=None)),
+        ({}, lambda state: state["_stream"]["state"].update(epsilon={"fraction": "10"})),
+    ],
+)
+def test_a_stream_whose_noise_would_cover_less_than_its_settings_say_is_refused(settings, edit, tmp_path):
+    unit = np.arange(100) // 5 if "max_rows_per_unit" in settings else None
+    stream = OnlineSynthesizer(bounds=(0, 1), **settings).partial_fit(X[:100, :1], unit=unit)
+    stream.save(tmp_path / "right.zip")
+    load(tmp_path / "right.zip")
+    with pytest.raises(ValueError, match="parts do not fit each other"):
+        from_bytes(edited(tmp_path / "right.zip", edit))
+
+
+@pytest.mark.parametrize("way", ["fewer cells", "later start", "another schema"])
+def test_codes_that_some_cell_lacks_are_refused_before_they_are_used(way):
+    """A row in that cell would raise an error, and so be told of."""
+    rows = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0.5, "x", "y")})
+    model = LatentFactorSynthesizer({"a": (0.0, 1.0), "b": ["x", "y"]})
+    stream = OnlineSynthesizer(synthesizer=model).partial_fit(pd.concat([rows] * 5))
+    for *_, block in stream._stream.blocks:
+        counted, link = block._counted, block._counted.codes.links["a"]
+        if way == "later start":
+            link.edges[0] += 1
+        else:
+            object.__setattr__(link, "mass", link.mass[:-1])
+            link.edges[-1] -= 1
+        if way == "another schema":
+            object.__setattr__(counted, "schema", Schema({"a": Continuous(0, len(link.mass) - 1, integer=True), "b": ["x", "y"]}))
+    with pytest.raises(ValueError, match=r"(parts do not|must) fit"):
+        from_bytes(to_bytes(stream)).partial_fit(pd.concat([rows] * 5))
+
+
+def test_cells_of_a_lattice_that_a_row_could_not_be_in_are_refused():
+    lattice = Lattice(Box([0], [1]), (16,), keep=np.arange(16) < 15)
+    lattice._cell_of[15] = 99
+    with pytest.raises(ValueError, match="parts do not fit each other"):
+        from_bytes(to_bytes(lattice))
+
+
 @pytest.mark.parametrize("labels", [np.arange(40) // 2, [f"unit {i // 2}" for i in range(40)]])
 def test_a_stream_of_units_is_read_whatever_their_labels_are_and_no_count_below_one(labels, tmp_path):
     stream = OnlineSynthesizer(max_rows_per_unit=2).partial_fit(np.random.default_rng(0).random((40, 1)), unit=labels)
@@ -185,3 +246,38 @@ def test_a_library_of_tables_that_is_not_installed_is_said_to_be_so(tmp_path, mo
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"model\.zip needs pandas, which is not installed; install it with `pip install pandas`"):
         load(tmp_path / "model.zip")
+
+
+def shorten(thing, path):
+    """Leave out the last number of an array, given by the names that lead to it."""
+    *way, last = path.split(".")
+    for name in way:
+        thing = getattr(thing, name) if hasattr(thing, name) else thing[name]
+    object.__setattr__(thing, last, getattr(thing, last)[:-1])
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings", "paths"),
+    [
+        (PrivateMeasureMechanism, {}, ["measure_.weights", "measure_.cells", "measure_.levels"]),
+        (PrivatePCA, {}, ["mean_", "components_", "covariance_", "explained_variance_", "singular_values_", "feature_names_in_"]),
+        (
+            LatentFactorSynthesizer,
+            {"schema": {"a": (0, 1), "b": (0, 1)}},
+            ["_model.links.a.edges", "_model.links.b.mass", "_model.schema._columns"],
+        ),
+        (MixedTypeEncoder, {"schema": {"a": (0, 1), "b": (0, 1)}}, ["feature_names_in_"]),
+    ],
+)
+def test_a_model_whose_arrays_have_other_lengths_is_refused(cls, settings, paths):
+    rows = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    data = to_bytes(cls(**settings).fit(rows))
+    from_bytes(data)
+    for path in paths:
+        thing = from_bytes(data)
+        if path.endswith("_columns"):
+            del thing._model.schema._columns["b"]
+        else:
+            shorten(thing, path)
+        with pytest.raises(ValueError, match="it was not written by save"):
+            from_bytes(to_bytes(thing))

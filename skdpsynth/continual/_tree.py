@@ -363,6 +363,7 @@ class TreeCounter(ContinualCounter):
         require(is_array(counts, "i", self.n_counters + 1) and is_integer(start, 0, self.n_steps) and self.n_steps <= self.horizon)
         require(len(past) == 2 and (start or past == [0, 0]))
         require(all(is_array(each, "i", self.n_counters) for each in (*(past if start else []), *self._kept.values())))
+        require(all(0 <= level < self.n_levels and 0 <= i <= self.horizon for level, i in self._kept))
         # Later events get noise that no file knows: a counter that continues keeps the noise of nodes that are over, and no other.
         require(all((i + 1) * self.base**level <= self.n_steps - start for level, i in self._ahead()._kept))
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from skdpsynth._sensitivity import count_sensitivity
+from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import Between, Whole, check_choice, check_parameters, is_real, short_repr
 from skdpsynth.decomposition._pca_api import PrincipalComponents, result_dtype
 from skdpsynth.domain import BITS, Ball, BoundsLike, Box, has_private
@@ -308,6 +309,15 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
         self.accountant = accountant
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if hasattr(self, "components_"):
+            k, d = self.n_components_, self.n_features_in_
+            require(is_array(self.components_, "f", k, d) and is_array(self.mean_, "f", d) and is_array(self.covariance_, "f", d, d))
+            for each in (self.explained_variance_, self.explained_variance_ratio_, self.singular_values_):
+                require(is_array(each, "f", k) and each.min() >= 0)
+            require(min(self.noise_variance_, self.noise_edge_, self._rounding) >= 0)
 
     def _plan(self, facts: Facts) -> _PCAPlan:
         assert facts.box is not None

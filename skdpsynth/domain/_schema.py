@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from skdpsynth._atomic_write import output_path
+from skdpsynth._serialization import require
 from skdpsynth._text import html_table
 from skdpsynth._validation import check_bool, list_or_none, short_repr
 from skdpsynth.domain._box import BoundsLike
@@ -120,6 +121,12 @@ class Schema(Mapping):
         shown = shown if len(self) <= _MOST_SHOWN else f"{shown[:-1]}, ... {len(self)} columns}}"
         rules, read = (f", rules={list(self._rules)!r}" if self._rules else ""), (f", read={self._read_as!r}" if self._read_as else "")
         return f"Schema({shown}{rules}{read})"
+
+    def _check_loaded(self) -> None:
+        """Refuse a schema that no one states: private rows are read by it."""
+        again = Schema(self._columns, self._rules if self._whole is None else (), self._read_as)
+        require(again._columns == self._columns and again._sources == self._sources and again._read_as == self._read_as)
+        require(self._whole is None or (isinstance(self._whole, Schema) and self._columns.keys() <= self._whole.keys()))
 
     @property
     def rules(self) -> tuple[Rule, ...]:

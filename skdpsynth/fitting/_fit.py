@@ -16,7 +16,8 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._parallel import check_n_jobs, lock_of
 from skdpsynth._progress import CallbackMixin, fit_bar, run_with_callbacks, run_with_outer_callbacks
-from skdpsynth._sklearn import DocLinkMixin
+from skdpsynth._serialization import require
+from skdpsynth._sklearn import DocLinkMixin, check_loaded_columns
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import NO_BOUNDS, Identifier, Schema, Unique, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
@@ -45,6 +46,7 @@ _SMALLEST_EPSILON = Fraction(1, 10**9)  # its noise still fits into 64 bits
 _LARGEST_PROMISE = 20  # of epsilon: at more, what one row adds is hardly hidden
 _CLONE = "_is_clone"  # marks what scikit-learn's `clone` made; it goes to worker processes too
 _CLONE_REMARK = "the fit of a clone, as in a search or cross-validation: other fits are not in this ledger"
+_ATTRIBUTES_BEFORE_FIT = {"feature_names_in_", "n_features_in_", "schema_"}  # of the estimator of a stream, which fits copies of it
 _REQUIRED_PARAMETERS = ("epsilon", "delta", "bounds", "neighboring", "accountant", "random_state")
 
 
@@ -370,6 +372,13 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         made = super().__sklearn_clone__()
         vars(made)[_CLONE] = True
         return made
+
+    def _check_loaded(self) -> None:
+        if not vars(self).get("_names_of_fit"):
+            require({name for name in vars(self) if name.endswith("_")} <= _ATTRIBUTES_BEFORE_FIT)
+        else:
+            require({"accountant_", "n_samples_", "_size_error"} <= vars(self).keys())
+            check_loaded_columns(self, vars(self).get("_container"))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.sparse import issparse
 
+from skdpsynth._serialization import require
 from skdpsynth._validation import as_array, short_repr
 from skdpsynth.frames._dtypes import (
     Column,
@@ -144,6 +145,10 @@ class TableKind:
     library: Any  # "numpy", "sparse", or the data-frame library
     columns: tuple  # names, or numbers in an array
     dtypes: tuple  # of each column, as its library calls it; a categorical one of pandas with the dtype of its categories
+
+    def _check_loaded(self) -> None:
+        require(self.library in (*_WORDS, "modin", "cudf") and len(self.dtypes) == len(self.columns) == len(set(self.columns)) > 0)
+        require(all(isinstance(each, str) for each in self.dtypes))
 
     @classmethod
     def of(cls, table: Table, name: str = "X") -> "TableKind":

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skdpsynth._parallel import run_all
+from skdpsynth._serialization import is_array, require
 from skdpsynth._text import html_table
 from skdpsynth._validation import as_numeric_array, check_generator, check_integer, check_memory
 from skdpsynth.measures._partition import Partition
@@ -159,6 +160,13 @@ class DiscreteMeasure:
     cells: np.ndarray
     levels: np.ndarray
     weights: np.ndarray
+
+    def _check_loaded(self) -> None:
+        n_cells, n_kept = len(self.cells), getattr(self.partition, "n_cells", None)  # of one level; else those of level l have l bits
+        require(is_array(self.cells, "i", n_cells) and is_array(self.levels, "i", n_cells) and is_array(self.weights, "f", n_cells))
+        require(self.weights.min() >= 0 and abs(self.weights.sum() - 1) < 1e-6 and self.levels.min() >= 0 and self.cells.min() >= 0)
+        require(self.levels.max() <= (self.partition.depth if n_kept is None else 0))
+        require(np.all(self.cells >> self.levels.astype(np.int64) == 0) if n_kept is None else self.cells.max() < n_kept)
 
     def __repr__(self) -> str:
         return (

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_numeric_array, check_bool, check_generator, check_integer, check_type, is_integer, short_repr
 from skdpsynth.domain import Box
 from skdpsynth.frames import as_rows
@@ -360,6 +361,13 @@ class Lattice:
 
     def __repr__(self) -> str:
         return f"Lattice(shape={self.shape}, n_cells={self.n_cells})"
+
+    def _check_loaded(self) -> None:
+        """Refuse cells that a row could not be in: it would raise, and so be told of."""
+        size, cell_of = math.prod(self.shape), self._cell_of
+        require(len(self.shape) == self.box.n_features and is_array(self.coordinates, "i", self.n_cells, self.box.n_features))
+        require(size == self.n_cells if cell_of is None else is_array(cell_of, "i", size))
+        require(cell_of is None or (cell_of.min() >= 0 and cell_of.max() < self.n_cells))
 
     @property
     def sides(self) -> np.ndarray:

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 
 import numpy as np
 from scipy.fft import dct, idct
 from scipy.linalg import null_space
 
-from skdpsynth.domain import Nominal, Schema, edges_of_spans
+from skdpsynth._serialization import is_array, require
+from skdpsynth.domain import Nominal, Schema, edges_of_spans, grids_of
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
 from skdpsynth.models._public_prior import PublicPrior
@@ -43,6 +44,23 @@ class Codes:
     common: CommonFactors | None = None
     near: tuple[DifferenceLaw, ...] = ()
 
+    def _check_loaded(self) -> None:
+        require(self.cells.keys() == self.pools.keys())
+        require(all(is_array(cells, "i", len(self.pools[name].counts)) for name, cells in self.cells.items()))
+
+    def fits(self, schema: Schema) -> bool:
+        """Return whether every cell and level of a schema has a code: rows that had none would raise, and so be told of."""
+        grids = grids_of(schema)
+        for name, link in self.links.items():
+            if name not in schema or isinstance(link, LevelGroups) != (name not in grids):
+                return False
+            n_held, n_cells = (
+                (len(link.order), len(schema[name].levels)) if isinstance(link, LevelGroups) else (len(link.mass), grids[name].n_cells)
+            )
+            if n_held != n_cells:
+                return False
+        return self.links.keys() >= grids.keys()
+
     def can_count(self, n_more: float) -> bool:
         """Return whether so many more rows may be counted in these codes.
 
@@ -68,6 +86,16 @@ class Measurements:
     two_way: NoisyTables
     n_samples: int | None  # None where it is private
     beside: PublicPrior | None = None  # counts of a public table, towards which estimates are pulled
+
+    def _check_loaded(self) -> None:
+        one_way, n_columns = self.one_way.tables, len(self._names)
+        require(list(one_way) == [(i,) for i in range(n_columns)] and sorted(chain(*self.codes.blocks)) == list(range(n_columns)))
+        n_classes = 1 if self.stratum is None else self.schema[self.stratum].n_codes
+        sizes = [table.shape[-1] for table in one_way.values()]
+        require(all(is_array(table, "if", n_classes, -1) for table in one_way.values()) and self.codes.fits(self.schema))
+        require(all(is_array(table, "if", n_classes, sizes[i], sizes[j]) for (i, j), table in self.two_way.tables.items()))
+        for name, size in zip(self._names, sizes, strict=True):
+            require(name not in self.codes.links or self.codes.links[name].n_bins <= size)
 
     @property
     def totals(self) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from skdpsynth._serialization import is_array, require
 from skdpsynth.persistence import savable
 
 _EXACT = 1e-30  # variance of a frequency that is exact as far as a float goes
@@ -105,6 +106,9 @@ class Pool:
     counts: np.ndarray
     variance: float  # of each count
     n_rows: float  # as far as is known
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.counts, "if", -1) and len(self.counts) and self.variance >= 0 and self.n_rows >= 0)
 
     def merge(self, other: "Pool | None") -> "Pool":
         """Return the counts of these and of other rows."""

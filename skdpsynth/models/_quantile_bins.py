@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtri
 
 from skdpsynth._parallel import cached_property
+from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_numeric_array, check_integer, check_real, short_repr
 from skdpsynth.measures import least_squares, mass_from_root
 from skdpsynth.models._mixture_sampling import points_below
@@ -64,6 +65,11 @@ class Link:
 
     def __repr__(self) -> str:
         return f"Link(n_cells={len(self.mass)}, n_bins={len(self.edges) - 1})"
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.mass, "f", -1) and is_array(self.edges, "i", -1) and self.mass.min() >= 0 and self.mass.sum() > 0)
+        require(self.edges[0] == 0 and self.edges[-1] == len(self.mass) and np.all(np.diff(self.edges) > 0))
+        require(self.alike is None or (is_array(self.alike, "i", self.n_bins) and set(self.alike.tolist()) <= set(range(self.n_bins))))
 
     @classmethod
     def of(
@@ -403,6 +409,9 @@ class LevelGroups:
 
     order: np.ndarray  # numbers of levels: those of code 0 first
     link: Link  # with the mass of each level, in this order
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.order, "i", len(self.link.mass)) and sorted(self.order) == list(range(len(self.order))))
 
     @classmethod
     def of(cls, counts: np.ndarray, deviation: float, groups: np.ndarray, most: int) -> "LevelGroups":

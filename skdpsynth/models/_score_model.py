@@ -133,6 +133,10 @@ class ScoreModel:
     residual: np.ndarray  # standard deviations beyond the factors
     synthesizer: Any = None  # a fitted one that samples latent columns, or None
 
+    @property
+    def schema(self) -> Schema:
+        return self.links.schema
+
     @classmethod
     def of_moments(
         cls, links: LatentLinks, mean: np.ndarray, components: np.ndarray, variances: np.ndarray, covariance: np.ndarray, most_factors: int

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from skdpsynth._serialization import is_array, require
 from skdpsynth.domain import Continuous, Nominal, Schema, Tie, grids_of
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors
@@ -34,6 +35,9 @@ class TableModel:
     tied: tuple[ConstrainedColumns, ...] = ()
     n_common: int = 1  # nodes that all blocks share, each block having equally many of its own for each, one after the other
     near: tuple[DifferenceLaw, ...] = ()
+
+    def _check_loaded(self) -> None:
+        require(is_array(self.weights, "f", -1) and self.weights.min() >= 0 and self.weights.sum() > 0)
 
     def refit(
         self,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from skdpsynth._serialization import require
 from skdpsynth._validation import Whole, check_parameters, short_repr
 from skdpsynth.domain import BoundsLike, Continuous, Nominal, Schema, SchemaLike, is_name, list_names, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts, MissingFact, PrivateLevels, private_columns
@@ -316,6 +317,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         if "_without_prior" not in vars(self):
             return self._model
         return self._without_prior.model(self._n_factors)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        held = [vars(self)[name] for name in ("_model", "_counted") if name in vars(self)]
+        require(all(each.schema == with_spans(self.schema_.coded, self._spans) for each in held))
 
     def _try_loaded(self) -> None:
         if "_model" in vars(self):  # else it would have to be fitted first

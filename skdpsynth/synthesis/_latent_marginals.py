@@ -86,7 +86,12 @@ class MarginalsStrategy:
         if of_stream is not None:
             codes = of_stream.past[-1]._counted.codes if of_stream.past else None
             block = CodesOfStream(codes, codes is None or not codes.can_count(of_stream.n_expected))
-        return plan(facts, with_spans(schema, spans), synthesizer.stratify, synthesizer._n_factors, block)
+        coded = with_spans(schema, spans)
+        if block is not None and block.codes is not None and not block.codes.fits(coded):
+            raise ValueError(
+                "codes of the earlier blocks of the stream must fit its schema, got an edited file; load the one that was saved."
+            )
+        return plan(facts, coded, synthesizer.stratify, synthesizer._n_factors, block)
 
     def fitted_attributes(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
         schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior

@@ -574,10 +574,16 @@ class OnlineSynthesizer(PrivateSynthesizer):
         return Budget(self.accountant_, self._rng)
 
     def _check_loaded(self) -> None:
+        super()._check_loaded()
         if not hasattr(self, "accountant_"):
             return
         stream = self._stream
         require(isinstance(stream, Blocks | GrowingTree) and stream.n_seen == self._time)
+        # A row moves fewer counts of a tick, and a unit of fewer rows fewer: less noise would cover them.
+        begun, n_rows = self._settings, self.accountant_.rows_per_unit
+        require(stream.in_ticks == (begun["neighboring"] == "add_or_remove_one") and stream.epsilon == check_epsilon(begun["epsilon"]))
+        require(n_rows == begun["max_rows_per_unit"] and (isinstance(stream, GrowingTree) or stream.rows_per_unit == n_rows))
+        require((self._units is None) == (self.accountant_.unit is None))
         require("_charged_to" in vars(self) and self._current_settings().keys() <= self._settings.keys())
         require((self.n_ticks_seen_ if stream.in_ticks else self.n_samples_seen_) == stream.n_seen)
         require(all(count >= 1 for each in self._units or () for count in each.values()))  # less would let more rows in

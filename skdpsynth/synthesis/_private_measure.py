@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skdpsynth._serialization import require
 from skdpsynth._validation import Whole, check_parameters, is_integer, short_repr
 from skdpsynth.domain import BoundsLike, Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
@@ -406,6 +407,12 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         vars(union).update({name: value for name, value in vars(blocks[-1]).items() if name != "_counted"})
         union.measure_ = measure_of_union([block._counted for block in blocks], numbers)
         return union
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if self.partition is None and "measure_" in vars(self):
+            require(self.measure_.partition.box.n_features == self.n_features_in_)
+            self.partition_ = self.measure_.partition  # one object, as fit made it
 
     def __getattr__(self, name: str) -> Any:
         # A block of a stream is counted, and gets a measure of its own only where somebody asks for it: a sample of the stream is drawn

@@ -8,13 +8,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth._sklearn import DocLinkMixin, check_feature_names, check_points
+from skdpsynth._serialization import require
+from skdpsynth._sklearn import DocLinkMixin, check_feature_names, check_loaded_columns, check_points
 from skdpsynth._validation import warn
 from skdpsynth.domain import NO_BOUNDS, BoundsLike, ColumnKind, Continuous, Nominal, Schema, SchemaLike
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.frames import Table
 from skdpsynth.persistence import savable
 from skdpsynth.tables._open import collect_arrays, continue_table, start_table
+from skdpsynth.tables._table import TableFormat
 
 _MOST_VALUES = 1 << 29  # encoded at a time: 4 GiB
 
@@ -102,6 +104,11 @@ class MixedTypeEncoder(TransformerMixin, DocLinkMixin, BaseEstimator):
             warn(NO_BOUNDS, BoundsWarning)
         self.schema_ = self._table.schema
         return self
+
+    def _check_loaded(self) -> None:
+        if "schema_" in vars(self):
+            require(isinstance(self._table, TableFormat) and self.schema_ == self._table.schema)
+            check_loaded_columns(self, self._table)
 
     def transform(self, X: Table) -> np.ndarray:
         """Encode rows.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpsynth._serialization import require
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     BITS,
@@ -71,6 +72,9 @@ class TableFormat:
 
     kind: TableKind
     schema: Any = None  # in the order of the columns; None: rows are floats of shape (n_samples, n_features)
+
+    def _check_loaded(self) -> None:
+        require(self.schema is None or (isinstance(self.schema, Schema) and list(self.schema) == list(self.columns)))
 
     @property
     def library(self) -> str:
