@@ -1,7 +1,8 @@
 """Attack files: edits of right files, with right check sums, damage and bombs, each loaded and then used in a process of its own limits.
 
-What must be 0: errors that are raised by somebody else's code or by a line of ours that is no `raise`, uses of more than 20 seconds,
-samples out of their bounds or not finite. The files that are edited are those of `savable.py`, one of everything that can be saved.
+What must be 0: errors that are raised by somebody else's code or by a line of ours that is no `raise`, uses of more than 20 seconds of
+a processor, samples out of their bounds or not finite. The files that are edited are those of `savable.py`, one of everything that can be
+saved.
 
 Run `python benchmarks/hostile_files.py [n_files] [--seed 0] [--only name] [--list]`: 10,000 files take about half an hour on one core.
 """
@@ -384,7 +385,7 @@ def child(numbers, options, answers):
     def too_long(*_):
         raise TookTooLong
 
-    signal.signal(signal.SIGALRM, too_long)
+    signal.signal(signal.SIGPROF, too_long)
     bases = [Base(name, make()) for name, make in things() if options.only in name]
     import skdpsynth.report  # noqa: F401  # so that its memory is not a file's
 
@@ -401,13 +402,13 @@ def one(bases, number, seed, path):
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the peak is counted anew
     before, start = peak_of_process(), time.perf_counter()
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         word, where = attack(base, data, path)
     except TookTooLong as error:
         word, where = "hang", told(error)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return ("done", number, word, where, base.name, str(done)[:300], peak_of_process() - before, len(data), time.perf_counter() - start)
 
 
@@ -423,7 +424,7 @@ def run(options, out=sys.stdout):
         begun = None
         try:
             while left:
-                if not here.poll(90 if begun is None else SECONDS + 20):
+                if not here.poll(90 if begun is None else 10 * SECONDS):
                     process.kill()
                     raise EOFError
                 answer = here.recv()

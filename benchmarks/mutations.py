@@ -9,6 +9,11 @@ Each file of tests is first run once without a mutant, which must succeed, and t
     python benchmarks/mutations.py --only _gaussian --again
 
 It prints those that survive, with their lines, and ends with 1 if there are any that `EQUIVALENT` does not explain.
+
+    python benchmarks/mutations.py --turn 40    # 40 of each room: a condition turned around, or a term that is larger by 1 or a tenth
+
+That shows what share of the mistakes in a room its tests notice. Which are tried follows from their texts, so that it can be compared
+before and after a change. Some of those that survive change nothing; none are explained.
 """
 
 import argparse
@@ -214,6 +219,7 @@ class Site:
     text: str
     is_early: bool
     place: int = 1  # among those of one text in a function
+    is_condition: bool = False
 
     @property
     def key(self) -> str:
@@ -231,10 +237,10 @@ class Site:
         return bool({self.short, f"{self.short}#{self.place}", self.short.removesuffix(f":{self.text}")} & EQUIVALENT.keys())
 
 
-def sites_of(path: Path, root: Path) -> list[Site]:
+def sites_of(path: Path, root: Path, finder_class: type | None = None) -> list[Site]:
     """Return what is mutated in a file."""
     source = path.read_text(encoding="utf-8")
-    finder = _Finder(str(path.relative_to(root)), source)
+    finder = (finder_class or _Finder)(str(path.relative_to(root)), source)
     finder.visit(ast.parse(source))
     listed, seen = [], Counter[str]()
     for site in sorted(finder.found.values(), key=lambda site: (site.line, site.column, -site.end_line, -site.end_column)):
@@ -439,6 +445,28 @@ def _numbers(node: ast.AST) -> Iterator[ast.AST]:
                 yield from _numbers(each)
 
 
+class _Turner(ast.NodeVisitor):
+    """Finds conditions, and sums, differences, products and quotients."""
+
+    def __init__(self, path: str, source: str) -> None:
+        self.path, self.source, self.found, self.within = path, source, {}, list[str]()
+
+    def generic_visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            self.within.append(node.name)
+        conditions = [node.test] if isinstance(node, ast.If | ast.IfExp | ast.While) else []
+        conditions += node.ifs if isinstance(node, ast.comprehension) else node.values if isinstance(node, ast.BoolOp) else []
+        is_term = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.FloorDiv)
+        for each in [*conditions, *([node] if is_term and not isinstance(node.left, ast.Constant | ast.JoinedStr) else [])]:
+            if self.within:  # what is computed at import would be computed anew
+                place = each.lineno, each.col_offset, each.end_lineno, each.end_col_offset
+                text = " ".join((ast.get_source_segment(self.source, each) or "").split())
+                self.found[place] = Site(self.path, *place, ".".join(self.within), text, False, is_condition=each is not node)
+        super().generic_visit(node)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            self.within.pop()
+
+
 # ---- A mutant, in a process of its own.
 
 
@@ -478,6 +506,20 @@ def more(value: object) -> object:
     if changed is not value and not _are_equal(changed, value):
         more.changed = True  # type: ignore[attr-defined]
     return changed
+
+
+def turned(value: object, is_condition: bool) -> object:
+    """Return the opposite of a condition, or a number that is larger by 1, or by a tenth of itself."""
+    import numpy as np
+
+    more.number = True  # type: ignore[attr-defined]
+    if isinstance(value, bool | np.bool_) or (is_condition and not isinstance(value, np.ndarray)):
+        return not value
+    if isinstance(value, np.ndarray) and value.dtype.kind == "b":
+        return ~value
+    if isinstance(value, int | np.integer) or (isinstance(value, np.ndarray) and value.dtype.kind in "iu"):
+        return value + 1
+    return value * 1.1 if isinstance(value, float | np.floating | np.ndarray) else value
 
 
 def _are_equal(changed: object, value: object) -> bool:
@@ -534,6 +576,7 @@ MOST_OF_FILE = 300  # seconds, of which tests are recorded
 NONE, RECORDING = -1, -2
 ACTIVE = NONE
 REACHED: set[int] = set()
+TURNED: list[bool] = []  # whether each site is a condition, where sites are turned
 
 
 def mutated(number: int, value: object) -> object:
@@ -543,7 +586,7 @@ def mutated(number: int, value: object) -> object:
             REACHED.add(number)
         return value
     mutated.reached = True  # type: ignore[attr-defined]
-    return more(value)
+    return turned(value, TURNED[number]) if TURNED else more(value)
 
 
 PYTEST = shlex.split("-x -q -p no:cacheprovider -p no:xdist -p no:cov --no-header --tb=no -W ignore")  # and a lane
@@ -691,6 +734,9 @@ class Reach:
             place = self.kept / f"{name}.json"
             if not place.exists():
                 found = forked(self.copy, 2 * MOST_OF_FILE, recorded, file, MOST_OF_FILE)
+                if TURNED and "by" in found:  # a test that fails in a copy, or in a fork
+                    print(f"{file} is left out: {found['by']}")
+                    found = {}
                 assert "by" not in found, f"{file}: {found['by']}"
                 place.write_text(json.dumps(found))
             self.found[file] = json.loads(place.read_text())
@@ -747,6 +793,31 @@ def all_sites(root: Path) -> list[Site]:
     return [site for path in chosen for site in sites_of(path, root)]
 
 
+def turned_sites(root: Path, n_of_room: int) -> list[Site]:
+    """Return as many sites to turn of each room, chosen by their texts."""
+    rooms: dict[str, list[Site]] = {}
+    for path in sorted((root / "skdpsynth").rglob("*.py")):
+        rooms.setdefault(_room(str(path.relative_to(root))), []).extend(sites_of(path, root, _Turner))
+    chosen = []
+    for sites in rooms.values():
+        chosen += sorted(sites, key=lambda site: hashlib.sha256(f"{site.short}#{site.place}".encode()).digest())[:n_of_room]
+    return chosen
+
+
+def tests_of_room(site: Site, copy: Path) -> list[list[str]]:
+    """Return files of tests: those named like the module, all of its room, and those of no room."""
+    room, first = _room(site.path), batches_of(site, copy)
+    folder = copy / "tests" / {"frames": "domain", "tables": "domain", "duckdb": "statistics"}.get(room, room)
+    seen = {file for batch in first for file in batch}
+    for paths in (folder.glob("test_*.py"), (copy / "tests").glob("test_*.py")):
+        first.append([file for path in sorted(paths) if (file := str(path.relative_to(copy))) not in seen])
+    return [batch for batch in first if batch]
+
+
+def _room(path: str) -> str:
+    return path.split("/")[1].removesuffix(".py") if path.count("/") > 1 else "(root)"
+
+
 def copied(to: Path) -> Path:
     """Copy what tests need into a folder of their own."""
     for name in ("skdpsynth", "tests", "docs", "benchmarks", "examples"):
@@ -764,7 +835,7 @@ def report(sites: list[Site], found: dict[str, dict]) -> int:
     for site in sites:
         what = found.get(site.key)
         kind = _outcome(site, what)
-        rooms.setdefault(site.path.split("/")[1].removesuffix(".py"), Counter())[kind] += 1
+        rooms.setdefault(_room(site.path), Counter())[kind] += 1
         if kind in ("survived", "unreached"):
             survived.append((site, kind))
     print(f"\n{'':16}{'mutants':>9}{'killed':>9}{'equivalent':>12}{'survived':>10}")
@@ -792,6 +863,7 @@ def main() -> int:
     """Try them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="only mutants whose place holds this regular expression")
+    parser.add_argument("--turn", type=int, default=0, help="turn so many conditions and terms of each room, instead")
     parser.add_argument("--again", action="store_true", help="try what survived again")
     parser.add_argument("--narrow", action="store_true", help="only the first tests of each: quick, and more survive")
     parser.add_argument(
@@ -809,7 +881,9 @@ def main() -> int:
 
 
 def _main(asked: argparse.Namespace, copy: Path) -> int:
-    sites = all_sites(copy)
+    sites = turned_sites(copy, asked.turn) if asked.turn else all_sites(copy)
+    TURNED.extend(site.is_condition for site in sites if asked.turn)
+    tests_of = tests_of_room if asked.turn else batches_of
     wanted = [site for site in sites if re.search(asked.only, f"{site.path}:{site.line}:{site.within}")]
     if asked.list:
         for site in wanted:
@@ -820,7 +894,7 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
     kept = asked.kept / "found.jsonl"
     found = {each["key"]: each for each in map(json.loads, kept.read_text().splitlines())} if kept.exists() else {}
     numbers = {site: number for number, site in enumerate(sites)}
-    prepare(sites, sorted({file for site in wanted for batch in batches_of(site, copy) for file in batch}), copy)
+    prepare(sites, sorted({file for site in wanted for batch in tests_of(site, copy) for file in batch}), copy)
     reach = Reach(sites, copy, asked.kept, asked.most)
     for number, site in enumerate(wanted):
         before = found.get(site.key)
@@ -830,7 +904,7 @@ def _main(asked: argparse.Namespace, copy: Path) -> int:
             or (before and (_outcome(site, before) in ("killed", "no number") or not asked.again))
         ):
             continue
-        what = tried(numbers[site], site, batches_of(site, copy)[: 1 if asked.narrow else None], reach)
+        what = tried(numbers[site], site, tests_of(site, copy)[: 1 if asked.narrow else None], reach)
         found[site.key] = {"key": site.key, **what}
         with kept.open("a") as file:
             file.write(json.dumps(found[site.key]) + "\n")

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpsynth._parallel import cached_property, run_all
 from skdpsynth._progress import task
 from skdpsynth._sensitivity import Query, Sensitivity, statistic_facts
+from skdpsynth._serialization import require
 from skdpsynth._sklearn import take_rows as take_table_rows
 from skdpsynth._validation import Between, check_parameters, is_real, short_repr
 from skdpsynth.domain import Box, Schema
@@ -420,6 +421,9 @@ class PrivateSearchCV(PrivateEstimator):
     """
 
     _counts_rows = False  # the refit counts them
+    best_estimator_: PrivateEstimator
+    best_index_: int
+    _params: list[dict[str, Any]]
 
     def __init__(
         self,
@@ -517,6 +521,11 @@ class PrivateSearchCV(PrivateEstimator):
             if hasattr(part, name):
                 setattr(self, name, getattr(part, name))
         return _Table(**{each.name: getattr(rows, each.name) for each in fields(rows)}, given=X), more
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if "accountant_" in vars(self):
+            require(0 <= self.best_index_ < len(self._params) == len(self._scores))
 
     def _plan(self, facts: Facts) -> SearchPlan:
         scoring = self.scoring
