@@ -78,7 +78,6 @@ def no_common_factors(pairs, one, n, n_factors, tied):
 COMMON = import_module(f"{MODELS}_wide_factors").learn_common_factors
 # Each part by name: where it is, what stands in its place, and the tables it may matter for.
 PARTS = {
-    "fits trained together": ({f"{MODELS}_latent_factors.does_ensemble_help": lambda *_: False}, "adult acs plain near digits survey"),
     "restarts": ({f"{MODELS}_latent_factors._FITS": 1}, "adult acs plain near digits survey"),
     "chosen prior variance": ({f"{MODELS}_latent_factors.choose_variance": lambda *_: (0.2, 0.0)}, "adult acs plain digits survey"),
     "smooth loadings": (

@@ -75,8 +75,6 @@ QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 20,
     (_training, "_SPLITS"): 0,
-    (_latent_factors, "_PILOT_STEPS"): 10,
-    (_latent_factors, "_PILOT_STEPS_TOGETHER"): 6,
     (_wide_factors, "_STEPS"): 20,
     (_wide_factors, "_PILOT_STEPS"): 10,
 }

@@ -73,8 +73,6 @@ QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 150,
     (_training, "_SPLITS"): 0,
-    (_latent_factors, "_PILOT_STEPS"): 20,
-    (_latent_factors, "_PILOT_STEPS_TOGETHER"): 6,
     (_wide_factors, "_STEPS"): 100,
     (_wide_factors, "_PILOT_STEPS"): 20,
 }

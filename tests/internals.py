@@ -82,7 +82,7 @@ models._joint_distribution: JointDistribution
 models._quantile_bins: _smooth_shares split_mass
 models._training: Smoothness
 models._mixture_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
-models._latent_factors: does_ensemble_help n_ensemble_steps train_ensemble
+models._latent_factors: train_ensemble
 models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabilities score softmax starts_of train_factors
 models._latent_factors: TripleErrors
 models._measurements: recoding_matrix

@@ -1,4 +1,4 @@
-"""Latent factor models with softmax links, fitted to noisy counts of one, two and three columns, alone or as an ensemble."""
+"""Latent factor models with softmax links, fitted to noisy counts of one, two and three columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,6 @@ from skdpsynth.models._noisy_tables import Block, NoisyTables, weighting_deviati
 from skdpsynth.models._training import (
     CLASS_SHARE,
     RATE,
-    SEED,
     VARIANCES,
     Adam,
     FactorFit,
@@ -27,7 +26,6 @@ from skdpsynth.models._training import (
     choose_variance,
     class_weights,
     pack_fit,
-    score,
     slices_of,
     softmax,
     starts_of,
@@ -41,8 +39,6 @@ from skdpsynth.persistence import savable
 _JOINT_STEPS, _LEAST_JOINT_STEPS = 150, 20
 _SLOWER = 0.4  # times the usual rate: fits begin where each is at its best
 _COOLS = 0.3  # of the steps, after which the rate falls
-_PILOTS, _PILOT_STEPS, _PILOT_STEPS_TOGETHER = 2, 100, 30
-_PAYS = 0.975  # of the score: a smaller gain is lost in tables of three columns, which are not judged
 _OF_CELLS = 2.0  # work of a cell of a triple, in pairs of codes
 Triple = tuple[int, ...]
 _NODES = 256  # quasi-random points of the factors: a power of two
@@ -244,9 +240,6 @@ def _fit_restarts(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[F
         most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
         fits.append(train_factors(targets, nodes, variance, len(fits), most_steps))
         work += fits[-1].n_steps * a_step
-    n_steps = n_ensemble_steps(a_step, len(fits), _WORK / 4)
-    if n_steps and does_ensemble_help(targets, nodes, variance):
-        fits = train_ensemble(targets, nodes, variance, fits, n_steps)
     return fits, variance
 
 
@@ -323,12 +316,10 @@ def train_ensemble(
     n_steps: int,
     triples: Sequence[TripleErrors] = (),
 ) -> list[FactorFit]:
-    """Continue several fits together.
+    """Continue several fits together, on the errors of `triples` in each class beside those of pairs.
 
-    Minimized is the objective of `train_factors`, with the frequencies of the mixture of all fits, and the mean of their penalties. So
-    equal fits have the objective of one of them, and one fit is trained as before. A fit then makes up for errors of the others: the
-    mixture has as many nodes of its own as all of them have, and comes closer to the tables; to their noise as well, so
-    `does_ensemble_help` tells when to do it. The errors of `triples`, of each class, count beside those of pairs.
+    Minimized is the objective of `train_factors` with the frequencies of the mixture of all fits, and the mean of their penalties: so equal
+    fits have the objective of one of them.
     """
     Z = nodes.astype(np.float32)
     parts = list(map(unpack_fit, fits))  # (intercepts of classes, shared loadings, own loadings of classes) of each
@@ -366,22 +357,3 @@ def _gradients(
         found.append(np.sum(of_loadings, axis=0) + pull * stiff(shared))
         found += [by + pull / np.float32(CLASS_SHARE) * stiff(part) for by, part in zip(of_loadings, own, strict=False)]
     return found
-
-
-def n_ensemble_steps(a_step: float, n_fits: int, most_work: float) -> int:
-    """Return the number of steps of joint training, by the work of a step (`step_work`); 0 where it would be too few to matter."""
-    n_steps = min(_JOINT_STEPS, int(most_work / (a_step * n_fits)))
-    return n_steps if n_fits > 1 and n_steps >= _LEAST_JOINT_STEPS else 0
-
-
-def does_ensemble_help(targets: Sequence[Targets], nodes: np.ndarray, variance: float) -> bool:
-    """Return whether fits that are trained together come closer to the tables beyond their noise.
-
-    By count splitting, as the variance is chosen, on a few short fits. Without noise they do.
-    """
-    if not targets[0].deviation:
-        return True
-    fitted, judged = zip(*(target.split(np.random.default_rng(SEED)) for target in targets), strict=True)
-    pilots = [train_factors(fitted, nodes, variance, seed, _PILOT_STEPS) for seed in range(_PILOTS)]
-    together = train_ensemble(fitted, nodes, variance, pilots, _PILOT_STEPS_TOGETHER)
-    return bool(score(judged, nodes, *together) < _PAYS * score(judged, nodes, *pilots))

@@ -1,4 +1,4 @@
-"""Fits of latent factors that are trained together: their objective, their gain, and when they are."""
+"""Fits of latent factors that are trained together: their objective and their gain."""
 
 from itertools import combinations
 
@@ -8,8 +8,6 @@ from internals import (
     CLASS_SHARE,
     FactorFit,
     Targets,
-    does_ensemble_help,
-    n_ensemble_steps,
     quasi_normal,
     score,
     softmax,
@@ -79,16 +77,3 @@ def test_what_classes_do_not_share_is_pulled_to_nothing():
     (out,) = train_ensemble(targets, NODES, 1e-6, [fit], 150)
     assert np.abs(out.loadings[0] - out.loadings[1]).max() < np.abs(fit.loadings[0] - fit.loadings[1]).max() + CLASS_SHARE
     assert np.abs(out.loadings).max() < np.abs(fit.loadings).max()
-
-
-def test_noise_decides_whether_fits_are_trained_together():
-    """Of seeds 0 to 4 each: tables with hardly any noise pay, and much noise does not."""
-    assert does_ensemble_help(some_targets(deviation=0.0), NODES, 0.2)
-    for seed in range(5):
-        assert does_ensemble_help(some_targets(deviation=0.5, seed=seed), NODES, 1.0)
-        assert not does_ensemble_help(some_targets(deviation=100.0, seed=seed), NODES, 0.2)
-
-
-@pytest.mark.parametrize(("work", "n_fits", "n_steps"), [(1e9, 3, 150), (300.0, 3, 100), (59.0, 3, 0), (1e9, 1, 0)])
-def test_work_limits_the_steps(work, n_fits, n_steps):
-    assert n_ensemble_steps(1.0, n_fits, work) == n_steps
