@@ -82,9 +82,8 @@ models._joint_distribution: JointDistribution
 models._quantile_bins: _smooth_shares split_mass
 models._training: Smoothness
 models._mixture_sampling: CELLS CODES NODES STRATA points_below block_shifts shuffle_within
-models._latent_factors: train_ensemble
 models._training: CLASS_SHARE Targets FactorFit choose_variance nearest_probabilities score softmax starts_of train_factors
-models._latent_factors: TripleErrors
+models._training: TripleErrors
 models._measurements: recoding_matrix
 models._wide_factors: CommonFactors WideTargets _Descent
 privacy._composition: covers rho_of_pure

@@ -10,37 +10,29 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._parallel import one_blas_thread
-from skdpsynth._progress import track_steps
 from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax, WeightedPair
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._mixture_sampling import MixtureSampler
 from skdpsynth.models._noisy_tables import Block, NoisyTables, weighting_deviations
 from skdpsynth.models._training import (
-    CLASS_SHARE,
-    RATE,
     VARIANCES,
-    Adam,
     FactorFit,
-    Probabilities,
     Targets,
+    Triple,
+    TripleErrors,
     choose_variance,
-    class_weights,
-    pack_fit,
     slices_of,
     softmax,
     starts_of,
     step_work,
     train_factors,
-    unpack_fit,
     write_slices,
 )
 from skdpsynth.persistence import savable
 
-_JOINT_STEPS, _LEAST_JOINT_STEPS = 150, 20
-_SLOWER = 0.4  # times the usual rate: fits begin where each is at its best
-_COOLS = 0.3  # of the steps, after which the rate falls
+_TRIPLE_STEPS, _LEAST_TRIPLE_STEPS = 150, 20
 _OF_CELLS = 2.0  # work of a cell of a triple, in pairs of codes
-Triple = tuple[int, ...]
+
 _NODES = 256  # quasi-random points of the factors: a power of two
 _SEED = 7  # public: it scrambles the nodes
 _FITS = 10  # from different starts, and fewer where they take long
@@ -147,7 +139,7 @@ class LatentFactors:
             return LatentFactors.of(tables, self.nodes.shape[1])
         targets = tables.targets()
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            fits = [train_factors(targets, self.nodes, self.variance, 0, n_steps, fit) for fit in self._fits[:n_fits]]
+            fits = [train_factors(targets, self.nodes, self.variance, [fit], n_steps)[0] for fit in self._fits[:n_fits]]
         intercepts, loadings = _stack_fits(fits)
         return replace(self, intercepts=intercepts, loadings=loadings)
 
@@ -162,9 +154,9 @@ class LatentFactors:
         ]
         n_cells = sum(table.size for table in triples.values())
         a_step = (step_work(targets) + _OF_CELLS * n_cells) * len(self.loadings)
-        n_steps = int(np.clip(_WORK / 2 / a_step, _LEAST_JOINT_STEPS, _JOINT_STEPS))
+        n_steps = int(np.clip(_WORK / 2 / a_step, _LEAST_TRIPLE_STEPS, _TRIPLE_STEPS))
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
-            fits = train_ensemble(targets, self.nodes, self.variance, self._fits, n_steps, errors)
+            fits = train_factors(targets, self.nodes, self.variance, self._fits, n_steps, errors)
         intercepts, loadings = _stack_fits(fits)
         return replace(self, intercepts=intercepts, loadings=loadings)
 
@@ -238,7 +230,7 @@ def _fit_restarts(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[F
     fits: list[FactorFit] = []
     while not fits or (len(fits) < most_fits and work + fits[-1].n_steps * a_step <= _WORK):
         most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
-        fits.append(train_factors(targets, nodes, variance, len(fits), most_steps))
+        fits += train_factors(targets, nodes, variance, [len(fits)], most_steps)
         work += fits[-1].n_steps * a_step
     return fits, variance
 
@@ -277,83 +269,3 @@ def triple_frequencies(P: Sequence[np.ndarray], triple: Triple) -> np.ndarray:
     first, second, third = (P[column] for column in triple)
     both = (first[:, None] * second[None]).reshape(-1, first.shape[1])
     return (both @ third.T / first.shape[1]).reshape(len(first), len(second), len(third))
-
-
-class TripleErrors:
-    """The squared errors of the frequencies of some triples in one class of rows, weighted against those of pairs."""
-
-    def __init__(self, tables: Mapping[Triple, np.ndarray], sizes: np.ndarray, weight: float) -> None:
-        starts = np.cumsum(sizes) - sizes
-        self._weight = np.float32(weight)
-        self._parts = []
-        for triple, table in tables.items():
-            order = sorted(range(3), key=lambda axis: table.shape[axis])  # the longest last, which takes the least work
-            rows = [slice(int(starts[triple[axis]]), int(starts[triple[axis]] + sizes[triple[axis]])) for axis in order]
-            self._parts.append((rows, table.transpose(order).reshape(-1, table.shape[order[2]]).astype(np.float32)))
-
-    def slope(self, P: np.ndarray) -> np.ndarray:
-        """Return the derivative of ``weight * |error|**2 / 2``, summed over tables, by P, times the number of nodes."""
-        found = np.zeros_like(P)
-        for rows, table in self._parts:
-            first, second, third = (P[each] for each in rows)
-            both = (first[:, None] * second[None]).reshape(-1, P.shape[1])
-            error = both @ third.T
-            error /= np.float32(P.shape[1])
-            error -= table
-            error *= self._weight
-            found[rows[2]] += error.T @ both
-            by_both = (error @ third).reshape(len(first), len(second), -1)
-            found[rows[0]] += (by_both * second[None]).sum(axis=1)
-            found[rows[1]] += (by_both * first[:, None]).sum(axis=0)
-        return found
-
-
-def train_ensemble(
-    targets: Sequence[Targets],
-    nodes: np.ndarray,
-    variance: float,
-    fits: Sequence[FactorFit],
-    n_steps: int,
-    triples: Sequence[TripleErrors] = (),
-) -> list[FactorFit]:
-    """Continue several fits together, on the errors of `triples` in each class beside those of pairs.
-
-    Minimized is the objective of `train_factors` with the frequencies of the mixture of all fits, and the mean of their penalties: so equal
-    fits have the objective of one of them.
-    """
-    Z = nodes.astype(np.float32)
-    parts = list(map(unpack_fit, fits))  # (intercepts of classes, shared loadings, own loadings of classes) of each
-    arrays, rates, squares = list[np.ndarray](), list[float](), 0.0
-    for intercepts, shared, own in parts:
-        arrays += [*intercepts, shared, *own]
-        rates += [1.0] * (len(intercepts) + 1) + [CLASS_SHARE] * len(own)
-    for target in targets:
-        squares += target.n**2
-    descent = Adam(arrays, rates)
-    pull = np.float32(targets[0].deviation ** 2 / squares / variance / len(parts))
-    for step in track_steps("fit the latent factors together", range(n_steps)):
-        cooled = max(0.0, (step / n_steps - _COOLS) / (1 - _COOLS))
-        descent.step(_gradients(targets, Z, parts, pull, triples), _SLOWER * RATE * (1 - 0.95 * cooled))
-    return [pack_fit(*part, n_steps) for part in parts]
-
-
-def _gradients(
-    targets: Sequence[Targets], Z: np.ndarray, parts: Sequence[tuple], pull: np.float32, triples: Sequence[TripleErrors]
-) -> list[np.ndarray]:
-    """Return the derivatives of the objective by all arrays of all fits, in their order."""
-    by_class = []
-    for label, (target, weight) in enumerate(zip(targets, class_weights(targets).astype(np.float32), strict=True)):
-        logits = np.hstack([a[label] + (shared + own[label] if own else shared) @ Z.T for a, shared, own in parts])
-        at = Probabilities.of(target, logits)
-        slope, _ = at.slope(target, triples[label].slope(at.singles) if triples else None)
-        slope *= weight / np.float32(slope.shape[1])
-        by_class.append(np.split(slope, len(parts), axis=1))
-    found: list[np.ndarray] = []
-    stiff = targets[0].smoothness.times
-    for place, (_, shared, own) in enumerate(parts):
-        slopes = [of_fits[place] for of_fits in by_class]
-        of_loadings = [slope @ Z for slope in slopes]
-        found += [slope.sum(axis=1, keepdims=True) for slope in slopes]
-        found.append(np.sum(of_loadings, axis=0) + pull * stiff(shared))
-        found += [by + pull / np.float32(CLASS_SHARE) * stiff(part) for by, part in zip(of_loadings, own, strict=False)]
-    return found

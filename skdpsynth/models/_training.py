@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, repeat
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,10 @@ from skdpsynth.models._constrained_softmax import ConstrainedSoftmax, WeightedPa
 _LEAST_ORDERED = 3  # codes
 _ROUGH = 0.03  # of the variance of the first cosine, at every frequency: laws of atoms are not smooth
 Law = ConstrainedSoftmax | WeightedPair
+Triple = tuple[int, ...]
 RATE = 0.05
+_SLOWER = 0.4  # times the usual rate, of fits that go on
+_COOLS = 0.3  # ... of their steps, after which the rate falls
 CLASS_SHARE = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
 _MOST_WEIGHT = 50.0  # of columns against pairs
@@ -166,61 +168,85 @@ class FactorFit:
 
 
 def train_factors(
-    targets: Sequence[Targets], nodes: np.ndarray, variance: float, seed: int, most_steps: int, start: FactorFit | None = None
-) -> FactorFit:
-    """Find the most likely loadings, by Adam.
+    targets: Sequence[Targets],
+    nodes: np.ndarray,
+    variance: float,
+    starts: Sequence[FactorFit | int],
+    most_steps: int,
+    triples: Sequence["TripleErrors"] = (),
+) -> list[FactorFit]:
+    """Find the most likely loadings of a mixture of fits, by Adam; each starts at a fit, or at random with a public seed.
 
     Minimized is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
     once) and e_c that of columns, ``sum n_c**2 (|E_c|**2 + w |e_c|**2) / 2 + s**2 |B|**2 / (2 v)``: for normal noise minus the logarithm of
     the posterior, times s**2, where loadings B are normal with variance v before. Classes share their loadings but for a part of their own,
-    whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. It ends where the objective is flat. The descent begins
-    at `start`, or at random with a public seed.
+    whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. Of several fits, frequencies are those of the mixture and
+    |B|**2 is the mean. It ends where the objective is flat; or, where the errors of `triples` of each class count too, after all steps.
     """
-    Z, stiff = nodes.astype(np.float32), targets[0].smoothness.times
-    if start is None:
-        intercepts = [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets]
-        uniform = np.random.default_rng(seed).uniform(0.01, 0.99, (len(intercepts[0]), Z.shape[1]))
-        shared = (_START * ndtri(uniform)).astype(np.float32)
-        own = [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
-    else:
-        intercepts, shared, own = unpack_fit(start)
-    descent = Adam([*intercepts, shared, *own], [1.0] * (len(targets) + 1) + [CLASS_SHARE] * len(own))
-    squares, n_counts = 0.0, 0.0
+    Z, parts = nodes.astype(np.float32), [_parameters(targets, nodes.shape[1], start) for start in starts]
+    arrays, rates = list[np.ndarray](), list[float]()
+    for intercepts, shared, own in parts:
+        arrays += [*intercepts, shared, *own]
+        rates += [1.0] * (len(intercepts) + 1) + [CLASS_SHARE] * len(own)
+    descent, squares, n_counts = Adam(arrays, rates), 0.0, 0.0
     for target in targets:
         squares, n_counts = squares + target.n**2, n_counts + float(target.mask.sum())
-    pull = np.float32(targets[0].deviation ** 2 / squares / variance)
+    pull = np.float32(targets[0].deviation ** 2 / squares / variance / len(parts))
     of_noise = n_counts / 4 * targets[0].deviation ** 2 / squares
-    flat = PlateauSchedule(most_steps, PLATEAU_TOLERANCE * WINDOW * of_noise if of_noise else -np.inf)
+    schedule = PlateauSchedule(most_steps, PLATEAU_TOLERANCE * WINDOW * of_noise if of_noise else -np.inf, bool(triples))
     for _ in track_steps("fit the latent factors", range(most_steps)):
-        loadings = [shared + part for part in own] if own else [shared]
-        of_intercepts, of_loadings, objective = _gradients(targets, Z, intercepts, loadings)
-        pulls, pulls_of_own = stiff(shared), [stiff(part) for part in own]
-        objective += float(pull) / 2 * (float(np.vdot(shared, pulls)) + sum(map(float, map(np.vdot, own, pulls_of_own))) / CLASS_SHARE)
-        rate = flat.rate(objective)
+        gradients, objective = _gradients(targets, Z, parts, pull, triples)
+        rate = schedule.rate(objective)
         if rate == 0:
             break
-        of_own = [slope + pull / CLASS_SHARE * each for slope, each in zip(of_loadings, pulls_of_own, strict=False)]
-        descent.step([*of_intercepts, sum(of_loadings) + pull * pulls, *of_own], rate)
-    return pack_fit(intercepts, shared, own, flat.n_steps)
+        descent.step(gradients, rate)
+    out = []
+    for intercepts, shared, own in parts:
+        loadings = [shared + part for part in own] if own else [shared]
+        out.append(FactorFit(np.array(intercepts, dtype=float)[:, :, 0], np.array(loadings, dtype=float), schedule.n_steps))
+    return out
 
 
-def pack_fit(intercepts: Sequence[np.ndarray], shared: np.ndarray, own: Sequence[np.ndarray], n_steps: int) -> FactorFit:
-    loadings = [shared + part for part in own] if own else [shared]
-    return FactorFit(np.array(intercepts, dtype=float)[:, :, 0], np.array(loadings, dtype=float), n_steps)
+_Parameters = tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]  # intercepts of classes, shared loadings, loadings of their own
 
 
-def unpack_fit(fit: FactorFit) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]:
-    """Return the intercepts of each class, the shared loadings, and each class's own, none if there is one class.
-
-    Loadings are shared in the way that is likeliest under the prior.
-    """
-    intercepts = list(fit.intercepts[:, :, None].astype(np.float32))
-    loadings = fit.loadings.astype(np.float32)
+def _parameters(targets: Sequence[Targets], n_factors: int, start: FactorFit | int) -> _Parameters:
+    """Return the parameters of a fit, whose loadings are shared in the way that is likeliest under the prior, or of a seed."""
+    if isinstance(start, int):
+        uniform = np.random.default_rng(start).uniform(0.01, 0.99, (len(targets[0].one_way), n_factors))
+        shared = (_START * ndtri(uniform)).astype(np.float32)
+        own = [np.zeros_like(shared) for _ in targets] if len(targets) > 1 else []
+        return [np.log(np.maximum(target.one_way, 1e-4))[:, None] for target in targets], shared, own
+    intercepts, loadings = list(start.intercepts[:, :, None].astype(np.float32)), start.loadings.astype(np.float32)
     if len(loadings) == 1:
         return intercepts, loadings[0], []
     # Where the derivative of |S|**2 + sum |B_c - S|**2 / OWN is 0.
     shared = loadings.sum(axis=0) / np.float32(CLASS_SHARE + len(loadings))
     return intercepts, shared, list(loadings - shared)
+
+
+def _gradients(
+    targets: Sequence[Targets], Z: np.ndarray, parts: Sequence[_Parameters], pull: np.float32, triples: Sequence["TripleErrors"]
+) -> tuple[list[np.ndarray], float]:
+    """Return the derivatives of the objective of `train_factors`, as a share of the squared rows, and its value without triples."""
+    squares = np.array([target.n for target in targets]) ** 2
+    weights, objective, by_class = (squares / squares.sum()).astype(np.float32), 0.0, []
+    for label, (target, weight) in enumerate(zip(targets, weights, strict=True)):
+        logits = np.hstack([a[label] + (shared + own[label] if own else shared) @ Z.T for a, shared, own in parts])
+        at = Probabilities.of(target, logits)
+        slope, square = at.slope(target, triples[label].slope(at.singles) if triples else None)
+        objective += square * float(weight)
+        by_class.append((np.split(slope, len(parts), axis=1), weight / (len(Z) * len(parts))))
+    found: list[np.ndarray] = []
+    stiff = targets[0].smoothness.times
+    for place, (_, shared, own) in enumerate(parts):
+        pulls, own_pulls = stiff(shared), [stiff(part) for part in own]
+        objective += float(pull) / 2 * (float(np.vdot(shared, pulls)) + sum(map(float, map(np.vdot, own, own_pulls))) / CLASS_SHARE)
+        of_loadings = [slopes[place] @ Z * weight for slopes, weight in by_class]
+        found += [slopes[place].sum(axis=1, keepdims=True) * weight for slopes, weight in by_class]
+        found += [sum(of_loadings) + pull * pulls]
+        found += [slope + pull / CLASS_SHARE * each for slope, each in zip(of_loadings, own_pulls, strict=False)]
+    return found, objective
 
 
 def choose_variance(
@@ -239,7 +265,7 @@ def choose_variance(
     for _ in range(n_splits):
         fitted, judged = zip(*map(Targets.split, targets, repeat(rng)), strict=True)
         for place, variance in enumerate(variances):
-            scores[place] += score(judged, nodes, train_factors(fitted, nodes, variance, 0, _PILOT_STEPS))
+            scores[place] += score(judged, nodes, *train_factors(fitted, nodes, variance, [0], _PILOT_STEPS))
     return variances[int(np.argmin(scores))], work * n_splits
 
 
@@ -271,11 +297,13 @@ def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: FactorFit) -> fl
 
 
 class PlateauSchedule:
-    """Step sizes: constant until the objective is flat, then falling."""
+    """Step sizes: constant until the objective is flat, then falling; of fits that go on, smaller ones, as each is at its best."""
 
-    def __init__(self, most_steps: int, least_fall: float) -> None:
-        self.n_steps, self._least_fall = 0, least_fall
+    def __init__(self, most_steps: int, least_fall: float, goes_on: bool = False) -> None:
+        self.n_steps, self._least_fall, self._rate = 0, -np.inf if goes_on else least_fall, _SLOWER * RATE if goes_on else RATE
         self._begin, self._end = most_steps - (most_steps + 3) // 4, most_steps  # of the last steps, in which the rate falls
+        if goes_on:
+            self._begin, self._end = _COOLS * most_steps + 1, most_steps + 1
         self._sum, self._before = 0.0, np.inf
 
     def rate(self, objective: float) -> float:
@@ -289,7 +317,7 @@ class PlateauSchedule:
                 self._begin, self._end = self.n_steps, self.n_steps + self.n_steps // 3
             self._before, self._sum = self._sum, 0.0
         cooled = (self.n_steps - self._begin) / (self._end - self._begin)
-        return RATE * (1 - 0.95 * max(0.0, cooled))
+        return self._rate * (1 - 0.95 * max(0.0, cooled))
 
 
 class Adam:
@@ -306,26 +334,6 @@ class Adam:
             m += 0.1 * (gradient - m)
             v += 0.01 * (gradient * gradient - v)
             parameter -= factor * rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.99**step)) + 1e-12)
-
-
-def class_weights(targets: Sequence[Targets]) -> np.ndarray:
-    """Return the share of each class in the squared rows of all."""
-    squares = np.array(list(map(attrgetter("n"), targets))) ** 2
-    return squares / squares.sum()
-
-
-def _gradients(
-    targets: Sequence[Targets], Z: np.ndarray, intercepts: list[np.ndarray], loadings: list[np.ndarray]
-) -> tuple[list[np.ndarray], list[np.ndarray], float]:
-    """Return the gradients of each class by its intercepts and loadings, and the error of all, as a share of the squared rows."""
-    weights = class_weights(targets).astype(np.float32)
-    of_intercepts, of_loadings, error = [], [], 0.0
-    for c, target in enumerate(targets):
-        slope, square = Probabilities.of(target, intercepts[c] + loadings[c] @ Z.T).slope(target)
-        error += square * float(weights[c])
-        of_intercepts.append(slope.sum(axis=1, keepdims=True) * (weights[c] / len(Z)))
-        of_loadings.append(slope @ Z * (weights[c] / len(Z)))
-    return of_intercepts, of_loadings, error
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,6 +396,35 @@ class Probabilities:
         for places, parts in zip(target.slices, tied, strict=True):
             write_slices(slope, places, parts)
         return slope, value + of_laws / 2
+
+
+class TripleErrors:
+    """The squared errors of the frequencies of some triples in one class of rows, weighted against those of pairs."""
+
+    def __init__(self, tables: Mapping[Triple, np.ndarray], sizes: np.ndarray, weight: float) -> None:
+        starts = np.cumsum(sizes) - sizes
+        self._weight = np.float32(weight)
+        self._parts = []
+        for triple, table in tables.items():
+            order = sorted(range(3), key=lambda axis: table.shape[axis])  # the longest last, which takes the least work
+            rows = [slice(int(starts[triple[axis]]), int(starts[triple[axis]] + sizes[triple[axis]])) for axis in order]
+            self._parts.append((rows, table.transpose(order).reshape(-1, table.shape[order[2]]).astype(np.float32)))
+
+    def slope(self, P: np.ndarray) -> np.ndarray:
+        """Return the derivative of ``weight * |error|**2 / 2``, summed over tables, by P, times the number of nodes."""
+        found = np.zeros_like(P)
+        for rows, table in self._parts:
+            first, second, third = (P[each] for each in rows)
+            both = (first[:, None] * second[None]).reshape(-1, P.shape[1])
+            error = both @ third.T
+            error /= np.float32(P.shape[1])
+            error -= table
+            error *= self._weight
+            found[rows[2]] += error.T @ both
+            by_both = (error @ third).reshape(len(first), len(second), -1)
+            found[rows[0]] += (by_both * second[None]).sum(axis=1)
+            found[rows[1]] += (by_both * first[:, None]).sum(axis=0)
+        return found
 
 
 def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:

@@ -333,7 +333,7 @@ def learn_common_factors(
     nodes, work = _choose_nodes(target, nodes, _WORK_OF_COMMON / 2)
     variance, more = choose_variance([target], nodes, _WORK_OF_COMMON / 2)
     most_steps = int(np.clip((_WORK_OF_COMMON - work - more) / step_work([target]), _LEAST_STEPS, _STEPS))
-    fit = train_factors([target], nodes, variance, 0, most_steps)
+    (fit,) = train_factors([target], nodes, variance, [0], most_steps)
     at = Probabilities.of(target, (fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T).astype(np.float32))
     Q = at.singles - np.repeat(np.add.reduceat(at.singles, starts, axis=0) / merged.sizes[:, None], merged.sizes, axis=0)
     common = CommonFactors(merged, nodes, fit.loadings[0].astype(np.float32), variance)
@@ -347,7 +347,7 @@ def _choose_nodes(target: Targets, nodes: np.ndarray, most_work: float) -> tuple
         return nodes, 0.0
     fitted, judged = target.split(np.random.default_rng(_SEED))
     options = [quasi_normal(len(nodes), n_factors) for n_factors in range(1, nodes.shape[1])] + [nodes]
-    return min(options, key=lambda each: score([judged], each, train_factors([fitted], each, _PILOT_VARIANCE, 0, _PILOT_STEPS))), work
+    return min(options, key=lambda each: score([judged], each, *train_factors([fitted], each, _PILOT_VARIANCE, [0], _PILOT_STEPS))), work
 
 
 def fit_wide_factors(

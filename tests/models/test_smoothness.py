@@ -37,7 +37,7 @@ def correlation_of_fit(n_ordered, seed):
     noise = rng.normal(0, 20, table.shape)
     noise = noise - noise.mean(axis=0) - (noise - noise.mean(axis=0)).mean(axis=1, keepdims=True)
     targets = Targets.of([table.sum(axis=1), table.sum(axis=0)], {(0, 1): table + noise}, n, (5.0, 20.0), n_ordered=n_ordered)
-    fit, nodes = train_factors([targets], quasi_normal(256, 4), 0.1, 0, 300), quasi_normal(256, 4)
+    (fit,), nodes = train_factors([targets], quasi_normal(256, 4), 0.1, [0], 300), quasi_normal(256, 4)
     logits = fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T
     P = [np.exp(part) / np.exp(part).sum(axis=0) for part in np.split(logits, 2)]
     joint, places = P[0] @ P[1].T / 256, np.arange(16)

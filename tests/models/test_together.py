@@ -12,7 +12,6 @@ from internals import (
     score,
     softmax,
     starts_of,
-    train_ensemble,
     train_factors,
 )
 
@@ -33,7 +32,7 @@ def some_targets(n_classes=1, n=2000.0, deviation=1.0, seed=0):
 
 
 def some_fits(targets, n_fits, n_steps=40):
-    return [train_factors(targets, NODES, 1.0, seed, n_steps) for seed in range(n_fits)]
+    return [train_factors(targets, NODES, 1.0, [seed], n_steps)[0] for seed in range(n_fits)]
 
 
 def objective(targets, fits, variance):
@@ -50,7 +49,7 @@ def test_a_step_goes_down_each_slope_of_the_objective():
     """Adam's first step has the sign of the slope in every number; slopes by central differences, those near 0 left out."""
     targets = some_targets()
     fits = some_fits(targets, 2)
-    moved, _ = train_ensemble(targets, NODES, 0.5, fits, 1)
+    moved, _ = train_factors(targets, NODES, 0.5, fits, 1)
     start = np.concatenate([fits[0].intercepts[0], fits[0].loadings[0].ravel()])
 
     def at(x):
@@ -68,12 +67,12 @@ def test_a_step_goes_down_each_slope_of_the_objective():
 def test_fits_trained_together_are_closer_to_exact_tables_than_their_mixture_was(n_classes):
     targets = some_targets(n_classes, deviation=0.0)
     fits = some_fits(targets, 3, 300)
-    assert score(targets, NODES, *train_ensemble(targets, NODES, 1.0, fits, 600)) < 0.5 * score(targets, NODES, *fits)
+    assert score(targets, NODES, *train_factors(targets, NODES, 1.0, fits, 600)) < 0.5 * score(targets, NODES, *fits)
 
 
 def test_what_classes_do_not_share_is_pulled_to_nothing():
     targets = some_targets(2, deviation=1e4)
     (fit,) = some_fits(targets, 1)
-    (out,) = train_ensemble(targets, NODES, 1e-6, [fit], 150)
+    (out,) = train_factors(targets, NODES, 1e-6, [fit], 150)
     assert np.abs(out.loadings[0] - out.loadings[1]).max() < np.abs(fit.loadings[0] - fit.loadings[1]).max() + CLASS_SHARE
     assert np.abs(out.loadings).max() < np.abs(fit.loadings).max()

@@ -55,7 +55,7 @@ def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
 
         return np.array([(at(flat + step) - at(flat - step)) / 2e-4 for step in 1e-4 * np.eye(len(flat))])
 
-    end, start = (slopes(train_factors(targets, nodes, 0.5, 0, n_steps)) for n_steps in (3000, 1))
+    end, start = (slopes(*train_factors(targets, nodes, 0.5, [0], n_steps)) for n_steps in (3000, 1))
     assert np.abs(end).max() < 1e-2 * np.abs(start).max()
 
 
@@ -63,7 +63,7 @@ def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
 def test_no_loadings_near_those_found_are_more_likely(n_classes, monkeypatch):
     monkeypatch.setattr(training, "PLATEAU_TOLERANCE", 0.0)
     targets, nodes, rng = some_targets(1, n_classes), quasi_normal(256, 2), np.random.default_rng(0)
-    fit = train_factors(targets, nodes, 0.5, 0, 3000)
+    (fit,) = train_factors(targets, nodes, 0.5, [0], 3000)
     best = objective(targets, nodes, fit, 0.5)
     for _ in range(50):
         moved = training.FactorFit(fit.intercepts, fit.loadings + rng.normal(0, 0.05, fit.loadings.shape), 0)
@@ -74,7 +74,7 @@ def test_a_narrow_prior_makes_columns_independent_and_none_keeps_the_tables():
     targets, nodes = some_targets(2), quasi_normal(256, 4)
     errors = []
     for variance in (1e-6, 1e6):
-        fit = train_factors(targets, nodes, variance, 0, 1500)
+        (fit,) = train_factors(targets, nodes, variance, [0], 1500)
         P = softmax(fit.intercepts[0][:, None] + fit.loadings[0] @ nodes.T, starts_of(SIZES), SIZES)
         pairs, independent = P @ P.T / 256, np.outer(P.mean(axis=1), P.mean(axis=1))
         errors.append(np.abs((pairs - independent) * targets[0].mask).max())
