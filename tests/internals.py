@@ -11,7 +11,7 @@ modules: privacy._random privacy._noise measures._min_cost_flow measures._grid_t
 modules: measures._transport metrics._read_tables metrics._marginals metrics._quality
 modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
-modules: models._table_model models._training models._wide_factors privacy._selection privacy._gaussian
+modules: models._measurements models._training models._wide_factors privacy._selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
 modules: privacy._optimal_composition duckdb._database
 modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
@@ -67,7 +67,7 @@ models._noisy_tables: center_table weighting_deviations
 models._mixture_sampling: CommonNodeSampler MixtureSampler _shuffle_places_within
 models._conditional_sampling: sample_missing
 models._quantile_bins: N_FINE_BINS RefinedBins
-models._constrained_softmax: ConstrainedGroup
+models._structural_zeros: ConstrainedGroup
 models._latent_factors: quasi_normal
 models._quantile_bins: LevelGroups level_groups_expected=posterior_counts
 models._within_bin: link_column linked_columns_Numbers=NumberColumn
@@ -75,7 +75,7 @@ models._quantile_bins: CellsInBins share_by_mass grade_bins reweigh_bins
 models._wide_factors: CoarsePairs
 models._mixture: Mixture mixture_Part=Part
 models._within_bin: DifferenceSampler difference_pairs
-models._constrained_softmax: WeightedPair
+models._structural_zeros: WeightedPair
 models._noisy_tables: james_stein_factor pool_tables
 models._mixture: Pattern Posterior
 models._joint_distribution: JointDistribution
@@ -112,6 +112,7 @@ statistics._marginals: levels_of
 synthesis._base: default_n_samples
 synthesis._intervals: _bias_corrected_interval
 synthesis._latent_selection: PairSelection column_splits
+synthesis._latent_scores: LatentLinks
 synthesis._latent_selection: independent_share
 synthesis._latent_planning: PairRelease
 synthesis._latent_planning: MAX_CODES MarginalsPlan

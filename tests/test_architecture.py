@@ -280,7 +280,7 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("decomposition/_pca_api.py", "inverse_transform"): "not of the fit",
     ("decomposition/_pca_api.py", "_scores"): "not private, as it says",
     ("synthesis/_base.py", "score"): "not private, as it says",
-    ("synthesis/_latent_prior.py", "open_prior"): "a public table",
+    ("synthesis/_latent_factor.py", "open_prior"): "a public table",
     ("synthesis/_latent_marginals.py", "_count_prior"): "a public table",
     ("synthesis/_intervals.py", "resample_and_fit"): "rows of a model",
     ("synthesis/_private_measure.py", "_try_partition"): "made-up rows",

@@ -1,9 +1,9 @@
 """Models of tables: fitted to noisy answers, and sampled. Mathematics without data or privacy."""
 
-from skdpsynth.models._imputation import impute_table
+from skdpsynth.models._conditional_sampling import impute_table
 from skdpsynth.models._joint_distribution import RejectionSampler
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
-from skdpsynth.models._measurements import Codes, Measurements, pool_measurements
+from skdpsynth.models._measurements import Codes, Measurements, TableModel, bins_of, pool_measurements, uniform_model
 from skdpsynth.models._noisy_tables import (
     Estimates,
     NoisyInteractions,
@@ -17,10 +17,8 @@ from skdpsynth.models._noisy_tables import (
 )
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import LevelGroups, Link, grade_bins
-from skdpsynth.models._score_model import LatentLinks, ScoreModel
 from skdpsynth.models._significant_bins import MIN_ROWS, threshold_bins, threshold_link
 from skdpsynth.models._structural_zeros import MAX_TUPLES, constrain_columns, constraint_cuts, max_tuples
-from skdpsynth.models._table_model import TableModel, bins_of, uniform_model
 from skdpsynth.models._wide_factors import CoarsePairs, learn_common_factors
 from skdpsynth.models._within_bin import DifferenceLaw, joint_columns, orient_difference
 

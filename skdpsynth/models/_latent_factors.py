@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._parallel import one_blas_thread
-from skdpsynth.models._constrained_softmax import ConstrainedGroup, ConstrainedSoftmax, WeightedPair
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._mixture_sampling import MixtureSampler
 from skdpsynth.models._noisy_tables import Block, NoisyTables, weighting_deviations
+from skdpsynth.models._structural_zeros import ConstrainedGroup, ConstrainedSoftmax, WeightedPair
 from skdpsynth.models._training import (
     VARIANCES,
     FactorFit,

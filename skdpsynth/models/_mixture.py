@@ -25,11 +25,38 @@ class WithinClass:
     def condition(self, allowed: np.ndarray) -> tuple["WithinClass", np.ndarray]:
         """Return (this on a condition, P(condition | class, node)); a class that it excludes stays as it is."""
         joint = self.probabilities * allowed[:, None]
-        whole = np.zeros((int(self.classes.max()) + 1, joint.shape[1]))
+        whole = np.zeros((self.n_classes, joint.shape[1]))
         np.add.at(whole, self.classes, joint)
         of_codes = whole[self.classes]
         with np.errstate(divide="ignore", invalid="ignore"):
             return WithinClass(self.classes, np.where(of_codes > 0, joint / of_codes, self.probabilities)), whole
+
+    @cached_property
+    def n_classes(self) -> int:
+        return int(self.classes.max()) + 1
+
+    @cached_property
+    def logs(self) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(self.probabilities), np.log(np.finfo(np.float32).tiny)).astype(np.float32)
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        return np.argsort(self.classes, kind="stable")
+
+    @cached_property
+    def _upto(self) -> np.ndarray:
+        """P(code in `_order` or one before | class and node), plus the class, plus `n_classes` for each node before: rising numbers."""
+        classes, upto = self.classes[self._order], np.cumsum(self.probabilities[self._order], axis=0)
+        last = np.searchsorted(classes, np.arange(self.n_classes), side="right") - 1
+        before = np.vstack([np.zeros((1, upto.shape[1])), upto[last[:-1]]])[classes]
+        shares = np.clip((upto - before) / (upto[last][classes] - before), 0, 1)
+        return (shares + classes[:, None] + np.arange(upto.shape[1]) * self.n_classes).T.ravel()
+
+    def codes_at(self, nodes: np.ndarray, classes: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """Return the code of each row at a share of its class, from 0 to 1, given its node."""
+        places = np.searchsorted(self._upto, nodes * self.n_classes + classes + np.minimum(shares, 1 - 1e-9), side="right")
+        return self._order[places % len(self._order)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -371,10 +398,10 @@ class _PartRows:
         gone = np.where(nullable[self.columns], sizes - 1, -1)
         for place, column in enumerate(self.columns):
             if column in part.within:  # from here on its codes are classes
-                each = _CodesWithin(part.within[column], place, self.codes[:, place])
-                self.codes[:, place], sizes[place] = each.of_rows, each.n_classes
-                gone[place] = part.within[column].classes[-1] if nullable[column] else -1
-                self.within.append(each)
+                within = part.within[column]
+                self.within.append((place, self.codes[:, place].copy(), within))
+                self.codes[:, place], sizes[place] = within.classes[self.codes[:, place]], within.n_classes
+                gone[place] = within.classes[-1] if nullable[column] else -1
         # Rules tie few columns, so which of them are known is a small number.
         bits = 1 << np.arange(len(self.columns))
         numbers = self.is_known @ bits
@@ -398,8 +425,8 @@ class _PartRows:
     def add_to(self, logs: np.ndarray, rows: slice) -> None:
         """Add log P(known cells | node) of some rows."""
         logs += self.table[self.place[rows]]
-        for each in self.within:
-            logs += np.where(self.is_known[rows, each.place, None], each.logs[each.codes[rows]], np.float32(0))
+        for place, codes, within in self.within:
+            logs += np.where(self.is_known[rows, place, None], within.logs[codes[rows]], np.float32(0))
 
     def fill(self, out: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> None:
         """Write the codes of the part's columns, the unknown ones drawn given the node."""
@@ -409,28 +436,7 @@ class _PartRows:
             rows = np.flatnonzero(self.pattern == number)
             if len(missing) and len(rows):
                 made[np.ix_(rows, missing)] = pattern.sample(self.group[rows], nodes[rows], rng)[:, missing]
-        for each in self.within:
-            made[:, each.place] = np.where(self.is_known[:, each.place], each.codes, each.sample(made[:, each.place], nodes, rng))
+        for place, codes, within in self.within:
+            drawn = within.codes_at(nodes, made[:, place], rng.random(len(nodes)))
+            made[:, place] = np.where(self.is_known[:, place], codes, drawn)
         out[:, self.columns] = made
-
-
-class _CodesWithin:
-    """The codes of a column of which a part tells the classes alone; `place` is that of the column in the part."""
-
-    def __init__(self, within: WithinClass, place: int, codes: np.ndarray) -> None:
-        self.place, self.codes, classes = place, codes.copy(), within.classes
-        self.n_classes = int(classes.max()) + 1
-        self.of_rows = classes[codes]
-        with np.errstate(divide="ignore"):
-            self.logs = np.maximum(np.log(within.probabilities), np.log(np.finfo(np.float32).tiny)).astype(np.float32)
-        self.order = np.argsort(classes, kind="stable")
-        self.starts = np.searchsorted(classes[self.order], np.arange(self.n_classes + 1))
-        upto = np.cumsum(within.probabilities[self.order], axis=0)
-        self.upto = np.concatenate([np.zeros((1, upto.shape[1])), upto]).T.copy()
-
-    def sample(self, classes: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return a code in the class of each row, given its node."""
-        first, last = self.starts[classes], self.starts[classes + 1]
-        low, high = self.upto[nodes, first], self.upto[nodes, last]
-        places = _locate_in_sums(self.upto, nodes, low + rng.random(len(classes)) * (high - low))
-        return self.order[np.clip(places, first, last - 1)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from skdpsynth.models._mixture import Mixture, WithinClass
+from skdpsynth.models._mixture import Mixture
 
 # Steps 1/g, 1/g**2, ... with g**5 = g + 1: of points in four dimensions that are even together, one for each stage of sampling. With one
 # step for two stages, blocks that give a node more rows would be those with certain shifts of its codes.
@@ -25,7 +25,7 @@ class MixtureSampler:
 
     def __init__(self, mixture: Mixture, rng: np.random.Generator, n_common: int | None = None) -> None:
         self.parts = [(part.columns, None if part.is_plain else part.codes.T) for part in mixture.parts]
-        self.within = [{column: _WithinClassSampler(each) for column, each in part.within.items()} for part in mixture.parts]
+        self.within = [part.within for part in mixture.parts]
         self.of_parts = [_cumulative_probabilities(part.probabilities) for part in mixture.parts]
         self.nodes_upto = (
             _cumulative_shares(mixture.weights) if n_common is None else _cumulative_shares_within(mixture.weights.reshape(n_common, -1))
@@ -54,7 +54,8 @@ class MixtureSampler:
             tuples = shuffle_within(tuples, of_part.shape[1], counts, rng)
             classes = {columns[0]: tuples} if codes is None else {c: np.take(own, tuples) for c, own in zip(columns, codes, strict=True)}
             for each, own in within.items():
-                classes[each] = own.codes(np.repeat(nodes, counts.astype(np.int64)), classes[each], rng)
+                of_rows, in_class = np.repeat(nodes, counts), classes[each].astype(np.int64)
+                classes[each] = own.codes_at(of_rows, in_class, _systematic_shares(of_rows * own.n_classes + in_class, rng))
             drawn |= {each: np.take(own, order) for each, own in classes.items()}
             while column in drawn:
                 yield drawn.pop(column)
@@ -92,31 +93,13 @@ def _shuffle_places_within(counts: np.ndarray, rng: np.random.Generator) -> np.n
     return (words & np.uint64((1 << _ROW_BITS) - 1)).astype(np.int64)
 
 
-class _WithinClassSampler:
-    """Codes of a column, drawn given the node and the class of each row."""
-
-    def __init__(self, within: WithinClass) -> None:
-        self.order = np.argsort(within.classes, kind="stable")
-        classes = within.classes[self.order]
-        self.n_classes = int(classes.max()) + 1
-        upto = np.cumsum(within.probabilities[self.order], axis=0)
-        first = np.searchsorted(classes, np.arange(self.n_classes))
-        last = np.append(first[1:], len(classes)) - 1
-        before = np.vstack([np.zeros((1, upto.shape[1])), upto[last[:-1]]])[classes]
-        upto = np.clip((upto - before) / (upto[last][classes] - before), 0, 1)
-        starts = np.arange(upto.shape[1]) * self.n_classes
-        self.upto = (upto + classes[:, None] + starts).T.ravel()  # rises along the codes of a node, and from node to node
-
-    def codes(self, nodes: np.ndarray, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return codes by systematic sampling among the rows of each node and class, in random order."""
-        keys = nodes * self.n_classes + classes.astype(np.int64)
-        order = np.lexsort((rng.random(len(keys)), keys))
-        _, first, counts = np.unique(keys[order], return_index=True, return_counts=True)
-        ranks = np.arange(len(keys)) - np.repeat(first, counts)
-        shares = (ranks + np.repeat(rng.random(len(counts)), counts)) / np.repeat(counts, counts)
-        codes = np.empty(len(keys), dtype=np.int64)
-        codes[order] = np.searchsorted(self.upto, keys[order] + np.minimum(shares, 1 - 1e-9), side="right")
-        return self.order[codes % len(self.order)]
+def _systematic_shares(groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return numbers from 0 to 1 that are a systematic sample, in random order, among the rows of each group."""
+    order = np.lexsort((rng.random(len(groups)), groups))
+    _, first, counts = np.unique(groups[order], return_index=True, return_counts=True)
+    ranks, shares = np.arange(len(groups)) - np.repeat(first, counts), np.empty(len(groups))
+    shares[order] = (ranks + np.repeat(rng.random(len(counts)), counts)) / np.repeat(counts, counts)
+    return shares
 
 
 def _cumulative_shares(weights: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from skdpsynth._parallel import cached_property
 from skdpsynth._progress import track_steps
-from skdpsynth.models._constrained_softmax import ConstrainedSoftmax, WeightedPair
+from skdpsynth.models._structural_zeros import ConstrainedSoftmax, WeightedPair
 
 _LEAST_ORDERED = 3  # codes
 _ROUGH = 0.03  # of the variance of the first cosine, at every frequency: laws of atoms are not smooth

@@ -9,9 +9,8 @@ import numpy as np
 
 from skdpsynth._parallel import cached_property
 from skdpsynth.domain import AllowedCells, Grid, Schema, grids_of
-from skdpsynth.models._constrained_softmax import WeightedPair
 from skdpsynth.models._quantile_bins import CellsInBins, LevelGroups, Link
-from skdpsynth.models._structural_zeros import ConstrainedColumns
+from skdpsynth.models._structural_zeros import ConstrainedColumns, WeightedPair
 from skdpsynth.persistence import savable
 
 _FLOOR = 1e-4  # of the weight of a pair of bins, where 1 is that of independent columns: no pair is excluded

@@ -1,22 +1,26 @@
 """Strategy "scores" of mixed tables, the published route made private: thresholds, latent normal columns, private moments."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._validation import short_repr
 from skdpsynth.decomposition import PrivatePCA
-from skdpsynth.domain import Box, Ordinal, Schema, keys_of, ties_of
+from skdpsynth.domain import Box, Continuous, Ordinal, Schema, keys_of, ties_of
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, fit_part
-from skdpsynth.frames import Rows
-from skdpsynth.models import LatentLinks, ScoreModel
+from skdpsynth.frames import Rows, concatenate_batches
+from skdpsynth.models import shares_of
+from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, RandomBits, mechanism
 from skdpsynth.statistics import Thresholds
 from skdpsynth.synthesis._low_dim import LowDimSynthesizer
 
+_EXPLAINED = 0.8  # of the noisy variance, by the factors: c of equation (3)
+_ROWS = 1 << 16  # of a block
 _SHARE = 0.2  # of epsilon, for thresholds
 _MOST_LATENT = 1 << 11  # latent columns: moments of so many take about ten seconds, of twice as many a minute
 _MOST_VALUES = 1 << 29  # of latent rows: 4 GiB
@@ -114,3 +118,159 @@ def _check_size(n_latent: int, n_samples: int) -> None:
             f"schema makes {n_latent} latent columns of {n_samples} rows for strategy='scores', and up to {_MOST_LATENT} columns and "
             f"{_MOST_VALUES} values are practical; merge levels, or use strategy='marginals'."
         )
+
+
+class Uniforms(Protocol):
+    """A source of independent uniform numbers of [0, 1), such as a numpy Generator."""
+
+    def random(self, shape: tuple[int, int]) -> Any:
+        """Return an array of them."""
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class LatentLinks:
+    """The maps between a row and its latent columns, equations (5) to (7), by private thresholds and public facts alone."""
+
+    edge: ClassVar[float] = 4.0  # latent columns are clipped to [-edge, edge], a public choice
+
+    schema: Schema
+    thresholds: Mapping[Hashable, np.ndarray]  # of ordinal columns without missing cells; other levels have utilities
+
+    @classmethod
+    def of(cls, schema: Schema, counts: Mapping[Hashable, np.ndarray], n_samples: int | None) -> "LatentLinks":
+        """Make thresholds of noisy counts of levels (of two levels that of the first, where the number of rows is public)."""
+        thresholds = {}
+        for name, noisy in counts.items():
+            kept = np.clip(noisy, 0, n_samples).astype(float)
+            kept = np.append(kept, n_samples - kept) if n_samples is not None and len(kept) == 1 else kept
+            edge = 1 / (2 * max(kept.sum(), 1.0))
+            thresholds[name] = ndtri(np.clip(np.cumsum(shares_of(kept))[:-1], edge, 1 - edge))
+        return cls(schema, thresholds)
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of latent columns of each column."""
+        return [
+            1 + kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes - 1
+            for name, kind in self.schema.items()
+        ]
+
+    def latent(self, values: Sequence[np.ndarray], rng: Uniforms) -> np.ndarray:
+        """Draw the latent columns of each row, within ``[-edge, edge]``.
+
+        A row's draw is a function of the row, the released thresholds and uniform numbers of its own, which are independent of those of
+        other rows. So replacing a row replaces one latent row; and where one is added, the others keep their law, and one more comes.
+        """
+        parts = [np.empty((0, sum(self.widths)))]
+        for start in range(0, len(values[0]), _ROWS):
+            part = [column[start : start + _ROWS] for column in values]
+            parts.append(self._latent(part, rng.random((len(part[0]), sum(self._n_uniform)))))
+        return np.concatenate(parts)
+
+    @property
+    def _n_uniform(self) -> list[int]:
+        """Number of uniform numbers that each column of a row takes."""
+        return [
+            2 * kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes
+            for name, kind in self.schema.items()
+        ]
+
+    def _latent(self, values: Sequence[np.ndarray], uniform: np.ndarray) -> np.ndarray:
+        blocks, own = [], np.split(uniform, np.cumsum(self._n_uniform)[:-1], axis=1)
+        for (name, kind), column, u in zip(self.schema.items(), values, own, strict=True):
+            if isinstance(kind, Continuous):
+                missing = np.isnan(column)
+                x = np.where(missing, kind.midpoint, column)
+                blocks.append(self.edge * (2 * (x - kind.low) / (kind.high - kind.low) - 1)[:, None])
+                if kind.nullable:
+                    blocks.append(_utilities(missing.astype(np.int64), u))
+            elif name in self.thresholds:
+                upto = np.concatenate([[0.0], ndtr(self.thresholds[name]), [1.0]])
+                blocks.append(ndtri(upto[column] + u[:, 0] * (upto[column + 1] - upto[column]))[:, None])
+            else:
+                blocks.append(_utilities(column, u))
+        return np.clip(np.hstack(blocks), -self.edge, self.edge)
+
+    def values(self, latent: np.ndarray, scale: np.ndarray, center: np.ndarray) -> list[np.ndarray]:
+        """Return the values of synthetic latent columns; `scale` and `center` standardize those with thresholds, as when drawn."""
+        out, start = [], 0
+        for (name, kind), width in zip(self.schema.items(), self.widths, strict=True):
+            block = latent[:, start : start + width]
+            if isinstance(kind, Continuous):
+                unit = (np.clip(block[:, 0], -self.edge, self.edge) / self.edge + 1) / 2
+                x = kind.low + unit * (kind.high - kind.low)
+                x = np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)
+                out.append(np.where(block[:, 1] > 0, np.nan, x) if kind.nullable else x)
+            elif name in self.thresholds:
+                out.append(np.searchsorted(self.thresholds[name], (block[:, 0] - center[start]) / scale[start], side="right"))
+            else:
+                out.append(np.where(block.max(axis=1) > 0, block.argmax(axis=1) + 1, 0))
+            start += width
+        return out
+
+
+def _utilities(codes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Draw latent utilities of the codes but the first, equation (6): all below 0 for code 0, else the code's is largest and above 0.
+
+    The largest of k normals, given that it is above 0, is m with Phi(m)**k uniform on (2**-k, 1); the others are normals below it. So each
+    row takes k + 1 uniform numbers.
+    """
+    k = uniform.shape[1] - 1
+    floor = 0.5**k
+    largest = ndtri((floor + uniform[:, 0] * (1 - floor)) ** (1 / k))
+    top = np.where(codes == 0, 0.0, largest)
+    utilities = ndtri(np.maximum(uniform[:, 1:] * ndtr(top)[:, None], 1e-300))
+    rows = np.flatnonzero(codes)
+    utilities[rows, codes[rows] - 1] = largest[rows]
+    return utilities
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class ScoreModel:
+    """Latent columns that are normal around a few factors, or come from a synthesizer, and their links."""
+
+    links: LatentLinks
+    mean: np.ndarray
+    loadings: np.ndarray  # shape (n_latent, n_factors)
+    residual: np.ndarray  # standard deviations beyond the factors
+    synthesizer: Any = None  # a fitted one that samples latent columns, or None
+
+    @property
+    def schema(self) -> Schema:
+        return self.links.schema
+
+    @classmethod
+    def of_moments(
+        cls, links: LatentLinks, mean: np.ndarray, components: np.ndarray, variances: np.ndarray, covariance: np.ndarray, most_factors: int
+    ) -> "ScoreModel":
+        """Keep as factors the principal components that hold 80 % of the variance, at most `most_factors`, equation (3)."""
+        r = min(int(np.searchsorted(np.cumsum(shares_of(variances)), _EXPLAINED)) + 1, most_factors, len(variances))
+        loadings = components[:r].T * np.sqrt(variances[:r])
+        residual = np.sqrt(np.maximum(np.diag(covariance) - (loadings**2).sum(axis=1), 0))
+        return cls(links, mean, loadings, residual)
+
+    @classmethod
+    def of_synthesizer(cls, links: LatentLinks, synthesizer: Any) -> "ScoreModel":
+        """Let a fitted synthesizer sample the latent columns."""
+        none = np.zeros(0)
+        return cls(links, none, np.zeros((0, 0)), none, synthesizer)
+
+    def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
+        """Return values of columns, as `skdpsynth.tables` reads them; `n_jobs` is ignored."""
+        return concatenate_batches(self.sample_blocks(n_samples, rng))
+
+    def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+        """Yield the same, a block of rows at a time."""
+        if self.synthesizer is not None:
+            seed = np.random.RandomState(rng.integers(2**32, size=8, dtype=np.uint32))
+            for latent in self.synthesizer.sample_batches(n_samples, _ROWS, random_state=seed):
+                yield self.links.values(latent, np.ones(latent.shape[1]), np.zeros(latent.shape[1]))
+            return
+        scale = np.sqrt((self.loadings**2).sum(axis=1) + self.residual**2)
+        scale = np.where(scale > 0, scale, 1.0)
+        for start in range(0, n_samples, _ROWS):
+            n_rows = min(_ROWS, n_samples - start)
+            scores, noise = (ndtri(rng.random((n_rows, k))) for k in (self.loadings.shape[1], len(self.mean)))
+            yield self.links.values(self.mean + scores @ self.loadings.T + noise * self.residual, scale, self.mean)

@@ -1,11 +1,11 @@
 """The maps between rows and latent columns of the published route."""
 
 import numpy as np
+from internals import LatentLinks
 from laws import ALARM, kolmogorov
 from scipy import stats
 
 from skdpsynth.domain import Ordinal, Schema
-from skdpsynth.models import LatentLinks
 
 
 def test_a_row_that_comes_leaves_the_draws_of_those_before_it():

@@ -41,7 +41,9 @@ def small_blocks(monkeypatch):
     """As many blocks and decks for a few thousand rows as there are for a hundred million."""
     for name, size in {
         **dict.fromkeys(["synthesis._base.BATCH", "synthesis._low_dim.BATCH", "synthesis._online_blocks.BATCH"], 128),
-        **dict.fromkeys(["models._score_model._ROWS", "models._joint_distribution._ROWS", "models._joint_distribution._LEAST_ROWS"], 128),
+        **dict.fromkeys(
+            ["synthesis._latent_scores._ROWS", "models._joint_distribution._ROWS", "models._joint_distribution._LEAST_ROWS"], 128
+        ),
         **{
             "measures._measure._ROWS": 32,
             "measures._measure._LEAST_ROWS": 32,

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from internals import NoiseLoss, pair_loss
+from internals import LatentLinks, NoiseLoss, pair_loss
 from internals import _ledger_entry as ledger
-from internals import _table_model as marginal_model
+from internals import _measurements as marginal_model
 from internals import _wide_factors as wide_factors
 from laws import ALARM, kept_beside_answers
 from scipy import stats
@@ -24,7 +24,6 @@ from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivacyAccount
 from skdpsynth.domain import Continuous, Nominal, Ordinal, Schema, grids_of
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Facts
-from skdpsynth.models import LatentLinks
 from skdpsynth.privacy import epsilon_of_rho, rho_of_epsilon
 
 INF = float("inf")
