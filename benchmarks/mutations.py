@@ -87,28 +87,16 @@ ALIKE = {
 OWN: dict[str, list[str]] = {
     **{room: ["tests/test_shares.py"] for room in ("fitting", "synthesis", "decomposition", "model_selection", "privacy/_losses")},
 }
-_ADDED_UP = [f"tests/privacy/test_{name}.py" for name in ("losses_and_composition", "mechanism", "accountant", "unit_of_privacy")]
+_ADDED_UP = [f"tests/privacy/test_{name}.py" for name in ("losses_and_composition", "mechanism", "accountant")]
 _DRAWN = [
-    f"tests/privacy/test_{name}.py"
-    for name in (
-        "gaussian",
-        "gaussian_dp",
-        "laplace",
-        "sup_norm",
-        "matrix_laplace",
-        "selection",
-        "discovery",
-        "scales",
-        "table",
-        "standing",
-    )
+    f"tests/privacy/test_{name}.py" for name in ("gaussian", "gaussian_dp", "laplace", "matrix_laplace", "selection", "random", "standing")
 ]
 BESIDE = {
     "statistics/_encoding": ["tests/statistics/test_pushdown.py"],
     "statistics/_moments": ["tests/statistics/test_packing.py"],
     "statistics/_column_counts": ["tests/statistics/test_occurrences.py", "tests/statistics/test_pushdown.py"],
     "statistics": ["tests/statistics/test_changes.py", "tests/test_evidence.py"],
-    "_sensitivity": ["tests/statistics/test_changes.py", "tests/privacy/test_unit_of_privacy.py", "tests/test_evidence.py"],
+    "_sensitivity": ["tests/statistics/test_changes.py", "tests/privacy/test_mechanism.py", "tests/test_evidence.py"],
     "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],
     "decomposition": ["tests/decomposition/test_release.py"],
     "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_promises.py", "tests/test_evidence.py"],

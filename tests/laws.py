@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from internals import difference, full_state
 from scipy import stats
 
@@ -160,3 +161,9 @@ def calls_of(task: Callable[[], Any]) -> int:
     finally:
         sys.setprofile(before)
     return calls[0]
+
+
+def refuses(error: type[BaseException], words: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+    """Assert that a call raises an error with these words, a regular expression."""
+    with pytest.raises(error, match=words):
+        call(*arguments, **named)

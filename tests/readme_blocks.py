@@ -60,16 +60,9 @@ def run(page, namespace):
 
 def people(n_samples=3000):
     """Return a table of people who do not exist."""
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    return pd.DataFrame(
-        {
-            "age": rng.integers(18, 90, n_samples),
-            "smokes": rng.choice(["no", "yes"], n_samples),
-            "region": rng.choice(["north", "south", "west"], n_samples),
-            "year": np.full(n_samples, 2024),
-        }
-    )
+    pd, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, n_samples), "smokes": rng.choice(["no", "yes"], n_samples)})
+    return frame.assign(region=rng.choice(["north", "south", "west"], n_samples), year=2024)
 
 
 def written(folder, frame):
@@ -81,14 +74,6 @@ def written(folder, frame):
 
 
 # What a page takes as given: data that the reader has, and names that a page before it has explained.
-
-
-def given_by_index():
-    return {"X": np.random.default_rng(0).random((2000, 2))}
-
-
-def given_by_api():
-    return {"PrivateMeasureMechanism": skdpsynth.PrivateMeasureMechanism}
 
 
 def given_by_tables():
@@ -167,8 +152,8 @@ def given_by_progress():
 
 GIVEN = {
     "progress": given_by_progress,
-    "index": given_by_index,
-    "api": given_by_api,
+    "index": lambda: {"X": np.random.default_rng(0).random((2000, 2))},
+    "api": lambda: {"PrivateMeasureMechanism": skdpsynth.PrivateMeasureMechanism},
     "tables": given_by_tables,
     "large_data": given_by_large_data,
     "units": given_by_units,

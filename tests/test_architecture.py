@@ -362,13 +362,6 @@ def test_exact_numbers_of_rows_are_seen(line):
 
 
 @FILES
-def test_only_privacy_makes_a_standing_release(path, tree):
-    if room_of(path) != "privacy":
-        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-        assert [call for call in calls if ast.unparse(call.func).endswith("ContinualRelease")] == []
-
-
-@FILES
 def test_fit_is_written_once(path, tree):
     """`PrivateEstimator.fit` is the only one of the private estimators; the encoder's learns nothing of rows."""
     found = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "fit"]

@@ -33,7 +33,7 @@ from internals import (
     watch_releases,
 )
 from internals import rules_learned as learned
-from laws import ALARM, CERTAIN, clopper_pearson
+from laws import ALARM, CERTAIN, clopper_pearson, refuses
 from scipy.special import ndtr
 from scipy.stats import binom, binomtest, ks_2samp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -71,9 +71,6 @@ def comes_near(estimator, n_trials, event, mean, deviation, n=40):
         assert not is_broken
         tries += 1
     assert least < share <= 1
-
-
-# Levels, exactly
 
 
 def test_shares_are_clopper_and_pearson_s():
@@ -301,9 +298,6 @@ def test_a_worst_stream_loses_all_that_is_promised_by_nodes_that_are_solved_for(
         assert float(lost.epsilon) == pytest.approx(1, rel=1e-9)
 
 
-# Faults
-
-
 class Count(BaseEstimator):
     """Counts the rows that are 1, with a fault."""
 
@@ -398,9 +392,6 @@ def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
     assert result.is_broken
 
 
-# Tables
-
-
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("cls", all_estimators())
 def test_worst_pairs_are_neighbors(cls, relation, hasty):
@@ -440,9 +431,6 @@ def test_a_worst_pair_has_the_columns_of_the_schema_or_of_the_fit(hasty):
     assert X.ne(X_neighbor).any(axis=1).sum() == 1
     model = PrivateMeasureMechanism().fit(np.random.default_rng(0).random((50, 3)))
     assert worst_case_neighbors(model, 20)[0].shape == (20, 3)
-
-
-# Refusals and manners
 
 
 EVENTS = np.zeros((4, 2), dtype=int)
@@ -498,8 +486,7 @@ REFUSED = [  # estimator, what it is audited with, words
 
 def test_what_cannot_be_audited_and_tables_and_streams_that_are_no_neighbors_are_refused():
     for estimator, given, words in REFUSED:
-        with pytest.raises((TypeError, ValueError), match=words):
-            audit_epsilon(estimator, **{"X": X, "X_neighbor": X_NEIGHBOR} | given)
+        refuses((TypeError, ValueError), words, audit_epsilon, estimator, **{"X": X, "X_neighbor": X_NEIGHBOR} | given)
 
 
 NOT_ALONE = {
@@ -522,12 +509,9 @@ def test_pairs_canaries_and_noise_alone_are_refused_where_there_are_none():
             (PrivatePCA(), 1, "n must be an integer (of at least 2|from 2 to)"),
         ],
     ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            make(estimator, n)
-    with pytest.raises(ValueError, match="n_features must be 2"):
-        worst_case_neighbors(PrivatePCA(bounds=UNIT), 4, n_features=3)
-    with pytest.raises(ValueError, match="n must be at most"):
-        isolated_canaries(LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}), 10)
+        refuses((TypeError, ValueError), message, make, estimator, n)
+    refuses(ValueError, "n_features must be 2", worst_case_neighbors, PrivatePCA(bounds=UNIT), 4, n_features=3)
+    refuses(ValueError, "n must be at most", isolated_canaries, LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}), 10)
     rows = np.array([[0.1], [0.2], [0.3]])
     check_neighbors(PrivateMeasureMechanism(), rows, rows[::-1])
     with pytest.raises(ValueError, match="2 rows differ"):  # of a stream they are compared in their order

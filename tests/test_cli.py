@@ -1,9 +1,11 @@
-"""Laws of the command line, through click's runner: what it says, writes, refuses and charges."""
+"""Laws of the command line, through click's runner: what it says, writes, refuses and charges, and that it speaks no Python."""
 
+import ast
 import contextlib
 import csv
 import io
 import json
+import re
 import signal as signals
 import sys
 import threading
@@ -12,17 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from internals import _program, _synthesize, choose_method, in_words_of_commands, program
+from internals import methods_learned as learned
+
+import skdpsynth
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
+from skdpsynth.domain import Continuous, Date, Identifier, Impossible, Inequality, Nominal, Schema, Unique
 
 pytest.importorskip("click")
 pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")
 
-from click.testing import CliRunner
-from internals import _program, _synthesize, choose_method, program
-from internals import methods_learned as learned
-
-from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
-from skdpsynth.domain import Continuous, Date, Identifier, Impossible, Inequality, Nominal, Schema, Unique
 
 CANARY = "zebra-7431"
 SCHEMA = {"age": (18, 90), "income": (0.0, 90_000.0), "smokes": ["no", "yes"]}
@@ -41,8 +44,7 @@ def fine(*arguments, data=None):
 def refused(*arguments):
     """Return the one sentence of a refusal."""
     done = run(*arguments)
-    assert done.exit_code == 2
-    assert done.stdout == ""
+    assert (done.exit_code, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("Error: ")
     assert line.endswith(".")
@@ -67,9 +69,6 @@ def folder(tmp_path, monkeypatch):
 
 
 SYNTHESIZE = ("synthesize", "people.csv", "--schema", "people.yaml", "--epsilon", "1", "--delta", "1e-6")
-
-
-# Schemas
 
 
 def test_a_skeleton_has_the_columns_and_no_value_of_a_row_and_replaces_a_file_only_by_force(folder):
@@ -99,9 +98,6 @@ def test_a_check_that_finds_something_exits_with_1_and_says_that_it_is_not_priva
     assert {each["problem"] for each in told["findings"]} >= {"clipped", "near miss"}
 
 
-# Synthesis
-
-
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.csv.gz", "out.parquet"])
 def test_synthetic_rows_have_the_columns_and_facts_of_the_schema(folder, name):
     pd = pytest.importorskip("pandas")
@@ -110,8 +106,7 @@ def test_synthetic_rows_have_the_columns_and_facts_of_the_schema(folder, name):
     assert load("m.skdp").stratify == "smokes"
     read = pd.read_parquet if name.endswith("parquet") else pd.read_csv
     frame = read(name, **({"sep": "\t"} if "tsv" in name else {}))
-    assert list(frame.columns) == list(SCHEMA)
-    assert len(frame) == 50
+    assert (list(frame.columns), len(frame)) == (list(SCHEMA), 50)
     assert frame["age"].between(18, 90).all()
     assert set(frame["smokes"]) <= {"no", "yes"}
     piped = run("schema", "check", "-", "--schema", "people.yaml", "--json", data=Path(name).read_bytes())
@@ -133,8 +128,7 @@ def test_the_json_of_a_run_tells_what_was_spent_and_written(folder):
 def test_a_dash_is_standard_input_and_output_and_only_rows_are_in_the_pipe(folder):
     done = fine("synthesize", "-", *SYNTHESIZE[2:], "--rows", 7, "-o", "-", data=text_of_people())
     rows = list(csv.reader(io.StringIO(done.stdout)))
-    assert rows[0] == list(SCHEMA)
-    assert len(rows) == 8
+    assert (rows[0], len(rows)) == (list(SCHEMA), 8)
     assert "Method latent-factor: " in done.stderr
     words = ("schema", "check", "-", "--schema", "people.yaml")
     assert "standard input is empty" in run(*words, data="").stderr
@@ -150,8 +144,7 @@ def test_a_person_with_several_rows_is_protected_as_one(folder):
     Schema({"person": Identifier(), **SCHEMA}).to_yaml("visits.yaml")
     options = ("--epsilon", 1, "--unit", "person", "--max-rows", 2, "-o", "out.csv", "--json")
     told = json.loads(fine("synthesize", "visits.csv", "--schema", "visits.yaml", *options).stdout)
-    assert told["unit"] == "person, at most 2 rows"
-    assert told["rows"] == 200
+    assert (told["unit"], told["rows"]) == ("person, at most 2 rows", 200)
     assert "--max-rows-per-unit must go with --unit" in refused(*SYNTHESIZE, "--max-rows", 2, "-o", "new.csv")
 
 
@@ -210,9 +203,6 @@ def test_more_rows_of_a_model_are_free(folder):
     assert PrivacyAccountant.at("budget.db").spent == before
 
 
-# What is said
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -226,15 +216,16 @@ def test_more_rows_of_a_model_are_free(folder):
         ((*SYNTHESIZE, "-o", "-", "--json"), "--json must not go with -o -"),
         ((*SYNTHESIZE, "-o", "out.csv", "--rows", "0"), "Invalid value for '--rows'"),
         ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "one"), "Invalid value for '--epsilon'"),
-        ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "-1"), "epsilon must be"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "-1"), "(inf for no noise)"),
         ((*SYNTHESIZE, "-o", "out.csv", "--method", "pmm"), "column 'smokes'; use --method latent-factor"),
-        ((*SYNTHESIZE, "-o", "out.csv", "--stratify", "nobody"), "stratify must"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--stratify", "nobody"), "--stratify must be a column of schema"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--stratify", "age"), "--stratify must be a nominal column"),
         ((*SYNTHESIZE, "-o", "out.csv", "--ledger", "none.db"), "make it by skdpsynth budget init"),
         ((*SYNTHESIZE, "-o", "out.csv", "--ledger", "people.csv"), "is not a ledger of skdpsynth"),
         (("synthesize", "people.csv", "-", *SYNTHESIZE[2:], "-o", "out.csv"), "INPUT must be '-' alone"),
         (
             ("schema", "check", "none.csv", "--schema", "people.yaml"),
-            "Error: INPUT must be a table or the path of one, but there is no file 'none.csv'",
+            "Error: INPUT must be a table or the path of one, but there is no file",
         ),
         (("schema", "check", "people.csv", "--schema", "none.yaml"), "there is no file 'none.yaml'"),
         (("sample", "people.csv", "-o", "out.csv"), "people.csv was not written by save"),
@@ -242,7 +233,19 @@ def test_more_rows_of_a_model_are_free(folder):
         (("evaluate", "-", "-", "--schema", "people.yaml"), "must not both be '-'"),
         (("evaluate", "-", "out.csv", "--schema", "people.yaml", "--holdout", "-"), "must not both be '-'"),
         ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "nan"), "epsilon must be"),
-        ((*SYNTHESIZE, "-o", "out.csv", "--delta", "2"), "delta must be"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--delta", "2"), "--delta must be"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--unit", "nobody"), "--unit must be the name of a column of INPUT"),
+        (("synthesize", "none.csv", *SYNTHESIZE[2:], "-o", "out.csv"), "INPUT must be a table or the path of one"),
+        (("synthesize", "people.docx", *SYNTHESIZE[2:], "-o", "out.csv"), "convert or read it first"),
+        (("synthesize", "hive", *SYNTHESIZE[2:], "-o", "out.csv"), "INPUT must not be a folder whose names hold a column"),
+        (("synthesize", "semicolons.csv", *SYNTHESIZE[2:], "-o", "out.csv"), "set separator to ';' in read of the schema"),
+        ((*SYNTHESIZE, "--schema", "people.csv", "-o", "out.csv"), "schema must be a file that ends in"),
+        (("evaluate", "people.csv", "none.csv", "--schema", "people.yaml"), "SYNTHETIC must be a table or the path of one"),
+        (("evaluate", *["people.csv"] * 2, "--schema", "people.yaml", "--target", "nobody"), "--target must be a column of schema"),
+        (("plan", "--schema", "people.yaml", "--rows", "300", "--time-limit", "-1"), "--time-limit must be"),
+        (("schema", "init", "people.docx"), "INPUT must be a table in a file, by its suffix one of"),
+        (("schema", "init", "none.csv"), "there is no file 'none.csv'"),
+        (("impute", "people.csv", "people.csv", "-o", "out.csv"), "was not written by save"),
         (("plan", "--schema", "people.yaml", "--rows", "many"), "Invalid value for '--rows'"),
         (("budget", "show", "none.db"), "LEDGER must exist, but there is no file 'none.db'; make it by skdpsynth budget init."),
         (("card", "none.skdp", "-o", "a.html"), "MODEL must exist, but there is no file 'none.skdp'; write it by "),
@@ -251,14 +254,16 @@ def test_more_rows_of_a_model_are_free(folder):
         (("audit", "--schema", "people.yaml"), "--epsilon must go with --schema"),
         (("budget", "init", "people.csv", "--epsilon", "20"), "'people.csv' exists"),
         (("plan", "--schema", "ruled.yaml", "--rows", "300", "--method", "pmm"), "keeps no rules"),
-        (
-            ("synthesize", "people.csv", "--schema", "open.yaml", "--epsilon", "1", "-o", "out.csv"),
-            "schema of columns 'age', 'income' has open bounds",
-        ),
+        ((*SYNTHESIZE, "--schema", "open.yaml", "-o", "out.csv"), "schema of columns 'age', 'income' has open bounds"),
     ],
 )
-def test_whatever_is_wrong_is_one_sentence_and_exit_code_2(folder, arguments, words):
+def test_whatever_is_wrong_is_one_sentence_of_flags_and_files_and_exit_code_2(folder, arguments, words):
+    Path("hive/year=2020").mkdir(parents=True)
+    for name in ("people.docx", "hive/year=2020/part.parquet"):
+        Path(name).write_text("nothing", encoding="utf-8")
+    Path("semicolons.csv").write_text(text_of_people().replace(",", ";"), encoding="utf-8")
     done = run(*arguments)
+    assert python_in(done.output) is None
     line = done.stderr.splitlines()[-1]
     assert done.exit_code == 2
     assert line.startswith("Error: ")
@@ -282,9 +287,6 @@ def test_help_is_shown_without_fault(words):
     shown = fine(*words).stdout
     assert shown.startswith("Usage: skdpsynth")
     assert "..." not in "".join(line for line in shown.splitlines() if "Usage: " not in line)  # no sentence is cut
-
-
-# Budgets
 
 
 def test_a_run_that_the_ledger_cannot_pay_is_refused_before_a_row_is_read(folder):
@@ -351,9 +353,6 @@ def test_a_run_that_breaks_after_the_charge_says_what_was_charged(folder, monkey
     *_, charged, error = done.stderr.splitlines()
     assert charged == "The budget budget.db was charged before the run broke, and stays so: spent epsilon 0 before, 1 of 2 now."
     assert error == "Error: No space left on device."
-
-
-# Before and after a release
 
 
 def test_a_plan_reads_no_row_and_keeps_the_rules_of_a_schema(folder):
@@ -467,9 +466,6 @@ def test_a_signal_that_an_import_turns_into_an_error_of_its_own_ends_the_program
     assert "no half-written file is left" in capsys.readouterr().err
 
 
-# Schemas that are not all stated, and models
-
-
 def say(command):
     return fine(*command.split())
 
@@ -530,8 +526,7 @@ def test_missing_cells_of_a_file_are_filled_and_all_others_stay(gaps, out):
     assert 0 <= int(first["age"]) <= 120
     assert first["seen"][:4] in {str(year) for year in range(2020, 2030)}
     assert first["flag"] in "01"
-    assert second["smokes"] == "yes"
-    assert third["packs"] == ""
+    assert (second["smokes"], third["packs"]) == ("yes", "")
     say("impute m.skdp few.csv -o whole.parquet --complete")
     say("impute m.skdp whole.parquet -o whole.csv")
     rows = [*csv.DictReader(Path("whole.csv").read_text(encoding="utf-8").splitlines())]
@@ -551,3 +546,97 @@ def test_intervals_have_the_names_of_their_columns_and_groups(gaps):
     for wrong in (("--mean", "smokes"), ("--mean", "nobody"), ("--share", "age"), ("--mean", "age", "--by", "seen")):
         assert "must name a column of" in refused("interval", "m.skdp", *wrong)
     assert "--mean or a --share" in refused("interval", "m.skdp")
+
+
+PYTHON = re.compile(r"[A-Za-z_\]]\w*\(|\b[A-Za-z_]\w*=(?=[^\s=])|\b(True|False|None|X|frame)\b|\bSchema\.|`\w+`")
+QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+ONLY_IN_PYTHON = re.compile(  # what no command can get to: schemas and tables that are no files, parts of other estimators
+    r"Nominal\(\[|^public must be|of Dask|^Expected 2D array|found array with 0 feature|^synthesizer must have"
+)
+COLUMNS = {
+    "age": "kind: continuous, bounds: [18, 90]",
+    "income": "kind: continuous, bounds: [0.0, 90000.0]",
+    "smokes": "kind: nominal, levels: ['no', 'yes']",
+}
+
+
+def python_in(text):
+    return PYTHON.search(QUOTED.sub("", text))
+
+
+def write_schema(rules=(), **changed):
+    columns = {name: facts for name, facts in {**COLUMNS, **changed}.items() if facts}
+    lines = ["columns:", *(f"- {{name: {name}, {facts}}}" for name, facts in columns.items())]
+    lines += ["rules:", *(f"- {rule}" for rule in rules)] if rules else []
+    Path("people.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changed", "rules", "words"),
+    [
+        ({"age": "kind: text"}, (), "drop the column from INPUT and from schema, or write kind: identifier"),
+        ({"age": None}, (), "schema must name the columns of INPUT"),
+        ({"age": None, "other": "kind: text"}, (), "a column that --unit names has kind: identifier"),
+        ({"age": "kind: continuous, bounds: open"}, (), "give bounds: [low, high]: public facts"),
+        ({"age": "kind: continuous"}, (), "bounds must be two numbers [low, high]"),
+        ({"age": "kind: continuous, bounds: [0.5, 99], integer: true"}, (), "or write integer: false"),
+        ({"age": "kind: continuous, bounds: [0, 9], nullable: perhaps"}, (), "nullable must be true or false"),
+        ({"smokes": "kind: nominal, levels: [a, null]"}, (), "for missing cells write nullable: true"),
+        ({"smokes": "kind: ordinal, levels: private"}, (), "private levels, which is not supported here"),
+        ({"smokes": "kind: nominal, levels: private"}, (), "--delta must be greater than 0 to buy the levels of 'smokes'"),
+        ({"smokes": "kind: date, bounds: [2024-01-01, 2020-01-01]"}, (), "bounds must be two times with low < high"),
+        ({}, ("{rule: missing together, columns: [age, income]}",), "is not nullable; write nullable: true"),
+        ({}, ("income < age",), "write strict: false (in text <=), or integer: true of both"),
+        ({}, ("income = 2 * age",), "make 'income' a column that is computed, kind: derived with expression: 2 * age"),
+        ({}, ("smokes == 'no' if age > 20",), "else write rule: impossible"),
+        ({}, ("{rule: impossible, cells: []}",), "cells must be a list such as"),
+    ],
+)
+def test_a_schema_that_is_refused_is_mended_in_yaml(folder, changed, rules, words):
+    write_schema(rules, **changed)
+    done = run("synthesize", "people.csv", "--schema", "people.yaml", "--epsilon", 1, "-o", "out.csv")
+    assert (done.exit_code, python_in(done.output)) == (2, None)
+    assert words in done.output
+
+
+def test_findings_and_warnings_speak_yaml_too(folder):
+    lines = text_of_people().splitlines()
+    lines[1:3] = [",300.5,maybe", "20.5,x,Yes"]
+    Path("odd.csv").write_text("\n".join([*lines, "7"]) + "\n", encoding="utf-8")
+    write_schema(["age <= income", "{rule: impossible, cells: [{column: smokes, is: ['yes']}]}"], age="kind: continuous, bounds: [18, 90]")
+    done = run("schema", "check", "odd.csv", "--schema", "people.yaml")
+    told = run("schema", "check", "odd.csv", "--schema", "people.yaml", "--json").output
+    assert (done.exit_code, python_in(done.output), re.search(r"\w=\w|=\{|\w\(\w", told)) == (1, None, None)
+    for words in ("write nullable: true", "write integer: false", "read: {multiline: true}", 'breaks {"rule": "impossible"'):
+        assert words in done.output
+    lines = [f"{i or 'id'},{line}" for i, line in enumerate(text_of_people().splitlines())]
+    Path("visits.csv").write_text("\n".join(lines), encoding="utf-8")
+    write_schema(id="kind: identifier")
+    done = run("synthesize", "visits.csv", "--schema", "people.yaml", "--epsilon", 100, "--delta", 0.1, "-o", "out.csv")
+    assert (done.exit_code, python_in(done.output)) == (0, None)
+    for words in ("give --unit 'id'", "{rule: unique, columns: [id]}", "use --delta", "--epsilon inf"):
+        assert words in done.output
+    assert "'smokes' for one" in done.output  # and not the column that is left out
+
+
+def test_every_refusal_of_files_and_tables_can_be_said_without_python():
+    root, wrong, n_seen = Path(skdpsynth.__file__).parent, [], 0
+    for room in ("domain", "tables", "frames", "fitting"):
+        for file in sorted((root / room).glob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                text = text_of(node.exc.args[0]) if isinstance(node, ast.Raise) and getattr(node.exc, "args", None) else ""
+                said, n_seen = in_words_of_commands(re.sub(r"\s+", " ", text)), n_seen + bool(text)
+                if re.search(r"\w\(|\w=\S", QUOTED.sub("", said)) and not ONLY_IN_PYTHON.search(said):
+                    wrong.append((file.name, said))
+    assert wrong == []
+    assert n_seen > 200
+
+
+def text_of(node):
+    """The text of a message, with something in place of what is only known when it is raised."""
+    if isinstance(node, ast.JoinedStr):
+        text = "".join(part.value if isinstance(part, ast.Constant) else "'it'" for part in node.values)
+        return text.replace("='it'", "=7").replace("'it' sample", "7 sample").replace("minimum of 'it'", "minimum of 7")
+    if isinstance(node, ast.BinOp):
+        return text_of(node.left) + text_of(node.right)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""

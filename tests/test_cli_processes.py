@@ -88,8 +88,7 @@ def test_help_waits_for_no_numerical_library(run, words):
     """They take more than a second to import, and a person who asks for help should not wait for them."""
     script = f"import sys; from skdpsynth.cli import main\ntry: main({words})\nexcept SystemExit as end: print(end.code, *sys.modules)"
     code, *modules = run(program=[sys.executable, "-c", script]).stdout.splitlines()[-1].split()
-    assert code == "0"
-    assert {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "rich"} & set(modules) == set()
+    assert (code, {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "rich"} & set(modules)) == ("0", set())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -106,8 +105,7 @@ def test_a_pipe_carries_rows_from_one_command_to_the_next(folder, environment):
     program = shlex.join(COMMAND)
     line = f"{program} sample model.skdp -n 300 -o - | {program} schema check - --schema points.json --json"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, cwd=folder, env=environment)
-    assert json.loads(done.stdout)["rows"] == 300
-    assert list((folder / "temporary").iterdir()) == []
+    assert (json.loads(done.stdout)["rows"], list((folder / "temporary").iterdir())) == (300, [])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs pipes")
@@ -137,8 +135,7 @@ def test_a_run_that_is_ended_leaves_no_half_file_and_says_what_was_charged(folde
     assert process.returncode == code
     assert "Traceback" not in told
     charged = "The budget budget.db was charged before the run broke, and stays so: spent epsilon 0 before, 1 of 4 now.\n"
-    assert (charged in told) == (not from_pipe)
-    assert PrivacyAccountant.at(folder / "budget.db").spent == (not from_pipe)
+    assert (charged in told, PrivacyAccountant.at(folder / "budget.db").spent) == (not from_pipe, not from_pipe)
     assert list((folder / "temporary").iterdir()) == []
     assert not [path for path in folder.iterdir() if "out.csv" in path.name]
 

@@ -28,21 +28,11 @@ def script():
     del sys.modules["faults"]
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        "fault in fit",
-        "fault in partial_fit",
-        "fault in update",
-        "fault in sample",
-        "fault in save",
-        "kill in save",
-        "full disk in save",
-        "fault in spend",
-        "kill in spend",
-        "full disk in spend",
-    ],
-)
+FAULTS = [*(f"fault in {what}" for what in ("fit", "partial_fit", "update", "sample", "save", "spend"))]
+FAULTS += [f"{how} in {what}" for how in ("kill", "full disk") for what in ("save", "spend")]
+
+
+@pytest.mark.parametrize("what", FAULTS)
 def test_object_ledger_and_files_are_as_documented_after_faults(script, what, tmp_path, monkeypatch):
     monkeypatch.setattr(_latent_factors, "_STEPS", 5)
     n_out = 0

@@ -43,9 +43,6 @@ def metadata(published):
         return email.message_from_bytes(wheel.read(name))
 
 
-# The version
-
-
 def test_version_is_written_in_one_place():
     settings = project()
     assert "version" in settings["project"]["dynamic"]
@@ -72,9 +69,6 @@ def test_changelog_begins_with_the_version():
     assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == skdpsynth.__version__
 
 
-# What is built
-
-
 def test_wheel_holds_the_package_and_nothing_else(published):
     with zipfile.ZipFile(published[0]) as wheel:
         names = set(wheel.namelist())
@@ -97,9 +91,6 @@ def test_source_archive_holds_all_that_its_tests_and_pages_need(published):
 def test_source_archive_holds_nothing_that_was_made(published):
     with tarfile.open(published[1]) as archive:
         assert [name for name in archive.getnames() if re.search(r"__pycache__|_build/|auto_examples/|\.venv|\.pyc$", name)] == []
-
-
-# What an index shows
 
 
 def test_links_and_pictures_of_the_page_are_absolute(metadata):

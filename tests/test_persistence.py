@@ -26,6 +26,7 @@ import polars as pl
 import pytest
 from estimators import all_estimators
 from internals import _ledger_entry
+from laws import refuses
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
@@ -86,9 +87,6 @@ def ledger(fitted):
     """All lines but the one that says that a stream goes on from a copy, which takes a number too."""
     lines = [line for line in fitted.accountant_.lines() if not line[0].name.startswith("resumed")]
     return [(str(replace(entry, id=0, part_of=None)), above) for entry, above in lines]
-
-
-# There and back
 
 
 def test_a_header_that_another_thread_kept_from_being_parsed_is_parsed_again(monkeypatch):
@@ -158,25 +156,12 @@ def test_the_kind_of_table_comes_back(estimator, kind, path):
     assert np.array_equal(np.asarray(after), np.asarray(before))
     assert again.bounds == bounds
     if kind != "numpy":
-        with pytest.raises(ValueError, match="feature names"):
-            (again.score if hasattr(again, "score") else again.transform)(X[list(X.columns)[::-1]])
+        refuses(ValueError, "feature names", again.score if hasattr(again, "score") else again.transform, X[list(X.columns)[::-1]])
 
 
 def test_parameters_come_back_with_their_types(path):
-    odd = (
-        np.float16(0.5),
-        np.int8(3),
-        np.bool_(True),
-        10**300,
-        "\ud800",
-        (),
-        [None],
-        {"a": (1, [2])},
-        {1: 2.5},
-        Fraction(1, 3),
-        float("inf"),
-    )
-    for value in (*odd, (np.zeros(2), np.array([1.0, 2.5])), ([0, 0], (1, 2.5))):
+    odd = (np.float16(0.5), np.int8(3), np.bool_(True), 10**300, "\ud800", (), [None], {"a": (1, [2])}, {1: 2.5}, Fraction(1, 3))
+    for value in (*odd, float("inf"), (np.zeros(2), np.array([1.0, 2.5])), ([0, 0], (1, 2.5))):
         again = there_and_back(PrivatePCA(bounds=value), path).bounds
         assert type(again) is type(value)
         assert repr(again) == repr(value)
@@ -196,12 +181,8 @@ def test_a_saved_estimator_of_a_shared_budget_is_a_record_that_refuses_to_spend(
     assert again.accountant.closed
     assert again.accountant.spent == again.accountant_.spent == shared.spent == 1
     for spend in (lambda: again.fit(X), lambda: again.accountant.spend(1, name="more")):
-        with pytest.raises(BudgetExceededError, match="closed record"):
-            spend()
+        refuses(BudgetExceededError, "closed record", spend)
     shared.spend(1, name="the original stays open")
-
-
-# Streams that go on
 
 
 @pytest.mark.parametrize("stream", [stream for name, stream in STREAMS.items() if name not in ("paper-kary", "paper-sparse")])
@@ -232,10 +213,8 @@ def test_a_stream_goes_on_with_fresh_noise_when_no_seed_is_set(stream, path):
         assert not second.equals(third)
     assert [m.accountant_.ledger[-1].randomness for m in (model, *two)] == ["seeded", "secure", "secure"]
     assert (two[0].accountant_.spent, two[0].n_samples_seen_, there_and_back(two[0], path).n_samples_seen_) == (1, 900, 900)
-    with pytest.raises(ValueError, match="feature names"):
-        two[0].partial_fit(frame[["b", "a"]])
-    with pytest.raises(ValueError, match="epsilon must not change"):
-        two[0].set_params(epsilon=2.0).partial_fit(frame)
+    refuses(ValueError, "feature names", two[0].partial_fit, frame[["b", "a"]])
+    refuses(ValueError, "epsilon must not change", two[0].set_params(epsilon=2.0).partial_fit, frame)
 
 
 COUNTERS = {
@@ -290,11 +269,7 @@ def test_a_loaded_counter_goes_on_as_the_saved_one(name, path):
             each_one.end_level()
         assert np.array_equal(again.value, counter.value)
     elif again.horizon == 60:
-        with pytest.raises(ValueError, match="horizon is 60 steps"):
-            again.update_cells([0])
-
-
-# What is not in a file
+        refuses(ValueError, "horizon is 60 steps", again.update_cells, [0])
 
 
 @pytest.mark.parametrize("stream", [STREAMS["blocks"], STREAMS["paper-kary"], STREAMS["paper-binary"]])
@@ -309,9 +284,6 @@ def test_a_file_does_not_tell_the_order_of_open_rows(stream, tmp_path, monkeypat
     for name, rows in (("a.zip", X), ("b.zip", Y)):
         clone(stream).set_params(random_state=SEED).fit(rows).save(tmp_path / name)
     assert members(tmp_path / "a.zip") == members(tmp_path / "b.zip")
-
-
-# Classes of others
 
 
 @savable
@@ -351,21 +323,17 @@ def test_an_estimator_and_a_part_of_another_module_are_saved_and_loaded_where_th
 
 def test_a_class_that_was_defined_again_stands_for_the_old_one(path):
     old, new = (savable(type("Again", (BaseEstimator,), {"__module__": __name__})) for _ in range(2))
-    with pytest.raises(TypeError, match="mark the class itself"):
-        save(old(), path)
+    refuses(TypeError, "mark the class itself", save, old(), path)
     assert type(there_and_back(new(), path)) is new
 
 
 def test_only_plain_classes_can_be_marked_each_by_itself_and_under_one_name(X, path):
     for odd in (namedtuple("Pair", "a b"), Enum("Color", "RED"), type("Number", (int,), {}), "Mine", len):
-        with pytest.raises(TypeError, match=r"^savable marks classes that make their objects by object\.__new__; "):
-            savable(odd)
-    with pytest.raises(TypeError, match="Two classes Box would have one name in files"):
-        savable(type("Box", (), {"__module__": "skdpsynth.elsewhere"}))
+        refuses(TypeError, r"^savable marks classes that make their objects by object\.__new__; ", savable, odd)
+    refuses(TypeError, "Two classes Box would have one name in files", savable, type("Box", (), {"__module__": "skdpsynth.elsewhere"}))
     assert savable(Box) is Box
     sentence = "A Unmarked cannot be saved; mark the class itself, even if its base is marked, with skdpsynth.persistence.savable."
-    with pytest.raises(TypeError, match=f"^{re.escape(sentence)}$"):
-        Unmarked().fit(X).save(path)
+    refuses(TypeError, f"^{re.escape(sentence)}$", Unmarked().fit(X).save, path)
     assert not path.exists()
 
 
@@ -374,8 +342,7 @@ def test_a_class_that_is_not_known_is_refused_with_the_way_out_and_nothing_is_im
     before = set(sys.modules)
     check_refused(write(path, {"class": name, "state": {}}))
     sentence = f"{path} holds {name!r}, a class that no imported module marks as savable; import the module that defines it first."
-    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
-        load(path)
+    refuses(ValueError, f"^{re.escape(sentence)}$", load, path)
     assert {name for name in set(sys.modules) - before if not name.startswith("encodings.")} == set()  # codecs of zip files
 
 
@@ -400,9 +367,6 @@ def test_a_state_that_hides_what_a_class_defines_is_refused(name, path):
     state = dict.fromkeys(PrivatePCA().get_params())
     check_refused(write(path, an_estimator(**state, **{name: "x"})))
     check_refused(write(path, {"class": f"{__name__}.Fourths", "state": {"is_fine": False}}))
-
-
-# A save that fails
 
 
 class Halves:
@@ -435,8 +399,7 @@ def test_what_load_would_refuse_is_not_saved_and_the_old_file_stays(path):
     data = path.read_bytes()
     assert to_bytes(load(path)) == data
     for thing, error, words in NOT_SAVED:
-        with pytest.raises(error, match=words):
-            thing.save(path)
+        refuses(error, words, thing.save, path)
         assert path.read_bytes() == data
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
@@ -451,9 +414,6 @@ def test_the_clock_does_not_matter_and_files_are_equal_byte_for_byte(now, X, tmp
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes() == (tmp_path / "c.zip").read_bytes()
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         assert {member.date_time for member in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-
-
-# Files from anywhere
 
 
 class Trap:
@@ -562,8 +522,7 @@ def test_json_of_the_wrong_shape_is_refused(path, monkeypatch):
 )
 def test_another_version_of_the_format_is_refused_with_the_way_out(version, way_out, path):
     write(path, text=json.dumps({"format": version, "object": an_estimator()}))
-    with pytest.raises(ValueError, match=f"^{re.escape(f'{path} {way_out}')}$"):
-        load(path)
+    refuses(ValueError, f"^{re.escape(f'{path} {way_out}')}$", load, path)
 
 
 def test_what_is_no_array_or_no_zip_or_holds_objects_is_refused(path):
@@ -598,25 +557,21 @@ def test_a_file_with_a_damaged_byte_is_refused_or_unharmed_and_a_truncated_one_r
 
 def test_files_are_refused_for_their_paths_for_what_they_claim_and_for_what_memory_lacks(path, monkeypatch):
     for no_path in (0, 1, None, b"model.zip", True):
-        with pytest.raises(TypeError, match=r"^path must be a path of a file that was written by save, got "):
-            load(no_path)
+        refuses(TypeError, r"^path must be a path of a file that was written by save, got ", load, no_path)
     for data in (b"", b"PK", to_bytes(Box([0], [1]))[:-9]):
-        with pytest.raises(ValueError, match=r"^message was not written by to_bytes, or is damaged \(\w+\); write it again\.$"):
-            from_bytes(data, "message")
+        refuses(ValueError, r"^message was not written by to_bytes, or is damaged \(\w+\); write it again\.$", from_bytes, data, "message")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("object.json", json.dumps({"format": 2, "object": an_estimator()}))
         archive.writestr("0.npy", b"0" * 100)
         archive.filelist[-1].file_size = 2**20
-    with pytest.raises(ValueError, match=r"holds more than save writes into a file of its size; it was not written by save\.$"):
-        load(path)
+    refuses(ValueError, r"holds more than save writes into a file of its size; it was not written by save\.$", load, path)
 
     def lacking(*args):
         raise MemoryError
 
     save(PrivatePCA(), path)
     monkeypatch.setattr(json, "loads", lacking)
-    with pytest.raises(MemoryError, match=r"model\.zip holds more than there is memory for; load it where there is more\.$"):
-        load(path)
+    refuses(MemoryError, r"model\.zip holds more than there is memory for; load it where there is more\.$", load, path)
 
 
 @pytest.mark.parametrize(("n_lists", "level"), [(2_000_000, 9), (12_000_000, 1)], ids=["dense", "long"])
@@ -628,8 +583,7 @@ def test_a_text_that_would_fill_the_memory_is_refused_before_it_is_read(n_lists,
     del text, lists
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"holds more .*; it was not written by save\.$"):
-            load(path)
+        refuses(ValueError, r"holds more .*; it was not written by save\.$", load, path)
         assert tracemalloc.get_traced_memory()[1] < 40e6
     finally:
         tracemalloc.stop()

@@ -17,7 +17,7 @@ from internals import (
     gap_of_shares,
     membership,
 )
-from laws import ALARM
+from laws import ALARM, refuses
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.auditing import privacy_evidence
@@ -49,9 +49,6 @@ class Bootstrap:
 
     def sample(self, n_samples, random_state=None):
         return self.X[np.random.default_rng(random_state).integers(0, len(self.X), n_samples)]
-
-
-# What it finds
 
 
 @pytest.mark.parametrize(("rows", "schema"), [(mixed, SCHEMA), (numbers, None)])
@@ -126,9 +123,6 @@ def test_equal_scores_of_few_rows_are_no_finding():
     gap = gap_of_means("", np.zeros(60), (np.arange(1000) < 10).astype(float), 0.99, is_share=False)
     assert not gap.is_found
     assert gap.low < gap.difference < gap.high
-
-
-# What the numbers are
 
 
 def brute(schema, train, holdout, synthetic):
@@ -246,9 +240,6 @@ def test_frames_of_all_kinds_and_files_give_the_same(tmp_path):
     assert privacy_evidence(as_polars[0], train, holdout, schema) == expected
 
 
-# What it says
-
-
 def test_every_text_says_that_it_is_not_private_and_proves_nothing_and_every_number_stands_in_the_frame():
     evidence = privacy_evidence(*(mixed(60, seed) for seed in range(3)), SCHEMA)
     for text in (str(evidence), evidence._repr_html_()):
@@ -285,14 +276,9 @@ TRAINED = numbers(60, 0)
         ({"holdout": TRAINED}, ValueError, "holdout must be rows that the model was not fitted to"),
         ({"holdout": numbers(19, 1)}, ValueError, "holdout must have at least 20 rows, got 19"),
         ({"holdout": numbers(60, 1)[:, :2]}, ValueError, "must have the same columns, got 3, 2 and 3"),
-        ({"model": PrivatePCA()}, TypeError, "model must be a fitted synthesizer"),
-        ({"model": PrivateMeasureMechanism}, TypeError, "model must be a fitted synthesizer"),
-        ({"model": object()}, TypeError, "model must be a fitted synthesizer"),
-        ({"model": 5}, TypeError, "model must be a fitted synthesizer"),
-        ({"secret": "age"}, ValueError, "secret must be columns of schema"),
-        ({"secret": [[0]]}, ValueError, "secret must be columns of schema"),
-        ({"confidence": 1.0}, ValueError, "confidence must be a number in"),
-        ({"confidence": "high"}, ValueError, "confidence must be a number in"),
+        *(({"model": odd}, TypeError, "model must be a fitted synth") for odd in (PrivatePCA(), PrivateMeasureMechanism, object(), 5)),
+        *(({"secret": odd}, ValueError, "secret must be columns of schema") for odd in ("age", [[0]])),
+        *(({"confidence": odd}, ValueError, "confidence must be a number in") for odd in (1.0, "high")),
         ({"max_samples": 5}, ValueError, "max_samples must be an integer of at least 20"),
         ({"random_state": -1}, ValueError, "random_state must be a non-negative integer"),
     ],
@@ -302,9 +288,6 @@ def test_what_cannot_be_attacked_is_refused_in_one_sentence(given, error, words)
     with pytest.raises(error, match=re.escape(words)) as caught:
         privacy_evidence(**arguments)
     assert "\n" not in str(caught.value)
-
-
-# Where it is shown
 
 
 def test_an_internal_card_shows_the_evidence_and_a_public_one_refuses_it():
@@ -320,7 +303,5 @@ def test_an_internal_card_shows_the_evidence_and_a_public_one_refuses_it():
     html = card(model, audience="internal", real=train, holdout=holdout).html
     assert "Are people of the fit given away?" in html
     assert "This proves nothing about privacy" in html
-    with pytest.raises(ValueError, match="holdout must be None for audience='public'"):
-        card(model, holdout=holdout)
-    with pytest.raises(ValueError, match="real must be the rows"):
-        card(model, audience="internal", holdout=holdout)
+    refuses(ValueError, "holdout must be None for audience='public'", card, model, holdout=holdout)
+    refuses(ValueError, "real must be the rows", card, model, audience="internal", holdout=holdout)

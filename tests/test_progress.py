@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from internals import _progress as progress
+from laws import refuses
 
 from skdpsynth import (
     LatentFactorSynthesizer,
@@ -65,8 +66,7 @@ def test_nothing_is_written_unless_somebody_asks(capfd, X):
 def test_a_fit_and_its_releases_have_bars_and_one_that_fails_leaves_none(bars, X):
     PrivateMeasureMechanism("optimal", depth=2).fit(X)
     assert words(bars) == ["fit PrivateMeasureMechanism", "counts of level 2"]
-    with pytest.raises(ValueError, match="n_cells"):
-        SignedMeasureMechanism(0).fit(X)
+    refuses(ValueError, "n_cells", SignedMeasureMechanism(0).fit, X)
     assert not bars.open
 
 
@@ -167,9 +167,6 @@ def test_without_rich_the_way_out_is_said(monkeypatch):
     assert progress._n_users == 0
 
 
-# Callbacks of scikit-learn
-
-
 class Noted:
     """A callback that notes what it is told."""
 
@@ -204,12 +201,10 @@ def test_callbacks_are_told_of_releases_without_rows_and_are_not_saved(noted, X,
     model = PrivateMeasureMechanism("optimal", depth=2).set_callbacks(noted).fit(X)
     model.save(tmp_path / "model.skdp")
     assert not hasattr(load(tmp_path / "model.skdp"), "_skl_callbacks")
-    assert set(noted.given) == {(None, None, None, None)}
-    assert noted.begun == ["setup", "fit", "counts of level 2"]
+    assert (set(noted.given), noted.begun) == ({(None, None, None, None)}, ["setup", "fit", "counts of level 2"])
     assert noted.ended == ["counts of level 2", "fit", "teardown"]
     noted.ended.clear()
-    with pytest.raises(ValueError, match="depth"):
-        PrivateMeasureMechanism(depth=0).set_callbacks(noted).fit(X)
+    refuses(ValueError, "depth", PrivateMeasureMechanism(depth=0).set_callbacks(noted).fit, X)
     assert noted.ended == ["teardown"]
 
 

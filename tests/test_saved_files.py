@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from laws import refuses
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
@@ -74,8 +75,7 @@ def edited(path, edit):
 )
 def test_a_state_that_its_class_could_not_have_is_refused(make, edit, tmp_path):
     save(make(), tmp_path / "right.zip")
-    with pytest.raises(ValueError, match=r"^data holds a \w+ .*; it was not written by save\.$"):
-        from_bytes(edited(tmp_path / "right.zip", edit))
+    refuses(ValueError, r"^data holds a \w+ .*; it was not written by save\.$", from_bytes, edited(tmp_path / "right.zip", edit))
 
 
 @pytest.mark.parametrize("counter", [KaryCounter, BinaryCounter])
@@ -92,8 +92,7 @@ def test_no_noise_of_what_is_still_to_come_is_read_from_a_file(counter, n_steps)
         loaded.resume()
         assert not loaded._kept
     else:
-        with pytest.raises(ValueError, match="parts do not fit each other"):
-            from_bytes(to_bytes(known))
+        refuses(ValueError, "parts do not fit each other", from_bytes, to_bytes(known))
 
 
 def paper_stream():
@@ -129,8 +128,7 @@ def charge_parts(epsilon, state):
 )
 def test_a_stream_that_would_release_more_than_was_charged_is_refused(edit, cls, tmp_path):
     save(paper_stream(), tmp_path / "right.zip")
-    with pytest.raises(ValueError, match=f"holds a {cls} whose parts do not fit each other"):
-        from_bytes(edited(tmp_path / "right.zip", edit))
+    refuses(ValueError, f"holds a {cls} whose parts do not fit each other", from_bytes, edited(tmp_path / "right.zip", edit))
 
 
 def as_words(state, old, new):
@@ -162,8 +160,7 @@ def test_a_stream_whose_noise_would_cover_less_than_its_settings_say_is_refused(
     stream = OnlineSynthesizer(bounds=(0, 1), **settings).partial_fit(X[:100, :1], unit=unit)
     stream.save(tmp_path / "right.zip")
     load(tmp_path / "right.zip")
-    with pytest.raises(ValueError, match="parts do not fit each other"):
-        from_bytes(edited(tmp_path / "right.zip", edit))
+    refuses(ValueError, "parts do not fit each other", from_bytes, edited(tmp_path / "right.zip", edit))
 
 
 @pytest.mark.parametrize("way", ["fewer cells", "later start", "another schema"])
@@ -181,15 +178,13 @@ def test_codes_that_some_cell_lacks_are_refused_before_they_are_used(way):
             link.edges[-1] -= 1
         if way == "another schema":
             object.__setattr__(counted, "schema", Schema({"a": Continuous(0, len(link.mass) - 1, integer=True), "b": ["x", "y"]}))
-    with pytest.raises(ValueError, match=r"(parts do not|must) fit"):
-        from_bytes(to_bytes(stream)).partial_fit(pd.concat([rows] * 5))
+    refuses(ValueError, r"(parts do not|must) fit", lambda: from_bytes(to_bytes(stream)).partial_fit(pd.concat([rows] * 5)))
 
 
 def test_cells_of_a_lattice_that_a_row_could_not_be_in_are_refused():
     lattice = Lattice(Box([0], [1]), (16,), keep=np.arange(16) < 15)
     lattice._cell_of[15] = 99
-    with pytest.raises(ValueError, match="parts do not fit each other"):
-        from_bytes(to_bytes(lattice))
+    refuses(ValueError, "parts do not fit each other", from_bytes, to_bytes(lattice))
 
 
 @pytest.mark.parametrize("labels", [np.arange(40) // 2, [f"unit {i // 2}" for i in range(40)]])
@@ -198,8 +193,7 @@ def test_a_stream_of_units_is_read_whatever_their_labels_are_and_no_count_below_
     save(stream, tmp_path / "stream.zip")
     assert load(tmp_path / "stream.zip")._units[0] == stream._units[1]
     stream._units[1].update(dict.fromkeys(stream._units[1], -9))
-    with pytest.raises(ValueError, match="parts do not fit each other"):
-        from_bytes(to_bytes(stream))
+    refuses(ValueError, "parts do not fit each other", from_bytes, to_bytes(stream))
 
 
 @pytest.mark.parametrize("make", [fitted, paper_stream])
@@ -279,5 +273,4 @@ def test_a_model_whose_arrays_have_other_lengths_is_refused(cls, settings, paths
             del thing._model.schema._columns["b"]
         else:
             shorten(thing, path)
-        with pytest.raises(ValueError, match="it was not written by save"):
-            from_bytes(to_bytes(thing))
+        refuses(ValueError, "it was not written by save", from_bytes, to_bytes(thing))

@@ -41,8 +41,7 @@ def test_grid_search_of_the_dimension_of_a_synthesizer():
     rng = np.random.default_rng(0)
     X = 0.5 + 0.4 * rng.uniform(-1, 1, (4000, 2)) @ np.array([[1.0, 0.3, -0.5, 0.2, 0.1], [0.0, 0.7, 0.4, -0.6, 0.5]]) / 1.2
     search = GridSearchCV(LowDimSynthesizer(epsilon=20.0), {"n_components": [1, 2]}, cv=2).fit(X)
-    assert search.best_params_ == {"n_components": 2}
-    assert search.best_estimator_.sample(10).shape == (10, 5)
+    assert (search.best_params_, search.best_estimator_.sample(10).shape) == ({"n_components": 2}, (10, 5))
 
 
 def test_a_shared_accountant_tells_what_a_whole_search_costs():
@@ -50,8 +49,7 @@ def test_a_shared_accountant_tells_what_a_whole_search_costs():
     X = np.random.default_rng(0).random((200, 3))
     shared = PrivacyAccountant(10)
     search = GridSearchCV(LowDimSynthesizer(epsilon=1.0, accountant=shared), {"n_components": [1, 2]}, cv=2).fit(X)
-    assert shared.spent == 5
-    assert search.best_estimator_.accountant_.spent == 1
+    assert (shared.spent, search.best_estimator_.accountant_.spent) == (5, 1)
 
 
 def test_a_shared_accountant_refuses_parallel_processes_in_one_sentence():
@@ -68,5 +66,4 @@ def test_synthetic_rows_from_a_pipeline_go_back_through_the_reducer():
     X = np.random.default_rng(0).random((2000, 4))
     pipeline = make_pipeline(PrivatePCA(2, epsilon=0.5), PrivateMeasureMechanism(epsilon=0.5, bounds=(-1, 1))).fit(X)
     rows = pipeline[:-1].inverse_transform(pipeline[-1].sample(50))
-    assert rows.shape == (50, 4)
-    assert sum((step.accountant_.spent for _, step in pipeline.steps), Fraction(0)) == 1
+    assert (rows.shape, sum((step.accountant_.spent for _, step in pipeline.steps), Fraction(0))) == ((50, 4), 1)

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from laws import refuses
 from test_counters import COUNTERS, LEVELS, make
 
 from skdpsynth import load
@@ -30,16 +31,11 @@ def counting(request):
     return counter, lambda again: again.resume(accountant.record().reopened(), check_rng(None))
 
 
-def in_a_file(counter, path):
-    save(counter, path)
-    return load(path)
-
-
 WAYS = {
     "pickle": lambda counter, path: pickle.loads(pickle.dumps(counter)),
     "copy": lambda counter, path: copy.copy(counter),
     "deepcopy": lambda counter, path: copy.deepcopy(counter),
-    "file": in_a_file,
+    "file": lambda counter, path: save(counter, path) or load(path),
 }
 
 
@@ -48,7 +44,7 @@ def tells(difference, counts):
     return np.count_nonzero(np.round(difference, 6) == counts) > N_CELLS / 2
 
 
-def test_copies_that_go_on_with_different_events_do_not_subtract_to_them(counting, tmp_path):
+def test_copies_that_go_on_with_different_events_do_not_subtract_to_them_nor_does_the_original(counting, tmp_path):
     """Copies of each way in turn, at times of all remainders by 2, 3 and 4."""
     counter, resume = counting
     ways = itertools.cycle(WAYS.values())
@@ -56,28 +52,17 @@ def test_copies_that_go_on_with_different_events_do_not_subtract_to_them(countin
         counter.update(1)
         if t % 3 and t > 12:
             continue
-        way = next(ways)
+        way, before = next(ways), counter.value
         one, two = (way(counter, tmp_path / "counter.zip") for _ in range(2))
         for each_one in (one, two):
             resume(each_one)
         one.update(7)
         two.update(0)
         assert not tells(one.value - two.value, 7)
+        assert np.array_equal(before, one.value) or not tells(one.value - before, 7)  # a sparse value may not have moved
         one.update(1)
         two.update(0)
         assert not tells(one.value - two.value, 8)
-
-
-def test_a_copy_and_its_original_do_not_subtract_to_the_events_that_one_has_seen(counting, tmp_path):
-    counter, resume = counting
-    for _ in range(40):
-        counter.update(1)
-        again = copy.copy(counter)
-        resume(again)
-        again.update(7)
-        before, after = counter.value, again.value
-        if not np.array_equal(before, after):  # a sparse value may not have moved
-            assert not tells(after - before, 7)
 
 
 @pytest.mark.parametrize("kind", [KaryCounter, BinaryCounter])
@@ -151,5 +136,4 @@ def test_a_horizon_that_is_over_can_be_read_after_loading():
     again = pickle.loads(pickle.dumps(counter))
     again.resume()
     assert again.value == 5
-    with pytest.raises(ValueError, match="horizon is 5 steps"):
-        again.update(1)
+    refuses(ValueError, "horizon is 5 steps", again.update, 1)

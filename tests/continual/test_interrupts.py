@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from laws import interrupted
+from laws import interrupted, refuses
 from test_counters import COUNTERS, LEVELS, make
 
 import skdpsynth
@@ -56,8 +56,7 @@ def test_an_update_that_is_refused_by_a_closed_accountant_counts_nothing(kind):
         way(counter)
         expected, steps = counter.value, counter.n_steps
         accountant.close()
-        with pytest.raises(BudgetExceededError, match="closed record"):
-            way(counter)
+        refuses(BudgetExceededError, "closed record", way, counter)
         assert counter.n_steps == steps
         counter.resume()
         np.testing.assert_array_equal(counter.value, expected)

@@ -89,8 +89,7 @@ def test_no_neighbor_moves_a_release_by_more_than_its_change(estimator, relation
 @pytest.mark.parametrize(("relation", "changed"), [("replace_one", 2), ("add_or_remove_one", 1)])
 def test_changes_are_those_that_the_statistics_state(relation, changed):
     cells = contract.releases(skdpsynth.SignedMeasureMechanism(), relation, 0.0)[-1]
-    assert cells.entry.sensitivity == Histogram.sensitivity(relation)
-    assert cells.entry.sensitivity.l1 == changed
+    assert (cells.entry.sensitivity, cells.entry.sensitivity.l1) == (Histogram.sensitivity(relation), changed)
     pairs = contract.releases(skdpsynth.LatentFactorSynthesizer(), relation, 0.0)[-1]
     assert pairs.entry.sensitivity == Marginals.sensitivity(relation, 3)  # of three columns
     assert contract.method_of(pairs.statistic) == "Marginals.sensitivity"
@@ -106,8 +105,6 @@ def test_every_row_of_a_table_fills_the_columns_of_its_head_and_every_link_has_i
 
 
 def test_numbers_of_levels_are_left_open():
-    assert contract.spoken("rows 16 to 31") == "rows *i* to *j*"
-    assert contract.span([2.0, 2.0]) == "2"
-    assert contract.span([1.0, 3.0]) == "1 to 3"
-    assert contract.span([1.3107e6]) == "1.31e6"
+    assert (contract.spoken("rows 16 to 31"), contract.span([2.0, 2.0])) == ("rows *i* to *j*", "2")
+    assert (contract.span([1.0, 3.0]), contract.span([1.3107e6])) == ("1 to 3", "1.31e6")
     assert contract.span([6.4e10]) == "6.40e10"

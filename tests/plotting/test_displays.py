@@ -158,8 +158,7 @@ def test_svg_is_one_small_element_that_loads_nothing_and_leaves_no_figure_open_a
     display, options = picture(name)
     before, drawn = plt.get_fignums(), copy.copy(vars(display))
     svg = display.to_svg(**options)
-    assert plt.get_fignums() == before
-    assert vars(display).keys() == drawn.keys()
+    assert (plt.get_fignums(), vars(display).keys()) == (before, drawn.keys())
     assert all(vars(display)[name] is value for name, value in drawn.items())
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert len(svg.encode()) < 80_000

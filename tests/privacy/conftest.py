@@ -7,7 +7,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 
-import numpy as np
 import pytest
 from internals import _ledger_file
 
@@ -85,24 +84,6 @@ def exact_law():
         return ExactLaw(exponents, doubled=name in ("laplace", "gaussian"))
 
     return make
-
-
-@pytest.fixture(scope="session")
-def check_every_word():
-    """Compare a table's draws for all 65536 first words with the exact inverse of the survival function."""
-
-    def check(table, law, signed):
-        words = np.arange(1 << 16, dtype=np.uint16).tobytes()
-        signs = np.tile([1, -1], 1 << 15) if signed else 1
-        # The later bits as low as they come (zeros, but a last 1, since V = 0 itself has probability 0), or all ones.
-        tiny = Fraction(1, 1 << 128)
-        lowest = ScriptedBits(words, 0, *[bytes(7) + b"\1"] * 8), [Fraction(p, 1 << 15) + tiny for p in range(1 << 15)]
-        highest = ScriptedBits(words, then=255), [Fraction(p + 1, 1 << 15) - tiny for p in range(1 << 15)]
-        for rng, uniforms in (lowest, highest):
-            magnitudes = np.repeat([law.inverse(V) for V in uniforms], 2)
-            np.testing.assert_array_equal(table.sample(1 << 16, rng), signs * magnitudes)
-
-    return check
 
 
 @pytest.fixture

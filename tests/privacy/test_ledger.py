@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import __version__, _parallel, lock_of
-from laws import calls_of, in_threads, interrupted
+from laws import calls_of, in_threads, interrupted, refuses
 
 from skdpsynth import privacy
 from skdpsynth.exceptions import BudgetExceededError
@@ -50,9 +50,6 @@ def release(accountant, loss=Fraction(1, 4), name="counts", noise=None, rng=None
     """Release with the noise that the loss pays for, or another."""
     noise = noise or DiscreteLaplace(2 / Fraction(str(loss)))
     return accountant.release(VALUES, noise, rng or SecureBits(), name=name, loss=loss, sensitivity=CHANGE)
-
-
-# Entries are data.
 
 
 def test_an_entry_holds_what_was_charged_as_data():
@@ -199,8 +196,7 @@ def test_members_of_one_name_add_and_of_different_names_the_largest_counts(membe
     epsilons = {name: Fraction(sum(t for n, t, _ in members if n == name), 10) for name, _, _ in members}
     deltas = {name: Fraction(sum(d for n, _, d in members if n == name), 10**6) for name, _, _ in members}
     for accountant in (parent, parent.record(), parent.record().reopened()):
-        assert accountant.spent == max(epsilons.values())
-        assert accountant.spent_delta == max(deltas.values())
+        assert (accountant.spent, accountant.spent_delta) == (max(epsilons.values()), max(deltas.values()))
     assert parent.was_charged(members[0][0], "strata")
     assert not parent.was_charged("d", "strata")
     assert not parent.was_charged("a", "others")
@@ -227,8 +223,7 @@ def test_folding_keeps_the_total_and_bounds_the_entries():
             assert sum(1 for _ in accountant.lines()) <= 9
             assert accountant.to_frame()["epsilon"].sum() == pytest.approx(float(whole.spent))
     assert [entry.name for entry in folded.ledger] == ["earlier blocks", *(f"block {i}" for i in range(46, 50))]
-    assert folded.ledger[0].loss == PrivacyLoss(1)
-    assert folded.ledger[0].randomness == "secure"
+    assert (folded.ledger[0].loss, folded.ledger[0].randomness) == (PrivacyLoss(1), "secure")
     before = folded.ledger
     folded.fold("blocks", ["block 77"], into="sum")
     folded.fold("strata", ["block 49"], into="sum")
@@ -244,17 +239,14 @@ def test_a_child_that_was_folded_away_has_nothing_left_to_spend():
     release(first, loss=1, rng=SeededBits(0))
     accountant.fold("g", ["a", "b"], into="sum")
     for child in (first, second):
-        with pytest.raises(BudgetExceededError, match="'counts' cannot be charged to what was folded into a sum"):
-            release(child, loss=1)
-    assert accountant.spent == 1
-    assert accountant.ledger[0].randomness == "seeded"
+        refuses(BudgetExceededError, "'counts' cannot be charged to what was folded into a sum", release, child, loss=1)
+    assert (accountant.spent, accountant.ledger[0].randomness) == (1, "seeded")
 
 
 def test_only_a_record_can_be_reopened():
     accountant = PrivacyAccountant(1)
     release(accountant)
-    with pytest.raises(ValueError, match="Only a closed record can be reopened, and this accountant is open; go on with it"):
-        accountant.reopened()
+    refuses(ValueError, "Only a closed record can be reopened, and this accountant is open; go on with it", accountant.reopened)
     again = accountant.record().reopened()
     assert (again.closed, again.spent, again.ledger) == (False, Fraction(1, 4), accountant.ledger)
     with pytest.raises(BudgetExceededError):
@@ -274,8 +266,7 @@ def test_a_reopened_child_numbers_its_entries_apart_from_its_own_charge(n_before
     for i in range(4):
         again.child(1, name=f"part {i}").spend(1, name="inner")
     assert [entry.name for entry, _ in again.lines()] == [name for i in range(4) for name in (f"part {i}", "inner")]
-    assert again.spent == 4
-    assert again.record().ledger == again.ledger
+    assert (again.spent, again.record().ledger) == (4, again.ledger)
 
 
 def test_a_closed_child_is_pickled_with_its_own_entries_only():
@@ -290,8 +281,7 @@ def test_a_closed_child_is_pickled_with_its_own_entries_only():
     assert b"of the first" not in text
     copy = pickle.loads(text)
     assert [(entry.name, above) for entry, above in copy.lines()] == [("inner", None), ("of the second", "inner")]
-    assert (copy.spent, copy.epsilon) == (1, 2)
-    assert copy.ledger == second.ledger
+    assert (copy.spent, copy.epsilon, copy.ledger) == (1, 2, second.ledger)
 
 
 @pytest.mark.parametrize("part_of", [7, 8])
@@ -302,9 +292,6 @@ def test_a_ledger_whose_entries_are_parts_of_themselves_is_refused(part_of):
     state = accountant.__getstate__() | {"_entries": [LedgerEntry("a", PrivacyLoss(1), id=7, part_of=part_of)]}
     with pytest.raises(ValueError, match="entries must be numbered after what they are part of, got 7; the ledger is damaged"):
         PrivacyAccountant(1).__setstate__(state)
-
-
-# Threads, forks and interrupts.
 
 
 def test_sixteen_threads_take_exactly_what_there_is(restless):
@@ -469,8 +456,7 @@ def test_an_interrupt_at_any_line_of_an_import_leaves_all_or_nothing(account):
         came_so_far = interrupted(partial(accountant.import_record, record), line, DOOR)
         lines = [entry.name for entry, _ in accountant.lines()]
         seen.add((accountant.spent, len(lines)))
-        assert accountant.import_record(record) == 4 - len(lines)
-        assert accountant.spent == 1
+        assert (accountant.import_record(record), accountant.spent) == (4 - len(lines), 1)
         line += 17 if accountant._account.ledger.store.is_file else 1  # a file has many more lines
     assert seen == {(0, 0), (1, 4)}
 

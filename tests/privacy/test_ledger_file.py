@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import pickle
+import re
 import shutil
 import signal
 import sqlite3
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import Sums, _ledger_file, parse_text, to_text
+from laws import refuses
 from sklearn.base import clone
 from test_ledger import CountedNoise, release
 
@@ -33,19 +35,21 @@ def path(tmp_path):
     return tmp_path / "budget.db"
 
 
+@pytest.fixture
+def accountant(path):
+    """One with a ledger in a file, of which a quarter is spent."""
+    accountant = PrivacyAccountant(1, ledger=path)
+    release(accountant)
+    return accountant
+
+
 def refused(accountant, words, error=LedgerError):
     """A release is refused in one sentence, and nothing is drawn."""
     CountedNoise.drawn = 0
     with pytest.raises(error, match=words) as caught:
         release(accountant, noise=CountedNoise(8))
     assert CountedNoise.drawn == 0
-    told = str(caught.value)
-    assert told.endswith(".")
-    assert "\n" not in told
-    assert len(told) < 400
-
-
-# What it remembers
+    assert re.fullmatch(r".{1,400}\.", str(caught.value))
 
 
 def test_a_ledger_that_is_opened_again_knows_what_was_spent(path):
@@ -56,15 +60,13 @@ def test_a_ledger_that_is_opened_again_knows_what_was_spent(path):
     again = PrivacyAccountant(2, 1e-6, ledger=str(path))
     assert (again.spent, again.spent_delta, again.remaining) == (first.spent, first.spent_delta, first.remaining)
     exactly = [[(entry, entry.time, entry.version) for entry, _ in each.lines()] for each in (first, again)]
-    assert exactly[0] == exactly[1]
-    assert again.dataset == "1/2"
+    assert (exactly[0], again.dataset) == (exactly[1], "1/2")
     endless = path.with_name("endless.db")
     PrivacyAccountant(math.inf, ledger=endless).spend(math.inf, name="a")
     assert PrivacyAccountant(math.inf, ledger=endless).spent == math.inf
     assert [entry.note for entry in again.ledger] == ["inf"] * 3
     assert again.to_frame(parts=True)["name"].tolist() == ['"1/3"\n', "model", "inner", "moments"]
-    with pytest.raises(BudgetExceededError, match="'more' costs epsilon=2, but only"):
-        again.spend(2, name="more")
+    refuses(BudgetExceededError, "'more' costs epsilon=2, but only", again.spend, 2, name="more")
 
 
 def test_another_declared_budget_is_refused_with_both_and_the_way_to_it_spends_nothing_twice(path, monkeypatch):
@@ -112,8 +114,7 @@ def test_a_published_model_holds_no_path_and_no_line_of_others(path, tmp_path):
             assert b"a secret project" not in data
         again = load(tmp_path / "model.zip")
         assert again.accountant_.spent == 1
-        with pytest.raises(BudgetExceededError, match="closed record"):
-            again.fit(np.zeros((5, 1)))
+        refuses(BudgetExceededError, "closed record", again.fit, np.zeros((5, 1)))
     record = budget.record()
     path.unlink()
     assert (record.spent, record.ledger[-1].name) == (3, "PrivateMeasureMechanism")
@@ -174,26 +175,19 @@ def test_both_kinds_of_ledger_hold_and_add_the_same(charges, tmp_path_factory):
                 outcomes.append((str(error), getattr(error, "requested", None)))
         assert outcomes[0] == outcomes[1]
     memory, file = both
-    assert memory.ledger == file.ledger
-    assert (memory.spent, memory.spent_delta) == (file.spent, file.spent_delta)
-    assert list(memory.lines()) == list(file.lines())
-    assert memory.record().ledger == file.record().ledger
+    assert (memory.ledger, memory.spent, memory.spent_delta) == (file.ledger, file.spent, file.spent_delta)
+    assert (list(memory.lines()), memory.record().ledger) == (list(file.lines()), file.record().ledger)
     assert [memory.was_charged(name, "g") for name in ("a", "folded")] == [file.was_charged(name, "g") for name in ("a", "folded")]
-
-
-# Processes and threads
 
 
 def in_child(task):
     """Run a task in a forked process; its number."""
     process = os.fork()
     if process == 0:
-        status = 1
-        try:
+        with contextlib.suppress(BaseException):
             task()
-            status = 0
-        finally:
-            os._exit(status)
+            os._exit(0)
+        os._exit(1)
     return process
 
 
@@ -283,15 +277,11 @@ def test_a_charge_is_flushed_to_the_disk(path, monkeypatch):
     assert accountant._account.ledger.store._first("pragma journal_mode") == "wal"
 
 
-# What is wrong with a file
-
-
 def test_a_file_that_is_no_ledger_is_refused_and_stays(path):
     for content in (b"", b"some notes", b"PK\3\4" + bytes(200)):
         path.write_bytes(content)
         for attempt in (lambda: PrivacyAccountant(1, ledger=path), lambda: PrivateMeasureMechanism(accountant=path).fit(np.zeros((5, 1)))):
-            with pytest.raises(LedgerError, match=r"budget.db' is not a ledger of skdpsynth; name another file\.$"):
-                attempt()
+            refuses(LedgerError, r"budget.db' is not a ledger of skdpsynth; name another file\.$", attempt)
         assert path.read_bytes() == content
 
 
@@ -310,20 +300,15 @@ def test_what_is_no_place_or_no_ledger_of_this_format_is_refused(path):
         (path.parent, "is a folder; name a file in it"),
         (path.parent / "nowhere" / "budget.db", "lies in a folder that does not exist; make it first"),
     ):
-        with pytest.raises(LedgerError, match=words):
-            PrivacyAccountant(1, ledger=file)
+        refuses(LedgerError, words, PrivacyAccountant, 1, ledger=file)
     for given_as in ("", 5, b"budget.db", "a\0b", "\ud800", type(None)):
-        with pytest.raises(ValueError, match="ledger must be the path of a file, got"):
-            PrivacyAccountant(1, ledger=given_as)
+        refuses(ValueError, "ledger must be the path of a file, got", PrivacyAccountant, 1, ledger=given_as)
     for words in ("", "a" * 1001, 5, b"x"):
         for name in ("note", "dataset"):
-            with pytest.raises(ValueError, match=f"{name} must be None or a text of 1 to 1000 characters"):
-                PrivacyAccountant(1, **{name: words})
+            refuses(ValueError, f"{name} must be None or a text of 1 to 1000 characters", PrivacyAccountant, 1, **{name: words})
 
 
-def test_a_file_that_is_removed_or_replaced_under_us_is_refused(path):
-    accountant = PrivacyAccountant(1, ledger=path)
-    release(accountant)
+def test_a_file_that_is_removed_or_replaced_under_us_is_refused(path, accountant):
     away = path.with_name("away.db")
     path.rename(away)
     refused(accountant, "is not there any more, and nothing is drawn")
@@ -334,12 +319,9 @@ def test_a_file_that_is_removed_or_replaced_under_us_is_refused(path):
     assert accountant.spent == Fraction(1, 2)
 
 
-def test_charges_that_lie_beside_a_ledger_that_is_gone_are_not_forgotten(path):
-    accountant = PrivacyAccountant(1, ledger=path)
-    release(accountant)
+def test_charges_that_lie_beside_a_ledger_that_is_gone_are_not_forgotten(path, accountant):
     path.unlink()
-    with pytest.raises(LedgerError, match=r"is gone, but .*-wal' is there with charges of it"):
-        PrivacyAccountant(1, ledger=path)
+    refuses(LedgerError, r"is gone, but .*-wal' is there with charges of it", PrivacyAccountant, 1, ledger=path)
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -355,9 +337,7 @@ def test_the_file_alone_holds_all_that_was_drawn(path, begun):
     assert PrivacyAccountant(3, ledger=copy).spent == Fraction(5, 2)
 
 
-def test_a_charge_that_a_reader_keeps_out_of_the_file_is_not_drawn(path, monkeypatch):
-    accountant = PrivacyAccountant(1, ledger=path)
-    release(accountant)
+def test_a_charge_that_a_reader_keeps_out_of_the_file_is_not_drawn(path, accountant, monkeypatch):
     reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("begin")
     reader.execute("select * from sums").fetchall()
@@ -376,9 +356,7 @@ def test_a_charge_that_a_reader_keeps_out_of_the_file_is_not_drawn(path, monkeyp
 
 @pytest.mark.parametrize("ends", [["-wal"], ["-shm"], ["-wal", "-shm"]])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_charges_are_not_written_where_nobody_else_will_look(path, ends, replaced):
-    accountant = PrivacyAccountant(1, ledger=path)
-    release(accountant)
+def test_charges_are_not_written_where_nobody_else_will_look(path, accountant, ends, replaced):
     for end in ends:
         beside = path.with_name(path.name + end)
         beside.unlink()
@@ -404,14 +382,11 @@ def test_a_ledger_that_is_overwritten_while_it_is_open_may_have_been_replaced(pa
         file.truncate(0)
         file.write(old)
     accountant._account.ledger.store._db.execute("pragma shrink_memory")  # what it remembers of the file
-    with pytest.raises(LedgerError, match="or was overwritten by another while it was open, and nothing is drawn; put"):
-        release(accountant)
+    refuses(LedgerError, "or was overwritten by another while it was open, and nothing is drawn; put", release, accountant)
     assert all("overwritten by another" in _ledger_file.SQLITE_MESSAGES[code] for code in (10, 11))  # by its size, it may be either
 
 
-def test_an_old_copy_in_its_place_is_refused(path):
-    accountant = PrivacyAccountant(1, ledger=path)
-    release(accountant)
+def test_an_old_copy_in_its_place_is_refused(path, accountant):
     data = pickle.dumps(accountant)
     accountant._account.ledger.store._disconnect()
     old = path.read_bytes()
@@ -425,17 +400,14 @@ def test_an_old_copy_in_its_place_is_refused(path):
 
 
 @pytest.mark.parametrize("when", ["before", "while it is open"])
-def test_a_ledger_of_two_names_is_refused(path, when):
+def test_a_ledger_of_two_names_is_refused(path, accountant, when):
     """Each name has a -wal of its own: programs that open both would write over each other's charges."""
-    accountant = PrivacyAccountant(1, ledger=path)
-    release(accountant)
     if when == "before":
         accountant._account.ledger.store._disconnect()
     other = path.with_name("other.db")
     other.hardlink_to(path)
     refused(accountant, "has another name, a hard link, by which charges would be lost, and nothing is drawn")
-    with pytest.raises(LedgerError, match="has another name"):
-        PrivacyAccountant.at(other)
+    refuses(LedgerError, "has another name", PrivacyAccountant.at, other)
     other.unlink()
     assert accountant.spent == Fraction(1, 4)
 
@@ -474,8 +446,7 @@ def test_a_ledger_that_is_mounted_by_itself_is_refused(tmp_path, monkeypatch):
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"36 35 98:0 /x / rw - ext4 /dev/a rw\n37 36 98:0 /f {str(path).replace(' ', chr(92) + '040')} rw - ext4 /dev/a rw\n")
     monkeypatch.setattr(_ledger_file, "_MOUNTS", str(mounts))
-    with pytest.raises(LedgerError, match=r"is mounted by itself, .* and nothing is drawn; mount its folder"):
-        PrivacyAccountant.at(path)
+    refuses(LedgerError, r"is mounted by itself, .* and nothing is drawn; mount its folder", PrivacyAccountant.at, path)
     monkeypatch.setattr(_ledger_file, "_MOUNTS", str(tmp_path / "none"))
     assert PrivacyAccountant.at(path).spent == accountant.spent == 0
 
@@ -505,8 +476,7 @@ def test_a_full_disk_is_refused_and_the_ledger_goes_on(path):
         for _ in range(100):
             release(accountant, Fraction(1, 1000))
 
-    with pytest.raises(LedgerError, match="is on a full disk, and nothing is drawn; make room"):
-        fill()
+    refuses(LedgerError, "is on a full disk, and nothing is drawn; make room", fill)
     db.execute(f"pragma max_page_count = {pages + 1000}")
     spent = accountant.spent
     release(accountant)
@@ -561,9 +531,6 @@ def test_a_damaged_ledger_is_refused_in_our_words_or_right(path):
     assert n_refused > 50
 
 
-# Records of other ledgers
-
-
 @pytest.fixture(params=["memory", "file"])
 def receiver(request, path):
     return PrivacyAccountant(10, 1e-6, ledger=path if request.param == "file" else None)
@@ -596,8 +563,7 @@ def test_a_record_that_comes_by_another_way_counts_once(receiver, tmp_path):
     between.import_record(accountant)
     receiver.import_record(accountant)
     assert receiver.import_record(tmp_path / "between.db") == 0
-    assert receiver.import_record(accountant.record().reopened()) == 0
-    assert receiver.spent == accountant.spent
+    assert (receiver.import_record(accountant.record().reopened()), receiver.spent) == (0, accountant.spent)
 
 
 def test_groups_of_two_ledgers_are_not_first(receiver):
@@ -614,8 +580,7 @@ def test_what_does_not_fit_is_not_charged_at_all(receiver):
     for i in range(12):
         release(accountant.child(1, name=f"model {i}"), name="inner")
     before = receiver.ledger
-    with pytest.raises(BudgetExceededError, match="'model 10' costs epsilon=1, but only 0 of 10 remains"):
-        receiver.import_record(accountant)
+    refuses(BudgetExceededError, "'model 10' costs epsilon=1, but only 0 of 10 remains", receiver.import_record, accountant)
     assert (receiver.ledger, receiver.spent) == (before, 0)
     receiver.spend(10, name="all")
 
@@ -624,8 +589,7 @@ def test_a_model_and_the_budget_that_paid_for_it_count_once(receiver):
     budget = PrivacyAccountant(5)
     model = PrivateMeasureMechanism(epsilon=1, accountant=budget).fit(np.random.default_rng(0).random((50, 1)))
     receiver.import_record(budget)
-    assert receiver.import_record(model.accountant_) == 0
-    assert receiver.spent == 1
+    assert (receiver.import_record(model.accountant_), receiver.spent) == (0, 1)
 
 
 def test_lines_that_were_folded_are_not_charged_again(receiver):
@@ -649,8 +613,7 @@ def test_copies_that_went_on_by_themselves_are_refused(receiver):
         receiver.import_record(copies[1])
     with pytest.raises(ValueError, match="record counts under 'add_or_remove_one', but this accountant under 'replace_one'"):
         receiver.import_record(PrivacyAccountant(1, neighboring="add_or_remove_one"))
-    with pytest.raises(ValueError, match="record must be a PrivacyAccountant or the path of a ledger, got 5"):
-        receiver.import_record(5)
+    refuses(ValueError, "record must be a PrivacyAccountant or the path of a ledger, got 5", receiver.import_record, 5)
 
 
 def test_a_copy_that_went_on_is_refused_though_entries_were_folded_since(path):
@@ -661,8 +624,7 @@ def test_a_copy_that_went_on_is_refused_though_entries_were_folded_since(path):
     PrivacyAccountant.at(copied).spend(1.5, name="counts")
     stream.partial_fit(np.zeros((400, 1)))
     assert ledger._account.ledger.entry(2) is None  # it was folded
-    with pytest.raises(ValueError, match=r"has entry 2 of ledger-.*, which was folded into a sum here"):
-        ledger.import_record(copied)
+    refuses(ValueError, r"has entry 2 of ledger-.*, which was folded into a sum here", ledger.import_record, copied)
     assert ledger.spent == 1
 
 
@@ -678,8 +640,7 @@ def test_fits_of_several_kinds_cost_what_they_cost_on_one_accountant(receiver):
         record = fitted_alone(seed).accountant_
         kinds = [entry.loss.rho is None for entry in record.ledger]
         assert kinds == sorted(kinds)  # rho first, pure losses after it
-        assert len(set(kinds)) == 2
-        assert receiver.import_record(record) == 1 + sum(1 for _ in record.lines())
+        assert (len(set(kinds)), receiver.import_record(record)) == (2, 1 + sum(1 for _ in record.lines()))
         fitted_alone(seed, accountant=shared)
         assert (receiver.spent, receiver.spent_delta) == (shared.spent, shared.spent_delta) == (seed + 1, Fraction(seed + 1, 10**7))
         assert receiver.import_record(record) == 0
@@ -696,18 +657,15 @@ def test_what_is_spent_later_under_a_budget_that_was_charged_whole_is_free(recei
     accountant._planned = True
     accountant.child(0.5, 1e-8, name="moments", rho="gaussian")
     accountant.spend(0.5, name="pure")
-    assert receiver.import_record(accountant) == 3
-    assert (receiver.spent, receiver.spent_delta) == (2, Fraction(1, 10**7))
+    assert (receiver.import_record(accountant), receiver.spent, receiver.spent_delta) == (3, 2, Fraction(1, 10**7))
     accountant.spend(0.5, name="later")
-    assert receiver.import_record(accountant) == 1
-    assert receiver.spent == 2
+    assert (receiver.import_record(accountant), receiver.spent) == (1, 2)
     assert [line.name for line in receiver.parts_of(receiver.ledger[0])] == ["moments", "pure", "later"]
     unspent.spend(1, name="pure")  # a budget that is not spent is charged line by line
     unspent.child(0.5, 1e-8, name="moments", rho="gaussian")
     assert receiver.import_record(unspent) == 2
     assert 3 < receiver.spent < 4
-    with pytest.raises(ValueError, match="may not follow losses in rho"):
-        receiver.import_record(fitted_alone(0).accountant_)
+    refuses(ValueError, "may not follow losses in rho", receiver.import_record, fitted_alone(0).accountant_)
     assert len(receiver.ledger) == 3
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import Sums, covers, gaussian_of_pure, rho_of_pure
+from laws import refuses
 
 from skdpsynth.privacy import (
     PrivacyAccountant,
@@ -62,11 +63,6 @@ def test_the_conversion_is_never_below_the_infimum_and_within_a_billionth_of_it(
     assert reference <= epsilon_of_rho(rho, delta) <= reference + Fraction(1, 10**9)
 
 
-def test_a_rho_for_epsilon_1_and_delta_one_in_a_million():
-    # 0.02435 by another program, rounded down.
-    assert 0.02435 <= rho_of_epsilon(1, 1e-6) < 0.02436
-
-
 @pytest.mark.parametrize("epsilon", ["0.000001", "0.001", "0.01", "0.1", "1", "3", "10", "50"])
 @pytest.mark.parametrize("delta", ["1e-12", "1e-9", "1e-6", "0.001", "0.1", "0.9"])
 def test_a_calibrated_rho_costs_at_most_epsilon_and_a_millionth_less_at_worst(epsilon, delta):
@@ -87,12 +83,9 @@ def test_the_decimal_context_of_the_caller_has_no_say(rounding):
 
 @pytest.mark.parametrize("convert", [epsilon_of_rho, rho_of_epsilon])
 def test_conversion_refuses_what_is_no_loss_and_no_delta(convert):
-    with pytest.raises(ValueError, match="delta must be greater than 0 to convert zCDP, got 0; use Laplace"):
-        convert(1, 0)
-    with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\), got 1.5"):
-        convert(1, 1.5)
-    with pytest.raises(ValueError, match="must be a number greater than 0"):
-        convert(-1, 1e-6)
+    refuses(ValueError, "delta must be greater than 0 to convert zCDP, got 0; use Laplace", convert, 1, 0)
+    refuses(ValueError, r"delta must be a number in \[0, 1\), got 1.5", convert, 1, 1.5)
+    refuses(ValueError, "must be a number greater than 0", convert, -1, 1e-6)
     assert convert(math.inf, 1e-6) == math.inf
 
 
@@ -108,8 +101,7 @@ def test_losses_add_in_all_their_numbers_and_rho_before_it_is_converted():
     """At the delta that the others leave; where they leave none, it is an infinite epsilon."""
     moments = [PrivacyLoss(rho=0.01), PrivacyLoss(rho=0.02)]
     others, delta = [PrivacyLoss(0.5), PrivacyLoss(0.25, 4e-6)], Fraction(1, 10**5)
-    assert spent([], Fraction(0)) == (0, 0)
-    assert spent([PrivacyLoss(0.1)] * 10, Fraction(0)) == (1, 0)
+    assert (spent([], Fraction(0)), spent([PrivacyLoss(0.1)] * 10, Fraction(0))) == ((0, 0), (1, 0))
     assert spent(others, Fraction(1, 2)) == (Fraction(3, 4), Fraction(4, 10**6))
     assert spent(moments, delta) == (epsilon_of_rho(Fraction(3, 100), delta), delta)
     assert spent(others + moments, delta) == (Fraction(3, 4) + epsilon_of_rho(Fraction(3, 100), Fraction(6, 10**6)), delta)
@@ -125,8 +117,7 @@ def test_absurd_losses_convert_too(epsilon):
 
 
 def test_a_loss_too_small_to_convert_is_refused_in_one_sentence():
-    with pytest.raises(ValueError, match=r"epsilon must be at least 1e-150 to be converted to rho, got 1e-200; use Laplace"):
-        rho_of_epsilon(1e-200, 1e-6)
+    refuses(ValueError, r"epsilon must be at least 1e-150 to be converted to rho, got 1e-200; use Laplace", rho_of_epsilon, 1e-200, 1e-6)
     assert epsilon_of_rho(5e-324, 1e-6) <= Fraction(1, 10**15)  # to which conversions are rounded up
 
 
@@ -187,8 +178,7 @@ def test_shares_sum_exactly_and_keep_the_proportion(amount, weights):
 def test_weights_that_are_not_positive_numbers_are_refused_in_one_sentence():
     refused = [[], [0], [1, 0], [1, -1], [math.nan], [math.inf], ["1"], None, [[1, 2], [3, 4]], [[1], [2, 3]], [1, np.longdouble("1e400")]]
     for weights in refused:
-        with pytest.raises(ValueError, match=r"weights must be positive finite numbers, got .*; leave out"):
-            split_exactly(Fraction(1), weights)
+        refuses(ValueError, r"weights must be positive finite numbers, got .*; leave out", split_exactly, Fraction(1), weights)
     assert split_exactly(math.inf, [1, 2]) == [math.inf, math.inf]
 
 
@@ -206,24 +196,18 @@ NEARLY_1 = np.longdouble(1) - np.finfo(np.longdouble).epsneg  # is 1 as a float
 
 def test_what_is_no_number_of_a_loss_is_refused_in_one_sentence():
     for epsilon in [0, -1, math.nan, -math.inf, "1", None, True, 1j, [1], np.timedelta64(1), *BEYOND_FLOATS, *ROUND_TO_0]:
-        with pytest.raises(ValueError, match=r"epsilon must be a number greater than 0 .*, got .*; common choices"):
-            check_epsilon(epsilon)
-        with pytest.raises(ValueError, match=r"rho must be a number greater than 0|exactly one of"):
-            PrivacyLoss(rho=epsilon)
+        refuses(ValueError, r"epsilon must be a number greater than 0 .*, got .*; common choices", check_epsilon, epsilon)
+        refuses(ValueError, r"rho must be a number greater than 0|exactly one of", PrivacyLoss, rho=epsilon)
     for delta in [-0.1, 1, 1.5, math.nan, "0", None, True, NEARLY_1, *BEYOND_FLOATS, *ROUND_TO_0]:
-        with pytest.raises(ValueError, match=r"delta must be a number in \[0, 1\), got .*; use 0"):
-            check_delta(delta)
+        refuses(ValueError, r"delta must be a number in \[0, 1\), got .*; use 0", check_delta, delta)
     for neighboring in ("replace", None, 1):
-        with pytest.raises(ValueError, match=r"neighboring must be one of .*, got .*; use 'replace_one'"):
-            check_neighboring(neighboring)
+        refuses(ValueError, r"neighboring must be one of .*, got .*; use 'replace_one'", check_neighboring, neighboring)
 
 
 def test_a_loss_is_either_epsilon_or_rho():
     for arguments in ({}, {"epsilon": 1, "rho": 1}):
-        with pytest.raises(ValueError, match=r"exactly one of epsilon and rho, got epsilon=.* and rho=.*;"):
-            PrivacyLoss(**arguments)
-    with pytest.raises(ValueError, match="delta belongs to epsilon, not to rho, got delta=1e-06"):
-        PrivacyLoss(rho=1, delta=1e-6)
+        refuses(ValueError, r"exactly one of epsilon and rho, got epsilon=.* and rho=.*;", PrivacyLoss, **arguments)
+    refuses(ValueError, "delta belongs to epsilon, not to rho, got delta=1e-06", PrivacyLoss, rho=1, delta=1e-6)
     with pytest.raises(AttributeError):
         PrivacyLoss(1).epsilon = 2
     shown = [str(loss) for loss in (PrivacyLoss(0.1), PrivacyLoss(0.1, 1e-6), PrivacyLoss(rho=0.5))]

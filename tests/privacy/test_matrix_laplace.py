@@ -1,4 +1,4 @@
-"""Matrix Laplace noise: its law against independent ones, its privacy by integration, its exactness in fractions."""
+"""Matrix Laplace noise and its exact normals: laws against independent ones, privacy by integration, exactness in fractions."""
 
 import itertools
 import math
@@ -7,9 +7,10 @@ from functools import cache
 
 import numpy as np
 import pytest
-from internals import Normals
+from internals import Normals, fraction_bits
 from internals import _matrix_laplace as matrix_laplace
-from laws import ALARM, CERTAIN, chi_squared, symmetric
+from laws import ALARM, CERTAIN, chi_squared, kolmogorov, refuses, symmetric
+from sampler_trees import scaled_exp_minus
 
 from skdpsynth.privacy import (
     DiscreteLaplace,
@@ -30,9 +31,6 @@ def draws(scale, m, size, seed=0):
     return DiscreteMatrixLaplace(scale).sample((size, m, m), rng)
 
 
-# One by one: a Laplace distribution that is rounded
-
-
 def rounded_laplace(scale):
     """Return k -> P(|Z| >= k) of a Laplace variable that is rounded to the nearest."""
     return lambda k: math.exp(-(k - 0.5) / scale) if k else 1.0
@@ -44,9 +42,6 @@ def test_one_entry_is_a_rounded_laplace_variable(scale):
     assert symmetric(values, rounded_laplace(scale)) > ALARM
     assert symmetric(values, rounded_laplace(scale * 2 / 3)) < CERTAIN
     assert symmetric(values, rounded_laplace(scale * 3 / 2)) < CERTAIN
-
-
-# Two by two: the density, by an integral of its own
 
 
 leggauss = cache(np.polynomial.legendre.leggauss)
@@ -123,23 +118,14 @@ def test_the_variance_is_that_of_an_entry_off_the_diagonal():
 def test_the_edge_is_where_its_equation_says():
     """The least R(w) + 1/w of the R-transform 2 w / (1 - w**2), on a fine grid."""
     w = np.linspace(0.3, 0.7, 400_001)
-    edge = (2 * w / (1 - w**2) + 1 / w).min()
-    assert DiscreteMatrixLaplace(2).spectral_norm(10) == pytest.approx(10 * edge, rel=1e-9)
-
-
-# Exactness: an entry is what its normals make it, in fractions
+    assert DiscreteMatrixLaplace(2).spectral_norm(10) == pytest.approx(10 * (2 * w / (1 - w**2) + 1 / w).min(), rel=1e-9)
 
 
 @pytest.fixture
 def kept(monkeypatch):
     """Keep the normals of every draw."""
     made = []
-
-    def keep(shape, rng):
-        made.append(Normals(shape, rng))
-        return made[-1]
-
-    monkeypatch.setattr(matrix_laplace, "Normals", keep)
+    monkeypatch.setattr(matrix_laplace, "Normals", lambda shape, rng: made.append(Normals(shape, rng)) or made[-1])
     return made
 
 
@@ -229,9 +215,6 @@ def test_each_matrix_of_a_stack_is_that_of_normals_of_its_own(kept, monkeypatch,
     assert stack.tolist() == [in_fractions(normals, scale, 3, which) for normals, which in of_each]
 
 
-# What it shows of itself, and what it refuses
-
-
 @pytest.mark.parametrize("m", [1, 2, 7, 60])
 @pytest.mark.parametrize("scale", [0, 1, 2**50, 2**58])
 def test_draws_are_symmetric_integers_of_the_shape_asked_for(m, scale):
@@ -246,16 +229,12 @@ def test_draws_are_symmetric_integers_of_the_shape_asked_for(m, scale):
 def test_what_is_no_square_matrix_or_no_scale_is_refused():
     noise, rng = DiscreteMatrixLaplace(3), SeededBits(0)
     for shape in (3, (3,), (2, 3), (2, 2, 3), (2, 2, 2, 2), ()):
-        with pytest.raises(ValueError, match=r"matrix Laplace noise needs values of shape \(m, m\), got .*; list the whole"):
-            noise.sample(shape, rng)
+        refuses(ValueError, r"matrix Laplace noise needs values of shape \(m, m\), got .*; list the whole", noise.sample, shape, rng)
     for n_values in (2, 8, 4097**2):
-        with pytest.raises(ValueError, match=r"needs m \* m values with m at most 4096, got \d+; use Laplace"):
-            noise.check_size(n_values)
+        refuses(ValueError, r"needs m \* m values with m at most 4096, got \d+; use Laplace", noise.check_size, n_values)
     for scale in (-1, math.nan, 2**59, Fraction(1, 101), [1, 2], "3"):
-        with pytest.raises(ValueError, match="scale must be"):
-            DiscreteMatrixLaplace(scale)
-    with pytest.raises(TypeError, match="rng must be a stream"):
-        noise.sample((2, 2), np.random.default_rng(0))
+        refuses(ValueError, "scale must be", DiscreteMatrixLaplace, scale)
+    refuses(TypeError, "rng must be a stream", noise.sample, (2, 2), np.random.default_rng(0))
     standing = PrivacyAccountant(1).standing(noise, SecureBits(), name="stack", loss=1)
     with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):  # the loss of a stack is not that of one
         standing.release(np.zeros((2, 2, 2), dtype=np.int64), "first")
@@ -314,6 +293,113 @@ def test_the_door_takes_noise_that_just_covers_its_change():
 )
 def test_the_door_refuses_before_anything_is_charged(noise, sensitivity, values, message):
     accountant = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match=message):
-        release(accountant, noise, 0.5, sensitivity, values)
+    refuses(ValueError, message, release, accountant, noise, 0.5, sensitivity, values)
     assert accountant.ledger == ()
+
+
+ALL = slice(None)
+
+
+def floats(drawn):
+    """The matrix_laplace to 62 bits of their fractions, rounded."""
+    return sum(np.ldexp(drawn.limb(i, ALL), -fraction_bits(i + 1)) for i in range(3))
+
+
+class Fixed:
+    """A table that always draws one whole part."""
+
+    def __init__(self, whole):
+        self.whole = whole
+
+    def sample(self, size, rng):
+        return np.full(size, self.whole)
+
+
+def propose(monkeypatch, scripted, whole, x, coin, *later):
+    """Judge one proposal of a whole part and the first words of x and of the coin: (accepted, later words of x)."""
+    monkeypatch.setattr(matrix_laplace, "_whole_part_table", lambda: Fixed(whole))
+    rng = scripted(np.uint64(x).tobytes(), np.uint64(coin).tobytes(), *(word.to_bytes(8) for word in later))
+    _, _, accepted, ahead = matrix_laplace._propose(1, rng)
+    return bool(accepted[0]), ahead.get(0, [])
+
+
+def chance(whole, x):
+    """floor(exp(-x (2 k + x) / 2) * 2**64) for x in 64 bits."""
+    x = Fraction(x, 2**64)
+    return int(scaled_exp_minus(x * (2 * whole + x) / 2))
+
+
+@pytest.mark.parametrize("whole", [0, 1, 3, 8, 15, 16, 20])
+@pytest.mark.parametrize("x", [1, 12345, 2**40 + 1, 2**62 + 3, 2**63, 2**64 - 1])
+def test_a_proposal_is_accepted_with_the_exact_probability(monkeypatch, scripted, whole, x):
+    # x is in [x, x + 1) / 2**64, so the coin is compared with two bounds, apart by at most k + 1 units.
+    high, low = chance(whole, x), chance(whole, min(x + 1, 2**64))
+    for step in (3, 2**11, 2**31, 2**32 - 2**12, 2**32, 2**32 + 2**12, 2**40):
+        if step <= low:
+            assert propose(monkeypatch, scripted, whole, x, low - step) == (True, [])
+        if high + step < 2**64:
+            assert propose(monkeypatch, scripted, whole, x, high + step) == (False, [])
+
+
+@pytest.mark.parametrize("whole", [0, 2, 7])
+def test_a_tie_is_decided_by_later_bits_of_both_and_those_of_the_normal_are_told(monkeypatch, scripted, whole):
+    x = 3 * 2**62 + 12345
+    coin = chance(whole, x)
+    top = 2**64 - 1
+    # The least x and coin that are left, or the largest.
+    assert propose(monkeypatch, scripted, whole, x, coin - whole - 3, 0, 0) == (True, [])
+    assert propose(monkeypatch, scripted, whole, x, coin, 7, 0) == (True, [7])
+    assert propose(monkeypatch, scripted, whole, x, coin, top, top) == (False, [top])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_later_bits_of_the_normal_alone_may_decide(monkeypatch, scripted, step):
+    # At k = 7 and x = 1/8 the chance falls by 2.9 units of 2**-64 while x rises by one.
+    x = 2**61
+    coin, top = chance(7, x) - step, 2**64 - 1
+    assert propose(monkeypatch, scripted, 7, x, coin, 0, top) == (True, [0])
+    assert propose(monkeypatch, scripted, 7, x, coin, top, 0) == (False, [top])
+
+
+def test_the_law_is_normal():
+    """200,000 draws, Kolmogorov-Smirnov; a scale 6 % off fails."""
+    drawn = floats(Normals((1000, 200), SeededBits(1))).ravel()
+    assert kolmogorov(drawn, "norm") > ALARM
+    assert kolmogorov(drawn * 1.06, "norm") < CERTAIN
+
+
+def test_later_bits_are_uniform():
+    """100,000 matrix_laplace, 8 bits of the second word, of limb 1 and of limb 3."""
+    drawn = Normals((500, 200), SeededBits(4))
+    drawn.reveal()
+    for digits in (drawn._words[1] >> np.uint64(56), np.abs(drawn.limb(1, ALL)) // 2**14, np.abs(drawn.limb(3, ALL)) % 2**8):
+        assert chi_squared(np.bincount(digits.astype(int).ravel(), minlength=256), np.ones(256)) > ALARM
+
+
+def test_words_that_an_acceptance_had_to_know_are_those_revealed_later(monkeypatch):
+    """With bounds too loose to decide at 64 or 128 bits, every normal is accepted by three words: they must not be drawn again."""
+    true_bounds = matrix_laplace.exp_minus
+    monkeypatch.setattr(matrix_laplace, "_MARGIN", 2.0)
+    monkeypatch.setattr(matrix_laplace, "exp_minus", lambda x, bits: true_bounds(x, bits) if bits > 128 or x == 0 else (0, 1 << bits))
+    told, decide = [], matrix_laplace._is_below
+
+    def listen(coin, whole, x, rng):
+        accepted, more = decide(coin, whole, x, rng)
+        if accepted:
+            told.append((whole, x, *more))
+        return accepted, more
+
+    monkeypatch.setattr(matrix_laplace, "_is_below", listen)
+    drawn = Normals((20, 10), SeededBits(7))
+    for _ in range(3):
+        drawn.reveal()
+    values = {int(a) >> 64 for j in range(10) for a in drawn.column(j)[1]}
+    assert values == {(whole << 192) + (x << 128) + (second << 64) + third for whole, x, second, third in told}
+    assert kolmogorov(floats(drawn), "norm") > ALARM
+
+
+def test_more_normals_than_a_block_are_all_drawn(monkeypatch):
+    monkeypatch.setattr(matrix_laplace, "_BLOCK", 7)
+    drawn = floats(Normals((10, 10), SeededBits(10)))
+    assert len(np.unique(np.abs(drawn))) == 100
+    assert math.isclose(np.abs(drawn).mean(), math.sqrt(2 / math.pi), rel_tol=0.5)  # 6.6 standard errors

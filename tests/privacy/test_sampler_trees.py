@@ -6,13 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _laplace, _random
+from internals import _laplace, _matrix_laplace, _random
 from sampler_trees import (
     error_of_gaussian,
     error_of_laplace,
     error_of_laplace_rejection,
     error_of_rejection,
     error_of_table,
+    gaussian_weights,
     geometric_weights,
     scales,
 )
@@ -46,7 +47,9 @@ def test_rejection_is_exact_too(error_of, scale):
     assert max(error_of(scale)) < LIMIT
 
 
-# The same, of samplers with faults
+def test_whole_parts_of_normals_have_their_law():
+    halves = [weight / 2 if k else weight for k, weight in enumerate(gaussian_weights(Fraction(1)))]  # of one sign
+    assert error_of_table(_matrix_laplace._whole_part_table(), halves) < LIMIT
 
 
 def table():

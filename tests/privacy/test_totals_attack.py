@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from laws import refuses
 from scipy.stats import norm
 
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, Unit, rho_of_epsilon
@@ -57,8 +58,7 @@ def best_of_responses(losses, fpr):
 def test_several_losses_in_epsilon_give_what_their_randomized_responses_do(losses, fpr):
     risk = spent(*(PrivacyLoss(*loss) for loss in losses), delta=0.5).risk(fpr)
     found, advantage = best_of_responses(losses, fpr)
-    assert risk.tpr == pytest.approx(found, rel=1e-9)
-    assert risk.advantage == pytest.approx(advantage, rel=1e-9)
+    assert (risk.tpr, risk.advantage) == (pytest.approx(found, rel=1e-9), pytest.approx(advantage, rel=1e-9))
 
 
 def test_losses_without_a_common_step_are_never_less_of_a_risk_than_they_are_and_hardly_more():
@@ -161,8 +161,7 @@ def test_it_says_whom_it_is_about():
     assert all(repr(one).endswith("1 entries; protects one patient_id, at most 5 rows>") for one in (alone, shared, shared.record()))
     rows = PrivacyAccountant(1)
     rows.spend(1, name="rows")
-    with pytest.raises(ValueError, match="record must protect patient_id, at most 5 rows"):
-        alone.import_record(rows)
+    refuses(ValueError, "record must protect patient_id, at most 5 rows", alone.import_record, rows)
     shared.child(1, name="b", unit=Unit("clinic", 2))
     shared.child(1, name="c")
     assert "whether one row that is the only one of its unit was in the table" in str(shared.risk())
@@ -176,8 +175,6 @@ def test_beliefs_follow_bayes_and_rates_that_are_none_are_refused():
     assert risk.accuracy == pytest.approx(math.e / (1 + math.e))
     assert risk.posterior(0.5) == pytest.approx(math.e / (1 + math.e))
     assert risk.posterior(0.01) == pytest.approx(0.01 * math.e / (0.01 * math.e + 0.99))
-    with pytest.raises(ValueError, match="prior must be a number in"):
-        risk.posterior(0)
+    refuses(ValueError, "prior must be a number in", risk.posterior, 0)
     for fpr in (-0.1, 1.1, math.nan, "1"):
-        with pytest.raises(ValueError, match=r"fpr must be a number in \[0, 1\], got .*; 0.01 is one false alarm in a hundred"):
-            spent().risk(fpr)
+        refuses(ValueError, r"fpr must be a number in \[0, 1\], got .*; 0.01 is one false alarm in a hundred", spent().risk, fpr)

@@ -37,7 +37,6 @@ def test_every_section_says_that_it_is_not_private_and_every_number_stands_on_a_
 
 
 def test_a_report_of_one_column_has_no_empty_sections():
-    alone = QualityReport(
-        n_real=3, n_synthetic=3, marginals={"a": 0.5}, pairs={}, correlation_error=None, wasserstein=0.1, auc=None, broken={}
-    )
+    none = {"pairs": {}, "correlation_error": None, "auc": None, "broken": {}}
+    alone = QualityReport(n_real=3, n_synthetic=3, marginals={"a": 0.5}, wasserstein=0.1, **none)
     assert quality_page(alone).to_html().count("<section>") == 2
