@@ -9,14 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from skdpsynth._validation import (
-    as_numeric_array,
-    check_integer,
-    check_memory,
-    is_integer,
-    is_real,
-    short_repr,
-)
+from skdpsynth._validation import as_numeric_array, check_integer, check_memory, is_integer, is_real, short_repr
 from skdpsynth.domain._kinds import is_name, list_names
 from skdpsynth.frames import as_rows, dense_chunks
 from skdpsynth.persistence import savable
@@ -420,14 +413,11 @@ def _from_columns(bounds: dict[Any, Any], feature_names: Sequence[str] | None) -
             f"bounds must name every column once, got none for [{list_names(missing)}] and unknown [{list_names(extra)}]; give "
             "{column: (low, high)} for each, and none for a column that fit takes as unit."
         )
-    try:
-        low, high = zip(*(pair_of(bounds[name]) for name in feature_names), strict=True)
-    except (TypeError, ValueError):
-        raise ValueError("bounds must map each column to a pair (low, high).") from None
-    for name, *sides in zip(feature_names, low, high, strict=True):
+    pairs = [pair_of(bounds[name]) for name in feature_names]
+    for name, sides in zip(feature_names, pairs, strict=True):
         if all(map(is_real, sides)) and not sides[0] < sides[1]:
             raise ValueError(f"bounds must be finite with low < high, got ({sides[0]:g}, {sides[1]:g}) for column {name!r}; swap them.")
-    return low, high
+    return tuple(zip(*pairs, strict=True))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)

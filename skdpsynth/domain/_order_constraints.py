@@ -98,7 +98,8 @@ def axis_of(kind: ColumnKind, dtype: str | None = None) -> Axis:
 
 
 def axes_of(columns: Mapping[Any, Any], dtypes: Mapping[Any, str] | None = None) -> dict[Any, Axis]:
-    return {name: axis_of(kind, (dtypes or {}).get(name)) for name, kind in columns.items() if isinstance(kind, Continuous | Times)}
+    stated = {name: kind for name, kind in columns.items() if isinstance(kind, Continuous | Times) and kind.bounds is None}
+    return {name: axis_of(kind, (dtypes or {}).get(name)) for name, kind in stated.items()}
 
 
 @savable

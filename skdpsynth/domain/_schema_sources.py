@@ -77,8 +77,9 @@ def kind_of(name: Hashable, value: object) -> Any:
         raise ValueError(f"{column} must be a kind with its facts, got the class; call {value.__name__}(...).")
     if isinstance(value, tuple) and len(value) == 2:
         has_times = any(isinstance(bound, datetime.date | np.datetime64 | str) for bound in value)
-        made = Continuous if not has_times else Date if all(map(_is_day, value)) else DateTime
-        return name_column_in_errors(name, lambda: made(*value))
+        return name_column_in_errors(
+            name, lambda: (Continuous if not has_times else Date if all(map(_is_day, value)) else DateTime)(*value)
+        )
     hint = ""  # for a caller who gives metadata of SDV, or the parsed file of a schema
     if name == "columns" and isinstance(value, list):
         hint = " If this is what a file of a schema holds, read it by Schema.from_json or Schema.from_yaml."
@@ -104,9 +105,8 @@ def _is_day(bound: object) -> bool:
     """Whether a bound is a day by its type, or as it is written: midnight is none."""
     if isinstance(bound, np.datetime64):
         return np.datetime_data(bound.dtype)[0] in ("Y", "M", "W", "D")
-    if isinstance(bound, str):
-        return len(bound) == _DAY_LENGTH
-    return isinstance(bound, datetime.date) and not isinstance(bound, datetime.datetime)
+    is_date = isinstance(bound, datetime.date) and not isinstance(bound, datetime.datetime)
+    return len(bound) == _DAY_LENGTH if isinstance(bound, str) else is_date
 
 
 def schema_of_dtypes(dtypes: Any, public: bool, bounds: BoundsLike, nullable: Iterable[Any]) -> dict[Any, Any]:
@@ -154,8 +154,7 @@ def schema_of_sdv(metadata: object, domains: object, nullable: Iterable[Any]) ->
 def _kind_of_sdv(facts: Mapping[str, Any], domain: object, is_key: bool, leave_open: bool) -> Any:
     """Return the domain of a column; None if there is none."""
     sdtype, whole = facts.get("sdtype"), "int" in str(facts.get("computer_representation")).lower()
-    form = facts.get("datetime_format")
-    times = DateTime if form is None or _HAS_TIME.search(form) else Date
+    times = Date if (form := facts.get("datetime_format")) is not None and not _HAS_TIME.search(form) else DateTime
     if domain is None:
         kinds = {"numerical": Continuous(bounds="open", integer=whole), "categorical": Nominal("open"), "datetime": times(bounds="open")}
         kinds |= {"boolean": Nominal([False, True]), "id": Identifier(labels=is_key)}
@@ -334,11 +333,18 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
         return _columns_of_ddi(path, public), read
     kind = kind_of_file(path, "source")
     if kind in ("Stata", "SPSS"):
-        declared = declared_columns(path, "source")
-        labels = {name: list(dict.fromkeys(each.labels.values())) for name, each in declared.items() if public}
-        levels = {name: Nominal(words) for name, words in labels.items() if len(words) > 1}
-        kinds = {name: levels.get(name) or _kind_of_declared(each) for name, each in declared.items()}
-        return kinds, read | ({"labels": list(levels)} if levels else {})
+        kinds, labeled = {}, []
+        for name, each in declared_columns(path, "source").items():
+            words = list(dict.fromkeys(each.labels.values())) if public else []
+            if len(words) > 1:
+                labeled.append(name)
+                kinds[name] = Nominal(words)
+            elif each.unit is not None:
+                kinds[name] = (Date if each.unit in "DM" else DateTime)(bounds="open")
+            else:
+                is_words = each.dtype is None or each.labels
+                kinds[name] = Nominal("open") if is_words else Continuous(bounds="open", integer=each.is_whole)
+        return kinds, read | ({"labels": labeled} if labeled else {})
     require_package("pyarrow", "source", f"a {kind} file")
     if kind == "Parquet":
         return _of_table(schema_of_parquet(path, "source").empty_table(), public), read
@@ -360,12 +366,6 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
     # Where no comma stands between cells, numbers with one leave the decimal mark open.
     other = {name: _kind_of_cells(some, ",") for name, some in cells.items()}
     return (kinds, read) if kinds == other else (other, read | {"decimal": "open"})
-
-
-def _kind_of_declared(declared: Any) -> Any:
-    if declared.unit is not None:
-        return Date(bounds="open") if declared.unit in "DM" else DateTime(bounds="open")
-    return Nominal("open") if declared.dtype is None or declared.labels else Continuous(bounds="open", integer=declared.is_whole)
 
 
 def _kind_of_cells(cells: set[str], decimal: str) -> Any:

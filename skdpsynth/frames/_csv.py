@@ -13,14 +13,11 @@ import codecs
 import re
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
-from functools import cache
-from itertools import islice
+from functools import cache, partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import ZipFile
-
-import numpy as np
 
 from skdpsynth.frames._files import ReadOptions, TextFiles, default_separator, plain_encoding, read_ahead, stamp, suffix_of
 from skdpsynth.frames._source import rebatch_tables, short_path
@@ -29,9 +26,9 @@ from skdpsynth.frames._table_kind import without_cells_in_errors
 _BLOCK = 2**22  # bytes that are read at once
 _LONGEST = 2**23  # bytes of a line
 _AT_ONCE = 2**14  # records of several lines that make a table
-_NEWLINE, _QUOTE = 10, 34
 _LOOKED_AT, _LINES = 2**16, 20  # bytes, and lines after the header
 _CUTS = ",;\t|"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan", "NULL", "null")  # of text files
 
 
@@ -47,15 +44,15 @@ class CsvFiles(TextFiles):
     def _each(self) -> Iterator[Any]:
         for file in self._files:
             self._match_names(file)
-            names, cut = self._header(file), self._separator(file)
-            with closing(self._blocks(file, self._text)) as blocks:
-                records = _without_lines(blocks, 1)
-                tables = self._records(records, names, cut) if self._text.multiline else self._lines(records, names, cut)
+            with closing(self._lines(file)) as lines:
+                names, cut = self._header(file, next(lines)), self._separator(file)
+                tables = self._tables_of_records(lines, names, cut) if self._text.multiline else self._tables_of_lines(lines, names, cut)
                 batches = (batch for table in tables for batch in table.select(self.kind.columns).to_batches())
                 yield from rebatch_tables(batches, self.kind.width, self._wrong(file), self._at_once)
 
     def _names(self, file: Path) -> list[str]:
-        names = self._header(file)
+        with closing(self._lines(file)) as lines:
+            names = self._header(file, next(lines))
         while len(names) > 1 and not names[-1]:  # separators at the end of all lines make columns that have no name
             names.pop()
         if len(names) == 1 and (cut := next((cut for cut in ";\t|," if cut in names[0]), None)):
@@ -65,59 +62,69 @@ class CsvFiles(TextFiles):
             )
         return names
 
-    def _header(self, file: Path) -> list[str]:
+    def _header(self, file: Path, line: bytes) -> list[str]:
         """Return the cells of the first record, which name the columns: a public fact."""
-        with closing(self._blocks(file, self._text)) as blocks:
-            line = without_cells_in_errors(lambda: next(_whole_lines(blocks), b""), self._wrong(file))
-        line = line[: line.find(b"\n")].removesuffix(b"\r")
         try:
-            names = split_cells(line.decode(), self._separator(file)) if line else None
+            names = split_cells(line.removesuffix(b"\r").decode(), self._separator(file)) if line else None
         except UnicodeDecodeError:
             names = None
         if names is None or any(mark in name for name in names for mark in "\r\0"):
             raise ValueError(self._wrong(file))
         return names
 
-    def _blocks(self, file: Path, text: ReadOptions) -> Generator[bytes, None, None]:
-        """Yield a file as UTF-8, from the line that names the columns on."""
+    def _blocks(self, file: Path) -> Generator[bytes, None, None]:
+        """Yield a file in blocks of whole lines, as UTF-8, from the line that names the columns on, or comments above it."""
         stamp(file, self.name)
+        encoding, n_skipped = plain_encoding(self._text.encoding), self._text.skip
         with closing(without_cells_in_errors(lambda: open_bytes(file), self._wrong(file))) as stream:
-            blocks = _without_lines(_decode_blocks(stream, plain_encoding(text.encoding)), text.skip)
-            yield from blocks if text.comment is None else _without_comments(blocks, text.comment.encode(), text.multiline)
+            blocks: Iterator[bytes] = iter(lambda: stream.read(_BLOCK), b"")
+            if encoding not in ("utf-8", "ascii"):
+                blocks = (text.encode() for text in codecs.iterdecode(blocks, encoding, "replace"))
+            for block in _whole_lines(chain([next(blocks, b"").removeprefix(b"\xef\xbb\xbf")], blocks)):
+                while n_skipped and block:
+                    n_skipped, block = n_skipped - 1, block.partition(b"\n")[2]
+                if block:
+                    yield block
+
+    def _lines(self, file: Path) -> Generator[bytes, None, None]:
+        """Yield the line that names the columns, and after it blocks of whole lines, without comments unless records have several lines."""
+        mark = self._mark
+        comment = re.compile(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n") if mark and not self._text.multiline else None
+        with closing(self._blocks(file)) as blocks:
+            following = partial(without_cells_in_errors, lambda: next(blocks, b""), self._wrong(file))
+            block = following()
+            while mark and block.startswith(mark):
+                block = block.partition(b"\n")[2] or following()
+            line, _, block = block.partition(b"\n")
+            yield line
+            yield from filter(None, (block if comment is None else comment.sub(b"", block) for block in chain([block], blocks)))
+
+    @property
+    def _mark(self) -> bytes:
+        return (self._text.comment or "").encode()
 
     def damaged_lines(self, most: int) -> list[int]:
         """Return the numbers of the first damaged lines of the first file that has some, as people count them: a look at its rows."""
         return next((found for file in self._files if (found := list(islice(self._damaged_in(file), most)))), [])
 
     def _damaged_in(self, file: Path) -> Iterator[int]:
-        width, cut, mark = len(self._header(file)), self._separator(file), self._text.comment
-        with closing(self._blocks(file, replace(self._text, skip=0, comment=None))) as blocks:
-            lines = (line for block in _whole_lines(blocks) for line in block.split(b"\n")[:-1])
-            record, start, has_header = None, 0, False
-            for number, line in islice(enumerate(lines, start=1), self._text.skip, None):
-                if record is None and mark is not None and line.startswith(mark.encode()):
-                    continue
-                record, start = (line, number) if record is None else (record + b"\n" + line, start)
-                if self._text.multiline and record.count(b'"') % 2:
-                    continue
-                if has_header and _cells_of(record, width, cut) is None:
-                    yield start
-                record, has_header = None, True
-            if record is not None:
-                yield start
+        with closing(self._blocks(file)) as blocks:
+            records = _records(blocks, self._mark, self._text.multiline, self._text.skip + 1)
+            width, cut = len(self._header(file, next(records)[1] or b"")), self._separator(file)
+            yield from (number for number, record in records if _cells_of(record, width, cut) is None)
 
-    def _records(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
+    def _tables_of_records(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
         import pyarrow as pa
 
-        records = _whole_records(blocks)
-        while some := [_cells_of(record, len(names), cut) for record in islice(records, _AT_ONCE)]:
+        records = _records(blocks, self._mark)
+        while some := [_cells_of(record, len(names), cut) for _, record in islice(records, _AT_ONCE)]:
             self.n_damaged += some.count(None)
             damaged = [] if self._skips_damaged else [[""] * len(names)]
             if rows := [row for cells in some for row in (damaged if cells is None else [cells])]:
                 columns = ([cell if is_unicode(cell) else None for cell in column] for column in zip(*rows, strict=True))
                 yield _table_of([pa.array(column, pa.string()) for column in columns], names)
 
-    def _lines(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
+    def _tables_of_lines(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
         """Yield blocks of whole lines as tables.
 
         Nearly all blocks can be parsed as they are. Each record was one line, and none was empty, if there were as many records as line
@@ -125,7 +132,7 @@ class CsvFiles(TextFiles):
         because a parser drops a mark of the encoding at the start of what it is given, wherever that was cut from the file.
         """
         line = (cut.encode() * (len(names) - 1) or b'""') + b"\n"
-        for block in _whole_lines(blocks):
+        for block in blocks:
             has_lone_return = b"\r" in block and block.count(b"\r") > block.count(b"\r\n")
             if len(block) <= _LONGEST and not has_lone_return and can_decode(block):
                 columns, has_odd = _parse_block(line + block + line, len(names), cut, skips_empty=True)
@@ -189,57 +196,6 @@ def open_bytes(file: Path) -> Any:
     return archive.open(inside)
 
 
-def _decode_blocks(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
-    """Yield what a stream holds as UTF-8, without a mark of the encoding."""
-    blocks = iter(lambda: stream.read(_BLOCK), b"")
-    if encoding not in ("utf-8", "ascii"):
-        blocks = (text.encode() for text in codecs.iterdecode(blocks, encoding, "replace"))
-    yield next(blocks, b"").removeprefix(b"\xef\xbb\xbf")
-    yield from blocks
-
-
-def _without_lines(blocks: Iterable[bytes], n_lines: int) -> Iterator[bytes]:
-    for block in blocks:
-        while n_lines and block:
-            _, newline, block = block.partition(b"\n")
-            n_lines -= len(newline)
-        if block:
-            yield block
-
-
-def _align_blocks(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield blocks that end where a line does, unless it is too long or the last."""
-    rest = b""
-    for block in blocks:
-        rest += block
-        stop = rest.rfind(b"\n") + 1
-        stop = len(rest) if len(rest) - stop > _LONGEST else stop
-        if stop:
-            yield rest[:stop]
-            rest = rest[stop:]
-    if rest:
-        yield rest
-
-
-def _without_comments(blocks: Iterable[bytes], mark: bytes, is_multiline: bool) -> Iterator[bytes]:
-    """Yield what is no comment: a line that begins with the mark, and is not within a record of several lines."""
-    comment, begun, is_within, n_quotes = re.compile(rb"(?m)^" + re.escape(mark) + rb"[^\n]*\n?"), b"", False, 0
-    for block in _align_blocks(blocks):
-        if is_within:  # a line that is too long, whose start is gone
-            begun, newline, block = block.partition(b"\n")
-            begun += newline
-        is_within = not (block or begun).endswith(b"\n")
-        kept, place, n_quotes = [begun], 0, n_quotes + begun.count(b'"')
-        for found in comment.finditer(block) if mark in block else ():
-            kept.append(block[place : found.start()])
-            n_quotes += kept[-1].count(b'"')
-            place = found.start() if is_multiline and n_quotes % 2 else found.end()
-        kept.append(block[place:])
-        n_quotes += kept[-1].count(b'"')
-        yield b"".join(kept)
-        begun = b""
-
-
 @cache
 def _cell_pattern(cut: str) -> re.Pattern[str]:
     cut = re.escape(cut)
@@ -248,11 +204,7 @@ def _cell_pattern(cut: str) -> re.Pattern[str]:
 
 def is_unicode(text: str) -> bool:
     """Whether a text can stand in a column of text at all: half of a surrogate pair cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.isascii() or _SURROGATE.search(text) is None
 
 
 def repair_lines(block: bytes, width: int, cut: str, skips_damaged: bool) -> tuple[bytes, int]:
@@ -260,10 +212,9 @@ def repair_lines(block: bytes, width: int, cut: str, skips_damaged: bool) -> tup
     # A line without quotes but those that enclose whole cells, and in those pairs of them, is plain.
     cell = rf'(?:"(?:[^"\r]++|"")*+"|[^"\r{re.escape(cut)}]*+)'
     is_plain = re.compile(rf"(?s:{cell}(?:{re.escape(cut)}{cell}){{{width - 1}}}\r?)".encode()).fullmatch
-    *lines, rest = block.split(b"\n")
     repaired, n_damaged, is_utf8 = list[bytes](), 0, can_decode(block)
-    for line in lines:
-        if not (is_plain(line) and len(line) < _LONGEST and (is_utf8 or can_decode(line))):
+    for line in block.split(b"\n")[:-1]:
+        if not (len(line) < _LONGEST and is_plain(line) and (is_utf8 or can_decode(line))):
             cells = _cells_of(line, width, cut)
             n_damaged += cells is None
             if cells is None and skips_damaged:
@@ -274,7 +225,7 @@ def repair_lines(block: bytes, width: int, cut: str, skips_damaged: bool) -> tup
             )
             line = cut.join(quoted).encode()
         repaired.append(line)
-    return b"\n".join([*repaired, rest]), n_damaged
+    return b"\n".join([*repaired, b""]), n_damaged
 
 
 def _cells_of(record: bytes | None, width: int, cut: str) -> list[str] | None:
@@ -301,37 +252,42 @@ def split_cells(line: str, cut: str) -> list[str] | None:
     return None
 
 
-def _whole_records(blocks: Iterable[bytes]) -> Iterator[bytes | None]:
-    """Yield records, each up to a line end after an even number of quotes; None for one that is too long."""
-    rest, has_passed, is_open = b"", False, False  # whether a part of a record was passed over, and it left a quote open
-    for block in blocks:
-        rest += block
-        marks, start = np.frombuffer(rest, np.uint8), 0
-        ends, quotes = np.flatnonzero(marks == _NEWLINE), np.flatnonzero(marks == _QUOTE)
-        for end in ends[(np.searchsorted(quotes, ends) + is_open) % 2 == 0].tolist():
-            yield None if has_passed or end - start >= _LONGEST else rest[start:end]
-            start, has_passed = end + 1, False
-        is_open = is_open and not start  # what follows the end of a record has no quote before it
-        rest = rest[start:]
-        if len(rest) >= _LONGEST:
-            is_open ^= rest.count(b'"') % 2 == 1
-            rest, has_passed = b"", True
-    if rest or has_passed:
-        yield None if has_passed else rest
-
-
 def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield blocks of whole lines; in place of one that is too long, a line that is damaged as well, an open quote."""
-    is_within = False
-    for block in _align_blocks(blocks):
-        if is_within:  # a line that is too long
-            _, newline, block = block.partition(b"\n")
-            is_within = not newline
+    """Yield blocks of whole lines; of a line that is too long its start, and a quote where the rest of it has an odd number of quotes."""
+    rest, n_quotes = b"", 0
+    for block in blocks:
+        if len(rest) > _LONGEST:
+            passed, newline, block = block.partition(b"\n")
+            n_quotes += passed.count(b'"')
+            if not newline:
+                continue
+            yield rest + b'"' * (n_quotes % 2) + b"\n"
+            rest, n_quotes = b"", 0
+        block = rest + block
         stop = block.rfind(b"\n") + 1
-        is_long = len(block) - stop > _LONGEST
-        if block:
-            yield block[:stop] + (b'"\n' if is_long else block[stop:] + b"\n" if block[stop:] else b"")
-        is_within |= is_long
+        if stop:
+            yield block[:stop]
+        rest = block[stop:]
+    if rest:
+        yield rest + b'"' * (n_quotes % 2) + b"\n"
+
+
+def _records(blocks: Iterable[bytes], mark: bytes, is_multiline: bool = True, first: int = 1) -> Iterator[tuple[int, bytes | None]]:
+    """Yield (the number of its first line, a record, None of one that is too long): a line, or lines up to where its quotes are closed."""
+    lines, n_bytes, start, is_open = list[bytes](), 0, first, False
+    for number, line in enumerate((line for block in blocks for line in block.split(b"\n")[:-1]), first):
+        if not is_open:
+            if mark and line.startswith(mark):
+                continue
+            lines, n_bytes, start = [], 0, number
+        n_bytes += len(line) + 1
+        if n_bytes <= _LONGEST:
+            lines.append(line)
+        is_open ^= is_multiline and line.count(b'"') % 2 == 1
+        if not is_open:
+            yield start, b"\n".join(lines) if n_bytes <= _LONGEST else None
+    if is_open:
+        yield start, b"\n".join(lines) if n_bytes <= _LONGEST else None
 
 
 def can_decode(block: bytes, encoding: str = "utf-8") -> bool:

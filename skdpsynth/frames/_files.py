@@ -175,7 +175,7 @@ class Files(ChunkedSource):
         if library == "pandas":
             fails = f"{name} has a column that pandas cannot hold ({{error}}); drop it."
             head = without_cells_in_errors(lambda: pandas_head(head), fails)
-        super().__init__(name, head, kind, library=library, n_samples=n_samples)
+        super().__init__(name, head, kind=kind, library=library, n_samples=n_samples)
         self._files = files
         self._stamps = {file: stamp(file, name) for file in files}
 

@@ -126,7 +126,7 @@ def _open_chunks(X: Table, name: str) -> Source | None:
                     f"{name} must hold each chunk once, but chunk {number} is chunk {first} again, the same object or memory; leave one "
                     "out, or copy what a loader fills anew."
                 )
-        return Chunks(name, lambda: X, what, is_kept=True)
+        return _source_of_chunks(name, lambda: X, what, is_kept=True)
     is_array_like = any(hasattr(X, each) for each in ("__array__", "__array_interface__", "__dataframe__", "shape", "columns", "dtype"))
     if is_array_like or isinstance(X, str | bytes | dict | set | frozenset | type):
         return None
@@ -134,30 +134,25 @@ def _open_chunks(X: Table, name: str) -> Source | None:
         return Spooled(name, _first_pass_only(X, _checked_chunks(X, name, what), name, what), what)
     if hasattr(X, "__iter__"):
         is_sequence = hasattr(X, "__len__") and hasattr(X, "__getitem__")  # may be rows, which numpy reads
-        return None if is_sequence and not is_chunk(next(iter(X), None)) else Chunks(name, lambda: X, what)
+        return None if is_sequence and not is_chunk(next(iter(X), None)) else _source_of_chunks(name, lambda: X, what)
     if hasattr(X, "__arrow_c_stream__"):
         import pyarrow as pa
 
-        return Chunks(name, lambda: pa.RecordBatchReader.from_stream(X), what)
-    return Chunks(name, X, "a function") if callable(X) else None
+        return _source_of_chunks(name, lambda: pa.RecordBatchReader.from_stream(X), what)
+    return _source_of_chunks(name, X, "a function") if callable(X) else None
 
 
-class Chunks(ChunkedSource):
-    """Chunks from an iterable that starts anew at each iteration; `is_kept`: all exist at once, so that none is overwritten by the next."""
+def _source_of_chunks(name: str, start: Callable[[], Any], what: str, *, is_kept: bool = False) -> Source:
+    """Open an iterable that starts anew at each iteration; `is_kept`: all chunks exist at once, so none is overwritten by the next."""
+    failed = f"{name} is {what}, which must return an iterator of chunks without being given anything, but calling it failed "
 
-    def __init__(self, name: str, start: Callable[[], Any], what: str, *, is_kept: bool = False) -> None:
-        self.name, self._start, self._what, self._is_kept = name, start, what, is_kept
-        with closing(self._read_tables()) as tables:
-            first = _first(tables, name, what)
-        super().__init__(name, without_rows(first), TableKind.of(first, f"chunk 1 of {name}"))
+    def read(n_rows: int = 0) -> Generator[Any, None, None]:
+        chunks = without_cells_in_errors(start, failed + "({error}); correct it.")
+        yield from _checked_chunks(chunks, name, what, is_kept=is_kept)
 
-    def _read_tables(self) -> Generator[Any, None, None]:
-        chunks = without_cells_in_errors(
-            self._start,
-            f"{self.name} is {self._what}, which must return an iterator of chunks without being given anything, "
-            "but calling it failed ({error}); correct it.",
-        )
-        yield from _checked_chunks(chunks, self.name, self._what, is_kept=self._is_kept)
+    with closing(read()) as tables:
+        first = _first(tables, name, what)
+    return ChunkedSource(name, without_rows(first), read, kind=TableKind.of(first, f"chunk 1 of {name}"))
 
 
 class Spooled(ChunkedSource):
@@ -168,7 +163,7 @@ class Spooled(ChunkedSource):
         if head is None:
             first = _first(tables, name, what)
             self._rest, head = chain([first], tables), without_rows(first)
-        super().__init__(name, head, TableKind.of(head, name))
+        super().__init__(name, head)
 
     def _read_tables(self) -> Iterator[Any]:
         if self._is_gone:
@@ -267,8 +262,7 @@ class ArrowBatches(ChunkedSource):
     """Record batches that can be read again: `batches` returns an iterator of some of at most about as many rows as it is given."""
 
     def __init__(self, name: str, schema: ArrowSchema, batches: Callable[[int], Any], fails: str, n_samples: int | None = None) -> None:
-        head = schema.remove_metadata().empty_table()
-        super().__init__(name, head, TableKind.of(head, name), n_samples=n_samples)
+        super().__init__(name, schema.remove_metadata().empty_table(), n_samples=n_samples)
         self._batches, self._fails = batches, fails
 
     def _read_tables(self) -> Iterator[Any]:
@@ -284,7 +278,21 @@ def _open_query(X: Table, name: str) -> Source | None:
     """Open a lazy frame; None of a table in memory."""
     kind, library = type(X).__name__, library_of(X)
     if kind == "LazyFrame":
-        return PolarsQuery(name, X)
+        import polars as pl
+
+        if not hasattr(X, "collect_batches"):
+            raise TypeError(
+                f"{name} is a lazy frame of polars {pl.__version__}, which cannot give its rows in chunks; install polars 1.34 or "
+                "later, or call .collect() first."
+            )
+        fails = f"{name} is a lazy frame of polars, {_QUERY_FAILS}"
+
+        def read(n_rows: int) -> Iterator[Any]:
+            # The order is no fact, but those who read twice get the same rows in most cases, as from other sources.
+            batches = without_cells_in_errors(lambda: X.collect_batches(chunk_size=n_rows, maintain_order=True), fails)
+            return each_without_cells_in_errors(batches, fails)
+
+        return ChunkedSource(name, pl.DataFrame(schema=without_cells_in_errors(X.collect_schema, fails)), read, has_order=False)
     if kind == "DuckDBPyRelation":
         return Query(name, X, "a relation of DuckDB")
     if library == "ibis" and hasattr(X, "to_pyarrow_batches") and hasattr(X, "limit"):
@@ -294,29 +302,6 @@ def _open_query(X: Table, name: str) -> Source | None:
     if library == "ibis":
         raise TypeError(f"{name} must be a table, got an expression of Ibis; give a table, expression.as_table() for example.")
     return None
-
-
-class PolarsQuery(ChunkedSource):
-    """A lazy frame of polars, evaluated by its streaming engine."""
-
-    has_order = False
-
-    def __init__(self, name: str, frame: Table) -> None:
-        import polars as pl
-
-        if not hasattr(frame, "collect_batches"):
-            raise TypeError(
-                f"{name} is a lazy frame of polars {pl.__version__}, which cannot give its rows in chunks; install polars 1.34 or "
-                "later, or call .collect() first."
-            )
-        self._frame, self._fails = frame, f"{name} is a lazy frame of polars, {_QUERY_FAILS}"
-        head = pl.DataFrame(schema=without_cells_in_errors(frame.collect_schema, self._fails))
-        super().__init__(name, head, TableKind.of(head, name))
-
-    def _read_tables(self) -> Iterator[Any]:
-        # The order is no fact, but those who read twice get the same rows in most cases, as from other sources.
-        batches = without_cells_in_errors(lambda: self._frame.collect_batches(chunk_size=self._at_once, maintain_order=True), self._fails)
-        yield from each_without_cells_in_errors(batches, self._fails)
 
 
 class Query(ArrowBatches):

@@ -235,7 +235,7 @@ class DaskPartitions(PartitionedSource):
         self.has_order = isinstance(X._meta, np.ndarray)  # rows of a frame go where a shuffle, a join or a groupby sends them
         meta = np.empty((0, X.shape[1]), dtype=X.dtype) if self.has_order else X._meta
         head = without_rows(as_chunk(meta, "its description", name))
-        super().__init__(name, head, TableKind.of(head, name), n_samples=n_samples)
+        super().__init__(name, head, n_samples=n_samples)
         parts = without_cells_in_errors(X.to_delayed, self._fails.replace("{number}", "1"))
         self.partitions = parts.ravel().tolist() if isinstance(parts, np.ndarray) else list(parts)
 
@@ -311,7 +311,7 @@ class SparkFrame(PartitionedSource):
         schema = without_cells_in_errors(frame.limit(0).toArrow, self._fails).schema.remove_metadata()
         empty = pa.schema([field.with_nullable(True) for field in schema]).empty_table()
         self._tables = partial(_tables_of, schema=empty.schema, fails=self._fails)
-        super().__init__(name, pandas_head(empty, date_as_object=True), TableKind.of(empty, name), library="pandas")
+        super().__init__(name, pandas_head(empty, date_as_object=True), kind=TableKind.of(empty, name), library="pandas")
 
     def _sum_up(self, summing: Summing) -> Part:
         """Sum each partition in a task, and the sums in eight more; an error travels as a sum does, so that no log of Spark holds it."""

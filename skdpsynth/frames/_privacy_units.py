@@ -135,7 +135,7 @@ class UnitTable(ChunkedSource):
             place, head = _place(kind.columns, unit), without_rows(_split(head, unit)[0])
             columns, dtypes = ((*each[:place], *each[place + 1 :]) for each in (kind.columns, kind.dtypes))
             kind = TableKind(kind.library, tuple(range(len(columns))) if kind.names is None else columns, dtypes)
-        super().__init__(source.name, head, kind, library=source.library)
+        super().__init__(source.name, head, kind=kind, library=source.library)
 
     def _read_tables(self) -> Iterator[Any]:
         with closing(self.read_labeled()) as chunks:

@@ -74,11 +74,22 @@ class ChunkedSource(Source):
 
     number_dtypes: Mapping[str, Any] = MappingProxyType({})  # of columns of text, by name, where they are stated; else floats
 
-    def __init__(self, name: str, head: Table, kind: TableKind, *, library: str | None = None, n_samples: int | None = None) -> None:
-        self.head, self.n_samples, self.kind = head, n_samples, kind
-        self.library = kind.output_library if library is None else library
-        self.name = name
-        self._at_once = rows_at_once(kind.width)
+    def __init__(
+        self,
+        name: str,
+        head: Table,
+        read: Callable[[int], Iterator[Any]] | None = None,
+        *,
+        kind: TableKind | None = None,
+        library: str | None = None,
+        n_samples: int | None = None,
+        has_order: bool | None = None,
+    ) -> None:
+        self.name, self.head, self.n_samples, self.kind = name, head, n_samples, kind or TableKind.of(head, name)
+        self.library = library or self.kind.output_library
+        if has_order is not None:
+            self.has_order = has_order
+        self._read, self._at_once = read, rows_at_once(self.kind.width)
         self._seen: int | None = None  # how many rows the pass before gave
 
     @property
@@ -86,9 +97,9 @@ class ChunkedSource(Source):
         """Names of the columns, or their numbers in an array."""
         return self.kind.columns
 
-    @abstractmethod
     def _read_tables(self) -> Iterator[Any]:
         """Yield the rows from the start, in tables of the kind of this source."""
+        return self._read(self._at_once)
 
     def check_unchanged(self) -> None:
         """Raise OSError if what is read is known to differ from when it was opened."""

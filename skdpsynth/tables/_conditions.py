@@ -4,7 +4,6 @@ import datetime
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -18,15 +17,15 @@ from skdpsynth.domain import (
     Determines,
     Ordinal,
     Times,
+    axis_of,
     inputs_of,
     list_names,
     name_repr,
     read_moment,
     table_of,
 )
-from skdpsynth.frames import Cell, split_columns
+from skdpsynth.frames import Cell
 from skdpsynth.tables._cells import Codes, is_missing
-from skdpsynth.tables._open import read_column
 from skdpsynth.tables._table import TableFormat
 
 _EXAMPLE = "such as {'age': (18, 30), 'sex': 'F', 'income': None}"
@@ -48,7 +47,19 @@ def allowed_cells(conditions: object, table: TableFormat) -> dict[Any, AllowedCe
         )
     wanted: dict[Any, AllowedCells] = {}
     for name, condition in conditions.items():
-        for given, want in _of_inputs(name, condition, table).items():
+        kind, source = table.schema[name], table.schema.sources.get(name)
+        if isinstance(source, Determines):
+            of_inputs = _through(name, source, _Reader(name, table, is_determined=True).interpret(condition), table)
+        elif source is not None:
+            raise _computed_error(name, inputs_of(source, table.schema))
+        elif kind.coded is None:
+            raise ValueError(
+                f"conditions must be on columns that are synthesized, but {name_repr(name)} is {type(kind).__name__} in schema, which no "
+                "model knows; leave it out."
+            )
+        else:
+            of_inputs = {name: _Reader(name, table).interpret(condition)}
+        for given, want in of_inputs.items():
             first = wanted.setdefault(given, want)
             if first is want:
                 continue
@@ -58,21 +69,6 @@ def allowed_cells(conditions: object, table: TableFormat) -> dict[Any, AllowedCe
                 raise ValueError(f"conditions on column {name_repr(given)} and on what it determines leave nothing; widen one of them.")
             wanted[given] = both
     return wanted
-
-
-def _of_inputs(name: Hashable, condition: Cell, table: TableFormat) -> dict[Any, AllowedCells]:
-    """Return the allowed cells of the columns that mechanisms see: for a column that others determine, those of the others."""
-    kind, source = table.schema[name], table.schema.sources.get(name)
-    if isinstance(source, Determines):
-        return _through(name, source, _Reader(name, table, is_determined=True).interpret(condition), table)
-    if source is not None:
-        raise _computed_error(name, inputs_of(source, table.schema))
-    if kind.coded is None:
-        raise ValueError(
-            f"conditions must be on columns that are synthesized, but {name_repr(name)} is {type(kind).__name__} in schema, which no "
-            "model knows; leave it out."
-        )
-    return {name: _Reader(name, table).interpret(condition)}
 
 
 def _computed_error(name: Hashable, inputs: tuple) -> ValueError:
@@ -109,7 +105,8 @@ class _Reader:
 
     def __init__(self, name: Hashable, table: TableFormat, is_determined: bool = False) -> None:
         self.name, self.kind, self.is_determined = name, table.schema[name], is_determined
-        self.written = WrittenColumn(table, name)
+        self.coded, self.dtype = self.kind.coded, table.dtypes[list(table.schema).index(name)]
+        self.axis: Any = axis_of(self.kind, self.dtype) if isinstance(self.coded, Continuous) else None
 
     def interpret(self, condition: Cell) -> AllowedCells:
         if isinstance(condition, tuple):
@@ -131,15 +128,15 @@ class _Reader:
             number = self._number(values[0], None)
             if not self.is_determined:
                 self._check_within(number, number)
-                back = float(self.written.values(np.array([number]))[0])
+                back = float(self._as_written(np.array([number], dtype=float))[0])
                 number = back if back in (float(np.float32(number)), float(np.float16(number))) else number  # as short floats hold it
             return self._span(number, number)
-        if not self.kind.coded.integer:
+        if not self.coded.integer:
             raise self._error("a value or a range (low, high)", short_repr(condition), "a list of values is for levels and whole numbers")
         numbers = np.unique([self._number(value, None) for value in values]).astype(float)
         if len(numbers) and not self.is_determined:
             self._check_within(numbers[0], numbers[-1])
-            if (self.written.values(numbers) != numbers).any():
+            if (self._as_written(numbers) != numbers).any():
                 raise self._error("values that its dtype can hold", "others", "correct the list")
         return AllowedCells(among=numbers, missing=missing)
 
@@ -158,7 +155,7 @@ class _Reader:
             if first > last:
                 raise self._error("a range (low, high) in the order of its levels", _range_repr(condition), "swap its ends")
             return AllowedCells(among=np.arange(first, last + 1))
-        coded = self.kind.coded
+        coded = self.coded
         low = coded.low if low is None else self._number(low, math.ceil)
         high = coded.high if high is None else self._number(high, math.floor)
         if low > high and None not in condition:
@@ -173,13 +170,13 @@ class _Reader:
 
     def _span(self, low: float, high: float) -> AllowedCells:
         """Return a range of numbers so that the cells that come back, which their dtype may round, lie in it."""
-        low, high = (low, high) if self.is_determined else self.written.range_of(low, high)
+        low, high = (low, high) if self.is_determined else self._range_written(low, high)
         if low > high:
-            raise self._error("what its dtype can hold", "what lies between two of its numbers", f"{self.written.dtype} rounds; widen it")
+            raise self._error("what its dtype can hold", "what lies between two of its numbers", f"{self.dtype} rounds; widen it")
         return AllowedCells(float(low), float(high))
 
     def _check_within(self, least: float, most: float) -> None:
-        if not self.kind.coded.low <= least <= most <= self.kind.coded.high:
+        if not self.coded.low <= least <= most <= self.coded.high:
             raise self._error(self._bounds, "a value outside", "correct it")
 
     def _level(self, value: Cell) -> int:
@@ -218,39 +215,15 @@ class _Reader:
             raise self._error(f"whole {self.kind.resolution}s", short_repr(str(value)), "give a range")
         return units + (toward is math.ceil and rest > 0) - self.kind.first
 
-
-def _range_repr(ends: tuple) -> str:
-    return "({}, {})".format(*(short_repr(end.isoformat() if isinstance(end, datetime.date) else end) for end in ends))
-
-
-class WrittenColumn:
-    """The way of the numbers of a column to the caller's table and back, where its dtype rounds them: it keeps the order of any two."""
-
-    def __init__(self, table: TableFormat, name: Hashable) -> None:
-        schema = table.schema
-        self.table, self.name, self.kind, self.coded = table, name, schema[name], schema[name].coded
-        comes_back = [each for each, kind in schema.items() if kind.coded or each in schema.sources or getattr(kind, "comes_back", False)]
-        self.place = comes_back.index(name)
-
-    @property
-    def dtype(self) -> str:
-        return self.table.dtypes[list(self.table.schema).index(self.name)]
-
     @np.errstate(all="ignore")
-    def values(self, numbers: np.ndarray) -> np.ndarray:
-        others = {True: np.zeros(len(numbers)), False: np.zeros(len(numbers), dtype=np.int64)}
-        columns = [
-            numbers.astype(float) if name == self.name else others[isinstance(kind, Continuous)] + getattr(kind, "low", 0)
-            for name, kind in self.table.schema.coded.items()
-        ]
-        back, raw = split_columns(self.table.fill(columns))
-        kind = replace(self.kind, missing=())  # what stands for missing is a value here
-        return read_column(raw[self.place], kind, back.dtypes[self.place])
+    def _as_written(self, numbers: np.ndarray) -> np.ndarray:
+        """Return numbers as they come back, where the dtype rounds them: it keeps the order of any two."""
+        return np.clip(self.axis.value(self.axis.show(numbers)), self.coded.low, self.coded.high)
 
-    def range_of(self, low: float, high: float) -> tuple[float, float]:
+    def _range_written(self, low: float, high: float) -> tuple[float, float]:
         """Return the ends of the numbers that come back within a range; in the wrong order if none do."""
         before, after = max(self.coded.low, self._next(low, -1)), min(self.coded.high, self._next(high, 1))
-        back = self.values(np.array([before, low, high, after]))
+        back = self._as_written(np.array([before, low, high, after], dtype=float))
         # The way keeps the order: if both ends stay and what is next to them stays outside, so does all else.
         if back[1] == low and back[2] == high and (before == low or back[0] < low) and (after == high or back[3] > high):
             return low, high
@@ -264,12 +237,16 @@ class WrittenColumn:
     def _first(self, holds: Callable[[np.ndarray], np.ndarray]) -> float:
         """Return the least number for which a rule holds that holds from some number on; infinity if there is none."""
         low, high = float(self.coded.low), float(self.coded.high)
-        at_low, at_high = holds(self.values(np.array([low, high])))
+        at_low, at_high = holds(self._as_written(np.array([low, high])))
         if at_low or not at_high:
             return low if at_low else math.inf
         while self._next(low, 1) < high:  # it holds at the high end, and not at the low one
             points = np.linspace(low, high, _POINTS)
             points = np.rint(points) if self.coded.integer else points
-            k = int(np.argmax(holds(self.values(points))))
+            k = int(np.argmax(holds(self._as_written(points))))
             low, high = points[k - 1], points[k]
         return float(high)
+
+
+def _range_repr(ends: tuple) -> str:
+    return "({}, {})".format(*(short_repr(end.isoformat() if isinstance(end, datetime.date) else end) for end in ends))

@@ -18,9 +18,7 @@ from skdpsynth.domain import (
     Derived,
     Determines,
     Identifier,
-    Impossible,
     Inequality,
-    MissingTogether,
     Rule,
     Schema,
     Sum,
@@ -32,6 +30,7 @@ from skdpsynth.domain import (
     compute_columns,
     inputs_of,
     name_repr,
+    ties_of,
     written_kind,
 )
 from skdpsynth.frames import Cell, Column, Source, Table, open_source, parse_dtype, split_columns
@@ -432,28 +431,11 @@ class _CheckedRows:
             before = len(seen)
             seen.update(zip(*cells, strict=True))
             return self.n_rows - (len(seen) - before)
-        if isinstance(rule, Impossible):
-            broken = ~self._is_allowed(rule)
-        elif isinstance(rule, Inequality):
-            low, high = self._shown_values(rule.low), self._shown_values(rule.high)
-            broken = ~(self._missing(rule.low) | self._missing(rule.high) | (low < high if rule.strict else low <= high))
-        elif isinstance(rule, MissingTogether):
-            gone = [self._missing(name) for name in rule.columns]
-            broken = np.any(gone, axis=0) & ~np.all(gone, axis=0)
-        elif isinstance(rule, Determines):
-            broken = ~(self._agrees(rule.column) & self._is_allowed(rule))
-        else:
-            broken = ~self._agrees(rule.total if isinstance(rule, Sum) else rule[0])
-        return int(broken.sum())
-
-    def _is_allowed(self, rule: Impossible | Determines) -> np.ndarray | np.bool_:
-        """Return which rows have a tuple of cells that a rule allows."""
-        allowed = rule.allowed_codes(self.kinds, {})
-        if allowed is None:
-            return np.True_
-        return allowed.holds(
-            {name: self._shown_values(name) for name in allowed.scores}, {name: self._missing(name) for name in allowed.scores}
-        )
+        computed = rule.columns_named[-1] if isinstance(rule, Determines | Sum) else None if isinstance(rule, Rule) else rule[0]
+        holds = np.ones(self.n_rows, dtype=bool) if computed is None else self._agrees(computed)
+        for tie in ties_of(self.kinds, [rule]) if isinstance(rule, Rule) and not isinstance(rule, Sum) else ():
+            holds &= tie.holds(*({name: of(name) for name in tie.columns} for of in (self._shown_values, self._missing)))
+        return self.n_rows - int(holds.sum())
 
     def _agrees(self, name: Hashable) -> np.ndarray:
         """Return where a column has its computed value: numbers up to rounding."""

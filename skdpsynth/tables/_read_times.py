@@ -5,20 +5,19 @@ All are stamps here: times of day and durations as those that long after the beg
 
 import datetime
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import Calendar, Continuous, Date, Duration, Times, axis_of
+from skdpsynth.domain import MICROSECONDS, Calendar, Continuous, Date, Duration, Times, axis_of
 from skdpsynth.frames import Cell, Column, is_pandas_column, pandas_dtype, parse_dtype
 from skdpsynth.tables._cells import cells_of, map_texts, numbers_of
 
-_PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-_UNITS = {"day": "D", "hour": "h", "minute": "m", "second": "s", "millisecond": "ms", "microsecond": "us"}
 _LEAST = np.iinfo(np.int64).min  # stands for NaT
 _EPOCH = datetime.datetime(1970, 1, 1)
-_EPOCH_DAY, _MICROSECOND = _EPOCH.toordinal(), datetime.timedelta(microseconds=1)
+_EPOCH_DAY, _MICROSECOND, _DAY = _EPOCH.toordinal(), datetime.timedelta(microseconds=1), MICROSECONDS["day"]
+_MOST = 2**62  # microseconds from 1970, either way: 146,000 years
+_MOST_NANOSECONDS = 2**63 // 1000 - 1  # microseconds that nanoseconds of 64 bits can tell
 _ZONES = ("datetime", "zoneinfo", "pytz", "dateutil", "pandas")  # whose code may be asked for an offset
 
 
@@ -37,29 +36,18 @@ def is_missing_time(stamps: np.ndarray, kind: Times) -> np.ndarray:
     """Which stamps are times that stand for a missing cell; of dates, by their day."""
     if not kind.missing:
         return np.zeros(len(stamps), dtype=bool)
-    per_day, sentinels = _PER_DAY[str(np.datetime_data(stamps.dtype)[0])], kind.sentinels
-    if kind.months:
-        sentinels = axis_of(kind).floor(np.array(sentinels, dtype=np.int64)).tolist()
-    numbers, grain = stamps.view(np.int64), per_day if isinstance(kind, Date) else 1
-    stated = [Fraction(each, _PER_DAY["us"]) * per_day // grain for each in sentinels]
-    return np.isin(numbers // grain, [int(each) for each in stated if abs(each) < -_LEAST and each == int(each)])
+    grain, sentinels = _DAY if isinstance(kind, Date) else 1, np.array(kind.sentinels, dtype=np.int64)
+    sentinels = axis_of(kind).floor(sentinels) if kind.months else sentinels
+    return np.isin(stamps.view(np.int64) // grain, sentinels // grain) & ~np.isnat(stamps)
 
 
 def units_of(stamps: np.ndarray, kind: Times) -> np.ndarray:
-    """Return units of the resolution since the lower bound, whole numbers; those far outside the bounds are clipped."""
-    unit, last = str(np.datetime_data(stamps.dtype)[0]), kind.first + kind.coded.high
-    ours, theirs = _PER_DAY[_UNITS[kind.resolution]], _PER_DAY[unit]
-    numbers = stamps.astype(f"datetime64[{unit}]").view(np.int64)
-    if theirs >= ours:
-        numbers = numbers // (theirs // ours)
-    # One unit beyond the bounds is enough to tell what lies outside, and no product below overflows.
-    step = max(ours // theirs, 1)
-    low, high = max(kind.first // step - 1, _LEAST + 1), min(-(-last // step) + 1, -_LEAST - 1)
-    return np.clip(numbers, low, high) * step - kind.first
+    """Return units of the resolution since the lower bound, whole numbers."""
+    return stamps.view(np.int64) // kind.microseconds - kind.first
 
 
 def stamps_of(column: Column, kind: Times, dtype: str) -> np.ndarray:
-    """Return a column as datetime64, in UTC where it has a zone; what is no time is NaT."""
+    """Return a column as datetime64 of microseconds, in UTC where it has a zone; what is no time is NaT."""
     family = parse_dtype(dtype).family
     if family == "number":  # each number or text that occurs is read once
         different, places = np.unique(numbers_of(column), return_inverse=True)
@@ -69,16 +57,17 @@ def stamps_of(column: Column, kind: Times, dtype: str) -> np.ndarray:
         return _stamps_of_cells(cells_of(column), kind) if found is None else found.view("datetime64[us]")
     is_arrow = is_pandas_column(column) and dtype.endswith("[pyarrow]")
     if is_arrow or hasattr(column, "to_native"):
-        return _native_stamps(column.array.__arrow_array__() if is_arrow else column.to_native())
-    if isinstance(column, np.ndarray):
+        stamps = _native_stamps(column.array.__arrow_array__() if is_arrow else column.to_native())
+    elif isinstance(column, np.ndarray):
         stamps = np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
     else:
         unit = getattr(column.dtype, "unit", None) or np.datetime_data(column.dtype)[0]
         stamps = column.to_numpy(dtype=f"{'timedelta' if family == 'duration' else 'datetime'}64[{unit}]")  # of zones: UTC
     unit = np.datetime_data(stamps.dtype)[0]
-    if unit not in _PER_DAY:  # years, months and weeks are counted in days
-        stamps, unit = stamps.astype(f"{stamps.dtype.kind}8[D]"), "D"
-    return stamps.view(f"datetime64[{unit}]")
+    stamps, ends = stamps.view(f"datetime64[{unit}]"), np.array([_LEAST + 10**12 + 1, -_LEAST - 1])  # nearer ones numpy would not round
+    if unit in ("Y", "M", "W", "D", "h", "m", "s", "ms", "us"):  # in which microseconds may have no place
+        ends = np.array([-_MOST, _MOST]).view("datetime64[us]").astype(stamps.dtype)
+    return np.clip(stamps, *ends.view(stamps.dtype)).astype("datetime64[us]")
 
 
 def _native_stamps(column: Column) -> np.ndarray:
@@ -108,7 +97,7 @@ def _stamps_of_cells(cells: list[Any], kind: Times) -> np.ndarray:
                 known[cell] = found = _microseconds(cell, kind, read)
             out[i] = found
         elif type(cell) is datetime.date and isinstance(kind, Calendar):
-            out[i] = (cell.toordinal() - _EPOCH_DAY) * _PER_DAY["us"]
+            out[i] = (cell.toordinal() - _EPOCH_DAY) * _DAY
         elif cell is not None:
             out[i] = _microseconds(cell, kind, read)
     if kind.months:
@@ -131,7 +120,7 @@ def _microseconds(cell: Cell, kind: Times, read: Callable[[str], int | None]) ->
             found = cell // _MICROSECOND if is_known and isinstance(cell, datetime.timedelta) and cell == cell else None
         else:
             found = kind.microseconds_of(cell) if type(cell) is datetime.time else None
-        return _LEAST if found is None else min(max(found, _LEAST + 1), -_LEAST - 1)
+        return _LEAST if found is None else min(max(found, -_MOST), _MOST)
     except Exception:
         return _LEAST
 
@@ -158,8 +147,8 @@ def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
     """Return values, as `read_times` gives them, as a column of a data-frame library."""
     facts = parse_dtype(dtype)
     family, (unit, zone) = facts.family, facts.time or ("", None)
-    if facts.time is not None and family == "time of day" and backend != "pandas":
-        values = np.minimum(values, (_PER_DAY["us"] - 1) // kind.microseconds - kind.first)
+    if family == "time of day":  # which ends at 24:00
+        values = np.minimum(values, (_DAY - 1) // kind.microseconds - kind.first)
     if facts.time is None or (family == "time of day" and backend != "pandas"):
         return _words_out(values, kind, backend, dtype)
     stamps = _stamps_out(values, kind, unit)
@@ -177,8 +166,7 @@ def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
     if family == "time of day":
         import pyarrow as pa
 
-        numbers = np.minimum(stamps.view(np.int64), _PER_DAY[unit] - 1)
-        whole = pa.array(numbers.astype(f"i{target.pyarrow_dtype.bit_width // 8}"), mask=np.isnat(stamps))
+        whole = pa.array(stamps.view(np.int64).astype(f"i{target.pyarrow_dtype.bit_width // 8}"), mask=np.isnat(stamps))
         return pd.arrays.ArrowExtensionArray(whole.cast(target.pyarrow_dtype))
     if zone is None:
         return pd.array(stamps, dtype=target)
@@ -188,8 +176,7 @@ def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
 def time_cells(values: np.ndarray, kind: Times, dtype: np.dtype) -> np.ndarray:
     """Return values as cells of an array of numpy: of times, of texts in their form, or of objects of Python unless a form is stated."""
     if dtype.kind in "mM":
-        unit = np.datetime_data(dtype)[0]
-        unit = unit if unit in _PER_DAY else "D"
+        unit = "D" if np.datetime_data(dtype)[0] in "YMW" else np.datetime_data(dtype)[0]
         return _stamps_out(values, kind, unit).view(f"{dtype.kind}8[{unit}]").astype(dtype)
     stamps = _stamps_out(values, kind, "us")
     if kind.form is not None or not isinstance(kind, Calendar):
@@ -197,8 +184,8 @@ def time_cells(values: np.ndarray, kind: Times, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "O":
         cells = stamps.astype("datetime64[D]" if isinstance(kind, Date) else "datetime64[us]").astype(object)
         return cells if kind.zone is None else np.array([cell and cell.replace(tzinfo=kind.zone) for cell in cells], dtype=object)
-    unit = "D" if isinstance(kind, Date) else _UNITS[kind.resolution]
-    texts = np.datetime_as_string(stamps.astype(f"datetime64[{unit if unit in ('D', 'ms', 'us') else 's'}]")).astype(object)
+    unit = "D" if isinstance(kind, Date) else {"day": "D", "millisecond": "ms", "microsecond": "us"}.get(kind.resolution, "s")
+    texts = np.datetime_as_string(stamps.astype(f"datetime64[{unit}]")).astype(object)
     if kind.zone is not None:
         texts += "+00:00"
     texts[np.isnat(stamps)] = None
@@ -210,7 +197,7 @@ def _cells_in_form(stamps: np.ndarray, kind: Times, is_text: bool) -> np.ndarray
     microseconds = np.where(missing, 0, stamps.view(np.int64))
     if kind.form is None and isinstance(kind, Duration) and not is_text:
         cells[:] = microseconds.view("timedelta64[us]").tolist()
-    elif kind.form is None and not is_text and (kind.first + kind.coded.high) * kind.microseconds < _PER_DAY["us"]:
+    elif kind.form is None and not is_text and (kind.first + kind.coded.high) * kind.microseconds < _DAY:
         cells[:] = [(_EPOCH + datetime.timedelta(microseconds=each)).time() for each in microseconds.tolist()]
     else:  # no object of Python is a time beyond 24:00
         cells[:] = kind.write(microseconds)
@@ -260,18 +247,13 @@ def _distinct_values(values: np.ndarray, last: int) -> tuple[np.ndarray, np.ndar
 def _stamps_out(values: np.ndarray, kind: Times, unit: str) -> np.ndarray:
     """Return values as datetime64 of a unit: each as the nearest within the bounds that it can hold, NaT where NaN."""
     missing = np.isnan(values)
-    numbers = np.where(missing, 0, values).astype(np.int64) + kind.first
-    ours, theirs = _PER_DAY[_UNITS[kind.resolution]], _PER_DAY[unit]
-    if theirs > ours:
-        most = -(_LEAST + 1) // (theirs // ours)
-        numbers = np.clip(numbers, -most, most) * (theirs // ours)
-    else:
-        numbers = numbers // (ours // theirs)
+    numbers = (np.where(missing, 0, values).astype(np.int64) + kind.first) * kind.microseconds
+    numbers = np.clip(numbers, -_MOST_NANOSECONDS, _MOST_NANOSECONDS) if unit == "ns" else numbers
     numbers[missing] = _LEAST
-    return numbers.view(f"datetime64[{unit}]")
+    return numbers.view("datetime64[us]").astype(f"datetime64[{unit}]")
 
 
 def holds_times(kind: Times, unit: str) -> bool:
     """Whether a dtype of this unit can hold any time within the bounds."""
-    step = max(_PER_DAY.get(unit, 1) // _PER_DAY[_UNITS[kind.resolution]], 1)
-    return (kind.first + kind.coded.high) * step > _LEAST and kind.first * step < -_LEAST
+    first, last = kind.first * kind.microseconds, (kind.first + kind.coded.high) * kind.microseconds
+    return unit != "ns" or (last > -_MOST_NANOSECONDS and first < _MOST_NANOSECONDS)
