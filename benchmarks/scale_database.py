@@ -17,7 +17,7 @@ from itertools import combinations
 from pathlib import Path
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.duckdb import _database
+from skdpsynth.duckdb import _sql
 
 LEVELS = (2, 2, 3, 4, 5, 7, 9, 12, 16, 20)
 NUMBERS = {
@@ -65,14 +65,14 @@ def database(args):
                 f"CREATE TABLE people AS SELECT {', '.join(f'{sql} AS {name}' for name, sql, _, _ in columns)} FROM range({n_rows})"
             )
         connection = duckdb.connect(path, read_only=True)
-        ask = _database.Database._fetch
+        ask = _sql.Database._fetch
 
         def watched(self, sql):
             answer = ask(self, sql)
             fetched.append(len(answer["n"]))
             return answer
 
-        _database.Database._fetch = watched
+        _sql.Database._fetch = watched
         model = LatentFactorSynthesizer(schema, epsilon=1.0, delta=1e-6, random_state=0)
 
         def fit():

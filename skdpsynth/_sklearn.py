@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_random_state, validate_d
 from skdpsynth._parallel import lock_of
 from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_array, is_integer, short_repr
-from skdpsynth.frames import NamedArray, Table, column_names, is_arrow, is_pandas, table_of_numbers, to_native
+from skdpsynth.frames import NamedArray, Table, column_names, is_pandas, table_of_numbers, to_native
 
 # Exported by the package; all other classes are exported by their rooms, but those of `tables` by `domain`.
 TOP_LEVEL_CLASSES = (
@@ -35,13 +35,13 @@ def validate_rows(estimator: BaseEstimator, X: Table, *, reset: bool, ensure_min
     depends on the value of a cell, except that it says whether there is NaN or infinity.
     """
     X = to_native(X)
-    table = table_of_numbers(X, tell_names=not _READS_FRAMES)
+    table = table_of_numbers(X)
     kinds: dict[str, Any] = {"ensure_all_finite": False, "ensure_min_samples": ensure_min_samples}
     kinds["accept_sparse"] = ["csr"] if get_tags(estimator).input_tags.sparse else False
     # A floating-point warning would tell of values. One thread at a time: `check_array` changes the warning filters of the process for a
     # moment, and two threads would restore them in the wrong order, and leave them changed for good.
     with lock_of(check_array), np.errstate(all="ignore"):
-        if is_arrow(X):  # of which nothing but the array of its numbers is left
+        if column_names(X) is not None and not is_pandas(X):  # the names of other frames not all versions read
             remember_columns(estimator, X, reset=reset)
             rows = check_array(table, estimator=estimator, input_name="X", **kinds)
         else:

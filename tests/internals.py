@@ -13,7 +13,7 @@ modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
 modules: models._measurements models._training models._wide_factors privacy._selection privacy._gaussian
 modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
-modules: privacy._optimal_composition duckdb._database
+modules: privacy._optimal_composition duckdb._sql
 modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
 modules: synthesis._latent_selection synthesis._latent_planning synthesis._online_blocks synthesis._online
 modules: synthesis._private_measure
@@ -43,7 +43,7 @@ domain._box: _squared_lengths
 frames._table_kind: TableKind copy_chunk slice_rows split_columns without_rows
 frames._privacy_units: siphash
 tables._cells: numbers_of
-tables._private_facts: ApplyPrivateFacts
+tables._open: ApplyPrivateFacts
 tables._cells: level_cells
 tables._cells: Codes look_up read_levels cells_of
 domain._order_constraints: Orders axis_of in_order
@@ -101,7 +101,7 @@ privacy._selection: ExponentialMechanism PermuteAndFlip _uniform_below _random_p
 privacy._random: SurvivalTable
 privacy._composition: Sums
 report._facts: round_up
-duckdb._database: choose_joint_tables
+duckdb._sql: choose_joint_tables
 duckdb._sql: Cuts EvenCuts WholeCuts
 frames._partitions: Summing add_parts dask_Part=Part
 statistics._interactions: sensitivity_of_dependences dependences

@@ -62,6 +62,7 @@ class Expression:
         if not self._names:
             raise ValueError(f"expression must name a column, got {short_repr(text)}.")
         self.names = tuple(self._names)
+        self.is_partial = bool(self._functions & _PARTIAL)  # it may have no finite value where its columns have one
 
     def _compile(self, node: ast.AST, text: str, depth: int = 0) -> Callable[[Mapping[str, np.ndarray]], Any]:
         """Return the function of columns that a node is, or refuse what is not on the list: attributes, subscripts, other calls."""
@@ -82,11 +83,6 @@ class Expression:
         apply = _FUNCTIONS[function] if isinstance(function, str) else _OPERATORS[function]
         of_operands = [self._compile(each, text, depth + 1) for each in operands]
         return lambda columns: apply(*(value(columns) for value in of_operands))
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether it may have no finite value where its columns have one: it divides, takes roots, powers or logarithms."""
-        return bool(self._functions & _PARTIAL)
 
     @np.errstate(all="ignore")
     def value(self, columns: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -35,7 +35,13 @@ class Grid:
     def of(cls, kind: Continuous, n_columns: int = 1, cuts: Sequence[float] | np.ndarray = ()) -> "Grid":
         """Lay the grid of one of so many columns, which share the memory, with further edges within the bounds."""
         if isinstance(kind, Span):
-            return cls(_edges_of_span(float(kind.low), float(kind.high), bool(kind.integer)), kind)
+            # Cells are as wide as spans are long: 0 has one of its own, and so have whole numbers up to twice 128.
+            least = 1.0 if kind.integer else kind.high * 2.0**-_OCTAVES
+            octaves = least * 2.0 ** np.arange(max(0, int(np.ceil(np.log2(kind.high / least)))) + 1)
+            inner = (octaves[:, None] * (1 + np.arange(_IN_OCTAVE) / _IN_OCTAVE)).ravel()
+            inner = np.unique(np.ceil(inner)) if kind.integer else np.concatenate([np.linspace(0, least, _IN_OCTAVE)[1:-1], inner])
+            first, end = (1.0, kind.high + 1) if kind.integer else (np.nextafter(0, 1), np.nextafter(kind.high, np.inf))
+            return cls(np.unique(np.concatenate([[kind.low, 0.0, first], inner[inner < kind.high], [end]])), kind)
         low, high = float(kind.low), float(kind.high)
         atoms = np.unique([low, high, *([0.0] if low < 0 < high else [])])
         if kind.integer:
@@ -97,16 +103,6 @@ class Grid:
             x += left
             np.minimum(x, np.nextafter(self.edges[1:], -np.inf)[cells], out=x)
         return np.clip(x, self.kind.low, self.kind.high, out=x)
-
-
-def _edges_of_span(low: float, high: float, is_whole: bool) -> np.ndarray:
-    """Return edges whose cells are as wide as spans are long: 0 has one of its own, and so have whole numbers up to twice 128."""
-    least = 1.0 if is_whole else high * 2.0**-_OCTAVES
-    octaves = least * 2.0 ** np.arange(max(0, int(np.ceil(np.log2(high / least)))) + 1)
-    inner = (octaves[:, None] * (1 + np.arange(_IN_OCTAVE) / _IN_OCTAVE)).ravel()
-    inner = np.unique(np.ceil(inner)) if is_whole else np.concatenate([np.linspace(0, least, _IN_OCTAVE)[1:-1], inner])
-    beyond = high + 1 if is_whole else np.nextafter(high, np.inf)
-    return np.unique(np.concatenate([[low, 0.0, 1.0 if is_whole else np.nextafter(0, 1)], inner[inner < high], [beyond]]))
 
 
 def grids_of(schema: Schema) -> dict[Any, Grid]:

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
@@ -13,17 +13,15 @@ from functools import partial
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique, check_name
+from skdpsynth.domain._constraints import Impossible, Inequality, MissingTogether, Rule, Unique, check_name, in_file
 from skdpsynth.domain._functional_dependencies import LONGEST, Derived, Determines, Sum, without_backticks
 from skdpsynth.domain._kinds import (
     UNSTATED,
     Boolean,
     Bounded,
-    ColumnKind,
     Constant,
     Continuous,
     Identifier,
@@ -49,11 +47,14 @@ _KEYS = ["name", "kind", *dict.fromkeys(each.name for facts in _FACTS.values() f
 RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
-def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
-    facts: dict[str, Any] = {"columns": [{"name": name, **kind.to_keys()} for name, kind in columns.items()]}
+def _facts_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"columns": [{"name": in_file(name), **kind.to_keys()} for name, kind in columns.items()]}
     facts |= {"rules": [rule.to_keys() for rule in rules]} if rules else {}
-    facts |= {"read": dict(read)} if read else {}
-    return json.dumps(facts, indent=1, ensure_ascii=False)
+    return facts | ({"read": dict(read)} if read else {})
+
+
+def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
+    return json.dumps(_facts_of(columns, rules, read), indent=1, ensure_ascii=False)
 
 
 def columns_of_json(source: object) -> _Read:
@@ -236,6 +237,7 @@ _EXAMPLES = {
     "datetime": "[low, high], such as [2015-01-01T00:00:00, 2024-12-31T23:59:59]",
     "time": '[low, high], such as ["00:00", "23:59:59"]',
     "duration": "[low, high], such as [0 min, 30 days]",
+    "decimal": '"." or ",", as numbers in the file have it',
     "format": "such as dd/mm/yyyy, mm/dd/yyyy or dd.mm.yyyy: tells nothing but the form",
 }
 _WIDEST = 100  # characters of a list in one line
@@ -243,52 +245,38 @@ _WIDEST = 100  # characters of a list in one line
 
 def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
     yaml = _yaml()
-    lines = ["columns:"]
-    for name, kind in columns.items():
-        lines += _lines(yaml, name, kind)
-    if rules:
-        lines.append("rules:")
-    for rule in rules:
-        keys = [f"{key}: {_scalar(yaml, value)}" for key, value in rule.to_keys().items()]
-        lines += [f"- {keys[0]}", *(f"  {each}" for each in keys[1:])]
-    if read:
-        todo = '  # TODO: "." or ",", as numbers in the file have it'
-        lines += ["read:", *(f"  {key}: {_scalar(yaml, value)}{todo * (value == 'open')}" for key, value in read.items())]
-    head = _HEAD + (_OPEN if any(kind.stand_in == "open" for kind in columns.values()) else "")
-    return head + "\n".join(lines) + "\n"
+    base: Any = yaml.SafeDumper
 
+    class Dumper(base):
+        def ignore_aliases(self, data: object) -> bool:
+            return True
 
-def _lines(yaml: ModuleType, name: Hashable, kind: ColumnKind) -> list[str]:
-    keys = kind.to_keys()
-    lines = [f"- name: {_scalar(yaml, list(name) if isinstance(name, tuple) else name)}"]
-    if keys.get("nullable") is False and "missing" not in keys:  # it would contradict a `missing` that is added later
-        del keys["nullable"]
-    for key, value in keys.items():
-        if key == "levels" and isinstance(value, list) and len(_scalar(yaml, value)) > _WIDEST:
-            lines += ["  levels:", *(f"  - {_scalar(yaml, level)}" for level in value)]
-        elif key == "bounds" and keys["kind"] in ("date", "datetime") and isinstance(value, list):
-            lines.append(f"  bounds: [{', '.join(value)}]")  # in ISO format, which YAML reads as times
-        else:
-            note = ""
-            if (key, value) == ("kind", "identifier"):
-                note = "  # never read, and left out of samples; labels: true makes new ones"
-            elif value == "open" and key in ("bounds", "levels", "format"):
-                example = _EXAMPLES.get(key) or _EXAMPLES.get(keys["kind"], "all that can occur, [a, b, ...]; or another kind")
-                note = f"  # TODO: {example}"
-            lines.append(f"  {key}: {_scalar(yaml, value)}{note}")
-    return lines
+        def represent_list(self, items: list[Any]) -> Any:
+            is_short = len(str(items)) <= _WIDEST and not any(isinstance(item, dict) for item in items)
+            return self.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=is_short)
 
+        def represent_text(self, text: str) -> Any:
+            # Characters that cannot be printed are escaped: YAML takes some of them as the end of a line.
+            return self.represent_scalar("tag:yaml.org,2002:str", text, None if text.isprintable() else '"')
 
-def _scalar(yaml: ModuleType, value: object) -> str:
-    """Return a value in one line, with quotes where YAML would read something else."""
-    if isinstance(value, list):
-        return f"[{', '.join(_scalar(yaml, item) for item in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_scalar(yaml, item)}' for key, item in value.items())}}}"
-    # Characters that cannot be printed are escaped: YAML takes some of them as the end of a line.
-    how = {"default_style": '"'} if isinstance(value, str) and not value.isprintable() else {"allow_unicode": True}
-    text = yaml.safe_dump([value], default_flow_style=True, width=math.inf, **how)
-    return text.strip().removeprefix("[").removesuffix("]")  # as an item of a list, so that it may stand in one
+    Dumper.add_representer(list, Dumper.represent_list)
+    Dumper.add_representer(str, Dumper.represent_text)
+    facts = _facts_of(columns, rules, read)
+    for keys in facts["columns"]:
+        if keys.get("nullable") is False and "missing" not in keys:  # it would contradict a `missing` that is added later
+            del keys["nullable"]
+    lines, word = [], ""
+    for line in yaml.dump(facts, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=math.inf).splitlines():
+        key, _, value = line.strip().removeprefix("- ").partition(": ")
+        word = value if key == "kind" else word
+        if key == "bounds" and word in ("date", "datetime"):  # in ISO format, which YAML reads as times
+            line = line.replace("'", "")
+        if (key, value) == ("kind", "identifier"):
+            line += "  # never read, and left out of samples; labels: true makes new ones"
+        elif value == "open" and key in ("bounds", "levels", "format", "decimal"):
+            line += f"  # TODO: {_EXAMPLES.get(key) or _EXAMPLES.get(word, 'all that can occur, [a, b, ...]; or another kind')}"
+        lines.append(line)
+    return _HEAD + (_OPEN if any(kind.stand_in == "open" for kind in columns.values()) else "") + "\n".join(lines) + "\n"
 
 
 _FORMS = "'start <= end', 'total = a + b' or \"age >= 18 if smokes == 'yes'\""

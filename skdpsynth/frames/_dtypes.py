@@ -74,17 +74,12 @@ def parse_dtype(name: str) -> DtypeFacts:
 
 def decimals_in(column: Column) -> np.ndarray:
     """Return a column of a dtype of decimals as floats, each the nearest; NaN where missing."""
-    precision, scale = parse_dtype(str(column.dtype)).decimal or (0, 0)
     native = column.array.__arrow_array__() if is_pandas_column(column) else column.to_native()
-    is_arrow = hasattr(native, "combine_chunks")
-    if is_arrow and precision <= 15 and 0 <= scale <= 22:
-        import pyarrow as pa
+    if not hasattr(native, "combine_chunks"):
+        return np.array([math.nan if cell is None else float(cell) for cell in native.to_list()])
+    import pyarrow as pa
 
-        cells = native.cast(pa.decimal128(38, scale)).combine_chunks()
-        # Decimals of Arrow are whole numbers over a power of ten: IEEE division rounds correctly while both are exact.
-        low = np.frombuffer(cells.buffers()[1] or b"", dtype=np.int64).reshape(-1, 2)[cells.offset : cells.offset + len(cells), 0]
-        return np.where(cells.is_null().to_numpy(zero_copy_only=False), np.nan, low / 10.0**scale)
-    return np.array([math.nan if cell is None else float(cell) for cell in (native.to_pylist() if is_arrow else native.to_list())])
+    return native.cast(pa.string()).cast(pa.float64()).to_numpy().astype(float)  # the text of a decimal is exact
 
 
 def pandas_head(table: Table, date_as_object: bool = False) -> Any:

@@ -292,7 +292,9 @@ def _open_query(X: Table, name: str) -> Source | None:
             batches = without_cells_in_errors(lambda: X.collect_batches(chunk_size=n_rows, maintain_order=True), fails)
             return each_without_cells_in_errors(batches, fails)
 
-        return ChunkedSource(name, pl.DataFrame(schema=without_cells_in_errors(X.collect_schema, fails)), read, has_order=False)
+        source = ChunkedSource(name, pl.DataFrame(schema=without_cells_in_errors(X.collect_schema, fails)), read)
+        source.has_order = False
+        return source
     if kind == "DuckDBPyRelation":
         return Query(name, X, "a relation of DuckDB")
     if library == "ibis" and hasattr(X, "to_pyarrow_batches") and hasattr(X, "limit"):

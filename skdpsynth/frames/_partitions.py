@@ -293,8 +293,6 @@ def open_spark(X: Table, name: str) -> Source:
     """Open a data frame of Spark; refuse its other collections."""
     if not hasattr(type(X), "mapInArrow"):  # of the type: a frame takes any name for that of a column
         raise TypeError(f"{name} must be a data frame of Spark, got a {type(X).__name__}; convert it, by .toDF() or .to_spark().")
-    if not hasattr(type(X), "toArrow"):
-        raise TypeError(f"{name} is a data frame of a Spark that is older than 4.0; install pyspark 4, or write it as Parquet.")
     require_package("pyarrow", name, "a data frame of Spark")
     return SparkFrame(name, X)
 

@@ -36,9 +36,9 @@ _LEAST_ROWS = 1 << 17  # in a slice: less is not worth a thread, and of more the
 _MOST_KEPT = 1 << 30  # bytes
 
 State = TypeVar("State")
-Chunk = Any
+Chunk = Any  # rows: an array or sparse rows of shape (n_rows, n_features), cell numbers of shape (n_rows,), or a list of columns
 SumRule: TypeAlias = Any  # a statistic, whose classes stand above this room: how chunks are summed
-"""Rows: an array or sparse rows of shape (n_rows, n_features), cell numbers of shape (n_rows,), or a list of columns."""
+_Read: TypeAlias = Callable[[int], Iterator[Any]] | None  # of tables of about so many rows
 
 
 class Source(ABC):
@@ -78,17 +78,14 @@ class ChunkedSource(Source):
         self,
         name: str,
         head: Table,
-        read: Callable[[int], Iterator[Any]] | None = None,
+        read: _Read = None,
         *,
         kind: TableKind | None = None,
-        library: str | None = None,
+        library: str = "",
         n_samples: int | None = None,
-        has_order: bool | None = None,
     ) -> None:
         self.name, self.head, self.n_samples, self.kind = name, head, n_samples, kind or TableKind.of(head, name)
         self.library = library or self.kind.output_library
-        if has_order is not None:
-            self.has_order = has_order
         self._read, self._at_once = read, rows_at_once(self.kind.width)
         self._seen: int | None = None  # how many rows the pass before gave
 
@@ -99,7 +96,7 @@ class ChunkedSource(Source):
 
     def _read_tables(self) -> Iterator[Any]:
         """Yield the rows from the start, in tables of the kind of this source."""
-        return self._read(self._at_once)
+        return self._read(self._at_once)  # type: ignore[misc]
 
     def check_unchanged(self) -> None:
         """Raise OSError if what is read is known to differ from when it was opened."""

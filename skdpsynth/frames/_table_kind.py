@@ -156,18 +156,15 @@ class TableKind:
         is_array = issparse(table) or (isinstance(table, np.ndarray) and table.ndim == 2)
         table = table if is_array else to_native(table)
         if not is_array and is_pandas(table):
-            return cls._of_pandas(column_names(table, name) or [], [table.iloc[:, place] for place in range(table.shape[1])])
+            # `frame.dtypes` changes the warning filters of the process for a moment, and tables may be read in threads.
+            dtypes = (pandas_dtype_name(table.iloc[:, place].dtype) for place in range(table.shape[1]))
+            return cls("pandas", tuple(column_names(table, name) or ()), tuple(dtypes))
         if not is_array and (frame := eager_frame(table, name)) is not None:
             return cls(frame.implementation.value, tuple(frame.columns), tuple(map(plain_name, frame.schema.values())))
         array = table if is_array else as_cells(table)
         # The length of the longest string is that of a cell.
         dtype = f"<{array.dtype.kind}" if array.dtype.kind in "US" else array.dtype.str
         return cls("sparse" if issparse(array) else "numpy", tuple(range(array.shape[1])), (dtype,) * array.shape[1])
-
-    @classmethod
-    def _of_pandas(cls, names: list[Any], columns: list[Any]) -> "TableKind":
-        # `frame.dtypes` changes the warning filters of the process for a moment, and tables may be read in threads.
-        return cls("pandas", tuple(names), tuple(pandas_dtype_name(column.dtype) for column in columns))
 
     @property
     def width(self) -> int:
@@ -225,8 +222,7 @@ def split_columns(X: Table, is_text: bool = False) -> tuple[TableKind, list[Any]
     X = to_native(X)
     check_table(X)
     if is_pandas(X):
-        columns = [without_odd_text(X.iloc[:, place]) for place in range(X.shape[1])]
-        return TableKind._of_pandas(column_names(X) or [], columns), columns
+        return TableKind.of(X), [without_odd_text(X.iloc[:, place]) for place in range(X.shape[1])]
     X = X if is_text else without_odd_text(X)
     if is_arrow(X):  # narwhals takes every dictionary for one of words: those of numbers and times are written out
         import pyarrow as pa
@@ -236,10 +232,8 @@ def split_columns(X: Table, is_text: bool = False) -> tuple[TableKind, list[Any]
             if values is not None and not str(values).endswith(("string", "string_view")):
                 parts = [part.dictionary_decode() for part in X.column(place).chunks]
                 X = X.set_column(place, field.name, pa.chunked_array(parts, values))
-    frame = eager_frame(X)
-    if frame is not None:
-        columns = [frame[name] for name in frame.columns]
-        return TableKind(frame.implementation.value, tuple(frame.columns), tuple(plain_name(column.dtype) for column in columns)), columns
+    if (frame := eager_frame(X)) is not None:
+        return TableKind.of(X), [frame[name] for name in frame.columns]
     array = as_cells(X)
     return TableKind.of(array), list(array.T)
 
@@ -385,8 +379,19 @@ def as_numbers(X: Table, name: str = "X", instead: str = _DEFAULT_ADVICE) -> Any
     """
     X = to_native(X)
     check_table(X, name)
+    fails = _OBJECTS.replace("{name}", name).replace("{instead}", instead)
     if (names := column_names(X, name)) is None:
-        return _numeric_array(X, name, instead)
+        # A list goes through objects: among numbers of 32 bits one string would turn all into text and back, which moves other rows.
+        dtype = object if isinstance(X, list | tuple) else None
+        array = without_cells_in_errors(lambda: np.asarray(X, dtype=dtype), fails, TypeError)
+        if array.dtype.kind in "OUS":
+            array = without_cells_in_errors(partial(array.astype, float), fails, TypeError)
+        if array.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported: {name} must hold real numbers; give real and imaginary parts as columns.")
+        if array.dtype.kind not in "iufb":
+            way = _conversion_advice(array.dtype.str, instead)
+            raise TypeError(f"{name} must hold numbers only, got dtype {array.dtype.name}; {way}.")
+        return array
     if not names:
         raise ValueError(f"{name} must have columns: found array with 0 feature(s) while a minimum of 1 is required.")
     dtypes = X.schema.types if is_arrow(X) else list(X.dtypes)
@@ -398,31 +403,22 @@ def as_numbers(X: Table, name: str = "X", instead: str = _DEFAULT_ADVICE) -> Any
             way = _conversion_advice(told, instead)
             raise TypeError(f"{name} must hold numbers only, but column {short_repr(str(column))} has dtype {told}; {way}.")
     if not is_arrow(X):
-        fails = _OBJECTS.replace("{name}", name).replace("{instead}", instead)
         return without_cells_in_errors(lambda: X.astype(float), fails, TypeError) if objects else X
     arrays = [cells.to_numpy() for cells in X.columns]
-    arrays = [array.astype(float) if array.dtype == object else array for array in arrays]  # booleans, of which some are missing
-    # Column by column, as Arrow holds them.
-    rows = np.empty((X.num_rows, len(arrays)), dtype=np.result_type(*arrays), order="F")
-    for j, array in enumerate(arrays):
-        rows[:, j] = array
-    return rows
+    # Column by column, as Arrow holds them; objects are booleans, of which some are missing.
+    return np.array([array.astype(float) if array.dtype == object else array for array in arrays]).T
 
 
-def table_of_numbers(X: Table, *, tell_names: bool = False) -> Any:
-    """Return a table of numbers for the checks of scikit-learn, whose messages would print the values of what is no table.
-
-    `tell_names`: whether frames that are not pandas' must tell their columns by an old protocol.
-    """
+def table_of_numbers(X: Table) -> Any:
+    """Return a table of numbers for the checks of scikit-learn, whose messages would print the values of what is no table."""
     is_plain = issparse(X) or (type(X) is np.ndarray and X.dtype.kind in "iufb")
     X = X if is_plain else as_numbers(X)
-    if hasattr(X, "ndim") and X.ndim < 2:  # scikit-learn's message would print the values
+    if hasattr(X, "ndim") and X.ndim < 2:
         raise ValueError(
             f"Expected 2D array, got {'1D' if X.ndim else 'scalar'} array instead. Reshape your data: X.reshape(-1, 1) if it has "
             "a single feature, X.reshape(1, -1) if it is a single row."
         )
-    is_frame = tell_names and not (isinstance(X, np.ndarray) or issparse(X) or is_pandas(X))
-    return NamedArray(np.asarray(X.to_numpy()), column_names(X) or []) if is_frame else X
+    return X
 
 
 def as_rows(X: Table, n_features: int, name: str = "X") -> np.ndarray:
@@ -452,20 +448,6 @@ def as_float_matrix(X: Table, name: str, instead: str) -> np.ndarray:
         return numbers.to_numpy(dtype=float, na_value=np.nan)
     with np.errstate(all="ignore"):  # a floating-point warning would tell of values
         return np.asarray(numbers if isinstance(numbers, np.ndarray) else numbers.to_numpy(), dtype=float)
-
-
-def _numeric_array(X: Table, name: str, instead: str) -> np.ndarray:
-    fails = _OBJECTS.replace("{name}", name).replace("{instead}", instead)
-    # A list goes through objects: among numbers of 32 bits one string would turn all into text and back, which moves other rows.
-    dtype = object if isinstance(X, list | tuple) else None
-    array = without_cells_in_errors(lambda: np.asarray(X, dtype=dtype), fails, TypeError)
-    if array.dtype.kind in "OUS":
-        array = without_cells_in_errors(partial(array.astype, float), fails, TypeError)
-    if array.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} must hold real numbers; give real and imaginary parts as columns.")
-    if array.dtype.kind not in "iufb":
-        raise TypeError(f"{name} must hold numbers only, got dtype {array.dtype.name}; {_conversion_advice(array.dtype.str, instead)}.")
-    return array
 
 
 def dtype_advice(dtype: str) -> str | None:

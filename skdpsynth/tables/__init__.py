@@ -1,17 +1,18 @@
 """Rows under a schema: cells become numbers and codes, and go back."""
 
 from skdpsynth.tables._cells import kind_out, numbers_of
-from skdpsynth.tables._conditions import allowed_cells
 from skdpsynth.tables._encoder import MixedTypeEncoder, encode
 from skdpsynth.tables._findings import Findings, Violations, count_violations, findings_of
-from skdpsynth.tables._missing_cells import Evidence, IncompleteRows, with_all
+from skdpsynth.tables._given_cells import Evidence, IncompleteRows, allowed_cells, with_all
 from skdpsynth.tables._open import (
     ClipToBounds,
     ReadNumbers,
     ReadValues,
     check_enough,
+    close_schema,
     collect_arrays,
     columns_of,
+    columns_without_bounds,
     continue_numbers,
     continue_table,
     infers_dtypes,
@@ -23,6 +24,8 @@ from skdpsynth.tables._open import (
     schema_of_box,
     split_under,
     start_table,
+    with_bounds,
+    with_levels,
+    with_placeholder_kinds,
 )
-from skdpsynth.tables._private_facts import close_schema, columns_without_bounds, with_bounds, with_levels, with_placeholder_kinds
 from skdpsynth.tables._table import TableFormat, check_dtypes

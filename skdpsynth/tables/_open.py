@@ -1,7 +1,7 @@
-"""Open the table that a caller gives as the rows of an estimator, with what is public about them."""
+"""Open the table that a caller gives as the rows of an estimator, with what is public about them, or is bought."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth._sklearn import check_finite, remember_columns, validate_rows
 from skdpsynth.domain import (
+    PLACEHOLDER,
     Boolean,
     Box,
     ColumnKind,
@@ -20,7 +21,10 @@ from skdpsynth.domain import (
     Ordinal,
     Schema,
     SchemaLike,
+    Text,
     Times,
+    UnknownBounds,
+    name_repr,
     with_placeholder_bounds,
 )
 from skdpsynth.frames import (
@@ -38,15 +42,20 @@ from skdpsynth.frames import (
     frame_of,
     is_pandas,
     open_source,
+    parse_dtype,
+    range_of,
     split_columns,
     table_of_numbers,
 )
 from skdpsynth.persistence import savable
 from skdpsynth.tables._cells import cells_of, has_numbers, is_sentinel, level_cells, missing_forms, numbers_of, read_levels, with_points
 from skdpsynth.tables._read_times import read_times
-from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, check_synthesized, inferred_of_text, name_table_in_errors
+from skdpsynth.tables._table import TableFormat, check_dtypes, check_room, inferred_of_text, name_table_in_errors
 
 _MOST_VALUES = 1 << 29  # that are gathered: 4 GiB
+
+OTHER = "other"  # the level of a text that is not shown, where none may be missing
+_MOST_WHOLE = 2.0**53  # whole numbers beyond it are not all floats
 
 
 @savable
@@ -190,7 +199,8 @@ def start_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1)
     buys = getattr(estimator, "_buys_facts", False)
     if estimator.schema is None:
         # All columns are numbers within the bounds of the estimator.
-        kind, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True, allow_nan=_takes_nan(estimator))
+        allow_nan = estimator.__sklearn_tags__().input_tags.allow_nan
+        kind, rows = _open_numbers(estimator, X, ensure_min_samples, reset=True, allow_nan=allow_nan)
         table = TableFormat(kind)
         bounds, columns = with_placeholder_bounds(estimator.bounds, rows.n_features, kind.names) if buys else (estimator.bounds, ())
         box = table.box(bounds)
@@ -202,7 +212,12 @@ def start_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1)
     source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
     kind, raw = split_under(source, schema)
     table = TableFormat(kind).match(schema, buys, infers_dtypes(source))
-    check_synthesized(table.schema)
+    for name, each in table.schema.items():
+        if isinstance(each, Text):
+            raise ValueError(
+                f"schema of column {name_repr(name)} is Text, which is not synthesized; drop the column from X and from schema, or say "
+                "Identifier() to leave it out of samples."
+            )
     check_room(table)
     # They have no use beside a schema, but nonsense would pass unnoticed.
     if estimator.bounds is not None:
@@ -218,7 +233,7 @@ def continue_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int =
     """
     schema = estimator.schema_
     if estimator.schema is None:
-        _, rows = _open_numbers(estimator, X, ensure_min_samples, reset=False, allow_nan=_takes_nan(estimator))
+        _, rows = _open_numbers(estimator, X, ensure_min_samples, reset=False, allow_nan=estimator.__sklearn_tags__().input_tags.allow_nan)
         return rows.map(ReadValues(schema), len(schema.coded))
     source = open_source(X, **reading_options(estimator))
     kind, raw = split_under(source, schema)
@@ -239,10 +254,6 @@ def _rows_of(source: Source, raw: list[Any], schema: Schema, dtypes: tuple, n_jo
         return Rows(source, len(schema.coded), source.n_samples, (ReadValues(schema, source.is_text, source.decimal),), n_jobs)
     check_enough(len(raw[0]) if raw else 0, least)
     return Rows.of(read_columns(raw, schema, dtypes), n_jobs=n_jobs)
-
-
-def _takes_nan(estimator: BaseEstimator) -> bool:
-    return estimator.__sklearn_tags__().input_tags.allow_nan
 
 
 def open_columns(X: Table, schema: Schema, name: str = "X", buys: bool = False) -> Rows:
@@ -345,3 +356,81 @@ def schema_of_box(box: Box, names: Sequence[Hashable] | None) -> Schema:
         whole = whole and low.is_integer() and high.is_integer() and max(abs(low), abs(high)) <= 2**53
         kinds[name] = Continuous(low, high, integer=whole)
     return Schema(kinds)
+
+
+def columns_without_bounds(schema: Schema, dtypes: Sequence[str]) -> UnknownBounds | None:
+    """Return what is public about the columns of numbers whose bounds are to be bought, of a schema of coded kinds; None without any."""
+    columns = {place: kind for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous) and kind.stand_in}
+    if not columns:
+        return None
+    numbers = [parse_dtype(dtypes[i]).number for i in columns]
+    ranges = [(-np.inf, np.inf) if number is None else range_of(number) for number in numbers]
+    whole = np.array([bool(kind.integer) for kind in columns.values()])
+    least, most = np.array(ranges).T
+    least, most = np.where(whole, np.maximum(least, -_MOST_WHOLE), least), np.where(whole, np.minimum(most, _MOST_WHOLE), most)
+    return UnknownBounds(tuple(columns), least, most, whole)
+
+
+def with_placeholder_kinds(schema: Schema, n_levels: int) -> Schema:
+    """Return a schema with (-1, 1) for bounds that are to be bought, and as many levels for levels."""
+    kinds = dict(schema)
+    for name, kind in schema.items():
+        if kind.stand_in and isinstance(kind, Continuous):
+            kinds[name] = with_bounds(kind, *PLACEHOLDER)
+        elif kind.stand_in:
+            kinds[name] = Nominal(range(n_levels), nullable=kind.nullable)
+    return schema.with_kinds(kinds)
+
+
+def close_schema(schema: Schema, dtypes: Sequence[str], bought: Mapping[int, Any]) -> "tuple[Schema, ApplyPrivateFacts]":
+    """Return a schema with bounds and levels that were bought, by the places of its coded columns, and the map that reads rows so."""
+    names, dtype_of, kinds = list(schema.coded), dict(zip(schema, dtypes, strict=True)), {}
+    for place, fact in bought.items():
+        kind, dtype = schema.coded[names[place]], dtype_of[names[place]]
+        kinds[place] = with_bounds(kind, *fact) if isinstance(kind, Continuous) else with_levels(kind, fact, dtype)
+    return schema.with_kinds({**schema, **{names[place]: kind for place, kind in kinds.items()}}), ApplyPrivateFacts(kinds)
+
+
+def with_bounds(kind: Continuous, low: float, high: float) -> Continuous:
+    low, high = (int(low), int(high)) if kind.integer else (float(low), float(high))
+    try:
+        return replace(kind, low=low, high=high, bounds=None)
+    except ValueError:  # no multiple of its step lies within them
+        return replace(kind, low=low, high=high, bounds=None, decimals=None, step=None)
+
+
+def with_levels(kind: Nominal, found: Sequence[Any], dtype: str) -> Nominal:
+    """Return a kind with some levels; what is not among them counts as missing, or as the first.
+
+    A column of texts in which none may be missing has "other" for that, as its first level, whether or not there is any. Where fewer than
+    two levels are left, made-up ones complete them.
+    """
+    # Where a dtype tells nothing of its cells, what was bought does.
+    family = parse_dtype(dtype).family
+    is_number = family == "number" or (family == "any" and found and not any(isinstance(each, str) for each in found))
+    levels = list(found) if is_number or kind.nullable else [OTHER, *(level for level in found if level != OTHER)]
+    for more in (0, 1) if is_number else (OTHER, "none"):
+        if len(levels) < 2 and more not in levels:
+            levels.append(more)
+    groups = kind.groups if all(isinstance(level, str) for level in levels) else None
+    return Nominal(levels, nullable=kind.nullable, groups=groups, missing=[each for each in kind.missing if each not in levels])
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class ApplyPrivateFacts:
+    """Columns that were read without bounds or levels, as `read_columns` gives them by the kinds that were bought."""
+
+    kinds: Mapping[int, Any]  # by the place of the column
+
+    @np.errstate(all="ignore")  # a warning would tell of a value
+    def __call__(self, chunk: Chunk) -> Chunk:
+        chunk = list(chunk)
+        for i, kind in self.kinds.items():
+            if isinstance(kind, Continuous):
+                x = np.clip(chunk[i], kind.low, kind.high)
+                chunk[i] = x if kind.nullable else np.where(np.isnan(x), kind.midpoint, x)
+            else:
+                codes, fallback = {level: code for code, level in enumerate(kind.levels)}, len(kind.levels) if kind.nullable else 0
+                chunk[i] = np.array([codes.get(level, fallback) for level in chunk[i].tolist()], dtype=np.int32)
+        return chunk

@@ -30,7 +30,6 @@ from skdpsynth.domain import (
     Nominal,
     Ordinal,
     Schema,
-    Text,
     Times,
     UnknownBounds,
     compute_columns,
@@ -101,7 +100,7 @@ class TableFormat:
         schema = schema.arrange(self.columns)
         check_stated(schema, buys)
         check_dtypes(schema, self.dtypes, are_inferred)
-        back = self._with_dtypes(map(without_categories, self.dtypes)).with_schema(schema)
+        back = self.with_schema(schema)
         # Facts that dtypes state about numbers: by those that come back, because those of pandas may follow from cells.
         more: dict[Any, Any] = {}
         for (name, kind), facts in zip(schema.items(), map(parse_dtype, back.dtypes), strict=True):
@@ -115,11 +114,9 @@ class TableFormat:
 
     def with_schema(self, schema: Schema) -> "TableFormat":
         """Return this with a schema of its columns, in their order, and the dtypes in which they come back."""
-        own = self if self.library != "pandas" else self._with_dtypes(map(dtype_back, schema.values(), self.dtypes))
-        return replace(own, schema=schema)
-
-    def _with_dtypes(self, dtypes: Any) -> "TableFormat":
-        return replace(self, kind=replace(self.kind, dtypes=tuple(dtypes)))
+        dtypes = tuple(map(without_categories, self.dtypes))
+        dtypes = tuple(map(dtype_back, schema.values(), dtypes)) if self.library == "pandas" else dtypes
+        return replace(self, kind=replace(self.kind, dtypes=dtypes), schema=schema)
 
     def fill(self, values: Table, start: int = 0, n_samples: int | None = None) -> Any:
         """Return rows, floats or with a schema columns as `read_columns` gives them, in the caller's kind of table.
@@ -227,15 +224,6 @@ def check_stated(schema: Schema, buys: bool = False) -> None:
         if kind.stand_in == "open":
             way = f"which are still to be written; give {example}: public facts, never learned from rows."
         raise ValueError(f"schema of column {name_repr(name)} has {kind.stand_in} {fact}, {way}")
-
-
-def check_synthesized(schema: Schema) -> None:
-    for name, kind in schema.items():
-        if isinstance(kind, Text):
-            raise ValueError(
-                f"schema of column {name_repr(name)} is Text, which is not synthesized; drop the column from X and from schema, or say "
-                "Identifier() to leave it out of samples."
-            )
 
 
 def check_room(table: TableFormat) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import Cuts, EvenCuts, WholeCuts, _database, _source, codes_of_cells
+from internals import Cuts, EvenCuts, WholeCuts, _source, _sql, codes_of_cells
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Continuous, Date, DateTime, Grid, Identifier, Nominal, Ordinal
@@ -147,7 +147,7 @@ def test_blocks_of_many_columns_and_tables_of_hardly_any_rows_are_counted_inside
 
 def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells(never_read, monkeypatch):
     fetched = []
-    ask = _database.Database._fetch
+    ask = _sql.Database._fetch
 
     def watched(self, sql):
         answer = ask(self, sql)
@@ -155,7 +155,7 @@ def test_what_leaves_the_database_are_at_most_as_many_numbers_as_there_are_cells
         fetched.append(len(answer["n"]))
         return answer
 
-    monkeypatch.setattr(_database.Database, "_fetch", watched)
+    monkeypatch.setattr(_sql.Database, "_fetch", watched)
     columns = {name: JUNK[name] for name in ("flag", "byte", "short")}
     counts = []
     for n_rows in (20_000, 40_000):
@@ -238,12 +238,12 @@ def test_a_database_that_may_only_be_read_is_enough(tmp_path):
 @pytest.mark.parametrize("first", ["count(*) AS n FROM _", "GROUP BY"])
 def test_a_database_that_fails_is_said_in_one_sentence_before_anything_is_spent(monkeypatch, neighboring, first):
     accountant, connection = PrivacyAccountant(5.0, 1e-6, neighboring=neighboring), database()
-    ask = _database.Database._run
+    ask = _sql.Database._run
 
     def failing(self, sql, read=lambda answer: None):
         return ask(self, "select error('secret')", lambda answer: answer.fetchall()) if first in sql else ask(self, sql, read)
 
-    monkeypatch.setattr(_database.Database, "_run", failing)
+    monkeypatch.setattr(_sql.Database, "_run", failing)
     with pytest.raises(OSError, match="must answer queries over X until fit is done, got InvalidInputException") as raised:
         model(neighboring=neighboring, accountant=accountant).fit(relation(connection))
     assert "secret" not in str(raised.value)
@@ -262,8 +262,8 @@ MORE = "insert into people select * from people limit 1"
     ],
 )
 def test_a_connection_that_is_closed_or_written_to_meanwhile_is_said_in_one_sentence(before, after, error, words, monkeypatch):
-    connection, make = database(), _database.Database.make_table
-    monkeypatch.setattr(_database.Database, "make_table", lambda *args: (before(connection), make(*args), after(connection))[1])
+    connection, make = database(), _sql.Database.make_table
+    monkeypatch.setattr(_sql.Database, "make_table", lambda *args: (before(connection), make(*args), after(connection))[1])
     with pytest.raises(error, match=words):
         model().fit(relation(connection))
 
