@@ -180,7 +180,7 @@ FAULTS = (
     ),
     Fault(
         "open_card",
-        "report/_card.py",
+        "report/_pages.py",
         'return self.audience == "public" and self.facts.promise.holds',
         "return self.facts.promise.holds",
         "a card that is not for the public is readable for all",

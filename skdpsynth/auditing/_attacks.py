@@ -235,7 +235,7 @@ def privacy_evidence(
         Anything with ``sample(n_samples, random_state=...)``, of this package or of another: as many rows are drawn as `train` has, 100,000
         at most. Better give the very table that you will publish: an array, a frame, or whatever else `fit` takes.
     train : array-like, data frame or other table that `fit` takes, of shape (n_samples, n_features)
-        The rows that the model was fitted to, or a random part of them. Read unprotected.
+        The rows that the model was fitted to, or a random part of them: 20 at least, as of each table. Read unprotected.
     holdout : array-like, data frame or other table that `fit` takes, of shape (m_samples, n_features)
         Rows of other people, set aside at random before the fit. Read unprotected. If somebody has several rows, all of them belong on one
         side.
@@ -257,14 +257,6 @@ def privacy_evidence(
     -------
     evidence : PrivacyEvidence
         ``print(evidence)`` is a paragraph; it has `to_frame` and `plot`.
-
-    Raises
-    ------
-    TypeError
-        If `model` has no `sample` and is no table, or without a schema a column has no numbers.
-    ValueError
-        If a table has fewer than 20 rows, `holdout` is `train`, the columns are not those of the schema, or a parameter is out of its
-        domain.
 
     See Also
     --------
@@ -324,7 +316,8 @@ def privacy_evidence(
             raise ValueError(f"secret must be columns of schema that are synthesized, got {short_repr(name)}; leave it out for all.")
     places = [] if len(names) < 2 else list(range(len(names))) if secret is None else [names.index(name) for name in wanted]
     rng = np.random.default_rng(random_state)
-    few = every.subsample_rows(max_samples, rng)
+    drawn = [np.sort(rng.choice(n, max_samples, replace=False)) if n > max_samples else np.arange(n) for n in every.sizes()]
+    few = Tables(every.schema, tuple(take_rows(columns, some) for columns, some in zip(every.columns, drawn, strict=True)))
     space = Space.of(few)
     together, alone = attributes(few, space, places, confidence)
     n_train, n_holdout, n_synthetic = every.sizes()
@@ -384,7 +377,8 @@ class Tables:
             raise ValueError("holdout must be rows that the model was not fitted to, got the very table of train; set some rows aside.")
         schema = getattr(model, "schema_", None) if schema is None else schema
         stated = None if schema is None else Schema.of(schema)
-        if _is_table(model):
+        is_held = isinstance(model, list) or any(hasattr(model, name) for name in ("shape", "columns", "__array__"))
+        if is_held or not open_source(model).in_memory:  # data frames have a method `sample`, too
             synthetic = model
         elif isinstance(model, type) or not callable(getattr(model, "sample", None)):
             raise TypeError(
@@ -411,19 +405,6 @@ class Tables:
 
     def sizes(self) -> tuple[int, ...]:
         return tuple(len(columns[0]) for columns in self.columns)
-
-    def row_numbers(self) -> list[np.ndarray]:
-        """Number the rows of all tables so that rows have the same number if all their cells are equal."""
-        numbers = np.zeros(sum(self.sizes()), dtype=np.int64)
-        for parts in zip(*self.columns, strict=True):
-            _, codes = np.unique(np.concatenate(parts), return_inverse=True)
-            _, numbers = np.unique(numbers * (int(codes.max()) + 1) + codes, return_inverse=True)
-        return np.split(numbers, np.cumsum(self.sizes())[:-1])
-
-    def subsample_rows(self, most: int, rng: np.random.Generator) -> "Tables":
-        sizes = self.sizes()
-        drawn = [np.sort(rng.choice(n, most, replace=False)) if n > most else np.arange(n) for n in sizes]
-        return Tables(self.schema, tuple(take_rows(columns, some) for columns, some in zip(self.columns, drawn, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -456,25 +437,23 @@ class Space:
         return np.hstack([block for place, block in enumerate(self.blocks[table]) if place != without])
 
 
-def _is_table(thing: object) -> bool:
-    """Tell rows from a model; data frames have a method `sample`, too."""
-    is_held = isinstance(thing, list) or any(hasattr(thing, name) for name in ("shape", "columns", "__array__"))
-    return is_held or not open_source(thing).in_memory
-
-
 def find_copies(tables: Tables, confidence: float) -> dict[str, Any]:
     """Look up every real row among the synthetic ones, and held-out rows among training rows; return fields of `PrivacyEvidence`.
 
     Copies of held-out rows show how many copies to expect by chance, and duplicates of training rows how many overlaps.
     """
-    train, holdout, synthetic = tables.row_numbers()
+    numbers = np.zeros(sum(tables.sizes()), dtype=np.int64)  # of rows, the same where all cells are equal
+    for parts in zip(*tables.columns, strict=True):
+        _, codes = np.unique(np.concatenate(parts), return_inverse=True)
+        _, numbers = np.unique(numbers * (int(codes.max()) + 1) + codes, return_inverse=True)
+    train, holdout, synthetic = np.split(numbers, np.cumsum(tables.sizes())[:-1])
     found, by_chance = np.isin(train, synthetic), np.isin(holdout, synthetic)
     gap = gap_of_shares("exact copies: rows that are among the synthetic ones", found, by_chance, confidence)
     _, places, counts = np.unique(train, return_inverse=True, return_counts=True)
     overlapping = np.isin(holdout, train)
     beyond_chance = gap_of_shares("", overlapping, counts[places] > 1, confidence)
-    numbers = {"n_copies": int(found.sum()), "n_overlapping": int(overlapping.sum())}
-    return {"exact_copies": gap, **numbers, "is_overlap": beyond_chance.is_found}
+    sizes = {"n_copies": int(found.sum()), "n_overlapping": int(overlapping.sum())}
+    return {"exact_copies": gap, **sizes, "is_overlap": beyond_chance.is_found}
 
 
 def closest_record(space: Space, confidence: float) -> Gap:
@@ -508,28 +487,20 @@ def attributes(tables: Tables, space: Space, places: list[int], confidence: floa
     """Guess each secret cell from the closest synthetic row; return the gap over all columns and the gap of each column."""
     if not places:
         return None, {}
-    right = [_correct_guesses(tables, space, place) for place in places]
-    what = "attributes: cells that are guessed right from the others of their row"
-    train, holdout = (np.mean(hits, axis=0) for hits in zip(*right, strict=True))
-    names = [list(tables.schema)[place] for place in places]
-    alone = {
-        name: gap_of_shares(f"attributes: {name}, guessed right", *hits, confidence=confidence)
-        for name, hits in zip(names, right, strict=True)
-    }
-    return gap_of_means(what, train, holdout, confidence, is_share=True), alone
+    kinds = list(tables.schema.values())
 
-
-def _correct_guesses(tables: Tables, space: Space, secret: int) -> tuple[np.ndarray, np.ndarray]:
-    synthetic, kind = space.points(SYNTHETIC, secret), list(tables.schema.values())[secret]
-
-    def right(table: int) -> np.ndarray:
-        guesses, _ = _nearest(synthetic, space.points(table, secret))
-        if not isinstance(kind, Continuous):
+    def right(table: int, secret: int) -> np.ndarray:
+        guesses, _ = _nearest(space.points(SYNTHETIC, secret), space.points(table, secret))
+        if not isinstance(kinds[secret], Continuous):
             return tables.columns[table][secret] == tables.columns[SYNTHETIC][secret][guesses]
         apart = np.abs(space.blocks[table][secret] - space.blocks[SYNTHETIC][secret][guesses])
         return (apart[:, 0] <= _NEAR) & (apart[:, 1] == 0)
 
-    return right(TRAIN), right(HOLDOUT)
+    hits = {list(tables.schema)[place]: (right(TRAIN, place), right(HOLDOUT, place)) for place in places}
+    what = "attributes: cells that are guessed right from the others of their row"
+    train, holdout = (np.mean(both, axis=0) for both in zip(*hits.values(), strict=True))
+    alone = {name: gap_of_shares(f"attributes: {name}, guessed right", *both, confidence=confidence) for name, both in hits.items()}
+    return gap_of_means(what, train, holdout, confidence, is_share=True), alone
 
 
 def _nearest(table: np.ndarray, rows: np.ndarray, among: int = 1) -> tuple[np.ndarray, np.ndarray]:

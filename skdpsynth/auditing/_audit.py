@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -99,14 +100,6 @@ def audit_epsilon(
     -------
     result : AuditResult
         ``print(result)`` says it in a sentence.
-
-    Raises
-    ------
-    TypeError
-        If the estimator cannot be cloned, or gives no number to look at.
-    ValueError
-        If the estimator is seeded or promises nothing (epsilon=inf), if the tables are equal, no neighbors or of different columns or
-        dtypes, or a parameter is out of its domain.
 
     See Also
     --------
@@ -306,13 +299,19 @@ class NoiseAudit:
     @classmethod
     def of(cls, mechanism: Estimator, X: Table, X_neighbor: Table) -> "NoiseAudit":
         """Run the mechanism on both tables, or raise ValueError if releases differ between runs, or given the other table's answers."""
+
+        def replay(table: Table, answers: list[Draw]) -> list[Draw]:
+            with suppress(AssertionError):  # other releases are made
+                return run(mechanism, table, answers, len(answers))[1]
+            return []
+
         with watch_releases() as door:
             (_, runs), (_, other_runs) = probe_runs(mechanism, X), probe_runs(mechanism, X_neighbor)
             first, other = runs[0], other_runs[0]
             for table, found in ((X, runs), (X_neighbor, other_runs)):
                 found += [run(mechanism, table, until=len(found[0]))[1] for _ in range(_MORE)]
             fixed = _is_same_release(first, other, of_other_rows=True) and all(
-                _is_same_release(expected, draws) and _is_same_release(unlike, _replay(mechanism, table, draws))
+                _is_same_release(expected, draws) and _is_same_release(unlike, replay(table, draws))
                 for expected, unlike, found, table in ((first, other, runs, X_neighbor), (other, first, other_runs, X))
                 for draws in found
             )
@@ -340,14 +339,6 @@ class NoiseAudit:
             ratios += minus_log_likelihoods(answers, first.values, first)
             ratios -= minus_log_likelihoods(answers, other.values, first)
         return np.round(ratios, 6)[:, None]
-
-
-def _replay(mechanism: Estimator, table: Table, answers: list[Draw]) -> list[Draw]:
-    """Return the releases on a table given these answers, or nothing if other releases are made."""
-    try:
-        return run(mechanism, table, answers, len(answers))[1]
-    except AssertionError:
-        return []
 
 
 def _is_same_release(draws: list[Draw], others: list[Draw], of_other_rows: bool = False) -> bool:
@@ -479,7 +470,9 @@ def _best_thresholds(
     cuts = np.unique(np.quantile(scores, np.concatenate([even, rare, 1 - rare]), method="nearest"))
     at_least, at_most = scores[:, None] >= cuts, scores[:, None] <= cuts
     right = expit(scores)  # probability that a guess is right: if the score is the ratio, more precise than counts, for any number of runs
-    if score.words != RATIO or not _is_calibrated(right, bits, at_least, at_most):
+    # Guesses beyond a threshold are not right as often as the ratios say if exact values differ between runs, as after a private radius.
+    beyond, variance = np.hstack([at_least, at_most]), right * (1 - right)
+    if score.words != RATIO or (np.abs((right - bits) @ beyond) > _ODD * np.sqrt(variance @ beyond) + _ODD).any():
         right, n_runs, alpha = bits.astype(float), len(bits), _STRICTER * alpha
     weight = n_runs / len(bits)
     n_high, right_high = np.append(at_least.sum(axis=0), 0), np.append(right @ at_least, 0)
@@ -492,12 +485,3 @@ def _best_thresholds(
     shares = (right @ at_least + (1 - right) @ ~at_least) / len(bits)
     middle = int(shares.argmax())
     return float(bounds[low, high]), (float(lows[low]), float(highs[high])), float(shares[middle]), float(cuts[middle])
-
-
-def _is_calibrated(right: np.ndarray, bits: np.ndarray, at_least: np.ndarray, at_most: np.ndarray) -> bool:
-    """Whether guesses beyond every threshold are right about as often as the likelihood ratios say.
-
-    They are not if the exact values differ between runs, as after another private radius.
-    """
-    variance = right * (1 - right)
-    return all((np.abs((right - bits) @ beyond) <= _ODD * np.sqrt(variance @ beyond) + _ODD).all() for beyond in (at_least, at_most))

@@ -56,11 +56,6 @@ def worst_case_neighbors(estimator: Estimator, n: int, *, n_features: int | None
         For a counter, events: an integer array of shape (n, n_counters). A data frame if columns have names: of pandas, or else of polars
         or pyarrow, whichever is installed. Under "add_or_remove_one" the second has n - 1 rows.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the estimator is none, or keeps its bounds private; or if `n` is too small.
-
     See Also
     --------
     audit_epsilon : Measures what the pair tells.

@@ -117,12 +117,6 @@ def audit_one_run(
     -------
     result : AuditResult
 
-    Raises
-    ------
-    ValueError
-        If the estimator is seeded or promises nothing, if the tables do not fit together or to the relation, or a parameter is out of its
-        domain.
-
     See Also
     --------
     isolated_canaries : Rows that nothing but their own coin moves.
@@ -275,11 +269,6 @@ def isolated_canaries(estimator: Estimator, n: int, *, n_features: int | None = 
     canaries : ndarray of shape (n, n_features), or a data frame
     others : ndarray of shape (n, n_features), a data frame or None
         Rows that take their place; None under "add_or_remove_one".
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the estimator is none, keeps its bounds private, or has too few levels for so many.
 
     See Also
     --------

@@ -7,7 +7,7 @@ bound still valid.
 import inspect
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
@@ -51,14 +51,7 @@ def probe_runs(mechanism: Estimator, X: Table) -> tuple[Any, list[list[Draw]]]:
 
 def visible_numbers(outcome: object, draws: list[Draw]) -> dict[str, np.ndarray]:
     seen = {f"{draw.name!r} as released ({place})": np.ravel(draw.answer).astype(float) for place, draw in enumerate(visible_draws(draws))}
-    if not hasattr(outcome, "fit"):
-        seen.update(_numbers("output", outcome, 0))
-        return seen
-    for path, estimator in _estimators(outcome):
-        own = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-        for name, value in _visible_attributes(estimator).items():
-            if name not in own:
-                seen.update(_numbers(path + name, value, 0))
+    seen.update(_numbers("" if hasattr(outcome, "fit") else "output", outcome, 0, set()))
     if not isinstance(outcome, PrivateEstimator) and hasattr(outcome, "sample"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -67,64 +60,39 @@ def visible_numbers(outcome: object, draws: list[Draw]) -> dict[str, np.ndarray]
                 rows = outcome.sample()
             except TypeError:  # the number of rows must be given
                 rows = outcome.sample(_SOME_ROWS)
-            seen.update(_numbers("sample()", rows, 0))
+            seen.update(_numbers("sample()", rows, 0, set()))
     return seen
 
 
-def _visible_attributes(estimator: Estimator) -> dict[str, Any]:
-    is_stream = hasattr(estimator, "partial_fit")  # its open block is as secret as the data
-    return {
-        name: value
-        for name, value in vars(estimator).items()
-        if name not in _IGNORED_ATTRIBUTES and not (is_stream and name.startswith("_"))
-    }
-
-
-def _estimators(outcome: object) -> Iterator[tuple[str, Any]]:
-    """Yield the fitted estimator and all estimators nested in it, each once, with its path."""
-    met: set[int] = set()
-    waiting: list[tuple[str, Any]] = [("", outcome)]
-    while waiting:
-        path, value = waiting.pop()
-        if id(value) in met:
-            continue
-        met.add(id(value))
-        if isinstance(value, list | tuple):
-            inner: Any = ((f"{path}[{place}]", each) for place, each in enumerate(value))
-        elif isinstance(value, dict):
-            inner = ((f"{path}[{key!r}]", each) for key, each in value.items())
-        else:
-            path += "." * bool(path)
-            yield path, value
-            inner = ((path + name, each) for name, each in _visible_attributes(value).items())
-        waiting += [(place, each) for place, each in inner if isinstance(each, list | tuple | dict | BaseEstimator)]
-
-
-def _numbers(name: str, value: object, depth: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the numbers within a value; words become checksums."""
+def _numbers(path: str, value: Any, depth: int, met: set[int]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the numbers within a value, of estimators those of their fitted attributes, each once; words become checksums."""
+    inner: Iterable[tuple[str, Any]] = ()
     if hasattr(value, "to_numpy") and hasattr(value, "columns"):
         value = value.to_numpy()
     if isinstance(value, bool | int | float | np.number | np.bool_):
-        yield name, np.array([float(value)])
-        return
-    if isinstance(value, str):
-        yield name, np.array([float(zlib.crc32(value.encode()))])
-        return
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufMm":
-        yield name, value.ravel().astype(float)
-        return
-    inner: Any = ()
-    if isinstance(value, np.ndarray):
-        value = value.ravel().tolist()
-    if isinstance(value, dict):
-        inner = ((f"{name}[{key!r}]", each) for key, each in value.items())
-    elif isinstance(value, list | tuple):
-        inner = ((f"{name}[{place}]", each) for place, each in enumerate(value[:MOST_NUMBERS]))
+        yield path, np.array([float(value)])
+    elif isinstance(value, str):
+        yield path, np.array([float(zlib.crc32(value.encode()))])
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufMm":
+        yield path, value.ravel().astype(float)
+    elif hasattr(value, "fit"):
+        if id(value) not in met:
+            met.add(id(value))
+            hidden = "_" if hasattr(value, "partial_fit") else "\0"  # the open block of a stream is as secret as the data
+            shown = {name: each for name, each in vars(value).items() if name not in _IGNORED_ATTRIBUTES and not name.startswith(hidden)}
+            own = value.get_params(deep=False) if hasattr(value, "get_params") else {}  # parameters are looked into for fitted parts alone
+            shown = {name: each for name, each in shown.items() if name not in own or isinstance(each, list | tuple | dict | BaseEstimator)}
+            inner, depth = ((path + "." * bool(path) + name, each) for name, each in shown.items()), -1
+    elif isinstance(value, dict):
+        inner = ((f"{path}[{key!r}]", each) for key, each in value.items())
+    elif isinstance(value, list | tuple | np.ndarray):
+        listed = value.ravel().tolist() if isinstance(value, np.ndarray) else value
+        inner = ((f"{path}[{place}]", each) for place, each in enumerate(listed[:MOST_NUMBERS]))
     elif is_dataclass(value) and not isinstance(value, type):
-        inner = ((f"{name}.{field.name}", getattr(value, field.name)) for field in fields(value))
+        inner = ((f"{path}.{field.name}", getattr(value, field.name)) for field in fields(value))
     if depth < _DEEPEST:
-        for path, each in inner:
-            yield from _numbers(path, each, depth + 1)
+        for name, each in inner:
+            yield from _numbers(name, each, depth + 1, met)
 
 
 # Likelihoods

@@ -189,44 +189,32 @@ def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: fl
     The settings are those that MODEL was fitted with, or those of a method on a schema. No private row is read and nothing is charged.
     Exit code 1 if the promise was refuted; if not, that is no proof of it.
     """
+    from sklearn.base import clone
+
     from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
+    from skdpsynth.domain import Schema
 
     if (path is None) == (given["stated"] is None):
         raise Refusal("audit takes either MODEL or --schema; give one of them")
-    estimator, n_features = _stated_estimator(voice, given) if path is None else _fitted_estimator(path)
+    n_features = None
+    if path is None:
+        if given["epsilon"] is None:
+            raise Refusal("--epsilon must go with --schema, because it is what is promised; add it")
+        settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")}
+        estimator, method, why = choose_estimator(given["method"], Schema.of(given["stated"]).coded, None, **settings)
+        say_method(voice, given["method"], method, why)
+    else:
+        model = open_model(path, "get_params")
+        params = model.get_params(deep=False)
+        alone: dict[str, Any] = {"accountant": None, "max_rows_per_unit": 1}  # and no columns of labels
+        if params.get("schema") is not None:
+            alone["schema"] = Schema.of(params["schema"]).coded
+        else:
+            n_features = getattr(model, "n_features_in_", None)
+        estimator = clone(model).set_params(**{name: value for name, value in alone.items() if name in params})
     with voice.progress_bars():
         pair = worst_case_neighbors(estimator, rows, n_features=n_features)
         event = "released" if released else None
         result = audit_epsilon(estimator, *pair, event, n_trials=trials, confidence=confidence, n_jobs=jobs)
     voice.result({"is_broken": bool(result.is_broken), **asdict(result)}, str(result))
     return CHECK_FAILED if result.is_broken else 0
-
-
-def _stated_estimator(voice: Voice, given: dict[str, Any]) -> tuple[Any, int | None]:
-    """Return an unfitted estimator for the columns of a schema, of which it knows the number."""
-    if given["epsilon"] is None:
-        raise Refusal("--epsilon must go with --schema, because it is what is promised; add it")
-    from skdpsynth.domain import Schema
-
-    settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")}
-    estimator, method, why = choose_estimator(given["method"], Schema.of(given["stated"]).coded, None, **settings)
-    say_method(voice, given["method"], method, why)
-    return estimator, None
-
-
-def _fitted_estimator(path: str) -> tuple[Any, int | None]:
-    """Return an unfitted copy without an accountant, units of several rows, or columns of labels, and the number of columns if unknown."""
-    from sklearn.base import clone
-
-    from skdpsynth.domain import Schema
-
-    model = open_model(path)
-    if not hasattr(model, "get_params"):
-        raise Refusal(f"MODEL must be a private estimator, but it holds a {type(model).__name__}; give what synthesize --model wrote")
-    given = model.get_params(deep=False)
-    settings: dict[str, Any] = {"accountant": None, "max_rows_per_unit": 1}
-    has_schema = given.get("schema") is not None
-    if has_schema:
-        settings["schema"] = Schema.of(given["schema"]).coded
-    made = clone(model).set_params(**{name: value for name, value in settings.items() if name in given})
-    return made, None if has_schema else getattr(model, "n_features_in_", None)

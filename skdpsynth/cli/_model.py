@@ -15,8 +15,8 @@ from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, op
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from sklearn.base import BaseEstimator
 
-    from skdpsynth.domain import ColumnKind, Schema
-    from skdpsynth.frames import Column, Table
+    from skdpsynth.domain import Schema
+    from skdpsynth.frames import Table
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
 _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
@@ -85,9 +85,13 @@ def impute(voice: Voice, path: str, source: str, out: str, complete: bool, force
 
 def _read_cells(place: str, schema: "Schema") -> Any:
     """Return a file as a table of Arrow; in columns of text a cell is missing that is none, or no number among numbers."""
+    import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    from skdpsynth.frames import open_source, split_columns
+    from skdpsynth.domain import Continuous, Derived, as_nullable
+    from skdpsynth.frames import MISSING_WORDS, open_source, split_columns
+    from skdpsynth.tables import numbers_of, read_column
 
     source = open_source(place, "INPUT", read=schema.read)
     chunks = [*source.chunks()]
@@ -99,29 +103,21 @@ def _read_cells(place: str, schema: "Schema") -> Any:
     if source.n_damaged:
         raise Refusal("INPUT has damaged lines, of which no cell is known; schema check counts them")
     mark = schema.read.get("decimal", ".") + schema.read.get("thousands", "")
-    columns = [_type_column(column, schema.get(column.name), mark) for column in split_columns(table)[1]]
+    columns: list[Any] = []
+    for column in split_columns(table)[1]:
+        kind = schema.get(column.name)
+        levels: Any = getattr(kind, "words", None) or getattr(kind, "levels", ())
+        if isinstance(kind, Continuous | Derived):
+            numbers = numbers_of(column, mark)
+            is_whole = getattr(kind, "integer", False) and np.all(np.isnan(numbers) | (numbers == np.rint(numbers)))
+            found = pa.array(numbers, from_pandas=True)
+            columns.append(found.cast(pa.int64()) if is_whole else found)
+        elif not all(isinstance(level, str) for level in levels):
+            columns.append(pa.array([*levels, None]).take(pa.array(read_column(column, as_nullable(kind), "String", is_text=True))))
+        else:
+            cells = column.to_native()
+            columns.append(pc.if_else(pc.is_in(cells, pa.array(MISSING_WORDS)), pa.scalar(None, pa.string()), cells))
     return pa.table(columns, names=table.column_names)
-
-
-def _type_column(column: "Column", kind: "ColumnKind", decimal_mark: str) -> Any:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from skdpsynth.domain import Continuous, Derived, as_nullable
-    from skdpsynth.frames import MISSING_WORDS
-    from skdpsynth.tables import numbers_of, read_column
-
-    if isinstance(kind, Continuous | Derived):
-        numbers = numbers_of(column, decimal_mark)
-        is_whole = getattr(kind, "integer", False) and np.all(np.isnan(numbers) | (numbers == np.rint(numbers)))
-        found = pa.array(numbers, from_pandas=True)
-        return found.cast(pa.int64()) if is_whole else found
-    levels: Any = getattr(kind, "words", None) or getattr(kind, "levels", ())
-    if not all(isinstance(level, str) for level in levels):
-        return pa.array([*levels, None]).take(pa.array(read_column(column, as_nullable(kind), "String", is_text=True)))
-    cells = column.to_native()
-    return pc.if_else(pc.is_in(cells, pa.array(MISSING_WORDS)), pa.scalar(None, pa.string()), cells)
 
 
 @click.command(short_help="Tell means and shares of people like those of the data, with intervals.")

@@ -102,7 +102,8 @@ def open_model(path: str, method: str | None = None) -> Any:
     else:
         model = load(path)
     if method is not None and not hasattr(model, method):
-        raise Refusal(f"MODEL must be a synthesizer that can {method}, but {path} holds a {type(model).__name__}, which cannot")
+        what = "a private estimator" if method == "get_params" else f"a synthesizer that can {method}"
+        raise Refusal(f"MODEL must be {what}, but {path} holds a {type(model).__name__}; give what synthesize --model wrote")
     return model
 
 

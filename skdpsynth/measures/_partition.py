@@ -67,11 +67,6 @@ class BinaryPartition:
     spread : bool, default=True
         Whether `sample` spreads the points of a cell evenly (a low-discrepancy sequence) instead of drawing them independently.
 
-    Raises
-    ------
-    ValueError
-        If `depth` is out of range.
-
     See Also
     --------
     Lattice : Cells of equal size.
@@ -309,11 +304,6 @@ class Lattice:
     n_cells : int
     coordinates : ndarray of shape (n_cells, n_features), int64
         Place of each cell along each axis.
-
-    Raises
-    ------
-    ValueError
-        If `shape` does not fit the box, or no cell is kept.
 
     See Also
     --------

@@ -49,14 +49,6 @@ def train_synthetic_test_real(
         If all synthetic rows have the same level of the target, the score of always predicting it, whatever the estimator: 0.5 for
         "roc_auc".
 
-    Raises
-    ------
-    ValueError
-        If `target` is not in `schema`, the columns are not those of `schema`, no other column or no row with a target is left, or the
-        estimator is of the wrong kind for the default of `scoring`.
-    TypeError
-        If a dtype cannot hold what `schema` says.
-
     See Also
     --------
     skdpsynth.metrics.marginal_total_variation : Compares frequencies instead.

@@ -51,13 +51,6 @@ def marginal_total_variation(X: Table, Y: Table, schema: SchemaLike, order: int 
         In [0, 1]: the mean over the marginals of the largest difference between the shares of rows that any event has in them. It does not
         fall as `order` grows (where all sets count), and is symmetric for columns of levels; those of numbers are cut by `X`.
 
-    Raises
-    ------
-    ValueError
-        If the columns are not those of `schema`, a table has no rows, or `order` is not 1, 2, 3 or is more than the number of columns.
-    TypeError
-        If a dtype cannot hold what `schema` says.
-
     See Also
     --------
     skdpsynth.metrics.correlation_error : Compares associations instead.
@@ -141,13 +134,6 @@ def correlation_error(X: Table, Y: Table, schema: SchemaLike) -> float:
     -------
     error : float
         In [0, 2]; symmetric in `X` and `Y`.
-
-    Raises
-    ------
-    ValueError
-        If the columns are not those of `schema`, there are fewer than two, or a table has no rows.
-    TypeError
-        If a dtype cannot hold what `schema` says.
 
     See Also
     --------

@@ -222,13 +222,6 @@ def quality_report(
     report : QualityReport
         Printed, a table. ``report.to_frame()`` gives all numbers.
 
-    Raises
-    ------
-    ValueError
-        If the columns are not those of `schema`, `target` is not among them, or a table has no rows.
-    TypeError
-        If a dtype cannot hold what `schema` says, or without a schema a column has no numbers.
-
     See Also
     --------
     marginal_total_variation : The mean over marginals of one, two or three columns, of all rows.
@@ -413,11 +406,6 @@ def rule_violations(X: Table, schema: SchemaLike) -> dict[str, Violations]:
     broken : dict of str to (rows, share)
         For each rule, as printed, in the order of the schema, `Derived` columns last: ``rows``, how many rows break it, and ``share``,
         which part of all rows that is. For a key, rows count whose key an earlier row has.
-
-    Raises
-    ------
-    ValueError
-        If `X` lacks a column that a rule names.
 
     See Also
     --------

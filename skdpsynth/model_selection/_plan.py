@@ -360,13 +360,6 @@ def plan(
     plan : SpendingPlan
         Print it, or call `to_frame`, `smallest_epsilon` and `plot`.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its domain, or neither parameter nor estimator tells where rows lie; or what `fit` refuses.
-    TypeError
-        If `estimator` has no epsilon, or can neither sample nor has components.
-
     See Also
     --------
     SpendingPlan : The result.

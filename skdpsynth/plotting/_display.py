@@ -4,7 +4,7 @@ import copy
 import inspect
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -168,14 +168,7 @@ def name_rows(ax: Axes, names: Sequence[str], grid: str | None = None) -> None:
 def shorten(words: object, longest: int = 22) -> str:
     """Shorten words for a tick, and escape dollar signs, which would start mathematics."""
     text = str(words)
-    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return text.replace("$", r"\$")
-
-
-def format_ticks(axis: Any, words: Callable[[float], str]) -> None:
-    from matplotlib.ticker import FuncFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
+    return (text if len(text) <= longest else f"{text[: longest - 1]}…").replace("$", r"\$")
 
 
 def draw_mean_and_range(ax: Axes, places: np.ndarray, values: np.ndarray, **style: Any) -> None:
@@ -190,11 +183,8 @@ def draw_mean_and_range(ax: Axes, places: np.ndarray, values: np.ndarray, **styl
 
 def label_epsilons(ax: Axes, epsilons: Sequence[float] | np.ndarray) -> None:
     """Make the horizontal axis logarithmic, with a tick at each epsilon."""
-    from matplotlib.ticker import NullFormatter, NullLocator
-
     different = np.unique(epsilons)
     ax.set_xscale("log")
     ax.set_xticks(different, [f"{epsilon:g}" for epsilon in different])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.minorticks_off()
     ax.set_xlabel("epsilon")

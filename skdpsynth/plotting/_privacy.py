@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from skdpsynth.plotting._display import (
     Color,
     Display,
     draw_mean_and_range,
-    format_ticks,
     label_epsilons,
     name_rows,
     panels,
@@ -22,9 +21,6 @@ from skdpsynth.plotting._display import (
     tidy,
 )
 from skdpsynth.privacy import PrivacyAccountant
-
-Gap: TypeAlias = Any  # of `auditing`, which stands above this room, as does AuditResult
-AuditResult: TypeAlias = Any
 
 _MOST_LINES = 12  # of a budget
 _MOST_OF_GROUP = 4  # a stream has a part for each of its blocks
@@ -170,90 +166,76 @@ class PlanDisplay(Display):
 
     Parameters
     ----------
-    measures : dict of str to str
-        Title of each measure of error, by its name; the main one first.
-    curves : dict of str to (ndarray, ndarray)
-        Label of each curve to its epsilons, shape (n_runs,), and errors, shape (n_runs, n_measures); several runs at each epsilon.
-    no_data, no_privacy : ndarray of shape (n_measures,)
-        Errors of a uniform guess, and at ``epsilon=inf``.
-    heading : str, default=""
+    plan : SpendingPlan
 
     {drawn}
 
     See Also
     --------
     skdpsynth.model_selection.plan : Makes a plan.
-
-    Examples
-    --------
-    >>> from skdpsynth import PrivateMeasureMechanism
-    >>> from skdpsynth.model_selection import plan
-    >>> from skdpsynth.plotting import PlanDisplay
-    >>> expected = plan(PrivateMeasureMechanism(), n_samples=2000, n_features=1, epsilons=[0.1, 1], random_state=0)
-    >>> display = PlanDisplay.from_plan(expected)
-    >>> list(display.measures)
-    ['wasserstein', 'columns']
-    >>> figure = display.plot(measure="wasserstein").figure_
     """
 
-    measures: dict[str, str]
-    curves: dict[str, tuple[np.ndarray, np.ndarray]]
-    no_data: np.ndarray
-    no_privacy: np.ndarray
-    heading: str = ""
+    plan: Any  # as are all results here, of rooms above this one
 
     @classmethod
     def from_plan(cls, plan: Any) -> Self:
         """Return the display of a `SpendingPlan` from `skdpsynth.model_selection.plan`."""
         check_attributes("plan", plan, ("lines", "measures", "no_privacy"), "a SpendingPlan, as skdpsynth.model_selection.plan returns it")
-        curves = {}
-        for words, points in plan.lines():
-            epsilons = np.concatenate([np.full(len(point.errors), point.epsilon) for point in points])
-            curves[words] = epsilons, np.concatenate([point.errors for point in points])
-        measures = {measure.name: measure.title for measure in plan.measures}
-        heading = f"{plan.estimator}, {plan.n_samples:,} rows: what to expect before spending"
-        return cls(measures, curves, np.asarray(plan.no_data), np.asarray(plan.no_privacy), heading)
+        return cls(plan)
 
     def plot(self, ax: Axes = None, *, title: str | None = None, measure: str | None = None) -> Self:
         """Draw the mean error at each epsilon, and the range of the simulated ones.
 
-        A new figure has a panel for each measure, and the `heading` as its title; an Axes has one panel.
+        A new figure has a panel for each measure, and a title that names the estimator and the rows; an Axes has one panel.
 
         {place}
         measure : str, default=None
-            One of the names in `measures`. None: all of them; the main one, where `ax` is an Axes.
+            The name of one of the measures of the plan. None: all of them; the main one, where `ax` is an Axes.
 
         {itself}
         """
-        names = list(self.measures)
-        if measure is not None:
-            check_choice("measure", measure, names)
+        names = [each.name for each in self.plan.measures]
         on_one = ax is not None and not hasattr(ax, "subplots")
-        places = [names.index(measure)] if measure is not None else list(range(1 if on_one else len(names)))
-        axes, _ = panels(ax, (1, len(places)), (1.2 + 3.9 * len(places), 3.9))
-        for place, one in zip(places, axes.flat, strict=True):
-            self._draw(one, place)
-            one.set_title(self.measures[names[place]], fontsize=10)
-        if any(self.curves):
+        if measure is not None:
+            names = [check_choice("measure", measure, names)]
+        elif on_one:
+            names = names[:1]
+        axes, _ = panels(ax, (1, len(names)), (1.2 + 3.9 * len(names), 3.9))
+        for place, each in enumerate(self.plan.measures):
+            if each.name in names:
+                one = axes.flat[names.index(each.name)]
+                self._draw(one, place)
+                one.set_title(each.title, fontsize=10)
+        if len(list(self.plan.lines())) > 1:
             axes.flat[0].legend(frameon=False, fontsize=8, loc="best")
         if not on_one:
-            axes.flat[0].figure.suptitle(self.heading if title is None else title, fontsize=11)
+            heading = f"{self.plan.estimator}, {self.plan.n_samples:,} rows: what to expect before spending"
+            axes.flat[0].figure.suptitle(heading if title is None else title, fontsize=11)
         return self._finish(axes, None, title if on_one else None)
 
     def _draw(self, ax: Axes, place: int) -> None:
-        curves = {words: (epsilons, errors[:, place]) for words, (epsilons, errors) in self.curves.items()}
-        for (words, curve), color in zip(curves.items(), Color.SERIES * len(curves), strict=False):
-            draw_mean_and_range(ax, *curve, color=color, marker="o", label=words or None)
-        label_epsilons(ax, np.concatenate([epsilons for epsilons, _ in curves.values()]))
-        means = [errors[epsilons == one].mean() for epsilons, errors in curves.values() for one in np.unique(epsilons)]
-        no_data, no_privacy = self.no_data[place], self.no_privacy[place]
-        high = max(no_data, *(errors.max() for _, errors in curves.values()))
-        if is_log := high > _MANY * min(means):
-            low = 0.6 * max(min(means), 1e-9 * high)
+        curves = list(self.plan.lines())
+        for (words, points), color in zip(curves, Color.SERIES * len(curves), strict=False):
+            epsilons = np.concatenate([np.full(len(point.errors), point.epsilon) for point in points])
+            errors = np.concatenate([point.errors[:, place] for point in points])
+            draw_mean_and_range(ax, epsilons, errors, color=color, marker="o", label=words or None)
+        label_epsilons(ax, [point.epsilon for point in self.plan.points])
+        no_data, no_privacy = self.plan.no_data[place], self.plan.no_privacy[place]
+        least = min(point.mean[place] for point in self.plan.points)
+        low, high = 0.0, max(no_data, *(point.errors[:, place].max() for point in self.plan.points))
+        if is_log := high > _MANY * least:
+            low = 0.6 * max(least, 1e-9 * high)
             high *= (high / low) ** 0.12
+            ax.set_yscale("log")
+            ax.yaxis.get_major_locator().set_params(subs=(1, 3) if high < 1e4 * low else (1,))
+            ax.yaxis.set_minor_formatter("")
         else:
-            low, high = 0.0, 1.15 * high
-        _set_error_axis(ax, low, high)
+            high *= 1.15
+        ax.set_ylim(low, high)
+        ax.set_ylabel("error, logarithmic scale" if is_log else "error, linear scale from 0", fontsize=8)
+        ax.yaxis.set_major_formatter("{x:,.10g}")
+        ax.tick_params(which="minor", length=0)
+        tidy(ax, grid="y")
         # No data is named at the right and no privacy at the left, clear of the curves. On a linear scale errors come near to no privacy,
         # so its name stands below the line if there is room.
         is_beneath = 0 < no_privacy <= low
@@ -269,20 +251,6 @@ def _draw_reference(ax: Axes, value: float, line: str, words: str, side: tuple[f
     ax.annotate(words, (side[0], value), (0, offset), ha=side[1], va="bottom" if offset > 0 else "top", **where)
 
 
-def _set_error_axis(ax: Axes, low: float, high: float) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    if low > 0:
-        ax.set_yscale("log")
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 3) if high < 1e4 * low else (1,)))
-        ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.tick_params(which="minor", length=0)
-    ax.set_ylim(low, high)
-    ax.set_ylabel("error, logarithmic scale" if low > 0 else "error, linear scale from 0", fontsize=8)
-    format_ticks(ax.yaxis, lambda value: f"{value:,.10g}")
-    tidy(ax, grid="y")
-
-
 @dataclass(eq=False, repr=False)
 class EvidenceDisplay(Display):
     """Results of attacks on training rows and on held-out rows: **not private**, because made from real rows.
@@ -292,40 +260,23 @@ class EvidenceDisplay(Display):
 
     Parameters
     ----------
-    gaps : dict of str to Gap
-        The gap of each measure, by name.
-    by_column : dict of column to Gap
-    confidence : float
+    evidence : PrivacyEvidence
 
     {drawn}
 
     See Also
     --------
     skdpsynth.auditing.privacy_evidence : Makes what is drawn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpsynth.auditing import privacy_evidence
-    >>> from skdpsynth.plotting import EvidenceDisplay
-    >>> train, holdout, synthetic = np.random.default_rng(0).random((3, 200, 2))
-    >>> display = EvidenceDisplay.from_evidence(privacy_evidence(synthetic, train, holdout))
-    >>> list(display.gaps)
-    ['exact_copies', 'closest_record', 'membership', 'attributes']
-    >>> figure = display.plot().figure_
     """
 
-    gaps: dict[str, Gap]
-    by_column: dict[Any, Gap]
-    confidence: float
+    evidence: Any
 
     @classmethod
     def from_evidence(cls, evidence: Any) -> Self:
         """Return the display of a `PrivacyEvidence` from `skdpsynth.auditing.privacy_evidence`."""
-        check_attributes(
-            "evidence", evidence, ("gaps", "by_column", "confidence"), "a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence"
-        )
-        return cls(dict(evidence.gaps), dict(evidence.by_column), evidence.confidence)
+        what = "a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence"
+        check_attributes("evidence", evidence, ("gaps", "by_column", "confidence"), what)
+        return cls(evidence)
 
     def plot(self, ax: Axes = None, *, title: str | None = None) -> Self:
         """Draw a line for each measure: where training rows are, where held-out rows are, and what chance explains.
@@ -334,34 +285,34 @@ class EvidenceDisplay(Display):
 
         {itself}
         """
-        shares = [(words, self.gaps[name], True) for name, words in _WORDS.items() if name in self.gaps and self.gaps[name].is_share]
-        shares += [(f"guessed: {shorten(name)}", gap, False) for name, gap in list(self.by_column.items())[:_MOST_COLUMNS]]
-        far = [(_WORDS[name], gap, True) for name, gap in self.gaps.items() if not gap.is_share]
+        from matplotlib.lines import Line2D
+
+        gaps = self.evidence.gaps
+        shares = [(words, gaps[name], True) for name, words in _WORDS.items() if name in gaps and gaps[name].is_share]
+        shares += [(f"guessed: {shorten(name)}", gap, False) for name, gap in list(self.evidence.by_column.items())[:_MOST_COLUMNS]]
+        far = [(_WORDS[name], gap, True) for name, gap in gaps.items() if not gap.is_share]
         height = 1.9 + 0.42 * (len(shares) + len(far))
         axes, whole = panels(ax, (2, 1), (6.6, height), height_ratios=[len(shares) + 0.6, len(far) + 0.6])
         for one, lines in zip(axes.flat, (shares, far), strict=True):
             _draw_lines(one, lines)
-        format_ticks(axes.flat[0].xaxis, lambda value: f"{100 * value:g} %")
-        axes.flat[0].set_xlabel("share of rows, or of cells", fontsize=8)
-        axes.flat[1].set_xlabel("distance (1: a usual range, or another level, in every column)", fontsize=8)
-        self._draw_legend(axes.flat[0], any(gap.is_found for _, gap, _ in (*shares, *far)))
-        return self._finish(axes, whole, title, is_private=False)
-
-    def _draw_legend(self, ax: Axes, has_found: bool) -> None:
-        from matplotlib.lines import Line2D
-
+        top, bottom = axes.flat
+        top.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+        top.set_xlabel("share of rows, or of cells", fontsize=8)
+        bottom.set_xlabel("distance (1: a usual range, or another level, in every column)", fontsize=8)
+        has_found = any(gap.is_found for _, gap, _ in (*shares, *far))
         point: dict[str, Any] = {"color": Color.SYNTHETIC, "marker": "D", "linestyle": "", "markersize": 6, "label": "training rows"}
         styles: list[dict[str, Any]] = [
             point,
             *[{**point, "color": Color.WARNING, "label": "training rows that stand out"}] * has_found,
             {**point, "marker": "o", "markersize": 7, "color": "white", "markeredgecolor": Color.REAL, "label": "held-out rows"},
-            {"color": "0.82", "linewidth": 7, "label": f"what chance explains ({100 * self.confidence:g} %)"},
+            {"color": "0.82", "linewidth": 7, "label": f"what chance explains ({100 * self.evidence.confidence:g} %)"},
         ]
-        handles = [Line2D([], [], **style) for style in styles]
-        ax.legend(handles=handles, frameon=False, fontsize=8, loc="lower center", bbox_to_anchor=(0.42, 1.0), ncols=2 if has_found else 3)
+        place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.42, 1.0), "ncols": 2 if has_found else 3}
+        top.legend(handles=[Line2D([], [], **style) for style in styles], frameon=False, fontsize=8, **place)
+        return self._finish(axes, whole, title, is_private=False)
 
 
-def _draw_lines(ax: Axes, lines: list[tuple[str, Gap, bool]]) -> None:
+def _draw_lines(ax: Axes, lines: list[tuple[str, Any, bool]]) -> None:
     most = 0.0
     for place, (_, gap, is_main) in enumerate(lines):
         # Where training rows may lie, around the held-out ones, for the interval of the difference to hold 0.
@@ -394,18 +345,9 @@ class AuditDisplay(Display):
     See Also
     --------
     skdpsynth.auditing.audit_epsilon, skdpsynth.auditing.audit_one_run : Make what is drawn.
-
-    Examples
-    --------
-    >>> from skdpsynth import SignedMeasureMechanism
-    >>> from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
-    >>> from skdpsynth.plotting import AuditDisplay
-    >>> psmm = SignedMeasureMechanism(2)
-    >>> result = audit_epsilon(psmm, *worst_case_neighbors(psmm, 20), n_trials=100)
-    >>> figure = AuditDisplay.from_results({"PSMM": result}).plot().figure_
     """
 
-    results: dict[str, AuditResult]
+    results: dict[str, Any]
 
     @classmethod
     def from_results(cls, results: Any) -> Self:

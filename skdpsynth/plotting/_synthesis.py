@@ -25,7 +25,7 @@ from skdpsynth.domain import (
 )
 from skdpsynth.frames import Table, split_columns
 from skdpsynth.metrics import association_matrix
-from skdpsynth.plotting._display import Axes, Color, Display, format_ticks, panels, shorten, tidy
+from skdpsynth.plotting._display import Axes, Color, Display, panels, shorten, tidy
 from skdpsynth.tables import open_columns
 
 _BINS = 24
@@ -292,7 +292,7 @@ def _draw_marginal(ax: Axes, column: Column, with_real: bool, is_narrow: bool = 
             ax.stairs(column.shares[1], column.ends, color="black", linewidth=1, label="real")
         ax.set_ylim(bottom=0)
         ax.set_ylabel("share of rows", fontsize=_SMALL)
-        format_ticks(ax.yaxis, _percent)
+        ax.yaxis.set_major_formatter(_percent)
         ax.locator_params(axis="y", nbins=4)
         _label_times(ax.xaxis, column)
         if column.missing.any() and not is_narrow:
@@ -310,7 +310,7 @@ def _draw_marginal(ax: Axes, column: Column, with_real: bool, is_narrow: bool = 
         ax.invert_yaxis()
         ax.set_xlabel("share of rows", fontsize=_SMALL)
         ax.set_xlim(left=0)
-        format_ticks(ax.xaxis, _percent)
+        ax.xaxis.set_major_formatter(_percent)
         ax.locator_params(axis="x", nbins=4)
     ax.set_title(shorten(column.name, 26), fontsize=8.5, loc="left")
     ax.tick_params(labelsize=_SMALL, length=2)
@@ -347,7 +347,7 @@ def _label_times(axis: Any, column: Column) -> None:
         axis.set_major_formatter(ConciseDateFormatter(locator))
 
 
-def _percent(value: float) -> str:
+def _percent(value: float, place: int) -> str:
     return f"{100 * value:.3g} %"
 
 
