@@ -1,19 +1,24 @@
 """Measures on cells: mathematics without data or privacy."""
 
-from skdpsynth.measures._adaptive import (
+from skdpsynth.measures._consistency import (
     DEFAULT_PRIOR,
     TwoStages,
     bound_of_clamped_counts,
     bound_of_least_squares,
     choose_refinement,
+    least_squares,
     level_sums,
+    mass_from_root,
     measure_of_leaves,
     measure_of_union,
+    optimal_shares,
+    pair_sums,
+    paper_shares,
     posterior_mass,
     prior_of,
     total_diameters,
+    uniform_consistency,
 )
-from skdpsynth.measures._consistency import least_squares, mass_from_root, optimal_shares, pair_sums, paper_shares, uniform_consistency
 from skdpsynth.measures._measure import DiscreteMeasure
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver
 from skdpsynth.measures._partition import MAX_DEPTH, NORMS, BinaryPartition, Lattice, NearestCells, Partition

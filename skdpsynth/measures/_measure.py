@@ -89,21 +89,16 @@ class SampleBlocks:
             n_blocks = -(-n_points // size)
             width = min(_SLAB, n_blocks)
             n_blocks = -(-n_blocks // width) * width
-            which = self._list_cells(deck, n_decks, -n_points % n_blocks).reshape(-1, n_blocks)
+            # The cells of every n-th point, n = n_decks, from number `deck` on: (e - deck) / n, rounded up, of these are below e.
+            counts = np.diff(self.upto if n_decks == 1 else (self.upto + (n_decks - 1 - deck)) // n_decks, prepend=0)
+            counts[-1] += -n_points % n_blocks  # the last point is repeated to the end
+            which = np.repeat(np.arange(len(counts), dtype=np.int32), counts).reshape(-1, n_blocks)
             for first in rng.permutation(np.arange(0, n_blocks, width)).tolist():
                 sizes = [-(-(n_points - i) // n_blocks) for i in range(first, first + width)]
                 order = rng.permutation(width).tolist()
                 here = which[:, first : first + width]
                 yield _Slab(start, here, sizes, deck + n_decks * first, n_decks, n_decks * n_blocks, order)
                 start += sum(sizes)
-
-    def _list_cells(self, deck: int, n_decks: int, beyond: int) -> np.ndarray:
-        """Return the cells of every n-th point, n = `n_decks`, from number `deck` on; the last point is repeated `beyond` times."""
-        # (e - deck) / n_decks, rounded up, is how many of these numbers are below e.
-        upto = self.upto if n_decks == 1 else (self.upto + (n_decks - 1 - deck)) // n_decks
-        counts = np.diff(upto, prepend=0)
-        counts[-1] += beyond
-        return np.repeat(np.arange(len(upto), dtype=np.int32), counts)
 
     def _rng(self, seed: int) -> np.random.Generator:
         return np.random.default_rng([*self.entropy, seed])

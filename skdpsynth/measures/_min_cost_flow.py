@@ -69,7 +69,13 @@ def min_cost_flow(
     """
     whole = all(np.array_equal(mass, np.rint(mass)) for mass in (supply, demand))
     if solver == "ortools":
-        return _solve_with_ortools(source, sink, cost, supply, demand, whole)
+        # It takes whole numbers: other masses, and costs, are scaled and rounded. Costs that are multiples of 2**-20 stay exact; the
+        # product with the number of nodes must fit into 64 bits.
+        unit = 1.0 if whole and supply.sum() <= _LARGEST_SUPPLY else _LARGEST_SUPPLY / supply.sum()
+        supply, demand = (np.rint(mass * unit).astype(np.int64) for mass in (supply, demand))
+        fit = math.floor(math.log2(_LARGEST_COST / (len(supply) + len(demand) + 2) / cost.max()))
+        cost = np.rint(cost * 2.0**fit).astype(np.int64)
+        return solve_in_subprocess(source=source, sink=sink, cost=cost, supply=supply, demand=demand) / unit
     # Masses are scaled to the absolute tolerances of HiGHS.
     unit = 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
@@ -187,15 +193,3 @@ def _solve_or_error(problem: Any, options: dict[str, Any]) -> str:
     except (cp.error.SolverError, ValueError, ArithmeticError) as error:  # cvxpy raises ValueError where HiGHS knows no status
         return (str(error).splitlines() or [type(error).__name__])[0]
     return "" if solution.status == cp.OPTIMAL else str(solution.status)
-
-
-def _solve_with_ortools(
-    source: np.ndarray, sink: np.ndarray, cost: np.ndarray, supply: np.ndarray, demand: np.ndarray, whole: bool
-) -> np.ndarray:
-    """Solve by OR-Tools, which takes whole numbers: other masses, and costs, are scaled and rounded."""
-    unit = 1.0 if whole and supply.sum() <= _LARGEST_SUPPLY else _LARGEST_SUPPLY / supply.sum()
-    supply, demand = (np.rint(mass * unit).astype(np.int64) for mass in (supply, demand))
-    # Costs that are multiples of 2**-20 stay exact; the product with the number of nodes must fit into 64 bits.
-    fit = math.floor(math.log2(_LARGEST_COST / (len(supply) + len(demand) + 2) / cost.max()))
-    cost = np.rint(cost * 2.0**fit).astype(np.int64)
-    return solve_in_subprocess(source=source, sink=sink, cost=cost, supply=supply, demand=demand) / unit

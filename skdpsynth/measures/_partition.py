@@ -129,10 +129,16 @@ class BinaryPartition:
             Numbers in [0, 2**depth); ``cells >> (depth - level)`` are the ancestors.
         """
         X, finite = as_rows(X, self.box.n_features), check_bool("finite", finite)
-        groups = _axis_groups(self.box.n_features, self.depth)
+        groups, cells = _axis_groups(self.box.n_features, self.depth), np.zeros(len(X), dtype=np.int64)
         if len(groups) == 1 and len(groups[0].axes) == self.box.n_features > 2:
-            return self._locate_at_once(X, groups[0], finite)
-        cells = np.zeros(len(X), dtype=np.int64)
+            # All axes are one number: one pass over the rows as they lie, and one look-up.
+            scratch = np.zeros((min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64), len(groups[0].axes)))  # `Box.steps` works on tiles of 64 rows
+            (_, table), bits, places = *groups[0].tables, np.array(groups[0].bits), np.array(groups[0].places)
+            for start in range(0, len(X), _ROWS_AT_ONCE):
+                steps = self.box.steps(X[start : start + _ROWS_AT_ONCE], bits, scratch, finite)
+                # Whole numbers below 2**15: exact, in whatever order BLAS adds them.
+                np.take(table, (steps @ places).astype(np.int64), out=cells[start : start + len(steps)], mode="wrap")
+            return cells
         size = min(_ROWS_LOCATED, len(X))
         floats, integers = np.empty((2, size)), np.empty((2, size), dtype=np.int64)
         for start in range(0, len(X), _ROWS_LOCATED):
@@ -149,19 +155,6 @@ class BinaryPartition:
                     part = number if len(group.tables) == 1 else number >> shift & (len(table) - 1)
                     # in range by construction, so "wrap" only skips the check
                     out |= np.take(table, part, out=spread, mode="wrap")
-        return cells
-
-    def _locate_at_once(self, X: np.ndarray, group: _AxisGroup, finite: bool) -> np.ndarray:
-        """Locate rows whose axes are all joined into one number: one pass over the rows as they lie, and one look-up."""
-        cells = np.empty(len(X), dtype=np.int64)
-        size = min(_ROWS_AT_ONCE, -(-len(X) // 64) * 64)  # `Box.steps` works on tiles of 64 rows
-        scratch, bits, places = np.zeros((size, len(group.axes))), np.array(group.bits), np.array(group.places)
-        ((_, table),) = group.tables
-        for start in range(0, len(X), _ROWS_AT_ONCE):
-            steps = self.box.steps(X[start : start + _ROWS_AT_ONCE], bits, scratch, finite)
-            # Whole numbers below 2**15: exact, in whatever order BLAS adds them.
-            number = (steps @ places).astype(np.int64)
-            np.take(table, number, out=cells[start : start + len(number)], mode="wrap")
         return cells
 
     def _join(self, rows: np.ndarray, group: _AxisGroup, joined: np.ndarray, one: np.ndarray, settle: bool = False) -> None:

@@ -47,7 +47,18 @@ class Placement:
             side = np.take(sides[i], levels)
             first, choices = _whole_numbers(box, i, (codes >> shifts[i] & (1 << bits[i]) - 1) / side, side * steps[i])
             whole.append(_WholeAxis(i, box.high[i], first, choices * _PART))
-        known = _unpack_codes(codes, bits, shifts, levels, np.log2(sides).astype(np.int64))
+        # A row takes a power of two of bytes, because those are looked up fastest.
+        n_cut = max((axis + 1 for axis, width in enumerate(bits) if width), default=1)
+        coordinate = np.min_scalar_type((1 << max(bits)) - 1)
+        size = 1 << (n_cut * coordinate.itemsize).bit_length()
+        row: Any = {"names": ["corner", "level"], "formats": [(coordinate, (n_cut,)), np.int8], "offsets": [0, size - 1], "itemsize": size}
+        known, halvings = np.zeros(len(codes), dtype=np.dtype(row)), np.log2(sides).astype(np.int64)
+        known["level"] = levels
+        for start in range(0, len(codes), _CELLS):  # the scratch stays in cache
+            some = slice(start, start + _CELLS)
+            for axis in range(n_cut):
+                corner = codes[some] >> shifts[axis] & (1 << bits[axis]) - 1
+                known["corner"][some, axis] = corner >> np.take(halvings[axis], levels[some])
         return cls(box, known, np.ascontiguousarray((sides * steps[:, None]).T), whole, spread)
 
     def rows(self, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -138,24 +149,6 @@ def pack_coordinates(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_c
         codes <<= width
         codes |= coordinate
     return codes
-
-
-def _unpack_codes(codes: np.ndarray, bits: Sequence[int], shifts: Sequence[int], levels: np.ndarray, halvings: np.ndarray) -> np.ndarray:
-    """Return the rows of facts about cells: corners in sides, of which ``2**halvings[axis, level]`` steps make one, and levels.
-
-    A row takes a power of two of bytes, because those are looked up fastest.
-    """
-    n_cut = max((axis + 1 for axis, width in enumerate(bits) if width), default=1)
-    coordinate = np.min_scalar_type((1 << max(bits)) - 1)
-    size = 1 << (n_cut * coordinate.itemsize).bit_length()
-    fields: Any = {"names": ["corner", "level"], "formats": [(coordinate, (n_cut,)), np.int8], "offsets": [0, size - 1], "itemsize": size}
-    known = np.zeros(len(codes), dtype=np.dtype(fields))
-    known["level"] = levels
-    for start in range(0, len(codes), _CELLS):  # the scratch stays in cache
-        some = slice(start, start + _CELLS)
-        for axis in range(n_cut):
-            known["corner"][some, axis] = (codes[some] >> shifts[axis] & (1 << bits[axis]) - 1) >> np.take(halvings[axis], levels[some])
-    return known
 
 
 class _Scratch(NamedTuple):

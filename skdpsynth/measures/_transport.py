@@ -220,7 +220,12 @@ class _Space:
         positions = positions[:, varied] if len(varied) else positions[:, :1]
         positions, coarse = (positions - positions.min(axis=0)) / width, coarse / width
         step = _grid_step(positions, coarse)
-        unit = step or _spacing(positions)
+        unit = step
+        if unit is None:  # a typical distance between neighbors
+            some = positions[:: -(-len(positions) // 1000)]
+            distances = cKDTree(positions).query(some, k=min(len(positions), 4), p=np.inf)[0]
+            apart = distances[distances > 0]
+            unit = float(np.median(apart)) if len(apart) else float(np.max(np.ptp(positions, axis=0))) or 1.0
         places = np.rint(positions / unit) if step else positions / unit
         return cls(places, unit * width, step is not None and metric != "euclidean", metric)
 
@@ -307,20 +312,6 @@ class _Transport:
         residual[self.donors] = np.maximum(self.supply[:n_donors] - moved, 0)
         return residual, cost, max(bound, 0.0), n_rounds
 
-    def _rich_arcs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return arcs (hole, donor, cost) from the nearest of the donors that have much, of those that have very much, and so on."""
-        supply, p = self.supply[: len(self.donors)], NORMS[self.metric]
-        found, least = [], _RICH * float(np.median(supply))
-        while (supply > least).any():
-            rich = np.flatnonzero(supply > least)
-            count = min(_RICH_LISTED, len(rich))
-            cost, near = cKDTree(self.donor_at[rich]).query(self.hole_at, k=range(1, count + 1), p=p)
-            found.append((np.repeat(np.arange(len(self.holes)), count), rich[near].ravel(), cost.ravel()))
-            least = max(_RICH * least, float(supply[rich].min()))
-        hole, donor, cost = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        _, first = np.unique(hole * len(supply) + donor, return_index=True)
-        return hole[first], donor[first], cost[first]
-
     def _first_arcs(self) -> "_Arcs":
         """Return arcs from the nearest donors of each hole, and from the two donors that have no place."""
         n_donors, n_holes = len(self.donors), len(self.holes)
@@ -329,10 +320,15 @@ class _Transport:
         for extra, cost in enumerate(self.extra_costs):
             arcs = arcs.join(np.arange(n_holes), np.full(n_holes, n_donors + extra), np.full(n_holes, cost))
         few = self.donor_at.shape[1] <= 3 and not is_mass_far(self.supply, self.demand)
-        if not few and (self.supply[:n_donors] > _RICH * np.median(self.supply[:n_donors])).any():
-            hole, donor, cost = self._rich_arcs()
+        supply, least, p = self.supply[:n_donors], _RICH * float(np.median(self.supply[:n_donors])), NORMS[self.metric]
+        while not few and (supply > least).any():  # the nearest of the donors that have much, of those that have very much, and so on
+            rich = np.flatnonzero(supply > least)
+            count = min(_RICH_LISTED, len(rich))
+            costs, near = cKDTree(self.donor_at[rich]).query(self.hole_at, k=range(1, count + 1), p=p)
+            hole, donor, costs = np.repeat(np.arange(n_holes), count), rich[near].ravel(), costs.ravel()
             new = ~arcs.has(hole, donor)
-            arcs = arcs.join(hole[new], donor[new], cost[new])
+            arcs = arcs.join(hole[new], donor[new], costs[new])
+            least = max(_RICH * least, float(supply[rich].min()))
         return arcs
 
     def _flow(self, arcs: "_Arcs", start: np.ndarray | None = None) -> np.ndarray:
@@ -463,14 +459,6 @@ def _grid_step(positions: np.ndarray, coarse: float) -> float | None:
         if np.abs(places - np.rint(places)).max() <= max(_ON_GRID, noise):
             return step
     return None
-
-
-def _spacing(positions: np.ndarray) -> float:
-    """Return a typical distance between neighbors, or 1 if all are at one place."""
-    some = positions[:: -(-len(positions) // 1000)]
-    distances = cKDTree(positions).query(some, k=min(len(positions), 4), p=np.inf)[0].reshape(len(some), -1)
-    apart = distances[distances > 0]
-    return float(np.median(apart)) if len(apart) else float(np.max(np.ptp(positions, axis=0))) or 1.0
 
 
 def _diameter(positions: np.ndarray, metric: str) -> float:
