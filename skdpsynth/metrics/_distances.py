@@ -64,7 +64,21 @@ def wasserstein_distance(X: Table, Y: Table, metric: str = "chebyshev", *, max_s
         )
     from scipy.spatial.distance import cdist
 
-    return unit * _transport(cdist(X, Y, metric))
+    cost, n, m = cdist(X, Y, metric), len(X), len(Y)
+    try:
+        from ot import emd2
+    except ImportError:
+        if n != m:
+            way_out = "pip install 'skdpsynth[transport]'; or give equal sizes."
+            raise ImportError(f"Samples of different sizes, {n} and {m}, need POT: {way_out}") from None
+        from scipy.optimize import linear_sum_assignment
+
+        return unit * float(cost[linear_sum_assignment(cost)].mean())
+    # POT also warns of an error in the log: then this raises.
+    value, log = emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=_ITERATIONS, log=True)
+    if log["warning"]:
+        raise RuntimeError(f"The transport program of {n} x {m} rows did not reach its optimum; thin the samples.")
+    return unit * float(value)
 
 
 def sliced_wasserstein_distance(
@@ -119,24 +133,6 @@ def _one_dimension(x: np.ndarray, y: np.ndarray) -> float:
     from scipy.stats import wasserstein_distance as closed_form
 
     return float(closed_form(x, y))
-
-
-def _transport(cost: np.ndarray) -> float:
-    n, m = cost.shape
-    try:
-        from ot import emd2
-    except ImportError:
-        if n != m:
-            way_out = "pip install 'skdpsynth[transport]'; or give equal sizes."
-            raise ImportError(f"Samples of different sizes, {n} and {m}, need POT: {way_out}") from None
-        from scipy.optimize import linear_sum_assignment
-
-        return float(cost[linear_sum_assignment(cost)].mean())
-    # POT also warns of an error in the log: then this raises.
-    value, log = emd2(np.full(n, 1 / n), np.full(m, 1 / m), cost, numItermax=_ITERATIONS, log=True)
-    if log["warning"]:
-        raise RuntimeError(f"The transport program of {n} x {m} rows did not reach its optimum; thin the samples.")
-    return float(value)
 
 
 def _samples(X: Table, Y: Table, max_samples: int, seed: int | None) -> tuple[np.ndarray, np.ndarray, float]:

@@ -223,7 +223,12 @@ def _association(a: np.ndarray, b: np.ndarray, counts: np.ndarray | None, a_is_n
     if not len(a) or a.min() == a.max() or b.min() == b.max():
         return 0.0
     if a_is_nominal and b_is_nominal:
-        return _cramer(a, b, counts)
+        rows, columns = np.bincount(a, counts), np.bincount(b, counts)
+        place = a * len(columns) + b
+        cells, each = np.unique(place, return_counts=True) if counts is None else (place, counts)
+        # Cramer's V: chi^2 / n = sum of n_ij^2 / (n_i n_j), less 1: only cells that hold rows count.
+        shares = (each**2 / (rows[cells // len(columns)] * columns[cells % len(columns)])).sum()
+        return np.sqrt(max(shares - 1, 0) / (min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1))
     if a_is_nominal or b_is_nominal:
         return _correlation_ratio(a, _ranks(b, counts), counts) if a_is_nominal else _correlation_ratio(b, _ranks(a, counts), counts)
     u, v = _ranks(a, counts), _ranks(b, counts)
@@ -239,14 +244,6 @@ def _ranks(a: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
     each = np.bincount(a, counts)
     upto = np.cumsum(each)
     return (upto - each / 2)[a] - upto[-1] / 2
-
-
-def _cramer(a: np.ndarray, b: np.ndarray, counts: np.ndarray | None) -> float:
-    rows, columns = np.bincount(a, counts), np.bincount(b, counts)
-    cells, each = np.unique(a * len(columns) + b, return_counts=True) if counts is None else (a * len(columns) + b, counts)
-    # chi^2 / n = sum of n_ij^2 / (n_i n_j), less 1: only cells that hold rows count.
-    shares = (each**2 / (rows[cells // len(columns)] * columns[cells % len(columns)])).sum()
-    return np.sqrt(max(shares - 1, 0) / (min(np.count_nonzero(rows), np.count_nonzero(columns)) - 1))
 
 
 def _correlation_ratio(a: np.ndarray, ranks: np.ndarray, counts: np.ndarray | None) -> float:
@@ -276,7 +273,12 @@ def contingency_tables(tables: Sequence[Rows], sizes: Sequence[int], sets: Seque
             yield from _whole_tables(tables, sizes, waiting)
             waiting, n_cells = [], 0
         if size > most:
-            yield _sparse_tables(tables, sizes, columns)
+            counted = [total(rows, SparseCount(tuple(sizes), columns)).whole for rows in tables]
+            cells = np.unique(np.concatenate([each for each, _ in counted]))
+            aligned = np.zeros((len(counted), len(cells)), dtype=np.int64)
+            for row, (each, counts) in zip(aligned, counted, strict=True):
+                row[np.searchsorted(cells, each)] = counts
+            yield cells, list(aligned)
         else:
             waiting.append(columns)
             n_cells += size
@@ -287,15 +289,6 @@ def _whole_tables(tables: Sequence[Rows], sizes: Sequence[int], sets: Sequence[t
     counted = [total(rows, Marginals.over(sizes, sets)).tables() for rows in tables] if sets else []
     for found in zip(*counted, strict=True):
         yield np.arange(found[0].size), [table.ravel() for table in found]
-
-
-def _sparse_tables(tables: Sequence[Rows], sizes: Sequence[int], columns: tuple[int, ...]) -> CellCounts:
-    found = [total(rows, SparseCount(tuple(sizes), columns)).whole for rows in tables]
-    cells = np.unique(np.concatenate([each for each, _ in found]))
-    aligned = np.zeros((len(found), len(cells)), dtype=np.int64)
-    for row, (each, counts) in zip(aligned, found, strict=True):
-        row[np.searchsorted(cells, each)] = counts
-    return cells, list(aligned)
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them

@@ -349,26 +349,20 @@ def _summarize_columns(tables: Sequence[Sequence[np.ndarray]], coded: Schema, st
             found[name] = _summary([each[name] + offset for each in columns], given)
     for rule in stated.rules:
         if isinstance(rule, Inequality):
-            high, low = ([_subtractable(stated[name], each[name]) for each in columns] for name in (rule.high, rule.low))
-            spans = [end - begin for end, begin in zip(high, low, strict=True)]
-            found[f"{rule.high} - {rule.low}"] = _span_summary(spans, stated[rule.high])
+            kind, low = stated[rule.high], stated[rule.low]
+            if not isinstance(kind, Times):
+                summary = _summary([each[rule.high] - each[rule.low] for each in columns], kind)
+            else:  # in the largest unit in which the mean of the real spans is at least two
+                sizes = MICROSECONDS[kind.resolution], MICROSECONDS[low.resolution]
+                spans = [(each[rule.high] + kind.first) * sizes[0] - (each[rule.low] + low.first) * sizes[1] for each in columns]
+                known = spans[0][~np.isnan(spans[0])]
+                mean = float(known.mean()) if len(known) else 0.0
+                large = [unit for unit, size in MICROSECONDS.items() if size >= sizes[0] and mean >= 2 * size]
+                unit = max(large, key=MICROSECONDS.__getitem__, default=kind.resolution)
+                summary = _summary([each / MICROSECONDS[unit] for each in spans], kind)
+                summary = summary and replace(summary, unit=f"{unit}s", origin=None)
+            found[f"{rule.high} - {rule.low}"] = summary
     return {name: summary for name, summary in found.items() if summary is not None}
-
-
-def _subtractable(kind: Kind, column: np.ndarray) -> np.ndarray:
-    """Return numbers as they are, and times as microseconds since 1970."""
-    return (column + kind.first) * MICROSECONDS[kind.resolution] if isinstance(kind, Times) else column
-
-
-def _span_summary(spans: Sequence[np.ndarray], kind: Kind) -> Summary | None:
-    """Summarize spans; for times, given in microseconds, in the largest unit in which the mean of the real ones is at least two."""
-    if not isinstance(kind, Times):
-        return _summary(spans, kind)
-    known, units = spans[0][~np.isnan(spans[0])], [unit for unit, size in MICROSECONDS.items() if size >= MICROSECONDS[kind.resolution]]
-    mean = float(known.mean()) if len(known) else 0.0
-    unit = max((unit for unit in units if mean >= 2 * MICROSECONDS[unit]), key=MICROSECONDS.__getitem__, default=kind.resolution)
-    found = _summary([each / MICROSECONDS[unit] for each in spans], kind)
-    return None if found is None else replace(found, unit=f"{unit}s", origin=None)
 
 
 def _summary(columns: Sequence[np.ndarray], kind: Kind) -> Summary | None:
@@ -376,16 +370,20 @@ def _summary(columns: Sequence[np.ndarray], kind: Kind) -> Summary | None:
     if not all(map(len, known)):
         return None
     far = float(np.quantile(known[0], _FAR, method="inverted_cdf"))
-    real, synthetic = ({**_statistics(x), "far": float((x > far).mean())} for x in known)
+    real, synthetic = (
+        {
+            "mean": float(x.mean()),
+            "deviation": float(x.std()),
+            **dict(zip(_QUANTILES, np.quantile(x, list(_QUANTILES.values()), method="inverted_cdf").tolist(), strict=True)),
+            "zeros": float((x == 0).mean()),
+            "far": float((x > far).mean()),
+        }
+        for x in known
+    )
     if not isinstance(kind, Calendar):
         return Summary(real, synthetic, f"{kind.resolution}s" if isinstance(kind, Times) else "")
     origin = np.datetime64(kind.first * MICROSECONDS[kind.resolution], "us")
     return Summary(real, synthetic, f"{kind.resolution}s", origin)
-
-
-def _statistics(x: np.ndarray) -> dict[str, float]:
-    quantiles = dict(zip(_QUANTILES, np.quantile(x, list(_QUANTILES.values()), method="inverted_cdf").tolist(), strict=True))
-    return {"mean": float(x.mean()), "deviation": float(x.std()), **quantiles, "zeros": float((x == 0).mean())}
 
 
 def rule_violations(X: Table, schema: SchemaLike) -> dict[str, Violations]:

@@ -219,18 +219,9 @@ class SpendingPlan(Result):
         return math.exp(low + (high - low) * float((before - math.log(error)) / (before - after)))
 
     def plot(self, ax: Any = None, *, measure: str | None = None) -> Any:
-        """Draw the errors by epsilon, between what no privacy and what no data gives. Needs matplotlib.
+        """Draw the errors by epsilon, between what no privacy and what no data gives, and return the figure. Needs matplotlib.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes for one measure. None: a new figure, with axes for each measure (or for `measure`).
-        measure : str, default=None
-            One of the names in `measures`. None: all of them; the main one, where `ax` is given.
-
-        Returns
-        -------
-        figure : matplotlib Figure
+        One of the names in `measures` as `measure`, else the main one, is drawn on an Axes `ax`; without, all of them in a new figure.
         """
         from skdpsynth.plotting import PlanDisplay
 
@@ -665,7 +656,13 @@ def make_setting(
     params = fitted.get_params(deep=False)
     if not hasattr(estimator, "sample") and "n_components" not in params:
         raise TypeError(f"estimator must sample synthetic rows or have components, but {type(estimator).__name__} does neither.")
-    prior, is_table = _check_prior(prior)
+    is_table = prior is not None and not (isinstance(prior, str) and prior == "uniform")
+    if is_table:
+        if isinstance(prior, str):
+            raise ValueError(f"prior must be None, 'uniform' or a public table in memory, got {short_repr(prior)}; read a file first.")
+        prior = prior if hasattr(prior, "shape") else as_array(prior)
+        if len(prior.shape) != 2 or not prior.shape[0]:
+            raise ValueError(f"prior must be a public table with rows and columns, got {short_repr(prior)}; of one column, give (n, 1).")
     too_wide = check_real("too_wide", too_wide, 1, _WIDEST, "10 simulates rows in a tenth of the bounds")
     if too_wide > 1 and is_table:
         raise ValueError("too_wide must be 1 beside a public table as prior, whose rows lie where they lie; widen the bounds themselves.")
@@ -682,24 +679,12 @@ def make_setting(
     words = "rows of a public table" if is_table else "made-up rows" if prior is None else "uniform rows"
     if too_wide > 1:
         words += f" in a part of bounds that are {too_wide:g} times as wide"
-        kinds = dict(ground.schema)
-        for name, kind in kinds.items():
-            if isinstance(kind, Continuous):
-                high = kind.low + (kind.high - kind.low) / too_wide
-                kinds[name] = replace(kind, high=max(kind.low + 1, int(high)) if kind.integer else high)
+        ends = {name: kind.low + (kind.high - kind.low) / too_wide for name, kind in ground.schema.items() if isinstance(kind, Continuous)}
+        kinds: dict[Any, Any] = dict(ground.schema)
+        for name, high in ends.items():
+            kinds[name] = replace(kinds[name], high=max(kinds[name].low + 1, int(high)) if kinds[name].integer else high)
         ground = replace(ground, schema=Schema(kinds))
     return Setting(fitted, ground, errors, words)
-
-
-def _check_prior(prior: Table) -> tuple[Any, bool]:
-    if prior is None or (isinstance(prior, str) and prior == "uniform"):
-        return prior, False
-    if isinstance(prior, str):
-        raise ValueError(f"prior must be None, 'uniform' or a public table in memory, got {short_repr(prior)}; read a file first.")
-    prior = prior if hasattr(prior, "shape") else as_array(prior)
-    if len(prior.shape) != 2 or not prior.shape[0]:
-        raise ValueError(f"prior must be a public table with rows and columns, got {short_repr(prior)}; of one column, give (n, 1).")
-    return prior, True
 
 
 def _use_schema(

@@ -715,48 +715,24 @@ class PrivateSearchCV(PrivateEstimator):
 
     @available_if(_has("transform"))
     def transform(self, X: Table) -> Any:
-        """Return what the chosen estimator makes of rows, each by itself: **not private** for the rows of the fit.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        """
+        """Return what the chosen estimator makes of rows `X`, each by itself: **not private** for the rows of the fit."""
         check_is_fitted(self)
         return self.best_estimator_.transform(X)
 
     @available_if(_has("transform"))
     def fit_transform(self, X: Table, y: object = None) -> Any:
-        """Fit, and return what the chosen estimator makes of the same rows: **not private**.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        """
+        """Fit, and return what the chosen estimator makes of the same rows `X`: **not private**; `y` is ignored."""
         return self.fit(X, y).transform(X)
 
     @available_if(_has("inverse_transform"))
     def inverse_transform(self, X: Table) -> Any:
-        """Return rows that the chosen estimator makes of transformed ones.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-        """
+        """Return rows that the chosen estimator makes of transformed ones, `X`."""
         check_is_fitted(self)
         return self.best_estimator_.inverse_transform(X)
 
     @available_if(_has("score"))
     def score(self, X: Table, y: object = None) -> float:
-        """Return the score of the chosen estimator. Reads `X` unprotected: **not private**.
-
-        Parameters
-        ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-        y : None
-            Ignored.
-        """
+        """Return the score of the chosen estimator. Reads `X` unprotected: **not private**; `y` is ignored."""
         check_is_fitted(self)
         return float(self.best_estimator_.score(X))
 
