@@ -211,12 +211,9 @@ def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fractio
     if found is None:
         check.unchecked.append(f"{line} is of the kind {statistic['kind']!r}, which is not known here")
         return None
-    if release["noise"] in CHOICES and (
-        release["values"] != 1 or statistic["kind"] not in CHOICES[release["noise"]] or "rank" in statistic
-    ):
-        check.wrong.append(
-            f"{line} is a choice, which shows one place and nothing else, but states {release['values']} values of another kind"
-        )
+    kinds = CHOICES.get(release["noise"])  # of a choice
+    if kinds is not None and (release["values"] != 1 or statistic["kind"] not in kinds or "rank" in statistic):
+        check.wrong.append(f"{line} is a choice, which shows one place and nothing else, but states {release['values']} values")
     said = Fraction(release["sensitivity"])
     other = derive_sensitivity(statistic, next(r for r in RELATIONS if r != release["relation"]), norm, release["rows_per_unit"])
     if release["norm"] != norm:

@@ -112,8 +112,20 @@ def _codes(*sizes: int) -> list:
     return list(product(*map(range, sizes)))
 
 
+def _units_of_tables(facts: Facts, relation: str) -> Norms:
+    return _units(facts["tables"], relation)
+
+
+def _rows_of_tables(facts: Facts) -> list:
+    return _codes(*[3, 2, 2][-facts["tables"] :])
+
+
 def _tables(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     yield [count for place in range(facts["tables"]) for count in _counts(rows, place, 2 if facts["tables"] > 1 else 3)]
+
+
+def _row_count(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    yield [len(rows)]
 
 
 def _expand(pairs: Sequence) -> list[int]:
@@ -216,6 +228,10 @@ def _sums_sensitivity(facts: Facts, relation: str) -> Norms:
     return {"l1": l1, "l2_squared": l2_squared, "sup": max(side for side, _ in sides)}
 
 
+def _rows_of_moments(facts: Facts) -> list:
+    return list(product(range(-facts["largest"], facts["largest"] + 1), repeat=facts["features"]))
+
+
 def _packed_moments(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     d, weight = facts["features"], facts["mean_weight"]
     products = [sum(row[i] * row[j] for row in rows) for i in range(d) for j in range(i, d)]
@@ -266,6 +282,10 @@ def _interactions(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[
                 cells = (((row[i] == a) * sizes[i] - 1) * ((row[j] == b) * sizes[j] - 1) for row in ours)
                 out.append(factor[sizes[i] * sizes[j]] * sum(cells))
     yield out
+
+
+def _rows_of_pairs(facts: Facts) -> list:
+    return _codes(*facts["sizes"], facts["classes"])
 
 
 def _pair(sizes: tuple[int, ...], classes: int = 1) -> Facts:
@@ -370,39 +390,25 @@ _PAIRS = (*map(_pair, _SIZES), _pair((2, 2), 2), {"sizes": (2, 2, 2), "pairs": (
 _BLOCKS = tuple({"base": base, "levels": levels, "sensitivity": s} for base, levels in ((3, 1), (3, 2), (5, 2), (2, 3)) for s in (1, 2))
 
 _PACKED = (*_fact_grid(features=[1], largest=[2], mean_weight=[0, 1, 6]), *_fact_grid(features=[2], largest=[1], mean_weight=[0, 2, 6]))
+_THRESHOLDS = _fact_grid(sizes=[((2, 1), (3, 1)), ((2, 2),)])
+_DEPENDENCES = ({"pairs": 1}, {"pairs": 2}, {"pairs": 2, "rank": 1}, {"pairs": 2, "rank": 2})
+_ROOTS, _ENDLESS = _fact_grid(steps=[1, 3], bits=[8], gain=[64], sensitivity=[1, 2]), _fact_grid(bits=[8, 30], sensitivity=[1, 2])
 _GRAMS = (*_fact_grid(features=[2], squared_radius=[4], coordinate=[0, 2]), {"features": 1, "squared_radius": 4, "coordinate": 0})
 
 KINDS: dict[str, Kind] = {
-    "tables": Kind(
-        lambda f, relation: _units(f["tables"], relation), _fact_grid(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _tables
-    ),
-    "row_count": Kind(
-        lambda f, relation: _units(0 if relation == REPLACE_ONE else 1, relation),
-        ({},),
-        lambda f: [(0,), (1,)],
-        lambda rows, *_: iter([[len(rows)]]),
-    ),
-    "first_cell": Kind(
-        lambda f, _: {"l1": 1, "l2_squared": 1, "sup": 1}, ({},), lambda f: _codes(3), lambda r, f, _: iter([[_counts(r, 0, 1)[0]]])
-    ),
-    "thresholds": Kind(
-        _thresholds_sensitivity, _fact_grid(sizes=[((2, 1), (3, 1)), ((2, 2),)]), lambda f: _codes(*_expand(f["sizes"])), _thresholds
-    ),
+    "tables": Kind(_units_of_tables, _fact_grid(tables=[1, 2]), _rows_of_tables, _tables),
+    "row_count": Kind(lambda f, relation: _units(relation != REPLACE_ONE, relation), ({},), lambda f: _codes(2), _row_count),
+    "first_cell": Kind(lambda f, _: _units(1, ""), ({},), lambda f: _codes(3), lambda rows, *_: iter([_counts(rows, 0, 1)])),
+    "thresholds": Kind(_thresholds_sensitivity, _THRESHOLDS, lambda f: _codes(*_expand(f["sizes"])), _thresholds),
     "trees": Kind(
         lambda f, relation: _units(sum(count * len(_counted_levels(depth)) for depth, count in f["depths"]), relation),
         _fact_grid(depths=[((1, 2),), ((3, 1),), ((1, 1), (2, 1))]),
         lambda f: _codes(*(1 << depth for depth in _expand(f["depths"]))),
         _trees,
     ),
-    "levels_shown": Kind(lambda f, relation: _units(f["tables"], relation), _fact_grid(tables=[1]), lambda f: _codes(3), _tables),
-    "distances": Kind(_distances_sensitivity, _fact_grid(tables=[1, 2]), lambda f: _codes(*[3, 2, 2][-f["tables"] :]), _distances),
-    "dependences": Kind(
-        _dependences_sensitivity,
-        ({"pairs": 1}, {"pairs": 2}, {"pairs": 2, "rank": 1}, {"pairs": 2, "rank": 2}),
-        lambda f: _codes(*[3, 2][-f["pairs"] :], 2),
-        _dependences,
-        ("sup",),
-    ),
+    "levels_shown": Kind(_units_of_tables, _fact_grid(tables=[1]), lambda f: _codes(3), _tables),
+    "distances": Kind(_distances_sensitivity, _fact_grid(tables=[1, 2]), _rows_of_tables, _distances),
+    "dependences": Kind(_dependences_sensitivity, _DEPENDENCES, lambda f: _codes(*[3, 2][-f["pairs"] :], 2), _dependences, ("sup",)),
     "utilities": Kind(_utilities_sensitivity, _UTILITIES, _rows_of_utilities, _utilities, ()),
     "sum": Kind(
         _sums_sensitivity,
@@ -410,28 +416,12 @@ KINDS: dict[str, Kind] = {
         lambda f: list(product(*(range(low, high + 1) for low, high, count in f["ranges"] for _ in range(count)))),
         _sums,
     ),
-    "packed_moments": Kind(
-        _packed_moments_sensitivity,
-        _PACKED,
-        lambda f: list(product(range(-f["largest"], f["largest"] + 1), repeat=f["features"])),
-        _packed_moments,
-        ("sup",),
-    ),
+    "packed_moments": Kind(_packed_moments_sensitivity, _PACKED, _rows_of_moments, _packed_moments, ("sup",)),
     "gram": Kind(_gram_sensitivity, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
-    "interactions": Kind(
-        interaction_sensitivity, _PAIRS, lambda f: _codes(*f["sizes"], f["classes"]), _interactions, ("l2_squared", "sup")
-    ),
+    "interactions": Kind(interaction_sensitivity, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
     "tree_over_time": Kind(_blocks_sensitivity, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
-    "square_root_over_time": Kind(
-        _root_sensitivity,
-        _fact_grid(steps=[1, 3], bits=[8], gain=[64], sensitivity=[1, 2]),
-        _rows_of_root,
-        _root,
-        ("l1", "l2_squared", "sup"),
-    ),
-    "endless_root_over_time": Kind(
-        _endless_root_sensitivity, _fact_grid(bits=[8, 30], sensitivity=[1, 2]), _rows_of_root, _endless_root, ()
-    ),
+    "square_root_over_time": Kind(_root_sensitivity, _ROOTS, _rows_of_root, _root),
+    "endless_root_over_time": Kind(_endless_root_sensitivity, _ENDLESS, _rows_of_root, _endless_root, ()),
     "sparse_over_time": Kind(  # of the cells that one comparison sees, `sensitivity` move, each by one
         lambda f, _: {"l1": f["sensitivity"], "l2_squared": f["sensitivity"], "sup": 1},
         _fact_grid(sensitivity=[1, 2]),

@@ -27,9 +27,7 @@ _NEAR = 0.05  # largest error of a right guess of a number, in units of `Space`
 _TINY = 1e-9  # so that, among rows with a copy, those far from all others score highest
 _NUMBERS = ("train", "holdout", "difference", "low", "high", "n_train", "n_holdout", "is_found")
 _WARNING = "Not private: made from real rows, so keep it as secret as them."
-_NO_PROOF = (
-    "This proves nothing about privacy: other attacks may find more. Only epsilon, as a ledger states it, protects people from all attacks."
-)
+_NO_PROOF = "This proves nothing about privacy: other attacks may find more. Only epsilon, as a ledger states it, protects from all."
 
 
 @dataclass(frozen=True)
@@ -382,8 +380,7 @@ class Tables:
             synthetic = model
         elif isinstance(model, type) or not callable(getattr(model, "sample", None)):
             raise TypeError(
-                f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {short_repr(model)}; give what "
-                "fit returned, or the rows."
+                f"model must be a fitted synthesizer, with sample, or a table of synthetic rows, got {short_repr(model)}; give either."
             )
         else:
             own = {"train": train}

@@ -180,9 +180,7 @@ def claimed_privacy(estimator: Estimator, epsilon: float | None, delta: float | 
     if epsilon is None:
         raise ValueError("epsilon must be given where the estimator has no parameter of that name; say what it promises.")
     if not (is_real(epsilon) and 0 < epsilon <= 1e300):
-        raise ValueError(
-            f"epsilon must be positive and finite, got {short_repr(epsilon)}; without noise nothing is promised that could fail."
-        )
+        raise ValueError(f"epsilon must be positive and finite, got {short_repr(epsilon)}; without noise nothing is promised.")
     if not (is_real(delta) and 0 <= delta < 1):
         raise ValueError(f"delta must be a number in [0, 1), got {short_repr(delta)}; 0 promises pure differential privacy.")
     return float(epsilon), float(delta)
@@ -194,8 +192,7 @@ def clone_for_audit(estimator: Estimator) -> Any:
         return estimator
     if not hasattr(estimator, "get_params"):
         raise TypeError(
-            f"estimator must have get_params as scikit-learn's have, to be cloned for each run, got {short_repr(estimator)}; "
-            "derive it from BaseEstimator, or give a function that fits it."
+            f"estimator must have get_params, to be cloned for each run, got {short_repr(estimator)}; or give a function that fits it."
         )
     parameters = estimator.get_params()
     seeded = [name for name, value in parameters.items() if name.rpartition("__")[2] == "random_state" and value is not None]
@@ -258,9 +255,7 @@ class Layout:
             for name, numbers in seen.items():
                 sizes[name] = max(sizes.get(name, 0), len(numbers))
         if not sizes:
-            raise TypeError(
-                "estimator must fit or return numbers that an audit can look at, but there are none; return them, or give event."
-            )
+            raise TypeError("estimator must fit or return numbers that an audit can look at, but has none; return them, or give event.")
         shares, room = dict.fromkeys(sizes, 0), MOST_NUMBERS
         for place, name in enumerate(sorted(sizes, key=sizes.__getitem__)):  # small places whole, so that a large one does not hide them
             shares[name] = min(sizes[name], room // (len(sizes) - place))

@@ -74,9 +74,7 @@ def worst_case_neighbors(estimator: Estimator, n: int, *, n_features: int | None
         pairs: Iterable[tuple[Any, Any]] = mechanism.candidates(min(n, getattr(estimator, "horizon", n)))
     else:
         if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
-            raise TypeError(
-                f"estimator must be a private estimator or counter of this package, got {short_repr(estimator)}; make a pair by hand."
-            )
+            raise TypeError(f"estimator must be a private estimator or counter of this package, got {short_repr(estimator)}; make a pair.")
         mechanism, domain = estimator, Corners(estimator, n_features)
         check_memory("n", n, _CELL * n * domain.n_features)  # lists of cells
         rest = [domain.row(np.full(domain.n_features, float(place % 2))) for place in range(n - 1)]
@@ -121,10 +119,7 @@ def check_neighbors(mechanism: Estimator, X: Table, X_neighbor: Table) -> None:
         frame = None if column_names(table, name) is None else eager_frame(table, name)
         columns.append(None if frame is None else [frame.implementation, *frame.schema.items()])
     if columns[0] != columns[1]:
-        raise ValueError(
-            "X_neighbor must have the columns and dtypes of X: they are public, so they must not tell the tables apart; make it of a copy "
-            "of X, and cast what changed."
-        )
+        raise ValueError("X_neighbor must have the columns and dtypes of X, which are public; copy X, and cast what changed.")
     relation = getattr(mechanism, "neighboring", None)
     if relation not in ("replace_one", "add_or_remove_one"):
         return
@@ -155,9 +150,7 @@ def rows_of(table: Table, name: str) -> list[tuple]:
         return list(zip(*(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list() for column in columns), strict=True))
     rows = as_array(table, object)
     if rows.ndim != 2:
-        raise ValueError(
-            f"{name} must be a table in memory, got {short_repr(table)}; give an array of shape (n_samples, n_features) or a data frame."
-        )
+        raise ValueError(f"{name} must be a table in memory, got {short_repr(table)}; give an array of rows and columns or a data frame.")
     return [tuple(row) for row in rows.tolist()]
 
 
@@ -269,9 +262,7 @@ class CountingMechanism:
     @classmethod
     def of(cls, counter: Any) -> "CountingMechanism":
         if counter.n_steps:
-            raise ValueError(
-                f"estimator must be a counter that has counted nothing for an audit, got {short_repr(counter)}; make a new one."
-            )
+            raise ValueError(f"estimator must be a counter that has counted nothing yet, got {short_repr(counter)}; make a new one.")
         return cls(copy.copy(counter))
 
     def __call__(self, events: np.ndarray) -> np.ndarray:
@@ -301,10 +292,7 @@ class CountingMechanism:
         moved = np.abs(other.astype(np.int64) - first.astype(np.int64))
         n_moved, size = int(moved.any(axis=1).sum()), int((moved if self.mu is None else moved**2).sum())
         if n_moved > 1 or size > self.counter.sensitivity:
-            raise ValueError(
-                f"X_neighbor must differ from X at one time, by at most sensitivity={self.counter.sensitivity}, but {n_moved} times "
-                f"differ, by {size}; see worst_case_neighbors."
-            )
+            raise ValueError(f"X_neighbor must differ at one time, by at most {self.counter.sensitivity}, but does at {n_moved} by {size}.")
 
     def candidates(self, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return pairs of streams of `n` steps that differ as much as allowed at one of the first times."""

@@ -39,9 +39,7 @@ EPSILON = click.option("--epsilon", type=float, required=True, help="The whole b
 DELTA = click.option("--delta", type=float, default=0.0, show_default=True, help=_DELTA_HELP)
 NEIGHBORING = click.option("--neighboring", type=click.Choice(_RELATIONS), default="replace_one", show_default=True, help=_RELATION_HELP)
 UNIT = click.option("--unit", help="The column that says whose row it is. Then the promise protects a person, not a row.")
-MAX_ROWS = click.option(
-    "--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="Rows of one unit that count. [default: 1]"
-)
+MAX_ROWS = click.option("--max-rows-per-unit", "--max-rows", "most", type=click.IntRange(1), help="Rows of a unit that count. [default: 1]")
 METHOD = click.option("--method", type=click.Choice(_METHODS), default="auto", show_default=True, help=_METHOD_HELP)
 STRATIFY = click.option("--stratify", help="The column that a model will predict from the synthetic rows.")
 _READ: dict[str, dict[str, Any]] = {

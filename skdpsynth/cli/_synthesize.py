@@ -23,9 +23,7 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
 _MAX_PMM_COLUMNS = 4  # columns of numbers up to which cells of a box are best; measured by benchmarks/command_line.py
 
 
-_GUESSED = (
-    "Kinds of files without dtypes are guessed from their first rows: for your eyes only, until you have checked and stated each as public."
-)
+_GUESSED = "Kinds of files without dtypes are guessed from first rows: for your eyes only, until you have checked and stated each."
 
 
 @click.group("schema", invoke_without_command=True)
@@ -170,9 +168,7 @@ def _check_ledger(path: str, estimator: "BaseEstimator") -> "PrivacyAccountant":
 
     accountant = open_ledger(path)
     if accountant.neighboring != estimator.neighboring:
-        raise ValueError(
-            f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {estimator.neighboring!r}; use one relation."
-        )
+        raise ValueError(f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {estimator.neighboring!r}.")
     # The plan of the fit decides which of these it is charged as, and the fit asks again before it draws.
     delta, refused = 0.0 if isinstance(estimator, PrivateMeasureMechanism) else estimator.delta, []
     for rho in (None, "gaussian", "zcdp") if delta else (None,):

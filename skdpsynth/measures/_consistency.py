@@ -159,9 +159,7 @@ def level_sums(leaves: np.ndarray, depth: int) -> list[np.ndarray]:
 def total_diameters(partition: Partition, depth: int) -> tuple[float, ...]:
     """Return W_i, the sum of the diameters of the cells of level i, for i < `depth`."""
     diameters = [partition.diameters(i) for i in range(depth)]
-    return tuple(
-        each * 2.0**i if isinstance(each, float) else float(np.sum(np.broadcast_to(each, 1 << i))) for i, each in enumerate(diameters)
-    )
+    return tuple(2.0**i * d if isinstance(d, float) else float(np.sum(np.broadcast_to(d, 1 << i))) for i, d in enumerate(diameters))
 
 
 def _widest_diameters(partition: Partition, depth: int) -> list[float]:

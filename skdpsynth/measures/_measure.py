@@ -164,9 +164,7 @@ class DiscreteMeasure:
         require(np.all(self.cells >> self.levels.astype(np.int64) == 0) if n_kept is None else self.cells.max() < n_kept)
 
     def __repr__(self) -> str:
-        return (
-            f"DiscreteMeasure(partition={type(self.partition).__name__}, n_cells={self.n_cells}, depth={int(self.levels.max(initial=0))})"
-        )
+        return f"DiscreteMeasure(partition={type(self.partition).__name__}, n_cells={self.n_cells}, depth={self.levels.max(initial=0)})"
 
     def _repr_html_(self) -> str:
         heaviest = np.argsort(-self.weights, kind="stable")[:_MOST_SHOWN]

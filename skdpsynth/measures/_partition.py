@@ -94,9 +94,7 @@ class BinaryPartition:
         check_bool("spread", spread)
         most = min(MAX_DEPTH, box.n_features * box.bits)
         if not is_integer(depth, 0, most):
-            raise ValueError(
-                f"depth must be an integer from 0 to {most}, got {short_repr(depth)}; the depth 'auto' follows from n * epsilon."
-            )
+            raise ValueError(f"depth must be an integer from 0 to {most}, got {short_repr(depth)}; 'auto' follows from n * epsilon.")
         self.box = box
         self.depth = int(depth)
         self.spread = spread
@@ -333,9 +331,7 @@ class Lattice:
         if keep is not None:
             keep = as_numeric_array(keep, "keep", None)
             if keep.dtype != bool or keep.shape != (size,) or not keep.any():
-                raise ValueError(
-                    f"keep must hold {size} booleans, one a cell and at least one True, got {keep.dtype} of shape {keep.shape}."
-                )
+                raise ValueError(f"keep must hold {size} booleans, one a cell, at least one True, got {keep.dtype} of shape {keep.shape}.")
             kept, sides = self.coordinates[keep], self.sides / self.sides.max()
             self._cell_of = cKDTree(kept * sides).query(self.coordinates * sides)[1]
             self._cell_of[keep] = np.arange(len(kept))

@@ -59,8 +59,7 @@ def wasserstein_distance(X: Table, Y: Table, metric: str = "chebyshev", *, max_s
         return unit * _one_dimension(X[:, 0], Y[:, 0])
     if max(len(X), len(Y)) > _LARGEST:
         raise ValueError(
-            f"X and Y must have at most {_LARGEST} rows for the exact distance, got {len(X)} and {len(Y)}; "
-            "thin them, or use sliced_wasserstein_distance."
+            f"X and Y must have at most {_LARGEST} rows, got {len(X)} and {len(Y)}; thin them, or use sliced_wasserstein_distance."
         )
     from scipy.spatial.distance import cdist
 
@@ -173,7 +172,7 @@ def captured_variance_ratio(X: Table, components: ArrayLike) -> float:
     rows, components = open_numbers(X, "X"), np.atleast_2d(as_float_matrix(components, "components", NUMBERS))
     if not rows.n_features or not rows.n_samples or components.ndim != 2 or components.shape[1] != rows.n_features:
         raise ValueError(
-            f"components must have the columns of a non-empty X, got shapes {components.shape} and {(rows.n_samples, rows.n_features)}."
+            f"components must have the columns of a non-empty X, got {components.shape} for {rows.n_samples} x {rows.n_features}."
         )
     if not np.isfinite(components).all():
         raise ValueError("components must be finite; leave out those that are not.")

@@ -68,9 +68,7 @@ def train_synthetic_test_real(
     kind = kind_of_target(schema, target)
     check_attributes("estimator", estimator, ("fit", "get_params"), "a classifier or regressor of scikit-learn")
     if scoring is not None and not isinstance(scoring, str) and not callable(scoring):
-        raise ValueError(
-            f"scoring must be None, the name of a scorer or a callable, got {short_repr(scoring)}; call once for each of several."
-        )
+        raise ValueError(f"scoring must be None, the name of a scorer or a callable, got {short_repr(scoring)}; call once for each.")
     from sklearn.metrics import get_scorer_names
 
     if isinstance(scoring, str) and scoring not in get_scorer_names():
@@ -106,7 +104,7 @@ def kind_of_target(schema: Schema, target: Hashable) -> Any:
     kind = schema[target].coded
     if kind is None:
         raise ValueError(
-            f"target must be a column that is synthesized, but {short_repr(target)} is {type(schema[target]).__name__} in schema."
+            f"target must be a column that is synthesized, but {short_repr(target)} is {type(schema[target]).__name__}; omit it."
         )
     return kind
 

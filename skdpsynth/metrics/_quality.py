@@ -148,9 +148,8 @@ class QualityReport(Result):
         halves, found = self.halves or {}, {"marginals": _mean(self.marginals)}
         if self.correlation_error is not None:
             found |= {"pairs": _mean(self.pairs), "correlation_error": self.correlation_error}
-        rows = [
-            (_WORDS[name], _number(value), _number(halves.get(name))) for name, value in {**found, "wasserstein": self.wasserstein}.items()
-        ]
+        found["wasserstein"] = self.wasserstein
+        rows = [(_WORDS[name], _number(value), _number(halves.get(name))) for name, value in found.items()]
         yield [("0 is best", "synthetic", "real halves"), *rows]
 
         lines = [f"Worst columns: {_worst(self.marginals)}."] + [f"Worst pairs: {_worst(self.pairs)}."] * bool(self.pairs)

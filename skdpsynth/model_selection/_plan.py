@@ -67,9 +67,7 @@ class Measure:
 _W1 = Measure("wasserstein", "W1 distance, in units of the data", "synthetic rows lie about {} from real ones (W1 distance)")
 _SHARE = "a share of rows read off {} is wrong by at most about {{}}, on average"
 MEASURES = {
-    "sliced": Measure(
-        "sliced", "sliced W1 distance, in units of the data", "synthetic rows lie about {} from real ones (sliced W1 distance)"
-    ),
+    "sliced": Measure("sliced", "sliced W1 distance, in units of the data", "synthetic rows lie about {} from real ones (sliced W1)"),
     "wasserstein": _W1,
     "wasserstein of some": replace(_W1, title="W1 distance of 1000 rows, in units of the data"),
     "columns": Measure("columns", "error of a column, share of its range", "a column is off by about {} of its range"),
@@ -201,9 +199,7 @@ class SpendingPlan(Result):
         for name, value in (("delta", delta), ("unit_rows", unit_rows)):
             planned = list(dict.fromkeys(getattr(point, name) for point in points))
             if value is not None and not (is_real(value) and value in planned):
-                raise ValueError(
-                    f"{name} must be one of those planned, {', '.join(f'{each:g}' for each in planned)}, got {short_repr(value)}."
-                )
+                raise ValueError(f"{name} must be one of those planned, {', '.join(map('{:g}'.format, planned))}, got {short_repr(value)}.")
             points = [point for point in points if getattr(point, name) == (planned[0] if value is None else value)]
         errors = _isotonic_means(points, place)
         if errors[-1] > error:
@@ -422,10 +418,7 @@ def _budgets(
         raise ValueError("deltas must be at least one number from 0 to less than 1, got none; None takes that of the estimator.")
     parts = (dict.fromkeys(checked_deltas), dict.fromkeys(map(int, units)), checked_epsilons)
     if (n_budgets := math.prod(len(part) for part in parts)) > _MOST_BUDGETS:
-        raise ValueError(
-            f"epsilons, deltas and unit_rows must make at most {_MOST_BUDGETS} budgets, got {n_budgets}; each is one fit or more, "
-            "and some ten of them draw a curve."
-        )
+        raise ValueError(f"epsilons, deltas and unit_rows must make at most {_MOST_BUDGETS} budgets, got {n_budgets}; ten draw a curve.")
     return [(epsilon, delta, rows) for delta, rows, epsilon in product(*parts)]
 
 
@@ -696,10 +689,7 @@ def _use_schema(
         raise ValueError("schema must have the columns of the schema of the estimator; leave one of them out, or make them alike.")
     stated: Any = own if given is None else given
     if unknown := [name for name, kind in stated.items() if kind.stand_in is not None]:
-        raise ValueError(
-            f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give plan a schema with "
-            "guesses."
-        )
+        raise ValueError(f"schema must state bounds and levels to simulate rows, but has none for {list_names(unknown)}; give guesses.")
     buys = own is not None and any(kind.stand_in is not None for kind in own.values())
     learned: Any = own if buys else stated
     if not is_table:  # mechanisms see the coded columns alone: dates as whole numbers, and no identifiers
@@ -733,8 +723,7 @@ def _use_bounds(
     if not known:
         or_schema = " or a schema" if "schema" in params else ""
         raise ValueError(
-            f"bounds must tell how many columns there are, got one pair for all of them; give bounds={{column: (low, high)}}{or_schema}, "
-            "or n_features where they do have the same bounds."
+            f"bounds must tell how many columns there are, got one pair; give {{column: (low, high)}}{or_schema}, or n_features."
         )
     if len(set(known)) > 1:
         raise ValueError(f"n_features must be the number of columns of bounds and prior, but they say {list_names(sorted(set(known)))}.")

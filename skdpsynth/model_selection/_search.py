@@ -292,9 +292,7 @@ def held_out_mask(rows: Rows, n_samples: int | None, holdout: float, budget: Bud
 def _grid(param_grid: Mapping[str, Sequence] | Sequence[Mapping[str, Sequence]]) -> Any:
     grids = [param_grid] if isinstance(param_grid, dict) else param_grid if isinstance(param_grid, list | tuple) else [None]
     if not all(isinstance(grid, dict) and all(isinstance(name, str) for name in grid) for grid in grids):
-        raise TypeError(
-            f"param_grid must be a dict of the name of a parameter to its values, or a list of such, got {short_repr(param_grid)}."
-        )
+        raise TypeError(f"param_grid must be a dict of a parameter's name to its values, or a list of such, got {short_repr(param_grid)}.")
     from sklearn.model_selection import ParameterGrid  # a room of scikit-learn that takes time to import
 
     return ParameterGrid(param_grid)
@@ -477,10 +475,7 @@ class PrivateSearchCV(PrivateEstimator):
                 raise ValueError(f"estimator must have {name}=None, got a {kind.__name__} with one; give it to PrivateSearchCV.")
         fixed = [name for params in _grid(self.param_grid).param_grid for name in params if name in _FIXED]
         if fixed:
-            raise ValueError(
-                f"param_grid must leave out {', '.join(_FIXED)}, got {fixed[0]}: it is the same for all candidates; set it in estimator, "
-                "or in PrivateSearchCV."
-            )
+            raise ValueError(f"param_grid must leave out {', '.join(_FIXED)}, got {fixed[0]}; set it in estimator, or in PrivateSearchCV.")
         table = {
             "scoring": ("auto", *SCORINGS, ""),
             "refit": (True, False, "the criterion is set by scoring"),
@@ -509,14 +504,9 @@ class PrivateSearchCV(PrivateEstimator):
         rows, more = part._open_table(X)
         if not rows.source.in_memory or issparse(rows.table):
             kind = "sparse rows" if issparse(rows.table) else f"a {type(X).__name__}"
-            raise ValueError(
-                f"X must be a dense table in memory for PrivateSearchCV, which splits it in two, got {kind}; read it, or a part."
-            )
+            raise ValueError(f"X must be a dense table in memory for PrivateSearchCV, which splits it, got {kind}; read it, or a part.")
         if more.get("missing"):
-            raise ValueError(
-                "bounds and levels must be public for PrivateSearchCV, got 'private', because all candidates are compared in one box; "
-                "buy them by a fit of their own first."
-            )
+            raise ValueError("bounds and levels must be public for PrivateSearchCV, got 'private'; buy them by a fit of their own first.")
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(part, name):
                 setattr(self, name, getattr(part, name))
@@ -589,12 +579,9 @@ class PrivateSearchCV(PrivateEstimator):
                 doubts.append(any(category is SmallSampleWarning for _, category in asked[0].told))
             if len(runs) == len(places):
                 if all(doubts) and facts.n_samples is not None:
-                    fits = (
-                        f"Each of {len(runs)} candidates is fitted with epsilon={float(training.epsilon):.3g} on {training.n_samples} rows"
-                    )
                     facts.warn(
-                        f"{fits}, which are so few that their comparison may be noise; use a smaller param_grid, more rows or a larger "
-                        "epsilon."
+                        f"Each of {len(runs)} candidates is fitted with epsilon={float(training.epsilon):.3g} on {training.n_samples} "
+                        "rows, which are so few that their comparison may be noise; use a smaller param_grid or a larger epsilon."
                     )
                 return runs, training
             places = [run.place for run in runs]

@@ -84,9 +84,8 @@ def render_template(template: str, **values: Any) -> str:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
         raise ImportError("A release card needs jinja2: pip install 'skdpsynth[report]'.") from None
-    environment = Environment(
-        loader=PackageLoader("skdpsynth.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    loader = PackageLoader("skdpsynth.report")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.get_template(template).render(**values)
 
 
@@ -223,9 +222,7 @@ def card(
     """
     check_choice("audience", audience, ("public", "internal"))
     if accountant is not None and not isinstance(accountant, PrivacyAccountant):
-        raise TypeError(
-            f"accountant must be None or a PrivacyAccountant, got {short_repr(accountant)}; PrivacyAccountant.at opens a ledger."
-        )
+        raise TypeError(f"accountant must be None or a PrivacyAccountant, got {short_repr(accountant)}; PrivacyAccountant.at opens one.")
     if not isinstance(model, PrivacyAccountant):
         _check_model(model, accountant)
     _check_rows(model, audience, real, holdout)
@@ -254,23 +251,15 @@ def card(
 
 def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAccountant | None) -> None:
     if not isinstance(model, BaseEstimator):
-        raise TypeError(
-            f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; of a Pipeline give the step."
-        )
+        raise TypeError(f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; give that.")
     check_is_fitted(model)
     own = getattr(model, "accountant_", None)
     if not isinstance(own, PrivacyAccountant):
-        raise TypeError(
-            f"model must be a private estimator, which has accountant_ once it is fitted, got a {type(model).__name__}; of a Pipeline or a "
-            "search give the private step."
-        )
+        raise TypeError(f"model must be a fitted private estimator, got a {type(model).__name__}; of a Pipeline give the private step.")
     # Charges are the same by the facts that survive when a ledger takes in another.
     charged, known = ({(entry.name, entry.time, str(entry.loss)) for entry, _ in one.lines()} for one in (own, accountant or own))
     if not charged <= known:
-        raise ValueError(
-            "accountant must be the budget that the model was charged to, got one without those charges; leave it out for "
-            "the model's own ledger."
-        )
+        raise ValueError("accountant must be what the model was charged to, got one without those charges; leave it out for its own.")
     # The result of a step of another fit depends on earlier steps, which were charged elsewhere.
     if accountant in (None, own) and own._account.number is not None and getattr(model, "accountant", None) is None:
         raise ValueError(
@@ -286,9 +275,7 @@ def _check_rows(model: BaseEstimator | PrivacyAccountant, audience: str, real: T
     if audience == "internal" and real is None:
         raise ValueError("real must be the rows to compare with for audience='internal'; without them give audience='public'.")
     if real is not None and not hasattr(model, "sample"):
-        raise ValueError(
-            f"real must be None for {type(model).__name__}, which has no synthetic rows to compare with; give audience='public'."
-        )
+        raise ValueError(f"real must be None for {type(model).__name__}, which has no synthetic rows to compare; give audience='public'.")
 
 
 def _amount(number: float | None) -> str:

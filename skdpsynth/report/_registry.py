@@ -94,9 +94,7 @@ def registry_record(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
     """Return the record; `known` holds the fields that the curator gives."""
     for name, value in known.items():
         if name not in _CURATOR + _ADMINISTRATIVE:
-            raise TypeError(
-                f"to_registry takes {', '.join(_CURATOR + _ADMINISTRATIVE)}, got {short_repr(name)}; the rest follows from the model."
-            )
+            raise TypeError(f"to_registry takes {', '.join(_CURATOR + _ADMINISTRATIVE)}, got {short_repr(name)}; the model tells the rest.")
         is_list = isinstance(value, list) and value and all(isinstance(one, str) for one in value)
         if not (is_list if name in _LISTS else isinstance(value, str)):
             raise TypeError(f"{name} must be {'a list of texts' if name in _LISTS else 'a text'}, got {short_repr(value)}.")

@@ -233,9 +233,7 @@ def check_a_fit_does_not_fail_after_its_charge(estimator: Estimator) -> None:
                 clone_with(estimator, epsilon=epsilon, delta=delta, neighboring=relation, accountant=shared).fit(rows(30))
             except Exception as error:
                 where = f"epsilon={epsilon}, delta={delta} and neighboring={relation!r}"
-                require(
-                    shared.spent == 0 and isinstance(error, ValueError), f"{where} met, after the charge, {type(error).__name__}: {error}"
-                )
+                require(shared.spent == 0 and isinstance(error, ValueError), f"{where} met, once charged, {type(error).__name__}: {error}")
 
 
 def check_absurd_epsilons_take_no_longer(estimator: Estimator) -> None:
@@ -244,9 +242,7 @@ def check_absurd_epsilons_take_no_longer(estimator: Estimator) -> None:
     usual = min(_seconds(estimator, epsilon=100.0) for _ in range(2))
     for epsilon in (1e4, 1e8, 1e15, math.inf):
         tries = (_seconds(estimator, epsilon=epsilon) for _ in range(3))  # other processes take processor time, too
-        require(
-            any(taken <= 10 * usual + 0.5 for taken in tries), f"epsilon={epsilon:g} took more than 10 * {usual:.3f} + 0.5 s three times"
-        )
+        require(any(taken <= 10 * usual + 0.5 for taken in tries), f"epsilon={epsilon:g} took over 10 * {usual:.3f} + 0.5 s three times")
 
 
 def _seconds(estimator: Estimator, **parameters: Any) -> float:
