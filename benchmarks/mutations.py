@@ -94,7 +94,7 @@ _DRAWN = [
 BESIDE = {
     "statistics/_encoding": ["tests/statistics/test_pushdown.py"],
     "statistics/_moments": ["tests/statistics/test_packing.py"],
-    "statistics/_column_counts": ["tests/statistics/test_occurrences.py", "tests/statistics/test_pushdown.py"],
+    "statistics/_column_counts": ["tests/statistics/test_counts.py", "tests/statistics/test_pushdown.py"],
     "statistics": ["tests/statistics/test_changes.py", "tests/test_evidence.py"],
     "_sensitivity": ["tests/statistics/test_changes.py", "tests/privacy/test_mechanism.py", "tests/test_evidence.py"],
     "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],

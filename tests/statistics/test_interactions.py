@@ -1,11 +1,11 @@
-"""Interactions of pairs of columns: by how much one row moves them, by brute force, and what they tell."""
+"""Interactions of pairs of columns, and distances of tables: by how much one row moves them, by brute force, and what they tell."""
 
 from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
 import pytest
-from internals import _interactions
+from internals import _interactions, dependences, distances, sensitivity_of_dependences, sensitivity_of_distances
 
 from skdpsynth.statistics import Interactions, Marginals
 
@@ -158,3 +158,78 @@ def test_a_change_of_forty_columns_of_many_sizes_is_stated(relation):
     sizes = rng.integers(2, 40, 40).tolist()
     sensitivity = Interactions.over(sizes, all_pairs(sizes), 2, 10**6).sensitivity(relation)
     assert sensitivity.sup <= sensitivity.l1 <= sensitivity.l2_squared
+
+
+# Distances of tables from independent ones, and from what was expected
+
+SIZES, PAIRS = (2, 3, 2), all_pairs((2, 3, 2))
+CELLS = list(product(*map(range, SIZES)))
+SPLITS = [np.array([[True, False]]), np.array([[True, False, False], [True, True, False]]), np.array([[True, False]])]
+
+
+def tables_of(rows):
+    return Marginals.of(list(np.array(rows, dtype=np.int64).reshape(-1, 3).T), SIZES, PAIRS)
+
+
+def largest_moves_of(values_of, tables, relation):
+    """The most that the values of these tables differ from those of any of their neighbors, in l1, squared l2 and sup."""
+    largest = np.zeros(3)
+    for rows in tables:
+        for other in [[row, *rows[1:]] for row in CELLS] if relation == "replace_one" else [rows[1:], *([*rows, row] for row in CELLS)]:
+            moved = np.abs(values_of(rows) - values_of(other))
+            largest = np.maximum(largest, [moved.sum(), (moved**2).sum(), moved.max()])
+    return largest
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_no_neighbor_moves_distances_from_independence_by_more_than_the_change_and_some_by_all_of_it(relation, rank):
+    """All neighbors of thirty tables of four rows (seed 0), of which half hold one row again and again."""
+    rng = np.random.default_rng(0)
+    drawn = [[CELLS[i] for i in rng.integers(len(CELLS), size=4)] for _ in range(15)]
+    tables = drawn + [[CELLS[trial % 12]] * 3 + [(0, 0, 0)] for trial in range(1, 30, 2)]
+    told, largest = sensitivity_of_dependences(relation, len(PAIRS), rank), np.zeros(3)
+    for n_rows in (4, 7):
+        values_of = lambda rows, n=n_rows: dependences(tables_of(rows), PAIRS, SPLITS, n, relation, rank).values  # noqa: E731
+        largest = np.maximum(largest, largest_moves_of(values_of, tables, relation))
+    assert largest[2] == told.sup
+    assert (largest <= [told.l1, told.l2_squared, told.sup]).all()
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_no_neighbor_moves_distances_from_expectations_by_more_than_the_change_and_some_by_all_of_it(relation):
+    """All neighbors of twenty tables of three rows (seed 0), far from and near to what was expected."""
+    rng, largest = np.random.default_rng(0), np.zeros(3)
+    for trial in range(20):
+        rows = [CELLS[i] for i in rng.integers(len(CELLS), size=3)]
+        expected = [rng.integers(0, 2 + 3 * (trial % 2), [SIZES[i] for i in pair]) for pair in PAIRS]
+        if trial == 0:  # the row is where there are too few, and goes where there are too many
+            rows, expected = [(0, 0, 0), (1, 2, 1), (1, 2, 1)], [np.zeros([SIZES[i] for i in pair], dtype=np.int64) for pair in PAIRS]
+            for table in expected:
+                table[0, 0] = 5
+        values_of = lambda some, expected=expected: distances(tables_of(some), expected, relation).values  # noqa: E731
+        largest = np.maximum(largest, largest_moves_of(values_of, [rows], relation))
+    told = sensitivity_of_distances(relation, len(PAIRS))
+    assert largest.tolist() == [told.l1, told.l2_squared, told.sup]
+
+
+def test_a_distance_is_the_sum_of_absolute_differences():
+    expected = [np.zeros((2, 3), dtype=np.int64), np.ones((2, 2), dtype=np.int64), np.ones((3, 2), dtype=np.int64)]
+    assert distances(tables_of([(0, 0, 0), (1, 2, 1)]), expected, "replace_one").values.tolist() == [2, 2, 4]
+
+
+def test_uneven_columns_are_not_far_from_independent_ones_and_dependent_ones_are():
+    """Of 400 rows; the expected number of rows is rounded to a twenty-fourth on each side."""
+    rng = np.random.default_rng(0)
+    rare, common = (rng.random((2, 400)) < [[0.06], [0.9]]).astype(np.int64)
+    exact = Marginals.of([rare, common, common], (2, 2, 2), PAIRS)
+    values = dependences(exact, PAIRS, [SPLITS[0]] * 3, 400, "replace_one").values
+    assert values[0] < 40 < 60 < values[2]
+
+
+def test_the_distance_of_a_rank_is_one_of_all():
+    rows = tables_of(np.random.default_rng(0).integers(0, 2, (50, 3)))
+    of_rank = [dependences(rows, PAIRS, SPLITS, 50, "replace_one", rank).values for rank in range(4)]
+    assert [values[0] for values in of_rank[1:]] == sorted(of_rank[0], reverse=True)

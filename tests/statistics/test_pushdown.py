@@ -1,8 +1,13 @@
 """Sums inside a database: the same as those over its rows, of which none leaves it."""
 
+import math
+from itertools import combinations
+
 import numpy as np
 import pytest
-from internals import Cuts, EvenCuts, WholeCuts, _source, _sql, codes_of_cells
+from hypothesis import given
+from hypothesis import strategies as st
+from internals import Cuts, EvenCuts, WholeCuts, _source, _sql, choose_joint_tables, codes_of_cells
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Continuous, Date, DateTime, Grid, Identifier, Nominal, Ordinal
@@ -288,3 +293,31 @@ def test_what_no_query_can_tell_is_read_in_chunks(sql, kind):
     columns = {"text": (sql, kind), "flag": JUNK["flag"]}
     connection = database(columns=columns)
     assert same(model(columns).fit(relation(connection)), model(columns).fit(table_of(connection)))
+
+
+# Tables that are counted together
+
+
+@given(st.lists(st.integers(1, 300), min_size=2, max_size=9), st.data())
+def test_each_wanted_table_is_part_of_exactly_one_counted_table(sizes, data):
+    options = [(i,) for i in range(len(sizes))] + list(combinations(range(len(sizes)), 2))
+    wanted = data.draw(st.lists(st.sampled_from(options), min_size=1))
+    joints = choose_joint_tables(sizes, wanted)
+    assert sorted(table for joint in joints for table in joint.tables) == list(range(len(wanted)))
+    assert all(set(wanted[table]) <= set(joint.columns) for joint in joints for table in joint.tables)
+
+
+def test_a_table_grows_only_as_long_as_it_is_small():
+    sizes = [16] * 5 + [2, 3, 4, 5, 7, 9, 12, 16, 20, 300]
+    wanted = list(combinations(range(len(sizes)), 2))
+    joints = choose_joint_tables(sizes, wanted)
+    assert all(len(joint.columns) == 2 or math.prod(sizes[i] for i in joint.columns) <= 1 << 13 for joint in joints)
+    assert len(joints) < len(wanted) / 2
+
+
+@pytest.mark.parametrize("stratum", [0, 3])
+def test_a_column_in_all_wanted_tables_is_in_all_counted_ones(stratum):
+    wanted = [(stratum, i, j) for i, j in combinations([i for i in range(6) if i != stratum], 2)]
+    joints = choose_joint_tables([3] * 6, wanted)
+    assert all(stratum in joint.columns for joint in joints)
+    assert len(joints) < len(wanted)

@@ -1,16 +1,19 @@
-"""Sums of rows: the same however the rows are cut, and whoever adds them up."""
+"""Sums of rows: the same however the rows are cut, whoever adds them up, and packed in few bytes without a loss."""
 
 import pickle
 
 import numpy as np
 import pytest
-from internals import _source, open_source
+from hypothesis import given
+from hypothesis import strategies as st
+from internals import Packed, _source, add_parts, open_source
+from internals import dask_Part as Part
 from joblib import parallel_config
 
 from skdpsynth.domain import Ball, Box
 from skdpsynth.frames import Rows
 from skdpsynth.measures import BinaryPartition
-from skdpsynth.statistics import CountLengths, Histogram, Marginals, Moments, RowCount, Trees, total
+from skdpsynth.statistics import CountLengths, EvenCells, Histogram, Magnitudes, Marginals, Moments, Occurrences, RowCount, Trees, total
 
 BOX = Box(np.zeros(3), np.ones(3))
 BALL = Ball.of(BOX, 12, True)
@@ -33,6 +36,8 @@ SUMS = {
     "lengths": (None, CountLengths(BALL, np.array([1e7, 1e6, 1e5])), lambda s: [s.counts]),
     "shrinkage": (None, Moments.moved_by_shrinking(BALL.within(10**6)), lambda s: [s.total, s.second]),
     "tables": (codes, Marginals.over([4, 4, 4], [(0,), (0, 2), (1, 2)]), lambda s: [s.counts]),
+    "magnitudes": (None, Magnitudes.over([2, 0]), lambda s: [s.counts]),
+    "even cells": (None, EvenCells.over([2, 0], [0.0, 0.2], [1.0, 0.9], 8), lambda s: [s.counts]),
     "trees": (codes, Trees.over([2, 2], [2, 0]), lambda s: [s.counts]),
 }
 
@@ -69,7 +74,6 @@ def test_what_goes_wrong_in_a_chunk_comes_out(n_jobs):
 
 
 # As vectors: there and back, and added modulo 2**64
-
 EACH = pytest.mark.parametrize("name", SUMS)
 
 
@@ -90,6 +94,7 @@ def test_a_vector_becomes_the_statistic_that_it_was(name):
     for wrong in (one.flat[1:], one.flat.astype(float), one.flat.view(np.uint64), one.flat[None]):
         with pytest.raises(ValueError, match="values must be a vector of"):
             rule.from_flat(wrong)
+    assert not any(shown in repr(one) for shown in ("array", "300"))
 
 
 @EACH
@@ -102,3 +107,61 @@ def test_vectors_add_up_as_statistics_do_also_in_shares_modulo_two_to_the_64(nam
     mask = np.random.default_rng(0).integers(0, 2**64, rule.n_values, dtype=np.uint64)
     shares = one.flat.view(np.uint64) + mask, other.flat.view(np.uint64) - mask
     assert np.array_equal(rule.from_flat(sum(shares).view(np.int64)).flat, whole.flat)
+
+
+# Packed
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+MANY = 1 << 21
+
+
+@given(st.lists(INT64 | st.integers(0, 300) | st.just(0)))
+def test_nothing_is_lost(values):
+    values = np.array(values, dtype=np.int64)
+    np.testing.assert_array_equal(Packed.of(values).unpack(), values)
+
+
+@given(st.lists(st.integers(0, 5000)))
+def test_cells_are_counted_as_numpy_counts_them(cells):
+    cells = np.array(cells, dtype=np.int64)
+    np.testing.assert_array_equal(Packed.of_cells(cells, 5001).unpack(), np.bincount(cells, minlength=5001))
+
+
+@given(st.lists(st.lists(INT64, min_size=3, max_size=3), min_size=1, max_size=9))
+def test_packed_sums_add_up_and_stay_as_they_are(vectors):
+    vectors = np.array(vectors, dtype=np.int64)
+    parts = [Part(Packed.of(vector), 2) for vector in vectors]
+    for _ in range(2):  # a task may run again
+        whole = add_parts(parts)
+        np.testing.assert_array_equal(whole.sums.unpack(), vectors.sum(axis=0))
+        assert whole.n_rows == 2 * len(vectors)
+
+
+@pytest.mark.parametrize(("n_rows", "most"), [(1000, 6_000), (100_000, 400_000), (1_000_000, 2_200_000)])
+def test_counts_of_many_cells_take_the_bytes_of_their_rows(n_rows, most):
+    """Of uniform rows, the worst: two bytes each or six, of 16 MiB that all counts would take."""
+    cells = np.random.default_rng(0).integers(0, MANY, n_rows)
+    counts = np.bincount(cells, minlength=MANY)
+    assert Packed.of_cells(cells, MANY).n_bytes <= most
+    assert Packed.of(counts).n_bytes <= most
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 1000, 400_000])
+@pytest.mark.parametrize("cuts", [1, 3])
+def test_rows_in_many_cells_are_counted_alike_whether_few_or_many(n_rows, cuts):
+    rule = Histogram.over(BinaryPartition(Box(np.zeros(2), np.ones(2)), 21))
+    X = np.random.default_rng(1).random((n_rows, 2))
+    np.testing.assert_array_equal(rule.pack_sums(np.array_split(X, cuts)).unpack(), rule.of(X).counts)
+
+
+def test_a_statistic_that_is_no_vector_travels_too():
+    columns = [np.array(["a", "b", None], dtype=object), np.array(["b", "b", "c"], dtype=object)]
+    rule = Occurrences.over([0, 1])
+    parts = [Part(rule.pack_sums([columns]), 3)] * 3
+    assert add_parts(parts).sums.unpack().tables == ({"a": 3, "b": 3}, {"b": 6, "c": 3})
+    assert parts[0].sums.unpack().tables == rule.of(columns).tables
+
+
+def test_no_repr_shows_sums():
+    packed = Packed.of(np.array([421_337]))
+    assert "421337" not in repr(packed) + str(packed) + repr(Part(packed, 421_337)) + repr(RowCount(421_337))

@@ -1,33 +1,172 @@
-"""Sums on Dask: the same bits whatever runs the tasks, and rows that stay where they are."""
+"""Sums on Dask and Spark: the same bits whatever runs the tasks, and rows that stay where they are."""
 
 import logging
 import multiprocessing
 import os
+import shutil
 import signal
+import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import sources
 from internals import open_source
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.domain import Ball, Box, Continuous, Nominal
+from skdpsynth.domain import Ball, Box, Continuous, Date, DateTime, Nominal
 from skdpsynth.frames import Rows
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.statistics import CountLengths, Histogram, Moments, RowCount, total
 
 pytestmark = pytest.mark.usefixtures("hasty")
+pytest.importorskip("pyarrow")
+
+pytest.importorskip("cloudpickle")
+
+RNG = np.random.default_rng(0)
+NUMBERS = pd.DataFrame(RNG.random((900, 3)), columns=list("abc"))
+TABLE = pd.DataFrame(
+    {"x": RNG.random(900), "n": RNG.integers(0, 9, 900), "flag": RNG.random(900) < 0.3, "word": RNG.choice(["u", "01"], 900)}
+)
+TABLE["time"] = pd.date_range("2020-01-01", periods=900, freq="h", tz="UTC")
+TABLE["day"] = TABLE["time"].dt.date
+TABLE["few"] = TABLE["x"].where(TABLE["n"] > 2)
+SCHEMA = {"x": (0.0, 1.0), "n": (0, 8), "flag": [False, True], "word": ["u", "01"], "few": Continuous(0.0, 1.0, nullable=True)}
+SCHEMA |= {"time": DateTime("2020-01-01T00:00:00Z", "2020-03-01T00:00:00Z"), "day": Date("2020-01-01", "2020-12-31")}
+BOUGHT = {"a": Continuous(bounds="private"), "b": (0.0, 1.0), "c": (0.0, 1.0), "word": Nominal("private")}
+FITS = {
+    "PMM": (PrivateMeasureMechanism(random_state=0), NUMBERS),
+    "PMM, private n": (PrivateMeasureMechanism(random_state=0, neighboring="add_or_remove_one"), NUMBERS),
+    "PCA": (PrivatePCA(random_state=0), NUMBERS),
+    "LowDim": (LowDimSynthesizer(2, random_state=0), NUMBERS),
+    "table": (LatentFactorSynthesizer(SCHEMA, random_state=0), TABLE),
+    "private facts": (
+        LatentFactorSynthesizer(BOUGHT, epsilon=20, delta=1e-6, random_state=0),
+        NUMBERS.assign(word=TABLE["word"]),
+    ),
+}
+
+
+def shown(estimator, table):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = estimator.fit(table)
+    return model.covariance_ if isinstance(model, PrivatePCA) else model.sample(100, random_state=0)
+
+
+def check_same(estimator, there, here):
+    ours, theirs = shown(estimator, there), shown(estimator, here)
+    assert type(ours) is type(theirs)
+    assert str(getattr(ours, "dtypes", "")) == str(getattr(theirs, "dtypes", ""))
+    np.testing.assert_array_equal(np.asarray(ours).astype(str), np.asarray(theirs).astype(str))
+
+
+# Spark, as far as a source asks it: partitions that travel as bytes
+
+
+@pytest.mark.parametrize("n_parts", [1, 11])
+def test_sums_of_tasks_that_were_pickled_are_those_of_the_table(n_parts):
+    estimator, table = FITS["private facts"]
+    check_same(estimator, sources.Spark.of(table, n_parts), table)
+
+
+def test_what_comes_back_does_not_grow_with_the_rows(monkeypatch):
+    sizes, collect = [], sources.Spark.collect
+
+    def weighed(frame):
+        rows = collect(frame)
+        sizes.append(sum(len(row.part) for row in rows))
+        return rows
+
+    monkeypatch.setattr(sources.Spark, "collect", weighed)
+    for n_rows in (100, 10_000):
+        shown(PrivateMeasureMechanism(random_state=0, bounds=(0, 1)), sources.Spark.of(pd.DataFrame({"a": RNG.random(n_rows)}), 5))
+    before, after = np.split(np.array(sizes), 2)
+    assert before.max() < 1 << 14
+    assert after.max() < 1 << 14
+
+
+def test_rows_that_come_between_two_readings_of_spark_are_refused():
+    tables = iter(map(sources.arrow, (NUMBERS, NUMBERS[:5])))
+    source = open_source(sources.Spark([lambda: next(tables).to_batches()], sources.arrow(NUMBERS).schema))
+    assert total(Rows(source, 3, None), RowCount.over()).n_samples == 900
+    with pytest.raises(ValueError, match="another number of them"):
+        total(Rows(source, 3, None), RowCount.over())
+
+
+def failing():
+    raise KeyError("cell 0.25")
+    yield
+
+
+BROKEN = {
+    "a cell that is no number": (lambda: sources.arrow(NUMBERS.where(NUMBERS > 0.25)).to_batches(), "^Input X contains NaN"),
+    "an error of Spark's own": (failing, r"^X is a data frame of Spark, .*\(KeyError\)"),
+    "other columns": (lambda: sources.arrow(NUMBERS[["a"]]).to_batches(), "^X is a data frame of Spark"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_goes_wrong_in_spark_is_one_sentence_without_data_and_costs_nothing(name):
+    part, sentence = BROKEN[name]
+    frame, accountant = sources.Spark([part], sources.arrow(NUMBERS).schema), PrivacyAccountant(1.0)
+    with pytest.raises(ValueError, match=sentence) as caught:
+        PrivateMeasureMechanism(accountant=accountant, bounds=(0, 1)).fit(frame)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert "0.25" not in str(caught.value)
+    assert not accountant.ledger
+
+
+# A Spark of two threads
+
+
+@pytest.fixture(scope="module")
+def spark():
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs a Java runtime")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    options = {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "America/New_York"}
+    session = sql.SparkSession.builder.master("local[2]").config(map=options).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def of_spark(test):
+    return pytest.mark.nightly(pytest.mark.filterwarnings("ignore:PySpark does not yet")(test))
+
+
+@of_spark
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_on_spark_is_that_of_the_table_in_memory(name, spark):
+    estimator, table = FITS[name]
+    check_same(estimator, spark.createDataFrame(table).repartition(5), table)
+
+
+@of_spark
+def test_rows_of_spark_are_read_where_they_are_needed(spark):
+    estimator = LatentFactorSynthesizer(SCHEMA, strategy="scores", random_state=0)
+    check_same(estimator, spark.createDataFrame(TABLE), TABLE)
+
+
+@of_spark
+def test_a_query_of_spark_that_fails_is_said_without_a_cell(spark):
+    with pytest.raises(ValueError, match=r"^X is a data frame of Spark, which could not be evaluated \(\w+\)") as caught:
+        PrivateMeasureMechanism().fit(spark.createDataFrame(NUMBERS).selectExpr("cast('secret' || a as double) a"))
+    assert "secret" not in str(caught.value)
+    with pytest.raises(TypeError, match="must be a data frame of Spark, got a RDD"):
+        open_source(spark.createDataFrame(NUMBERS).rdd)
+
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
-
 BOX = Box(np.zeros(3), np.ones(3))
 BALL = Ball.of(BOX, 12, True)
 X = np.random.default_rng(0).uniform(-0.1, 1.1, (1000, 3))
-FRAME = pd.DataFrame(X, columns=list("abc")).assign(d=(X[:, 0] > 0.5).astype(int))
-SCHEMA = {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 1.0), "d": [0, 1]}
 RULES = {
     "rows": RowCount.over(),
     "cells": Histogram.over(BinaryPartition(BOX, 9)),
@@ -35,19 +174,6 @@ RULES = {
     "moments": Moments.over(BALL.within(10**6)),
     "lengths": CountLengths(BALL, np.array([1e7, 1e6, 1e5])),
     "shrinkage": Moments.moved_by_shrinking(BALL.within(10**6)),
-}
-ESTIMATORS = {
-    "PMM": PrivateMeasureMechanism(random_state=0),
-    "PMM, private n": PrivateMeasureMechanism(random_state=0, neighboring="add_or_remove_one"),
-    "PCA": PrivatePCA(random_state=0),
-    "LowDim": LowDimSynthesizer(2, random_state=0),
-    "table": LatentFactorSynthesizer(SCHEMA, random_state=0),
-    "private facts": LatentFactorSynthesizer(
-        {"a": Continuous(bounds="private"), "b": (0.0, 1.0), "c": (0.0, 1.0), "d": Nominal("private")},
-        epsilon=20,
-        delta=1e-6,
-        random_state=0,
-    ),
 }
 
 
@@ -69,19 +195,6 @@ def of_blocks(change, *args):
     return spread().map_blocks(
         lambda block, block_info=None: change(block, block_info[0]["chunk-location"][0], *args), dtype=float, meta=X[:0]
     )
-
-
-def fitted(estimator, table):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = estimator.fit(table)
-    return model.covariance_ if isinstance(model, PrivatePCA) else np.asarray(model.sample(200, random_state=0))
-
-
-def table_for(name, in_memory):
-    if name not in ("table", "private facts"):
-        return X if in_memory else spread()
-    return FRAME if in_memory else dd.from_pandas(FRAME, npartitions=9)
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +237,12 @@ def test_a_sum_does_not_depend_on_partitions_nor_on_the_threads_that_sum_them(na
         assert summed(RULES[name], spread(at_once=at_once)) == RULES[name].of(X).flat.tolist()
 
 
-@pytest.mark.parametrize(("name", "on_cluster"), [*((name, False) for name in ESTIMATORS), ("table", True), ("private facts", True)])
-def test_a_fit_does_not_depend_on_where_the_rows_are(name, on_cluster, request):
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_a_fit_with_private_facts_does_not_depend_on_where_the_rows_are(on_cluster, request):
     if on_cluster:
         request.getfixturevalue("client")
-    np.testing.assert_array_equal(fitted(ESTIMATORS[name], table_for(name, False)), fitted(ESTIMATORS[name], table_for(name, True)))
+    estimator, table = FITS["private facts"]
+    check_same(estimator, dd.from_pandas(table, npartitions=9), table)
 
 
 # Rows stay
@@ -158,7 +272,7 @@ def test_rows_stay_with_the_workers_of_a_cluster(name, client):
     table = of_blocks(lambda block, number: block.view(Stays))
     with pytest.raises(TypeError, match="not serialize"):
         serialize(X.view(Stays), on_error="raise")  # they show it where they are moved
-    np.testing.assert_array_equal(fitted(ESTIMATORS[name], table), fitted(ESTIMATORS[name], X))
+    check_same(FITS[name][0], table, X)
 
 
 def sent(client):
@@ -226,7 +340,7 @@ def test_a_partition_that_kills_every_worker_is_said_in_one_sentence(client):
 # What goes wrong
 
 
-def failing(block, number, error):
+def raising(block, number, error):
     raise error
 
 
@@ -235,21 +349,21 @@ def with_nan(block, number):
 
 
 # Of blocks: what becomes of them, the error that a fit raises, and its words.
-BROKEN = {
+BROKEN_BLOCKS = {
     "a cell that is no number": ((with_nan,), ValueError, "^Input X contains NaN"),
-    "an error of the caller's own": ((failing, KeyError("cell 0.25")), ValueError, r"\(KeyError\); compute X alone"),
-    "a value that is wrong": ((failing, ValueError("cell 0.25")), ValueError, r"\(ValueError\); compute X alone"),
-    "too little memory": ((failing, MemoryError("0.25")), MemoryError, r"\(MemoryError\); give workers more memory"),
-    "a package that is missing": ((failing, ImportError("0.25")), ImportError, "install skdpsynth"),
+    "an error of the caller's own": ((raising, KeyError("cell 0.25")), ValueError, r"\(KeyError\); compute X alone"),
+    "a value that is wrong": ((raising, ValueError("cell 0.25")), ValueError, r"\(ValueError\); compute X alone"),
+    "too little memory": ((raising, MemoryError("0.25")), MemoryError, r"\(MemoryError\); give workers more memory"),
+    "a package that is missing": ((raising, ImportError("0.25")), ImportError, "install skdpsynth"),
     "another width": ((lambda block, number: block[:, :2],), ValueError, "partition [0-9]+ has 2 of them"),
     "no table": ((lambda block, number: block[0],), TypeError, "partition [0-9]+"),
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", BROKEN_BLOCKS)
 @pytest.mark.parametrize("scheduler", ["single-threaded", "threads", "cluster"])
-def test_what_goes_wrong_is_one_sentence_without_data_and_costs_nothing(name, scheduler, request):
-    blocks, kind, sentence = BROKEN[name]
+def test_what_goes_wrong_in_dask_is_one_sentence_without_data_and_costs_nothing(name, scheduler, request):
+    blocks, kind, sentence = BROKEN_BLOCKS[name]
     accountant = PrivacyAccountant(1.0)
     with dask.config.set({} if scheduler == "cluster" else {"scheduler": scheduler}):
         if scheduler == "cluster":
@@ -262,7 +376,7 @@ def test_what_goes_wrong_is_one_sentence_without_data_and_costs_nothing(name, sc
     assert not accountant.ledger
 
 
-def test_rows_that_come_between_two_readings_are_refused():
+def test_rows_that_come_between_two_readings_of_dask_are_refused():
     lengths = iter([1, 2])
     parts = dask.delayed(lambda: X[: next(lengths)])()
     source = open_source(da.from_delayed(parts, (np.nan, 3), dtype=float))
