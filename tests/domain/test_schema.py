@@ -248,11 +248,7 @@ REFUSED = [
     (Schema, [json.loads(SCHEMA.to_json())], r"schema .*read it by Schema\.from_json or Schema\.from_yaml"),
     (SCHEMA.arrange, [["age", "school", "weight"]], "schema .*no entry for 'weight' and names 'smokes', which X lacks; "),
     (SCHEMA.arrange, [list(range(100))], ".*0, 1, 2, 3, 4 and 95 more"),
-    (
-        SCHEMA.arrange,
-        [np.array([31415.5]), pd.Series(["31415"]), "age", None],
-        r"names must be a list of columns, got [^\n]*\.$",
-    ),
+    (SCHEMA.arrange, [np.array([31415.5]), pd.Series(["31415"]), "age", None], r"names must be a list of columns, got [^\n]*\.$"),
     (
         Schema.from_json,
         ["{}", '{"columns": {}}', '{"columns": [1]}', '{"columns": [{}]}', {}, None, 3, '{"columns": []}'],

@@ -42,10 +42,7 @@ FITS = {
     "PCA": (PrivatePCA(random_state=0), NUMBERS),
     "LowDim": (LowDimSynthesizer(2, random_state=0), NUMBERS),
     "table": (LatentFactorSynthesizer(SCHEMA, random_state=0), TABLE),
-    "private facts": (
-        LatentFactorSynthesizer(BOUGHT, epsilon=20, delta=1e-6, random_state=0),
-        NUMBERS.assign(word=TABLE["word"]),
-    ),
+    "private facts": (LatentFactorSynthesizer(BOUGHT, epsilon=20, delta=1e-6, random_state=0), NUMBERS.assign(word=TABLE["word"])),
 }
 
 
