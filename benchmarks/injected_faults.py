@@ -124,7 +124,7 @@ FAULTS = (
     ),
     Fault(
         "forgotten_charge",
-        "fitting/_private_facts.py",
+        "fitting/_budget.py",
         'noisy = budget.answer(query, chosen, "number of rows")',
         'noisy = query.values + chosen.noise.sample(query.values.shape, budget.rng.child("number of rows"))',
         "the number of rows is released, and not charged",

@@ -38,7 +38,6 @@ class Sensitivity:
 
     See Also
     --------
-    Query : Exact numbers with their sensitivity.
     skdpsynth.privacy.mechanism : Noise and cost from a sensitivity.
     """
 
@@ -51,7 +50,13 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2_squared", "sup", *(["nuclear"] if self.nuclear is not None else [])):
-            object.__setattr__(self, name, _as_fraction(name, getattr(self, name)))
+            value, exact = getattr(self, name), None
+            if is_real(value):
+                with suppress(ValueError, OverflowError, TypeError):  # NaN, infinities, what floats cannot hold
+                    exact = Fraction(value if isinstance(value, Rational) else float(value))
+            if exact is None:
+                raise ValueError(f"{name} must be a finite number, got {short_repr(value)}; derive it from the statistic.")
+            object.__setattr__(self, name, exact)
         if not isinstance(self.relation, str) or self.relation not in RELATIONS:
             raise ValueError(f"relation must be one of {RELATIONS}, got {short_repr(self.relation)}; state the change under one of them.")
         # Whole numbers have |x| <= x**2, and what moves moves by 1 at least.
@@ -62,9 +67,7 @@ class Sensitivity:
             )
         # Eigenvalues: the largest entry is at most the largest of them, and the squares of both add up to the same.
         if self.nuclear is not None and not self.sup <= self.nuclear:
-            raise ValueError(
-                f"The nuclear norm of a change is at least its sup, got {short_repr(self.nuclear)} below {short_repr(self.sup)}."
-            )
+            raise ValueError(f"A nuclear norm is at least the sup, got {short_repr(self.nuclear)} below {short_repr(self.sup)}.")
 
     def times(self, n_rows: int) -> "Sensitivity":
         """Return the sensitivity to up to `n_rows` rows, at least 1: those of one unit.
@@ -82,16 +85,10 @@ class Sensitivity:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Exact whole numbers, private until noise covers them, and how far one row moves them.
-
-    Attributes
-    ----------
-    values : int64 ndarray
-    sensitivity : Sensitivity
+    """Exact whole numbers, an int64 array, private until noise covers them, and how far one row moves them.
 
     See Also
     --------
-    Sensitivity : How far one row moves the numbers.
     Budget : Answers it.
     """
 
@@ -100,13 +97,6 @@ class Query:
 
     def __repr__(self) -> str:
         return f"Query({np.size(self.values)} values, {self.sensitivity})"  # never the values
-
-
-def _as_fraction(name: str, value: object) -> Fraction:
-    if is_real(value):
-        with suppress(ValueError, OverflowError, TypeError):  # NaN, infinities, what floats cannot hold
-            return Fraction(value if isinstance(value, Rational) else float(value))
-    raise ValueError(f"{name} must be a finite number, got {short_repr(value)}; derive it from the statistic.")
 
 
 def statistic_facts(kind: str, **facts: Any) -> tuple[tuple[str, Any], ...]:

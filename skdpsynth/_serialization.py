@@ -47,12 +47,7 @@ def savable(cls: _Class) -> _Class:
     Parameters
     ----------
     cls : type
-        A class that makes its objects by the ``__new__`` of ``object``, as most do.
-
-    Returns
-    -------
-    cls : type
-        The same class.
+        A class that makes its objects by the ``__new__`` of ``object``, as most do. It is returned.
 
     Raises
     ------
@@ -62,7 +57,6 @@ def savable(cls: _Class) -> _Class:
     See Also
     --------
     skdpsynth.persistence.save : Write an object to a file.
-    skdpsynth.load : Read it.
 
     Examples
     --------
@@ -114,26 +108,20 @@ def _class_of(name: object) -> type:
     if cls is not None:
         return cls
     if "." in str(name)[:_LONGEST]:
-        raise InvalidFile(
-            f"holds {short_repr(name)}, a class that no imported module marks as savable; import the module that defines it first."
-        )
-    raise InvalidFile(
-        f"holds {short_repr(name)}, which is no class that this version of skdpsynth saves; load it with the one that saved it."
-    )
+        raise InvalidFile(f"holds {short_repr(name)}, a class that no imported module marks as savable; import its module first.")
+    raise InvalidFile(f"holds {short_repr(name)}, which this skdpsynth does not save; load it with the one that saved it.")
 
 
 def _shadowed_names(cls: type, state: Iterable[str]) -> list[str]:
     """Return names of a state that would hide a method, a property, a constant or a name of Python's own."""
-    return [
-        name for name in state if name.startswith("__") or (any(name in vars(base) for base in cls.__mro__) and not _is_settable(cls, name))
-    ]
-
-
-def _is_settable(cls: type, name: str) -> bool:
-    """Whether a class defines a name only as the default of an attribute that it declares."""
-    default = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
-    declared = (vars(base).get("__annotations__", {}).get(name) for base in cls.__mro__)
-    return not hasattr(default, "__get__") and any(form is not None and "ClassVar" not in str(form) for form in declared)
+    hidden = []
+    for name in state:
+        defined = [vars(base)[name] for base in cls.__mro__ if name in vars(base)]
+        declared = [vars(base).get("__annotations__", {}).get(name) for base in cls.__mro__]
+        is_default = any(form is not None and "ClassVar" not in str(form) for form in declared)  # of an attribute that is declared
+        if name.startswith("__") or (defined and (hasattr(defined[0], "__get__") or not is_default)):
+            hidden.append(name)
+    return hidden
 
 
 def encode(thing: object, arrays: dict[str, np.ndarray], where: str) -> Any:

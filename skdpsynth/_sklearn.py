@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_random_state, validate_d
 from skdpsynth._parallel import lock_of
 from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_array, is_integer, short_repr
-from skdpsynth.frames import NamedArray, Table, column_names, is_pandas, table_of_numbers, to_native
+from skdpsynth.frames import NamedArray, Table, column_names, is_arrow, is_pandas, table_of_numbers, to_native
 
 # Exported by the package; all other classes are exported by their rooms, but those of `tables` by `domain`.
 TOP_LEVEL_CLASSES = (
@@ -102,9 +102,7 @@ def check_feature_names(estimator: BaseEstimator, input_features: Sequence[str] 
     if known is not None and (names.ndim == 1 or isinstance(input_features, str)) and not np.array_equal(known, names):
         raise ValueError("input_features is not equal to feature_names_in_; give the columns that fit got, or None.")
     if names.ndim != 1 or len(names) != estimator.n_features_in_:
-        raise ValueError(
-            f"input_features should have length equal to number of features ({estimator.n_features_in_}), got shape {names.shape}."
-        )
+        raise ValueError(f"input_features should have length equal to number of features ({estimator.n_features_in_}), got {names.shape}.")
     return [str(name) for name in names]
 
 

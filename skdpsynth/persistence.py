@@ -56,7 +56,6 @@ def save(thing: object, path: str | os.PathLike[str]) -> None:
     See Also
     --------
     skdpsynth.load : Read the file.
-    skdpsynth.persistence.to_bytes : The same in memory.
     """
     place, write = output_path(path), _writer_of(thing)
     # A stream keeps the rows of its open block.
@@ -77,14 +76,9 @@ def to_bytes(thing: object) -> bytes:
     thing : object
         An object of a class that is marked with `savable`.
 
-    Returns
-    -------
-    data : bytes
-
     See Also
     --------
     skdpsynth.persistence.from_bytes : The way back.
-    skdpsynth.persistence.save : Write a file.
     """
     file = io.BytesIO()
     _writer_of(thing)(file)
@@ -155,7 +149,6 @@ def load(path: str | os.PathLike[str], accountant: object = None) -> Any:
     See Also
     --------
     skdpsynth.persistence.save : Write the file.
-    skdpsynth.persistence.from_bytes : Read from memory.
     skdpsynth.persistence.savable : Let a class of your own be saved.
 
     Examples
@@ -200,19 +193,10 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     name : str, default="data"
         Its name in messages.
 
-    Returns
-    -------
-    thing : object
-
     Raises
     ------
     ValueError
         If these are no such bytes, or hold a class that no imported module has marked.
-
-    See Also
-    --------
-    skdpsynth.persistence.to_bytes : The way there.
-    skdpsynth.load : Read a file.
     """
     name = check_string("name", name)
     if not isinstance(data, bytes | bytearray | memoryview):
@@ -248,9 +232,7 @@ def _read_archive(archive: zipfile.ZipFile, size: int) -> Any:
     if type(number := content["format"]) is not int:
         raise InvalidFile("has no number of a format; it was not written by save.")
     if number != _FORMAT:
-        raise InvalidFile(
-            f"has format {short_repr(number)}, and this version of skdpsynth reads {_FORMAT}; load it with the one that saved it."
-        )
+        raise InvalidFile(f"has format {short_repr(number)}, and this skdpsynth reads {_FORMAT}; load it with the one that saved it.")
     if "class" not in content["object"]:
         raise InvalidFile("holds no estimator or counter; it was not written by save.")
     return check_usable(decode(content["object"], cache(lambda name: _read_array(archive, name))))  # each is read once, however often named

@@ -12,9 +12,9 @@ modules: measures._transport metrics._read_tables metrics._marginals metrics._qu
 modules: models._mixture_sampling models._conditional_sampling
 modules: models._latent_factors
 modules: models._measurements models._training models._wide_factors privacy._selection privacy._gaussian
-modules: privacy._gaussian_dp privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
-modules: privacy._optimal_composition duckdb._sql
-modules: statistics._histogram statistics._interactions statistics._column_counts synthesis._base
+modules: privacy._laplace privacy._ledger_entry privacy._ledger_file privacy._matrix_laplace
+modules: privacy._composition duckdb._sql
+modules: statistics._interactions statistics._counts synthesis._base
 modules: synthesis._latent_selection synthesis._latent_planning synthesis._online_blocks synthesis._online
 modules: synthesis._private_measure
 modules: synthesis._signed_measure
@@ -52,7 +52,7 @@ frames._open_source: open_source
 frames._files: read_ahead
 frames._privacy_units: _Choice
 federated._sites: Round
-fitting._private_facts: noise_threshold buy_bounds occupied_cells NumberOfRows
+fitting._budget: noise_threshold buy_bounds occupied_cells NumberOfRows
 measures._min_cost_flow: min_cost_flow
 measures._grid_transport: _isotonic transport_on_a_line
 measures._placement: _kronecker_steps placement_Numbers=PointNumbers
@@ -89,14 +89,14 @@ models._wide_factors: CommonFactors WideTargets _Descent
 privacy._composition: covers rho_of_pure
 privacy._selection: is_hidden
 privacy._gaussian: _survival_table
-privacy._gaussian_dp: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above
-privacy._gaussian_dp: epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
+privacy._gaussian: LEAST_SCALE ROUNDING_VARIANCE SLACK delta_above
+privacy._gaussian: epsilon_of_gaussian gaussian_of_pure mills_ratio_bounds pure_of_gaussian
 privacy._random: bernoulli_exp_minus exp_minus multiply_bounds
 privacy._laplace: _digit_table _power_table
 privacy._ledger_entry: to_text parse_text
 privacy._noise: Noise
 privacy._matrix_laplace: FIRST_LIMB_BITS LIMB_BITS Normals fraction_bits
-privacy._optimal_composition: covers_composition optimal_epsilon
+privacy._composition: covers_composition optimal_epsilon
 privacy._selection: ExponentialMechanism PermuteAndFlip _uniform_below _random_permutation
 privacy._random: SurvivalTable
 privacy._composition: Sums

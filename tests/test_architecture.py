@@ -273,8 +273,8 @@ PUBLIC = {"facts", "plan", "self", "_counted"}  # their n_samples is None where 
 READ_ROWS = {"total", "total_and_kept"}  # calls that give an exact statistic
 MAY_COUNT = {  # file and function that read an exact number of rows, or an exact statistic, and why
     ("fitting/_fit.py", "_open_rows"): "before the plan: the facts say the number only where the relation makes it public",
-    ("fitting/_private_facts.py", "buy"): "asks the door for a noisy number",
-    ("fitting/_private_facts.py", "buy_bounds"): "how many counts there are, not what they are",
+    ("fitting/_budget.py", "buy"): "asks the door for a noisy number",
+    ("fitting/_budget.py", "buy_bounds"): "how many counts there are, not what they are",
     ("decomposition/_pca.py", "_sum_rows"): "room in memory",
     ("decomposition/_pca.py", "_shrink_ball"): "room in memory",
     ("decomposition/_pca_api.py", "inverse_transform"): "not of the fit",

@@ -341,7 +341,7 @@ def test_only_plain_classes_can_be_marked_each_by_itself_and_under_one_name(X, p
 def test_a_class_that_is_not_known_is_refused_with_the_way_out_and_nothing_is_imported(name, path):
     before = set(sys.modules)
     check_refused(write(path, {"class": name, "state": {}}))
-    sentence = f"{path} holds {name!r}, a class that no imported module marks as savable; import the module that defines it first."
+    sentence = f"{path} holds {name!r}, a class that no imported module marks as savable; import its module first."
     refuses(ValueError, f"^{re.escape(sentence)}$", load, path)
     assert {name for name in set(sys.modules) - before if not name.startswith("encodings.")} == set()  # codecs of zip files
 
@@ -515,8 +515,8 @@ def test_json_of_the_wrong_shape_is_refused(path, monkeypatch):
 @pytest.mark.parametrize(
     ("version", "way_out"),
     [
-        (1, "has format 1, and this version of skdpsynth reads 2; load it with the one that saved it."),
-        (3, "has format 3, and this version of skdpsynth reads 2; load it with the one that saved it."),
+        (1, "has format 1, and this skdpsynth reads 2; load it with the one that saved it."),
+        (3, "has format 3, and this skdpsynth reads 2; load it with the one that saved it."),
         *((odd, "has no number of a format; it was not written by save.") for odd in ("1", None, [1], 2.0, True)),
     ],
 )

@@ -216,9 +216,6 @@ class QuietLaplace(Noise):
     def variance(self, n_values=1):
         return 2 * float(self.scale) ** 2
 
-    def _finite_losses(self, sensitivity, scale):
-        return (PrivacyLoss(epsilon=sensitivity.l1 / scale),)
-
 
 class FrankQuietLaplace(QuietLaplace):
     """States the variance of what it draws; but its scale is another."""

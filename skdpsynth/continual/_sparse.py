@@ -262,28 +262,17 @@ class InhomogeneousCounter:
         self._level: tuple[np.ndarray, ContinualCounter | None] = (past, None)  # released counts of past levels, and the present counter
 
     def start_level(self, horizon: int, epsilon: float, accountant: AccountantLike, random_state: Seed | RandomBits = None) -> None:
-        """End the present level and start another.
+        """End the present level and start another of `horizon` time steps, which charges `epsilon` to `accountant` at once.
 
-        Parameters
-        ----------
-        horizon : int
-            Number of time steps of the new level.
-        epsilon : float
-            Its cost.
-        accountant : PrivacyAccountant
-            Charged `epsilon` at once.
-        random_state : int, RandomState, stream or None, default=None
-            None: secure noise. Levels need different seeds, or children of one stream: equal ones would draw equal noise.
+        Levels need different seeds, or children of one stream: equal ones would draw equal noise.
         """
         if accountant is None:
             raise ValueError("accountant must be a PrivacyAccountant, got None; make one with PrivacyAccountant(epsilon).")
         loss = PrivacyLoss(epsilon=check_epsilon(epsilon))
         present = self._level_counter(horizon, loss.epsilon)
         with lock_of(self):
-            past, sensitivity = (
-                self._end(),
-                partial(self._level_sensitivity, present),
-            )  # first, because it may refuse: nothing is charged then
+            past = self._end()  # first, because it may refuse: nothing is charged then
+            sensitivity = partial(self._level_sensitivity, present)
             door = open_release(accountant, present._noise(), random_state, self.name, loss, sensitivity)
             self._level = past, present._continue_with(door)
 
@@ -327,11 +316,7 @@ class InhomogeneousCounter:
     def resume(self, accountant: PrivacyAccountant, rng: RandomBits) -> None:
         """Continue after loading: take noise from the stream `rng` from now on, under a charge that `accountant` has already.
 
-        Parameters
-        ----------
-        accountant : PrivacyAccountant
-            Made by ``reopened`` from the record of the one that was charged when the level started.
-        rng : stream of random bits
+        It was made by ``reopened`` from the record of the one that was charged when the level started.
         """
         check_accountant(accountant)
         if accountant is None:

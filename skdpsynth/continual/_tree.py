@@ -4,7 +4,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -100,14 +100,8 @@ class ContinualCounter(ABC):
     def resume(self, accountant: AccountantLike = None, random_state: Seed = None) -> None:
         """Continue after loading: charge the whole of epsilon to `accountant` (None: one of its own) and take noise from now on.
 
-        Two counters that continue from one state are two releases of later events.
-
-        Parameters
-        ----------
-        accountant : PrivacyAccountant, default=None
-            Or the result of its method ``standing``, if that was charged enough for this counter.
-        random_state : int, RandomState or None, default=None
-            None: secure noise.
+        Two counters that continue from one state are two releases of later events. `accountant` may be the result of the method
+        ``standing`` of one, if that was charged enough for this counter.
         """
         with lock_of(self):
             ahead = self._continue_with(self._own_accountant() if accountant is None else accountant, random_state)
@@ -134,23 +128,17 @@ class ContinualCounter(ABC):
         return self._attached
 
     def update(self, x: ArrayLike) -> None:
-        """Count the events of one time.
+        """Count the events of one time: whole numbers of at most 2**62 / horizon, one or of shape (n_counters,).
 
-        Parameters
-        ----------
-        x : int or array-like of shape (n_counters,)
-            Whole numbers, of at most 2**62 / horizon. Replacing the event of this time, or under "add_or_remove_one" adding or removing
-            one, must change `x` by at most `sensitivity` in L1 norm.
+        Replacing the event of this time, or under "add_or_remove_one" adding or removing one, must change `x` by at most `sensitivity` in
+        L1 norm.
         """
         call_locked(self, self._take, np.append(as_counts(x, self.n_counters, self._largest()), 1))
 
     def update_cells(self, cells: ArrayLike) -> None:
         """Count events that fall into one cell each, one a time step; refused under "add_or_remove_one", where their number is private.
 
-        Parameters
-        ----------
-        cells : array-like of shape (n_steps,), int
-            In [0, n_counters).
+        Cells are whole numbers in [0, n_counters).
         """
         if self._door.neighboring == "add_or_remove_one":
             raise ValueError(
@@ -178,17 +166,13 @@ class ContinualCounter(ABC):
             # The event, and its time in the last entry, by one operation in place, and without a copy of the other cells: just these two.
             self._state[0][cells[0] :: self.n_counters - cells[0]] += 1
         else:
-            self._state = reduce(self._next, self._steps_of(cells), self._state)  # noise of steps that are interrupted never leaves
-
-    def _steps_of(self, cells: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield the counts of cells, and their number, from one look at the counts to the next."""
-        start = 0
-        while start < len(cells):
-            stop = start + self._stride - (self.n_steps + start) % self._stride
-            counts = np.bincount(cells[start:stop], minlength=self.n_counters + 1)
-            counts[-1] = len(cells[start:stop])
-            yield counts
-            start = stop
+            state, n_before, start = self._state, self.n_steps, 0
+            while start < len(cells):  # from one look at the counts to the next
+                stop = start + self._stride - (n_before + start) % self._stride
+                counts = np.bincount(cells[start:stop], minlength=self.n_counters + 1)
+                counts[-1] = len(cells[start:stop])
+                state, start = self._next(state, counts), stop
+            self._state = state  # noise of steps that are interrupted never leaves
 
     @abstractmethod
     def _next(self, state: tuple, x: np.ndarray) -> tuple:
@@ -203,7 +187,7 @@ class ContinualCounter(ABC):
         self._door.check_open(self.name)
         if self.n_steps + n_steps > self.horizon:
             raise ValueError(
-                f"horizon is {self.horizon} steps, and {self.n_steps} are past: {n_steps} more are too many; use a larger horizon."
+                f"horizon is {self.horizon} steps, and {self.n_steps} are past: {n_steps} more are too many; use a larger one."
             )
 
     @property

@@ -120,9 +120,7 @@ class RemoteRows(RemoteTable):
 
     def __init__(self, ask: Callable[[Question], Any], *, head: Table, n_samples: int | None = None) -> None:
         if not callable(ask):
-            raise TypeError(
-                f"ask must be callable with a question, got {short_repr(ask)}; give a function that returns the sums of all rows."
-            )
+            raise TypeError(f"ask must be callable with a question, got {short_repr(ask)}; give one that returns the sums of all rows.")
         super().__init__(head, n_samples)
         self._ask = ask
 
@@ -202,9 +200,7 @@ class PartialSums(RemoteTable):
 
     def __init__(self, model: BaseEstimator, *, head: Table, n_samples: int | None = None) -> None:
         if isinstance(model, type) or not (hasattr(model, "neighboring") and hasattr(model, "get_params")):
-            raise TypeError(
-                f"model must be an unfitted private estimator, such as PrivateMeasureMechanism('optimal'), got {short_repr(model)}."
-            )
+            raise TypeError(f"model must be an unfitted estimator, such as PrivateMeasureMechanism('optimal'), got {short_repr(model)}.")
         super().__init__(head, n_samples)
         if model.neighboring != "replace_one":
             self.n_samples = None  # it is private
@@ -224,16 +220,7 @@ class PartialSums(RemoteTable):
         return f"PartialSums({self.question.rule}, of a table of {len(self.columns)} columns)"
 
     def add(self, chunk: Chunk) -> "PartialSums":
-        """Add the rows of a chunk.
-
-        Parameters
-        ----------
-        chunk : array or data frame
-
-        Returns
-        -------
-        self : PartialSums
-        """
+        """Add the rows of a chunk, an array or a data frame; return this object."""
         chunk = as_chunk(chunk, "this one", "X")
         with lock_of(self), np.errstate(all="ignore"):
             self._check_whole()
@@ -270,35 +257,17 @@ class PartialSums(RemoteTable):
         return both
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sums to a file, without code in it, that `add_saved` reads: as secret as the rows.
-
-        Parameters
-        ----------
-        path : str or path-like
-        """
+        """Write the sums to a file, without code in it, that `add_saved` reads: as secret as the rows."""
         with lock_of(self):
             self._check_whole()
             part = _Part(self.question, self._sums.flat, self.n_rows, tuple(sorted(self._marks)))
         save(part, path)
 
     def add_saved(self, path: str | os.PathLike[str]) -> "PartialSums":
-        """Add the sums of a file, which must answer the same question: sums of rows that were added elsewhere.
+        """Add the sums of a file, of rows that were added elsewhere; return this object.
 
-        Sums that were added before are refused: the same file, a copy of it, or one that was written later from the same sums. They are
-        recognized by random marks, so equal sums of other rows are accepted.
-
-        Parameters
-        ----------
-        path : str or path-like
-
-        Returns
-        -------
-        self : PartialSums
-
-        Raises
-        ------
-        ValueError
-            If the file holds other sums, or some that are in already.
+        A file that answers another question is refused with a ValueError, and so are sums that were added before: the same file, a copy of
+        it, or one that was written later from the same sums. They are recognized by random marks, so equal sums of other rows are accepted.
         """
         part = load(path)
         if not isinstance(part, _Part) or to_bytes(part.question) != self._same:
@@ -323,12 +292,10 @@ class PartialSums(RemoteTable):
         if isinstance(question.rule, CountRows):
             return RowCount(self.n_rows)
         if self.n_samples is not None and self.n_samples != self.n_rows:
-            raise ValueError(
-                f"The chunks must hold n_samples={self.n_samples} rows in the end, but hold another number; add all, each once."
-            )
+            raise ValueError(f"The chunks must hold n_samples={self.n_samples} rows in the end, but hold another number; add each once.")
         if to_bytes(question) != self._same:
             raise ValueError(
-                f"The fit asks for {question.rule}, but other sums were added up, {self.question.rule}; make PartialSums for this model."
+                f"The fit asks for {question.rule}, but other sums were added up, {self.question.rule}; make PartialSums for it."
             )
         return self._sums
 

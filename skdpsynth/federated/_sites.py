@@ -93,17 +93,7 @@ class Masks:
 
     @classmethod
     def for_all(cls, names: Iterable[str]) -> dict[str, "Masks"]:
-        """Return masks for all sites, with fresh keys: for a rehearsal, or if somebody whom all trust hands keys out.
-
-        Parameters
-        ----------
-        names : list of str
-            Distinct.
-
-        Returns
-        -------
-        masks : dict of str to Masks
-        """
+        """Return masks by the distinct names of all sites, with fresh keys: for a rehearsal, or if one whom all trust hands keys out."""
         listed = list_or_none(names)
         if listed is None or not all(isinstance(name, str) for name in listed):
             raise TypeError(f"names must be a list of strings, names of the sites, got {short_repr(names)}.")
@@ -116,17 +106,9 @@ class Masks:
         return {name: cls(name, others) for name, others in keys.items()}
 
     def hide(self, values: np.ndarray, question: bytes) -> np.ndarray:
-        """Return numbers with the mask of this site for a question.
+        """Return a vector of whole numbers, as uint64, with the mask of this site for a question.
 
-        Parameters
-        ----------
-        values : uint64 ndarray of shape (n_values,)
-        question : bytes
-            Name of the question: masks of different ones are independent, and those of equal ones are equal.
-
-        Returns
-        -------
-        hidden : uint64 ndarray of shape (n_values,)
+        Masks of different names of questions are independent, and those of equal ones are equal.
         """
         check_type("values", values, np.ndarray, "an array of whole numbers")
         check_type("question", question, bytes, "bytes, which name the question")
@@ -317,14 +299,7 @@ class Site:
     def read(self, message: bytes) -> Round:
         """Return a question for inspection, or raise if `answer` would refuse it; no row is read.
 
-        Parameters
-        ----------
-        message : bytes
-
-        Returns
-        -------
-        asked : Round
-            Its repr says what is asked; ``asked.question`` holds all of it.
+        Its repr says what is asked, and its attribute ``question`` holds all of it.
         """
         asked = Round.from_bytes(message)
         question = asked.question
@@ -336,22 +311,10 @@ class Site:
         return asked
 
     def answer(self, message: bytes) -> bytes:
-        """Answer a question.
+        """Answer a question of `Sites` by 32 bytes that name it, and 8 bytes for each number.
 
-        Parameters
-        ----------
-        message : bytes
-            From `Sites`.
-
-        Returns
-        -------
-        answer : bytes
-            32 bytes that name the question, and 8 bytes for each number.
-
-        Raises
-        ------
-        ValueError, TypeError, OSError
-            If it is no question, was answered before or is not about what was agreed on, or the table cannot be read.
+        Raises ValueError or TypeError if it is no question, was answered before or is not about what was agreed on, and OSError if the
+        table cannot be read.
         """
         asked = self.read(message)
         question = asked.question
@@ -462,9 +425,7 @@ class Sites(RemoteTable):
 
     def __init__(self, sites: Mapping[str, Callable[[bytes], bytes]], *, head: Table, n_samples: int | None = None) -> None:
         if not isinstance(sites, Mapping) or not sites or not all(map(callable, sites.values())):
-            raise TypeError(
-                f"sites must be a dict of names to callables from bytes to bytes, got {short_repr(sites)}; such as site.answer."
-            )
+            raise TypeError(f"sites must be a dict of names to callables from bytes to bytes, got {short_repr(sites)}; try site.answer.")
         super().__init__(head, n_samples)
         self._sites = dict(sites)
         self._session, self._number, self._lock = secrets.token_hex(16), 0, threading.Lock()
@@ -475,16 +436,7 @@ class Sites(RemoteTable):
     def ask(self, question: Question) -> np.ndarray:
         """Ask all sites, and return the sums over all rows: a vector of int64 numbers.
 
-        Parameters
-        ----------
-        question : Question
-
-        Raises
-        ------
-        ConnectionError
-            If a site does not answer, or sends something else.
-        ValueError
-            If the masks do not cancel.
+        Raises ConnectionError if a site does not answer, or sends something else, and ValueError if the masks do not cancel.
         """
         with self._lock:
             self._number += 1

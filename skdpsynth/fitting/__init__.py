@@ -1,6 +1,6 @@
 """One fit: public facts, a plan and a budget."""
 
-from skdpsynth.fitting._budget import Budget, Facts, MissingFact, Plan, reserve_budget
+from skdpsynth.fitting._budget import Budget, Facts, MissingFact, Plan, PrivateLevels, buy_bounds, private_columns, reserve_budget
 from skdpsynth.fitting._fit import (
     OuterFit,
     PrivateEstimator,
@@ -12,6 +12,5 @@ from skdpsynth.fitting._fit import (
     fit_part,
     random_state_from,
 )
-from skdpsynth.fitting._private_facts import PrivateLevels, buy_bounds, private_columns
 
 __all__ = ["Budget", "Facts", "Plan", "PrivateEstimator"]

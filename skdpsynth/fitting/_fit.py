@@ -21,8 +21,7 @@ from skdpsynth._sklearn import DocLinkMixin, check_loaded_columns
 from skdpsynth._validation import is_integer, short_repr, warn
 from skdpsynth.domain import NO_BOUNDS, Identifier, Schema, Unique, has_private, with_placeholder_bounds
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, InsecureRandomnessWarning
-from skdpsynth.fitting._budget import GUIDE, Budget, Facts, MissingFact, Plan
-from skdpsynth.fitting._private_facts import NumberOfRows, PrivateBounds, buy_facts, placeholder_facts, rho_of_fit
+from skdpsynth.fitting._budget import GUIDE, Budget, Facts, MissingFact, NumberOfRows, Plan, PrivateBounds, buy_facts, reserve_all
 from skdpsynth.frames import KEY_OF_CHOICE, Rows, Table, TableKind, bound_contributions, name_of_unit, split_units
 from skdpsynth.persistence import save
 from skdpsynth.privacy import (
@@ -157,11 +156,11 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         unit = self._privacy_unit(labels, shared) if outer is None else None
         rng = make_stream(self.random_state) if outer is None else outer.rng
         rows, facts = self._open_rows(X, labels, rng, outer)
-        plan = self._plan(placeholder_facts(facts) if facts.missing else facts)
+        plan = self._plan(reserve_all(facts, None)[0] if facts.missing else facts)
         if not isinstance(plan, Plan):
             name, kind = type(self).__name__, type(plan).__name__
             raise TypeError(f"{name}._plan must return a Plan, got a {kind}; derive yours from skdpsynth.fitting.Plan.")
-        rho = rho_of_fit(facts, plan.rho) if facts.missing else plan.rho
+        rho = reserve_all(facts, plan.rho)[1]
         if outer is None:
             self._warn_before_charge(facts, plan, rng.seeded, labels is not None)
             if shared is not None and not self._claims:
@@ -316,9 +315,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         check_rows_per_unit(getattr(self, "max_rows_per_unit", 1), epsilon)
         check_n_jobs(getattr(self, "n_jobs", None))
         if shared is not None and shared.neighboring != self.neighboring:
-            raise ValueError(
-                f"accountant counts under {shared.neighboring!r}, but neighboring is {self.neighboring!r}; use one relation for both."
-            )
+            raise ValueError(f"accountant counts under {shared.neighboring!r}, but neighboring is {self.neighboring!r}; use one for both.")
         return shared
 
     def _privacy_unit(self, labels: ArrayLike | None, shared: PrivacyAccountant | None) -> Unit | None:
@@ -331,9 +328,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             )
         unit = None if labels is None else Unit(name_of_unit(labels), n_rows)
         if shared is not None and shared.unit not in (None, unit):
-            raise ValueError(
-                f"unit must be that of accountant, {shared.unit}, got {unit or 'None'}; give that unit, or another accountant."
-            )
+            raise ValueError(f"unit must be that of accountant, {shared.unit}, got {unit or 'None'}; give it, or another accountant.")
         return unit
 
     def _open_account(
@@ -403,9 +398,7 @@ def check_useful_epsilon(epsilon: Fraction | float) -> Any:
     """Return epsilon as an exact number, or refuse one that is invalid or absurdly small."""
     exact = check_epsilon(epsilon)
     if exact < _SMALLEST_EPSILON:
-        raise ValueError(
-            f"epsilon must be at least 1e-9, got {short_repr(epsilon)}: less has no use; common choices lie between 0.1 and 10."
-        )
+        raise ValueError(f"epsilon must be at least 1e-9, got {short_repr(epsilon)}; common choices lie between 0.1 and 10.")
     return exact
 
 
@@ -492,9 +485,8 @@ def fit_part(
         run_with_outer_callbacks(part, f"fit {type(part).__name__}", partial(part._fit, rows, None, outer))
     else:
         child = budget.accountant.child(facts.epsilon, facts.delta, name=name, group=group)
-        part.set_params(accountant=child, random_state=rng.random_state()).fit(
-            np.clip(rows.collect(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows
-        )
+        X = np.clip(rows.collect(), facts.box.low, facts.box.high) if isinstance(rows, Rows) else rows
+        part.set_params(accountant=child, random_state=rng.random_state()).fit(X)
         child.close()
     return part.set_params(accountant=None, random_state=None)  # no derived seed stays behind
 

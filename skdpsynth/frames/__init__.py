@@ -68,6 +68,7 @@ from skdpsynth.frames._table_kind import (
     dense_chunks,
     dtype_advice,
     eager_frame,
+    is_arrow,
     is_chunk,
     is_pandas,
     make_frame,

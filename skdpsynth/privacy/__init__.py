@@ -1,7 +1,7 @@
 """The door: exact noise, what it costs, and the accountant that adds it."""
 
 from skdpsynth.privacy._accountant import AccountantLike, PrivacyAccountant, check_accountant, resolve_accountant
-from skdpsynth.privacy._composition import epsilon_of_rho, rho_of_epsilon
+from skdpsynth.privacy._composition import AttackRisk, epsilon_of_rho, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, DiscreteSupNorm, laplace_scale
 from skdpsynth.privacy._ledger_entry import LedgerEntry
@@ -9,7 +9,6 @@ from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, check
 from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace
 from skdpsynth.privacy._mechanism import ContinualRelease, Mechanism, loss_of_kind, losses_of_kind, mechanism, scale_of_kind
 from skdpsynth.privacy._noise import Noise as Noise
-from skdpsynth.privacy._optimal_composition import AttackRisk
 from skdpsynth.privacy._random import SEED_WARNING, RandomBits, SecureBits, Seed, SeededBits, check_rng, make_stream
 from skdpsynth.privacy._resume import (
     acknowledge_settled,

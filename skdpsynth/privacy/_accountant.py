@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from skdpsynth._parallel import lock_of
 from skdpsynth._sensitivity import Sensitivity, count_sensitivity, statistic_facts
 from skdpsynth._serialization import require
-from skdpsynth._validation import check_bool, check_string, check_type, short_repr
+from skdpsynth._validation import check_bool, check_choice, check_string, check_type, short_repr
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import _ledger_views as views
+from skdpsynth.privacy._composition import AttackRisk, optimal_loss, rho_of_epsilon, risk_of
 from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
 from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore
 from skdpsynth.privacy._ledger_file import FilePath, FileStore, existing_path
@@ -33,7 +35,6 @@ from skdpsynth.privacy._losses import (
 )
 from skdpsynth.privacy._mechanism import ContinualRelease, check_covered
 from skdpsynth.privacy._noise import Noise, check_int64
-from skdpsynth.privacy._optimal_composition import AttackRisk, losses_of_child, optimal_loss, risk_of
 from skdpsynth.privacy._random import RandomBits
 from skdpsynth.privacy._selection import (
     Discovery,
@@ -89,9 +90,7 @@ class PrivacyAccountant:
     See Also
     --------
     skdpsynth.privacy.LedgerEntry : A line of the ledger.
-    skdpsynth.privacy.PrivacyLoss : A cost.
     skdpsynth.model_selection.plan : Expected errors, before anything is spent.
-    skdpsynth.exceptions.BudgetExceededError : Raised by a release that does not fit.
 
     Notes
     -----
@@ -172,7 +171,7 @@ class PrivacyAccountant:
             return
         if unit is not None:
             raise ValueError(
-                f"unit must be None for a ledger in a file, which holds fits of several units, got {unit}; give a child the unit."
+                f"unit must be None for a ledger in a file, which holds fits of several units, got {unit}; give it to a child."
             )
         store = FileStore.open(ledger, (self.epsilon, self.delta, self.neighboring), self.dataset)
         self._account, self.dataset = Account(Ledger(store)), store.dataset if self.dataset is None else self.dataset
@@ -266,23 +265,10 @@ class PrivacyAccountant:
     ) -> int:
         """Charge `loss`, then choose one of some candidates, preferably one of large utility; nothing else about the utilities leaves.
 
-        Parameters
-        ----------
-        utilities : int64 array of shape (n_candidates,)
-            Exact whole numbers, so that their sensitivity is exact.
-        sensitivity : Sensitivity
-            How far one row moves them; its `sup`, D, counts. Candidates whose utility is less than the largest by ``2 D / epsilon`` are
-            chosen e times less often.
-        rng : SecureBits or SeededBits
-        name : str
-        loss : PrivacyLoss or number, default=None
-            A pure one, for permute-and-flip, or one in rho for the exponential mechanism, which at the same loss chooses candidates of
-            less utility less often by twice that exponent. None: all that remains.
-
-        Returns
-        -------
-        chosen : int
-            The number of a candidate.
+        `utilities` is an int64 array of exact whole numbers, one for each candidate, and `sensitivity` how far one row moves them; its
+        `sup`, D, counts. Candidates whose utility is less than the largest by ``2 D / epsilon`` are chosen e times less often. A pure loss
+        pays for permute-and-flip, and one in rho for the exponential mechanism, which at the same loss chooses candidates of less utility
+        less often by twice that exponent; None: all that remains. Returns the number of the chosen candidate.
         """
         listed = check_utilities(utilities)
         loss = self._rest() if loss is None else as_loss(loss)
@@ -426,8 +412,9 @@ class PrivacyAccountant:
         return self._account.ledger.has_member(self._account.number, group, name)
 
     def _last_entry(self) -> int:
-        """Return the number of the latest entry of this account, or 0."""
-        return self._account.ledger.last(self._account.number)
+        """Return the number of the latest entry of this account, pending or not, or 0."""
+        store = self._account.ledger.store
+        return store.run(lambda: max(store.numbers(self._account.number), default=0), "read")
 
     def _entry(
         self,
@@ -444,7 +431,7 @@ class PrivacyAccountant:
         unit = self.unit if unit is None else unit
         return LedgerEntry(
             check_string("name", name),
-            loss.alone,
+            loss if loss.rows == 1 else replace(loss, rows=1),
             self.neighboring,
             noise=None if noise is None else type(noise).__name__,
             scale=() if noise is None else noise.scales,
@@ -460,8 +447,14 @@ class PrivacyAccountant:
 
     def _charge_first(self, entry: LedgerEntry, rho: str | None, write: Callable[..., Any] | None = None) -> Any:
         """Charge for a child in rho if that fits, and else its (epsilon, delta); or raise the error of the first."""
-        refused = []
-        for loss in losses_of_child(entry.loss, rho, self.delta):
+        if rho is not None:
+            check_choice("rho", rho, ("gaussian", "zcdp"), " or None")
+        whole, refused = entry.loss, []
+        losses = [whole]
+        if rho is not None and whole.delta and self.delta and not whole.is_infinite:
+            gaussian = rho == "gaussian"
+            losses.insert(0, PrivacyLoss(rho=rho_of_epsilon(whole.epsilon, whole.delta, gaussian=gaussian), gaussian=gaussian))
+        for loss in losses:
             try:
                 return self._charge(replace(entry, loss=loss), write)
             except BudgetExceededError as error:
@@ -476,18 +469,12 @@ class PrivacyAccountant:
                 self.check_open(entry.name)
                 return self._account.append(entry, budget, self._planned) if write is None else write(entry, budget, self._planned)
         except Overtaken:
-            raise RuntimeError(
-                f"{short_repr(entry.name)} was not charged, because a copy of this stream went on meanwhile; try again."
-            ) from None
+            raise RuntimeError(f"{short_repr(entry.name)} was not charged, because a copy of this stream went on; try again.") from None
 
     def _positive_remaining(self) -> Amount:
-        remaining = self.remaining
-        if remaining <= 0:
-            raise BudgetExceededError(
-                f"Nothing remains of epsilon={float(self.epsilon):g}; `split` it before the first release, or {LARGER_BUDGET_ADVICE}.",
-                None,
-                remaining,
-            )
+        if (remaining := self.remaining) <= 0:
+            message = f"Nothing remains of epsilon={float(self.epsilon):g}; `split` it before the first release, or {LARGER_BUDGET_ADVICE}."
+            raise BudgetExceededError(message, None, remaining)
         return remaining
 
     def _rest(self) -> PrivacyLoss:
@@ -728,32 +715,9 @@ class PrivacyAccountant:
         >>> second.import_record(first.record()), second.import_record(first.record()), second.spent
         (1, 0, Fraction(1, 2))
         """
-        other = self._check_importable(PrivacyAccountant.at(record) if isinstance(record, str | os.PathLike) else record)
-        self.check_open("A record")
-        of, mine, budget = other._account.number, self._account.number, (self.epsilon, self.delta)
-        ledger = other._account.ledger.copy(of)
-        units = {entry.unit for entry in ledger.entries(of)}
-        loss = PrivacyLoss(other.epsilon, other.delta)
-        one = LedgerEntry("record of another ledger", loss, self.neighboring, unit=units.pop() if len(units) == 1 else None)
-        refused: list[Exception] = []
-        with lock_of(self):
-            self.check_open("A record")
-            for way in self._account.ledger.whole(lambda into: merge_options(into, ledger, of, one)):
-
-                def work(into: Ledger, way: LedgerEntry | None = way) -> int:
-                    return merge_entries(into, mine, ledger, of, budget, way)
-
-                try:
-                    return self._account.ledger.whole(work)
-                except (BudgetExceededError, OutOfTurn) as error:
-                    refused.append(error)
-        raise refused[0]
-
-    def _check_importable(self, other: object) -> "PrivacyAccountant":
+        other = PrivacyAccountant.at(record) if isinstance(record, str | os.PathLike) else record
         if not isinstance(other, PrivacyAccountant):
-            raise ValueError(
-                f"record must be a PrivacyAccountant or the path of a ledger, got {short_repr(other)}; give accountant.record()."
-            )
+            raise ValueError(f"record must be a PrivacyAccountant or the path of a ledger, got {short_repr(other)}; give its record().")
         if other.neighboring != self.neighboring:
             raise ValueError(
                 f"record counts under {other.neighboring!r}, but this accountant under {self.neighboring!r}; charge what it spent with "
@@ -764,18 +728,29 @@ class PrivacyAccountant:
                 f"record must protect {self.unit}, as this accountant does, got one that protects others; charge what it cost such a unit "
                 "with spend."
             )
-        return other
+        self.check_open("A record")
+        of, budget = other._account.number, (self.epsilon, self.delta)
+        ledger = other._account.ledger.copy(of)
+        units = {entry.unit for entry in ledger.entries(of)}
+        loss = PrivacyLoss(other.epsilon, other.delta)
+        one = LedgerEntry("record of another ledger", loss, self.neighboring, unit=units.pop() if len(units) == 1 else None)
+        refused: list[Exception] = []
+        with lock_of(self):
+            self.check_open("A record")
+            for way in self._account.ledger.whole(partial(merge_options, ledger, of, one)):
+                try:
+                    return self._account.ledger.whole(partial(merge_entries, self._account.number, ledger, of, budget, way))
+                except (BudgetExceededError, OutOfTurn) as error:
+                    refused.append(error)
+        raise refused[0]
 
     # Processes, pickles and copies
 
     def check_open(self, name: str) -> None:
         """Raise unless this is open and, with a ledger in memory, in the process that opened it."""
         if self._closed:
-            raise BudgetExceededError(
-                f"{short_repr(name)} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant.",
-                None,
-                Fraction(0),
-            )
+            message = f"{short_repr(name)} cannot be charged to a closed record; set accountant to None or to a new PrivacyAccountant."
+            raise BudgetExceededError(message, None, Fraction(0))
         if os.getpid() != self._process and not self._account.ledger.store.is_file:
             raise RuntimeError(
                 f"{short_repr(name)} cannot be charged in another process than the accountant's, where the charge would be lost; "
@@ -800,7 +775,7 @@ class PrivacyAccountant:
     def __getstate__(self) -> dict[str, Any]:
         if self._account.ledger.store.is_file:
             raise TypeError(
-                "An open PrivacyAccountant cannot be saved, because a file shall not tell where its ledger lies; save its record()."
+                "An open PrivacyAccountant cannot be saved, because a file must not say where its ledger lies; save its record()."
             )
         if not self._closed:
             raise TypeError(
@@ -808,14 +783,9 @@ class PrivacyAccountant:
                 "use n_jobs=1 or threads, or pickle its record(), or keep its ledger in a file."
             )
         ledger, number = self._account.snapshot()
-        kept = {
-            "_entries": [*ledger.below(number)],
-            "_ledger_id": ledger.store.id,
-            "_root": number,
-            "_root_charge": ledger.charge_of(number),
-        }
         own = {name: value for name, value in vars(self).items() if name not in ("_account", "_process", "_planned")}
-        return own | kept | {"_place": self._account.place}
+        kept = {"_entries": [*ledger.below(number)], "_ledger_id": ledger.store.id, "_root": number}
+        return own | kept | {"_root_charge": ledger.charge_of(number), "_place": self._account.place}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         own = {**state}

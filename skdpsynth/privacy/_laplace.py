@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import check_integer, short_repr
-from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_epsilon, to_fraction
+from skdpsynth.privacy._losses import Amount, check_epsilon, to_fraction
 from skdpsynth.privacy._noise import MAX_CACHED_TABLES, MOST_VALUES, SMALLEST, Noise, Size, shape_of
 from skdpsynth.privacy._random import (
     Bounds,
@@ -54,13 +53,11 @@ class DiscreteLaplace(Noise):
     (1000,)
     """
 
+    norm = "l1"  # the log ratio of two densities at z is at most |change_i| / scale, summed over the values
+
     def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size` with the bits of `rng`."""
         return self._sample_by_scale(size, rng, _sample, _sample_by_rejection)
-
-    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
-        # The log ratio of two densities at z is at most |change_i| / scale, summed over the values.
-        return (PrivacyLoss(epsilon=sensitivity.l1 / scale),)
 
     def variance(self, n_values: int = 1) -> Any:
         """Return the exact variance, ``2 q / (1 - q)**2``, as a float (an array if `scale` is one)."""
@@ -89,9 +86,8 @@ def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndar
         negative, low, high, shift = draw_parts(Fraction(t), n, rng)
         # Four roundings: up to an exponent of 1800 their error is below 1800 * 4 * 2**-53 < 2**-38.
         exponents = (low + high * 2.0**shift) * float(steeper)
-        return join_parts(negative, low, high, shift), accept_exactly(
-            exponents, lambda i: (int(low[i]) + (int(high[i]) << shift)) * steeper, rng
-        )
+        accepted = accept_exactly(exponents, lambda i: (int(low[i]) + (int(high[i]) << shift)) * steeper, rng)
+        return join_parts(negative, low, high, shift), accepted
 
     return sample_by_rejection(size, propose)
 
@@ -207,7 +203,7 @@ class DiscreteSupNorm(Noise):
     (3, 2)
     """
 
-    _serves_scales = False
+    norm, _serves_scales = "sup", False  # the exponent max|z_i| / scale changes by at most the largest change
 
     def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw an int64 array of shape `size`, one point of Z^D with D its number of entries, with the bits of `rng`."""
@@ -218,10 +214,6 @@ class DiscreteSupNorm(Noise):
         if not self.scale or not count:
             return np.zeros(shape, dtype=np.int64)
         return _draw_cube(_draw_radius(self.scale, count, rng), count, rng).reshape(shape)
-
-    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
-        # The exponent max|z_i| / scale changes by at most the largest change.
-        return (PrivacyLoss(epsilon=sensitivity.sup / scale),)
 
     def check_size(self, n_values: int) -> None:
         """Raise ValueError if so many values are too many for this scale: the sampler would wait too long."""

@@ -9,11 +9,10 @@ from typing import Any, TypeVar
 
 from skdpsynth._validation import short_repr
 from skdpsynth.exceptions import BudgetExceededError
-from skdpsynth.privacy._composition import Sums, added_amount, covers, largest
+from skdpsynth.privacy._composition import Sums, added_amount, covers, covers_composition, largest
 from skdpsynth.privacy._ledger_entry import Key, LedgerEntry, MemoryStore
 from skdpsynth.privacy._ledger_file import FileStore
 from skdpsynth.privacy._losses import Amount, PrivacyLoss
-from skdpsynth.privacy._optimal_composition import covers_composition
 
 _Result = TypeVar("_Result")
 _REDRAWN = ", drawn anew after entry "
@@ -22,8 +21,7 @@ _MOVE = re.compile(r"goes on in (ledger-[0-9a-f]{32}), from (ledger-[0-9a-f]{32}
 _ELSEWHERE = re.compile(r" of ledger-[0-9a-f]{32}:\d*")
 # Not "raise the budget": a new one that forgets what was spent here spends it twice.
 LARGER_BUDGET_ADVICE = "charge what was spent here to a larger budget by its `import_record`, and go on there"
-Budget = tuple[Amount, Fraction]
-"""(epsilon, delta)."""
+Budget = tuple[Amount, Fraction]  # (epsilon, delta)
 
 
 class OutOfTurn(ValueError):
@@ -76,13 +74,7 @@ class Ledger:
         written where this raises: BudgetExceededError or `OutOfTurn` if the entry may not come, `Overtaken` if the account has a newer
         entry than `newest`.
         """
-
-        def work() -> LedgerEntry:
-            if newest is not None:
-                self._check_newest(entry.part_of, newest)
-            return self._append(entry, budget, planned, pending)
-
-        return self.store.run(work)
+        return self.store.run(lambda: self._append(entry, budget, planned, pending, newest))
 
     def claim(self, entry: LedgerEntry, budget: Budget, planned: bool = False) -> LedgerEntry:
         """Return a pending entry like this one, whose owner died before anything was shown, or write this one as pending.
@@ -117,13 +109,7 @@ class Ledger:
         It is for members whose rows never come again, so that an endless ledger stays small. The total does not change. Return the number
         of the line, or None if there was nothing to fold.
         """
-        gone = {*names, into}
-
-        def work(ledger: "Ledger") -> int | None:
-            ledger._check_newest(account, newest)
-            return ledger._fold(account, group, gone, into)
-
-        return self.whole(work)
+        return self.whole(lambda ledger: ledger._fold(account, group, {*names, into}, into, newest))
 
     def hold(self, account: int | None, newest: int | None, act: Callable[[], None], mode: str = "hold") -> None:
         """Act, maybe twice, while nobody can charge or settle an account; raise `Overtaken` if somebody has done so."""
@@ -142,8 +128,11 @@ class Ledger:
         """Do work that writes to the ledger it is given: all of it, or none where it raises; return its result."""
         return self.store.whole(lambda store: work(Ledger(store)))
 
-    def _append(self, entry: LedgerEntry, budget: Budget, planned: bool = False, pending: bool = False) -> LedgerEntry:
+    def _append(
+        self, entry: LedgerEntry, budget: Budget, planned: bool = False, pending: bool = False, newest: int | None = None
+    ) -> LedgerEntry:
         store = self.store
+        self._check_newest(entry.part_of, newest)
         if entry.group is not None and store.sums((entry.part_of, entry.group, entry.name)) is not None:
             # At most one of the entries for the same rows that are all pending is ever shown, so together they cost the largest, as members
             # with other rows do, and not their sum.
@@ -167,7 +156,8 @@ class Ledger:
         self.store.add(entry)
         return entry.id
 
-    def _fold(self, account: int | None, group: str, gone: set[str], into: str) -> int | None:
+    def _fold(self, account: int | None, group: str, gone: set[str], into: str, newest: int | None) -> int | None:
+        self._check_newest(account, newest)
         store = self.store
         folded = [e for e in store.entries(account) if e.group == group and e.name.partition(_REDRAWN)[0] in gone]
         if not folded:
@@ -208,12 +198,8 @@ class Ledger:
         if budget is None:
             return changed
         if account != store.root and store.entry(account or 0) is None:
-            raise BudgetExceededError(
-                f"{short_repr(entry.name)} cannot be charged to what was folded into a sum, because its rows never come again; "
-                "use a new accountant.",
-                None,
-                Fraction(0),
-            )
+            why = "what was folded into a sum, because its rows never come again; use a new accountant."
+            raise BudgetExceededError(f"{short_repr(entry.name)} cannot be charged to {why}", None, Fraction(0))
         if entry.loss.rho is not None and not budget[1] and not entry.loss.is_infinite:
             raise ValueError(f"{short_repr(entry.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
         needed = after.total(budget[1])
@@ -253,10 +239,6 @@ class Ledger:
     def newest(self, account: int | None) -> int:
         """Return the largest number of an entry of an account that is not pending, or 0."""
         return self.store.run(lambda: self._newest_of(account), "read")
-
-    def last(self, account: int | None) -> int:
-        """Return the largest number of an entry of an account, pending or not, or 0."""
-        return self.store.run(lambda: max(self.store.numbers(account), default=0), "read")
 
     def has_member(self, account: int | None, group: str, name: str) -> bool:
         return self.store.run(lambda: self.store.sums((account, group, name)) is not None, "read")
@@ -330,8 +312,8 @@ class Ledger:
         return True
 
 
+# Where a checkpoint resumes: path and id of the ledger, account, its newest entry then, and the account that it was charged to first.
 Place = tuple[str, str, int, int, int]
-"""Where a checkpoint resumes: path and id of the ledger, account, its newest entry then, and the account that it was charged to first."""
 
 
 @dataclass(eq=False)
@@ -417,7 +399,7 @@ def _budget_exceeded_error(entry: LedgerEntry, spent: Budget, needed: Budget, bu
 # Import of the charges of another ledger, once
 
 
-def merge_options(mine: Ledger, other: Ledger, of: int | None, whole: LedgerEntry) -> list[LedgerEntry | None]:
+def merge_options(other: Ledger, of: int | None, whole: LedgerEntry, mine: Ledger) -> list[LedgerEntry | None]:
     """Return how an account of another ledger may be charged, the best way first: as one line, or (None) line by line.
 
     `whole` has the (epsilon, delta) of its budget as its loss. Everything that an accountant admits keeps that promise, in whatever order
@@ -435,7 +417,7 @@ def merge_options(mine: Ledger, other: Ledger, of: int | None, whole: LedgerEntr
     return [whole, None] if is_spent and is_new else [None, whole]
 
 
-def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | None, budget: Budget, whole: LedgerEntry | None) -> int:
+def merge_entries(account: int | None, other: Ledger, of: int | None, budget: Budget, whole: LedgerEntry | None, mine: Ledger) -> int:
     """Charge an account for the new entries of an account of another ledger, within `Ledger.whole`; return how many were new.
 
     An entry is known by the id of the ledger that it was first charged in and its number there, so it counts once, whatever way it
@@ -477,8 +459,13 @@ def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | No
         numbers[entry.id] = known or 0
         if known is not None or not (parent or (top and charged)):
             continue
-        line = replace(entry, part_of=parent or account, group=_group_here(other, of, entry), source=key)
-        if _was_folded(mine, line, other, entry):
+        group = entry.group
+        if entry.part_of == of and group is not None and not _ELSEWHERE.search(group):  # under a name that no group here has
+            group = f"{group} of {other.store.id}:{of or ''}"
+        line = replace(entry, part_of=parent or account, group=group, source=key)
+        here = into.sums((line.part_of, group, line.name)) if group else None
+        there = other.store.sums((entry.part_of, entry.group, entry.name)) if group else None
+        if here is not None and there is not None and here.is_at_least(there):  # it was folded
             into.set_source(key, 0)
             continue
         numbers[entry.id] = add(line, top and charged)
@@ -486,20 +473,6 @@ def merge_entries(mine: Ledger, account: int | None, other: Ledger, of: int | No
             into.set_pending([numbers[entry.id]], True)
         new += 1
     return new
-
-
-def _group_here(other: Ledger, of: int | None, entry: LedgerEntry) -> str | None:
-    """Return the group of an entry of another ledger, under a name that no group here has."""
-    if entry.part_of != of or entry.group is None or _ELSEWHERE.search(entry.group):
-        return entry.group
-    return f"{entry.group} of {other.store.id}:{of or ''}"
-
-
-def _was_folded(mine: Ledger, line: LedgerEntry, other: Ledger, entry: LedgerEntry) -> bool:
-    """Whether a member of a group has here, by its name, a loss that is at least the one there."""
-    here = mine.store.sums((line.part_of, line.group, line.name)) if line.group else None
-    there = other.store.sums((entry.part_of, entry.group, entry.name)) if line.group else None
-    return here is not None and there is not None and here.is_at_least(there)
 
 
 def _source_key(other: Ledger, number: int) -> str:
@@ -526,12 +499,8 @@ def _find_known(mine: Ledger, key: str, entry: LedgerEntry | None = None) -> int
     return here
 
 
-def move_line_name(to: str, start: str) -> str:
-    """Return the name of a line that notes that an account goes on in another ledger, which has imported its own."""
-    return f"goes on in {to}, from {start}"
-
-
 def parse_moves(names: Iterable[str]) -> set[tuple[str, str]]:
+    """Return from which ledger to which an account went on, by the lines that note it."""
     found = [_MOVE.match(name) for name in names]
     return {(match[2], match[1]) for match in found if match is not None}
 

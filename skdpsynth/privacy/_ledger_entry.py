@@ -21,8 +21,7 @@ from skdpsynth.privacy._noise import describe_noise
 _LONG = 10**4000  # Python refuses to write or read more digits of a decimal number
 _Result = TypeVar("_Result")
 Accountant: TypeAlias = Any  # a `PrivacyAccountant`, whose module imports this one
-Key = tuple[Any, ...]
-"""Whose sums: (account,), (account, group), or (account, group, name of a member)."""
+Key = tuple[Any, ...]  # whose sums: (account,), (account, group), or (account, group, name of a member)
 
 
 @savable
@@ -73,8 +72,6 @@ class LedgerEntry:
     See Also
     --------
     PrivacyAccountant : Keeps the ledger.
-    PrivacyLoss : The cost of an entry.
-    Sensitivity : How far one row moves the released values.
     """
 
     name: str

@@ -15,7 +15,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
@@ -54,8 +54,7 @@ SQLITE_MESSAGES = {  # by the codes of SQLite
     26: "is not a ledger of skdpsynth; name another file",
 }
 FilePath = str | os.PathLike[str]
-Promise = tuple[Amount, Fraction, str]
-"""Epsilon, delta and relation of a budget."""
+Promise = tuple[Amount, Fraction, str]  # epsilon, delta and relation of a budget
 _Result = TypeVar("_Result")
 
 
@@ -183,7 +182,7 @@ class FileStore:
             db.execute(f"pragma synchronous = {SYNCHRONOUS}")
             (application,), (version,) = (db.execute(f"pragma {name}").fetchone() for name in ("application_id", "user_version"))
             if application != _APPLICATION_ID:
-                raise _not_a_ledger_error(self.path)
+                raise LedgerError(f"{self.path!r} {SQLITE_MESSAGES[26]}.")
             if version != _FORMAT:
                 raise LedgerError(
                     f"{self.path} is a ledger of format {version}, and this version of skdpsynth reads {_FORMAT}; open it with the one "
@@ -199,9 +198,7 @@ class FileStore:
             *promise, id_ = _decode(lambda: (*parse_text(about["budget"]), about["neighboring"], about["id"]))
             (latest,) = db.execute("select max(id) from entries").fetchone()
             if self.id not in ("", id_) or (latest or 0) < self._latest_seen:
-                raise LedgerError(
-                    f"{self.path} is not what it was: another ledger, or an old copy, is in its place; put the right one back."
-                )
+                raise LedgerError(f"{self.path} is not what it was: another ledger, or an old copy, is in its place; put it back.")
             self.promise, self.id, self.dataset, self._process = tuple(promise), id_, about.get("dataset"), os.getpid()
             undone.pop_all()
             return db
@@ -322,7 +319,7 @@ def check_path(path: FilePath, name: str = "ledger") -> str:
     if not os.path.isdir(os.path.dirname(full)):
         raise LedgerError(f"{full!r} lies in a folder that does not exist; make it first.")
     if os.path.lexists(full) and not os.path.isfile(full):
-        raise _not_a_ledger_error(full)
+        raise LedgerError(f"{full!r} {SQLITE_MESSAGES[26]}.")
     return full
 
 
@@ -377,12 +374,10 @@ def _check_not_mounted(path: str) -> None:
 
 def _beside(path: str) -> tuple[int | None, ...]:
     """Return the inodes of ``-wal``, the last charges, and ``-shm``, the memory that processes share."""
-    inodes: list[int | None] = []
-    for end in ("-wal", "-shm"):
-        try:
-            inodes.append(os.stat(f"{path}{end}").st_ino)
-        except OSError:
-            inodes.append(None)
+    inodes: list[int | None] = [None, None]
+    for place, end in enumerate(("-wal", "-shm")):
+        with suppress(OSError):
+            inodes[place] = os.stat(f"{path}{end}").st_ino
     return tuple(inodes)
 
 
@@ -401,7 +396,13 @@ def _make_file(path: str, promise: Promise, dataset: str | None) -> None:
     beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.urandom(8).hex()}")
     try:
         os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
-        _create_tables(beside, promise, dataset)
+        about = {"id": new_ledger_id(), "budget": to_text(promise[:2]), "neighboring": promise[2], "dataset": dataset}
+        settings = {"journal_mode": "wal", "synchronous": SYNCHRONOUS, "application_id": _APPLICATION_ID, "user_version": _FORMAT}
+        with closing(sqlite3.connect(beside, isolation_level=None)) as db:
+            for name, setting in settings.items():
+                db.execute(f"pragma {name} = {setting}")
+            db.executescript(_TABLES)
+            db.executemany("insert into about values (?, ?)", [(name, value) for name, value in about.items() if value is not None])
         with suppress(FileExistsError):
             (os.rename if os.name == "nt" else os.link)(beside, path)
         _flush_folder(path)
@@ -415,31 +416,13 @@ def _make_file(path: str, promise: Promise, dataset: str | None) -> None:
                 os.unlink(name)
 
 
-def _create_tables(path: str, promise: Promise, dataset: str | None) -> None:
-    db = sqlite3.connect(path, isolation_level=None)
-    try:
-        for name, value in (
-            ("journal_mode", "wal"),
-            ("synchronous", SYNCHRONOUS),
-            ("application_id", _APPLICATION_ID),
-            ("user_version", _FORMAT),
-        ):
-            db.execute(f"pragma {name} = {value}")
-        db.executescript(_TABLES)
-        about = {"id": new_ledger_id(), "budget": to_text(promise[:2]), "neighboring": promise[2], "dataset": dataset}
-        db.executemany("insert into about values (?, ?)", [(name, value) for name, value in about.items() if value is not None])
-    finally:
-        db.close()
-
-
 def _flush_folder(path: str) -> None:
-    if os.name == "nt":
-        return
-    folder = os.open(os.path.dirname(path), os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if os.name != "nt":
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
@@ -449,10 +432,6 @@ def _is_busy(error: sqlite3.Error) -> bool:
 def _sqlite_error(path: str, error: sqlite3.Error) -> LedgerError:
     other = f"cannot be used ({type(error).__name__}: {error}), and nothing is drawn; look at the file and its disk"
     return LedgerError(f"{path!r} {SQLITE_MESSAGES.get(getattr(error, 'sqlite_errorcode', 0) & 0xFF, other)}.")
-
-
-def _not_a_ledger_error(path: str) -> LedgerError:
-    return LedgerError(f"{path!r} is not a ledger of skdpsynth; name another file.")
 
 
 def _lost_wal_error(path: str) -> LedgerError:

@@ -13,20 +13,14 @@ from skdpsynth.privacy._composition import Sums, largest
 from skdpsynth.privacy._ledger import Ledger
 from skdpsynth.privacy._ledger_entry import Accountant, LedgerEntry, exact_text
 from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, common_unit
+from skdpsynth.privacy._mechanism import NOISES
 
 _MOST_SHOWN = 20  # charges in a notebook
 _FIELDS = ("n_values", "randomness", "group", "time", "dataset", "unit", "process", "note")  # of an entry
 _COLUMNS = ("name", "part_of", "epsilon", "delta", "loss", "rho", "noise", "sensitivity", *_FIELDS)
 _AMOUNTS = ("epsilon", "delta", "rho", "sensitivity", "n_values")
-# The norm of a change that each noise covers; a choice is charged by what one utility moves.
-_NORMS = {
-    "DiscreteLaplace": "l1",
-    "DiscreteGaussian": "l2_squared",
-    "DiscreteSupNorm": "sup",
-    "DiscreteMatrixLaplace": "nuclear",
-    "PermuteAndFlip": "sup",
-    "ExponentialMechanism": "sup",
-}
+# The norm that each noise covers; a choice is charged by what one utility moves.
+_NORMS = {noise.__name__: noise.norm for noise in NOISES.values()} | {"PermuteAndFlip": "sup", "ExponentialMechanism": "sup"}
 
 LedgerLine = tuple[LedgerEntry, str | None, Amount | None, Fraction | None]
 """An entry, the entry it is part of, and the (epsilon, delta) that it added; a part adds nothing."""

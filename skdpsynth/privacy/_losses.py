@@ -17,8 +17,7 @@ from skdpsynth.persistence import savable
 _LARGEST = 10**300  # of an epsilon that is not infinite: floats hold what is made of it
 _LEAST = Fraction(repr(5e-324))  # less would read as 0 in every report, and cost nothing there
 
-Amount = Fraction | float
-"""An exact number, or ``math.inf``."""
+Amount = Fraction | float  # an exact number, or ``math.inf``
 
 
 def to_fraction(value: float | Rational) -> Fraction:
@@ -62,7 +61,7 @@ def check_delta(delta: Amount) -> Fraction:
 def check_neighboring(neighboring: object, name: str = "neighboring") -> str:
     if not isinstance(neighboring, str) or neighboring not in RELATIONS:
         raise ValueError(
-            f"{name} must be one of {RELATIONS}, got {short_repr(neighboring)}; use 'replace_one' when the number of rows is public."
+            f"{name} must be one of {RELATIONS}, got {short_repr(neighboring)}; use 'replace_one' if the number of rows is public."
         )
     return neighboring
 
@@ -148,25 +147,14 @@ class PrivacyLoss:
 
         A delta is kept whole because only one of the parts can spend it: the others are pure.
         """
-        return [self._of(amount) for amount in split_exactly(self._amount, weights)]
-
-    @property
-    def _amount(self) -> Amount:
-        amount: Amount = self.epsilon if self.rho is None else self.rho
-        return amount
-
-    def _of(self, amount: Amount) -> "PrivacyLoss":
-        return replace(self, epsilon=amount) if self.rho is None else replace(self, rho=amount)
+        if self.rho is None:
+            return [replace(self, epsilon=epsilon) for epsilon in split_exactly(self.epsilon, weights)]
+        return [replace(self, rho=rho) for rho in split_exactly(self.rho, weights)]
 
     @property
     def pure(self) -> "PrivacyLoss":
         """Its epsilon alone, for noise that spends no delta."""
         return PrivacyLoss(epsilon=self.epsilon, rows=self.rows)
-
-    @property
-    def alone(self) -> "PrivacyLoss":
-        """The cost alone, without the rows of a unit that noise is to be made for."""
-        return self if self.rows == 1 else replace(self, rows=1)
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
         if not isinstance(other, PrivacyLoss):
@@ -174,7 +162,7 @@ class PrivacyLoss:
         kinds = {(loss.rho is None, loss.gaussian, loss.rows) for loss in (self, other)}
         if len(kinds) > 1 or self.delta or other.delta:
             raise ValueError(f"Losses must be of one kind and without delta to be joined, got {self} and {other}; charge each by itself.")
-        return self._of(self._amount + other._amount)
+        return replace(self, epsilon=self.epsilon + other.epsilon) if self.rho is None else replace(self, rho=self.rho + other.rho)
 
     def __str__(self) -> str:
         if self.rho is not None:
@@ -182,8 +170,7 @@ class PrivacyLoss:
         return f"epsilon={float(self.epsilon):.6g}" + (f", delta={float(self.delta):.3g}" if self.delta else "")
 
 
-Cost = PrivacyLoss | Fraction | float
-"""A cost as callers may give it: a number is a pure epsilon."""
+Cost = PrivacyLoss | Fraction | float  # as callers may give it: a number is a pure epsilon
 
 
 def as_loss(loss: Cost) -> PrivacyLoss:

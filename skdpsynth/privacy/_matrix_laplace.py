@@ -7,9 +7,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from skdpsynth._sensitivity import Sensitivity
 from skdpsynth._validation import check_integer, short_repr
-from skdpsynth.privacy._losses import PrivacyLoss
 from skdpsynth.privacy._noise import Noise, Size, shape_of
 from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, check_stream, exp_minus
 
@@ -121,17 +119,12 @@ def _is_below(coin: int, whole: int, x: int, rng: RandomBits) -> tuple[bool, lis
     bits = _WORD
     more: list[int] = []
     while True:
-        low = exp_minus(_exponent(whole, x + 1, bits), bits)[0]
-        high = exp_minus(_exponent(whole, x, bits), bits)[1]
+        (low, _), (_, high) = (exp_minus(Fraction(y * ((2 * whole << bits) + y), 2 << 2 * bits), bits) for y in (x + 1, x))
         if coin + 1 <= low or coin >= high:
             return coin < low, more
         more.append(int.from_bytes(rng.bytes(8)))
         x, coin = x << _WORD | more[-1], coin << _WORD | int.from_bytes(rng.bytes(8))
         bits += _WORD
-
-
-def _exponent(whole: int, x: int, bits: int) -> Fraction:
-    return Fraction(x * ((2 * whole << bits) + x), 2 << 2 * bits)
 
 
 @cache
@@ -199,7 +192,7 @@ class DiscreteMatrixLaplace(Noise):
     ((3, 3), True)
     """
 
-    _serves_scales = False
+    norm, _serves_scales = "nuclear", False
 
     def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
         """Draw a symmetric int64 matrix with the bits of `rng`, or a stack of independent ones: `size` is (m, m) or (count, m, m)."""
@@ -214,9 +207,6 @@ class DiscreteMatrixLaplace(Noise):
                 some = stack[start : start + at_once]
                 some[:] = _sample(self.scale, m, rng, count=len(some))
         return out
-
-    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
-        return (PrivacyLoss(epsilon=nuclear(sensitivity) / scale),)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless the values are a square matrix that is not too large."""
@@ -252,15 +242,6 @@ class DiscreteMatrixLaplace(Noise):
         # G'G / m has the Marchenko-Pastur law of ratio one, of R-transform 1 / (1 - w); free differences have R = 2 w / (1 - w**2). The
         # edge is the least R(w) + 1 / w: at w**4 + 4 w**2 = 1, so w**2 = sqrt(5) - 2 = phi**-3, its value is phi * phi**1.5.
         return _GOLDEN**2.5 / 2 * n_rows * float(self.scale)
-
-
-def nuclear(sensitivity: Sensitivity) -> Fraction:
-    """Return the nuclear norm of a sensitivity, or raise ValueError if it has none."""
-    if sensitivity.nuclear is None:
-        raise ValueError(
-            "sensitivity must state its nuclear norm for matrix Laplace noise, got none; list a symmetric matrix, or use Laplace."
-        )
-    return sensitivity.nuclear
 
 
 def _sample(scale: Fraction, m: int, rng: RandomBits, n_limbs: int | None = None, count: int = 1) -> np.ndarray:

@@ -18,7 +18,7 @@ from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
 from skdpsynth.privacy._laplace import DiscreteLaplace, DiscreteSupNorm, laplace_scale
 from skdpsynth.privacy._ledger_entry import Accountant
 from skdpsynth.privacy._losses import PrivacyLoss
-from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace, nuclear
+from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace
 from skdpsynth.privacy._noise import MOST_VALUES, Noise, check_int64
 from skdpsynth.privacy._random import RandomBits, check_stream
 
@@ -40,7 +40,6 @@ class Mechanism:
     See Also
     --------
     skdpsynth.privacy.mechanism : Makes it.
-    Sensitivity : Covered by its noise.
     """
 
     sensitivity: Sensitivity
@@ -92,8 +91,6 @@ def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str]
 
     See Also
     --------
-    Mechanism : The result.
-    Sensitivity : Covered by the noise.
     Budget : Answers queries with it.
 
     Examples
@@ -109,14 +106,14 @@ def mechanism(sensitivity: Sensitivity, share: PrivacyLoss, kinds: Sequence[str]
     check_type("kinds", kinds, (tuple, list), "a tuple of kinds of noise, such as ('laplace', 'gaussian')")
     n_values = check_integer("n_values", n_values, 0, MOST_VALUES)
     for kind in kinds:
-        check_choice("kinds", kind, tuple(_NOISES))
+        check_choice("kinds", kind, tuple(NOISES))
     if share.is_infinite:
         return Mechanism(sensitivity, DiscreteLaplace(Fraction(0)), share, n_values)
     kind, place, scale = _least_deviation(sensitivity, share, tuple(kinds), n_values)
-    return Mechanism(sensitivity, _NOISES[kind](scale), losses_of_kind(kind, share)[place], n_values)
+    return Mechanism(sensitivity, NOISES[kind](scale), losses_of_kind(kind, share)[place], n_values)
 
 
-_NOISES: dict[str, type[Noise]] = {
+NOISES: dict[str, type[Noise]] = {
     "laplace": DiscreteLaplace,
     "gaussian": DiscreteGaussian,
     "sup_norm": DiscreteSupNorm,
@@ -128,7 +125,7 @@ _NOISES: dict[str, type[Noise]] = {
 def _least_deviation(sensitivity: Sensitivity, share: PrivacyLoss, kinds: tuple[str, ...], n_values: int) -> tuple[str, int, Fraction]:
     """Return the kind of noise of least deviation, the number of its loss, and its scale: no object that a pickle may tell apart."""
     options = [
-        (Mechanism(sensitivity, _NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)
+        (Mechanism(sensitivity, NOISES[kind](scale), loss, n_values).deviation, kind, place, scale)
         for kind in kinds
         for place, loss in enumerate(losses_of_kind(kind, share))
         for scale in [scale_of_kind(kind, sensitivity, loss)]
@@ -157,12 +154,8 @@ def losses_of_kind(kind: str, share: PrivacyLoss) -> list[PrivacyLoss]:
 
 def scale_of_kind(kind: str, sensitivity: Sensitivity, loss: PrivacyLoss) -> Fraction:
     """Return the least scale of a kind of noise that covers ``loss.rows`` times a sensitivity, whether or not it can be sampled."""
-    sensitivity = sensitivity.times(loss.rows)
-    if kind == "gaussian":
-        return gaussian_scale(sensitivity.l2_squared, loss.rho, gaussian=loss.gaussian)
-    if kind == "matrix_laplace":
-        return laplace_scale(nuclear(sensitivity), loss.epsilon)
-    return laplace_scale(sensitivity.l1 if kind == "laplace" else sensitivity.sup, loss.epsilon)
+    moved = NOISES[kind].moved_by(sensitivity.times(loss.rows))
+    return gaussian_scale(moved, loss.rho, gaussian=loss.gaussian) if kind == "gaussian" else laplace_scale(moved, loss.epsilon)
 
 
 def check_covered(
@@ -197,8 +190,7 @@ def check_covered(
         raise ValueError(f"Releasing {short_repr(name)} with {noise.describe()} costs {cost}, more than the loss {loss} that is charged.")
 
 
-Node = tuple[Hashable, str, int]
-"""Key of a node in what the caller keeps, name of its draw, and its sign."""
+Node = tuple[Hashable, str, int]  # its key in what the caller keeps, the name of its draw, and its sign
 
 
 class ContinualRelease:

@@ -31,10 +31,11 @@ Sampler = Callable[[Fraction, int, RandomBits], np.ndarray]
 class Noise(ABC):
     """Noise that is independent of the data and exact, with one scale or one for each value.
 
-    A new noise is one file that defines `sample`, `variance` and its loss.
+    A new noise is one file that defines `sample`, `variance`, the `norm` that it covers, and its loss.
     """
 
     scale: Any
+    norm: ClassVar[str] = "l1"  # of a sensitivity, which this noise covers
     _serves_scales: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -51,29 +52,36 @@ class Noise(ABC):
     def variance(self, n_values: int = 1) -> Any:
         """Return the variance of a draw, where `n_values` are drawn together."""
 
-    @abstractmethod
-    def _finite_losses(self, sensitivity: Sensitivity, scale: Fraction) -> tuple[PrivacyLoss, ...]:
-        """Return every loss that covering a sensitivity with a positive scale can be charged as: each is true by itself."""
+    @classmethod
+    def moved_by(cls, sensitivity: Sensitivity) -> Fraction:
+        """Return the norm of a sensitivity that this noise covers, or raise ValueError if it has none."""
+        moved: Fraction | None = getattr(sensitivity, cls.norm)
+        if moved is None:
+            raise ValueError(
+                "sensitivity must state its nuclear norm for matrix Laplace noise, got none; list a whole one, or use Laplace."
+            )
+        return moved
+
+    @classmethod
+    def _finite_losses(cls, moved: Fraction, scale: Fraction) -> tuple[PrivacyLoss, ...]:
+        """Return the losses of values that move by a norm, at a positive scale: here the log density moves by that over the scale."""
+        return (PrivacyLoss(epsilon=moved / scale),)
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
         """The different scales, the least first."""
         return (self.scale,) if isinstance(self.scale, Fraction) else tuple(sorted(set(np.ravel(self.scale).tolist())))
 
-    def loss(self, sensitivity: Sensitivity) -> PrivacyLoss | None:
-        """Return the cost of covering a sensitivity with this noise; None where nothing moves.
+    def losses(self, sensitivity: Sensitivity) -> tuple[PrivacyLoss, ...]:
+        """Return every loss that covering a sensitivity can be charged as, each true by itself; none where nothing moves.
 
         With several scales every value may be the one with the least.
         """
-        return next(iter(self.losses(sensitivity)), None)
-
-    def losses(self, sensitivity: Sensitivity) -> tuple[PrivacyLoss, ...]:
-        """Return `loss`, and the same in other terms: Gaussian noise has its own loss beside zCDP."""
         check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
         least = self.scales[:1]
         if not sensitivity.sup or not least:  # no scales: an array of none, for no values
             return ()
-        return self._finite_losses(sensitivity, least[0]) if least[0] else (PrivacyLoss(epsilon=float("inf")),)
+        return self._finite_losses(self.moved_by(sensitivity), least[0]) if least[0] else (PrivacyLoss(epsilon=math.inf),)
 
     def check_size(self, n_values: int) -> None:
         """Raise ValueError if so many values are too many; most noises serve any number."""

@@ -94,14 +94,9 @@ def check_rng(random_state: Seed) -> SecureBits | SeededBits:
         None: the operating system's secure randomness, never numpy's global state. Otherwise a reproducible
         stream, with an `InsecureRandomnessWarning`.
 
-    Returns
-    -------
-    rng : SecureBits or SeededBits
-
     See Also
     --------
     PrivacyAccountant.release : Draws noise from such a stream.
-    skdpsynth.exceptions.InsecureRandomnessWarning : The warning of a seed.
     """
     rng = make_stream(random_state)
     if rng.seeded:

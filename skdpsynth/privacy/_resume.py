@@ -32,7 +32,7 @@ try guesses of them. States that have the same number differ in waiting rows alo
 **In memory.** Without a ledger in a file the record is part of the state, so step 4 settles both at once. Nothing then sees an old file
 that is put back: it is a second release.
 
-**Moves.** Where a stream goes on in another ledger, which has imported its own, both get a line that says so (`move_line_name`), the one
+**Moves.** Where a stream goes on in another ledger, which has imported its own, both get a line that says so (`parse_moves`), the one
 that it leaves first and if it has not left that for a third. Its account there pays for its rows here too, since nobody goes on in it
 there at no charge. The line here stays with the account, whatever is folded and whatever becomes of the other file: an import of two
 ledgers in which one account goes on from the same place sees that rows were released twice, and charges both. So does an import of a
@@ -53,7 +53,7 @@ from os.path import exists
 from skdpsynth._parallel import lock_of
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.privacy._accountant import PrivacyAccountant
-from skdpsynth.privacy._ledger import Account, Budget, Ledger, Overtaken, move_line_name, parse_moves
+from skdpsynth.privacy._ledger import Account, Budget, Ledger, Overtaken, parse_moves
 from skdpsynth.privacy._ledger_entry import LedgerEntry
 from skdpsynth.privacy._ledger_file import FileStore
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, Unit
@@ -215,7 +215,7 @@ def resume(
         if newest is not None:
             break
     else:
-        number, newest = _charge_again(ledger, replace(entry, name=again)), 0
+        number, newest = _charge_again(ledger, entry, again), 0
     charged, account = accountant._account.snapshot()
     opened = Account(ledger, number, newest=newest, first=first, resumable=[*charged.below(account)])
     return accountant._copy_with(opened, closed=False)
@@ -271,7 +271,7 @@ def _record_move(
         return known
     if not entry.source.startswith(f"{start}:") and all(to != start for _, to in moves):
         return None
-    name = move_line_name(ledger.store.id, start)
+    name = f"goes on in {ledger.store.id}, from {start}"  # as `parse_moves` reads it
     # As large as a member of the group is, so it costs nothing.
     line = LedgerEntry(name, PrivacyLoss(*loss), entry.neighboring, group=group, part_of=account, unit=entry.unit)
     old = _previous_ledger(ledger, path, start)
@@ -308,9 +308,9 @@ def _own_entry(ledger: Ledger, account: int) -> LedgerEntry:
     return entry
 
 
-def _charge_again(ledger: Ledger, line: LedgerEntry) -> int:
-    line = LedgerEntry(line.name, line.loss, line.neighboring, part_of=line.part_of, dataset=line.dataset, unit=line.unit, note=line.note)
-    budget = _budget_of(ledger, line.part_of)
+def _charge_again(ledger: Ledger, entry: LedgerEntry, name: str) -> int:
+    same = {field: getattr(entry, field) for field in ("loss", "neighboring", "part_of", "dataset", "unit", "note")}
+    line, budget = LedgerEntry(name, **same), _budget_of(ledger, entry.part_of)
     try:
         return ledger.append(line, budget).id
     except BudgetExceededError as error:

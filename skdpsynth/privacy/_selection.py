@@ -14,7 +14,7 @@ import numpy as np
 
 from skdpsynth._sensitivity import Sensitivity, count_sensitivity
 from skdpsynth._validation import as_array, check_integer, check_type, is_integer, short_repr
-from skdpsynth.privacy._gaussian_dp import gaussian_of_pure, pure_of_gaussian
+from skdpsynth.privacy._gaussian import gaussian_of_pure, pure_of_gaussian
 from skdpsynth.privacy._laplace import DiscreteLaplace, laplace_scale
 from skdpsynth.privacy._losses import PrivacyLoss, check_neighboring
 from skdpsynth.privacy._random import RandomBits, bernoulli_exp_minus, check_stream, exp_minus
@@ -92,7 +92,7 @@ class ExponentialMechanism(_Selection):
 
     *Loss.* Where neighbors move every utility by at most D, the logarithm of P(c) / Q(c) is ``(u_c - v_c) / scale`` and a number that all
     candidates share: it lies in an interval of length b = 2 D / scale. Such a range is the Gaussian loss of a pure epsilon of b / 2 [1]_,
-    as `_gaussian_dp` proves: so at the same loss in rho the scale is half of that of permute-and-flip.
+    as `_gaussian` proves: so at the same loss in rho the scale is half of that of permute-and-flip.
 
     .. [1] Dong, Durfee, Rogers (2020), "Optimal differential privacy composition for exponential mechanisms".
     """
@@ -267,13 +267,8 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
     share : PrivacyLoss
         (epsilon, delta), delta above 0; an infinite epsilon means no noise, and shows every level that occurs.
 
-    Returns
-    -------
-    discovery : Discovery
-
     See Also
     --------
-    Discovery : The result.
     PrivacyAccountant.release_discovered : Shows the levels.
 
     Examples
@@ -291,9 +286,7 @@ def discovery(relation: str, n_tables: int, share: PrivacyLoss) -> Discovery:
         raise ValueError(f"Levels can be shown at a loss in epsilon with delta > 0 only, got {share}; give a delta such as 1e-6.")
     scale = laplace_scale(count_sensitivity(relation, n_tables).times(share.rows).l1, share.epsilon)
     if scale > _LARGEST_SCALE:
-        raise ValueError(
-            f"epsilon is too small to show levels of {short_repr(n_tables)} columns, got {float(share.epsilon):g}; use a larger epsilon."
-        )
+        raise ValueError(f"epsilon is too small to show levels of {short_repr(n_tables)} columns, got {float(share.epsilon):g}; raise it.")
     delta, n_rows = share.delta / n_tables, share.rows
     threshold = _approximate_threshold(scale, delta, n_rows)
     while not is_hidden(scale, threshold, delta, n_rows):

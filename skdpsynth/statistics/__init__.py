@@ -1,10 +1,29 @@
 """Exact sums over rows: integers that know how far one row moves them, mergeable with ``+``."""
 
 from skdpsynth._sensitivity import Query, Sensitivity
-from skdpsynth.statistics._aggregator import Aggregator, Question, Statistic, total, total_and_kept
-from skdpsynth.statistics._column_counts import MAGNITUDES, CountRows, EvenCells, Magnitudes, Occurrences, RowCount, Thresholds
-from skdpsynth.statistics._encoding import CellsOf, Coding, DifferencesOf, LeavesOf, Merging
-from skdpsynth.statistics._histogram import CountLengths, Histogram
+from skdpsynth.statistics._aggregator import (
+    Aggregator,
+    CellsOf,
+    Coding,
+    DifferencesOf,
+    LeavesOf,
+    Merging,
+    Question,
+    Statistic,
+    total,
+    total_and_kept,
+)
+from skdpsynth.statistics._counts import (
+    MAGNITUDES,
+    CountLengths,
+    CountRows,
+    EvenCells,
+    Histogram,
+    Magnitudes,
+    Occurrences,
+    RowCount,
+    Thresholds,
+)
 from skdpsynth.statistics._interactions import Interactions, dependences, distances, sensitivity_of_dependences
 from skdpsynth.statistics._marginals import Marginals, Trees
 from skdpsynth.statistics._moments import Gram, Moments, Packing

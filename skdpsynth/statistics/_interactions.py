@@ -124,7 +124,11 @@ def _compute_sensitivity(over: Interactions, relation: str) -> Sensitivity:
     if relation == "add_or_remove_one":
         l1, sup = min(sum(table.l1_coming for table in tables), coming), max(table.sup_coming for table in tables)
         return Sensitivity(relation, l1, coming, sup, statistic=facts)
-    l2_squared = sum(_most_by_difference(over, part) for part in _connected_columns(over.pairs))
+    part: dict[int, frozenset[int]] = {}  # by column those that share tables with it, also through others
+    for i, j in over.pairs:
+        joined = part.get(i, frozenset([i])) | part.get(j, frozenset([j]))
+        part |= dict.fromkeys(joined, joined)
+    l2_squared = sum(_most_by_difference(over, each) for each in set(part.values()))
     l1, sup = sum(table.l1_replaced for table in tables), max(table.sup_replaced for table in tables)
     if over.n_classes > 1:
         l2_squared = max(l2_squared, 2 * coming)
@@ -155,15 +159,6 @@ class _TableChange(NamedTuple):
             l1_replaced=k * max(4 * m * (n - 1), 4 * n * (m - 1), crossing),
             sup_replaced=k * max(m * (n - 1), n * (m - 1)),  # where one column differs, or in a cell that one of the rows has
         )
-
-
-def _connected_columns(pairs: Sequence[tuple[int, int]]) -> list[frozenset[int]]:
-    """Return the columns that share tables, also through others."""
-    part: dict[int, frozenset[int]] = {}
-    for i, j in pairs:
-        joined = part.get(i, frozenset([i])) | part.get(j, frozenset([j]))
-        part |= dict.fromkeys(joined, joined)
-    return list(set(part.values()))
 
 
 def _most_by_difference(over: Interactions, part: frozenset[int]) -> int | Fraction:

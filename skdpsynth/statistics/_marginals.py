@@ -26,32 +26,18 @@ _ROWS = 1 << 15  # rows at a time: codes stay in the cache
 class Marginals(Statistic):
     """Counts of combinations of codes, in tables over some of the columns.
 
-    Attributes
-    ----------
-    shapes : tuple of tuple of int
-        Of each table.
-    counts : ndarray of shape (n_cells,), int64
-        All tables, one after the other.
-
     See Also
     --------
     Histogram : Counts of cells.
     skdpsynth.statistics.total : Adds up all rows.
     """
 
-    shapes: tuple[tuple[int, ...], ...]
-    counts: np.ndarray
+    shapes: tuple[tuple[int, ...], ...]  # of each table
+    counts: np.ndarray  # all tables, one after the other, int64
 
     @classmethod
     def of(cls, codes: Sequence[np.ndarray], sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> "Marginals":
-        """Count the rows of columns of codes.
-
-        Parameters
-        ----------
-        codes : list of int arrays of shape (n_samples,)
-        sizes, attributes : sequences
-            As for `over`.
-        """
+        """Count the rows of columns of codes, a list of int arrays of shape (n_samples,); the rest is as for `over`."""
         rule = cls.over(sizes, attributes)
         if not isinstance(codes, list | tuple) or len(codes) != len(rule.sizes):
             raise TypeError(f"codes must be a list of {len(rule.sizes)} arrays of codes, one a column, got {short_repr(codes)}.")
@@ -63,14 +49,9 @@ class Marginals(Statistic):
 
     @staticmethod
     def over(sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> "CountCombinations":
-        """Return the rule that counts the combinations of codes in some tables.
+        """Return the rule that counts the combinations of codes in some tables; `attributes` are the columns of each, as tuples.
 
-        Parameters
-        ----------
-        sizes : sequence of int
-            Number of codes of each column: those of a chunk lie in ``[0, size)``.
-        attributes : list of tuple of int
-            Columns of each table.
+        The codes of a column lie in ``[0, size)``.
         """
         if not isinstance(sizes, list | tuple) or not all(is_integer(size, 0) for size in sizes):
             raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {short_repr(sizes)}.")

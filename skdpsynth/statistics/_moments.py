@@ -21,24 +21,15 @@ class Moments(Statistic):
 
     A layout, `Packing` or `Gram`, makes one vector or matrix of them, and knows how far one row moves that.
 
-    Attributes
-    ----------
-    n_samples : int
-    total : ndarray of shape (n_features,), int64
-        Sum of w.
-    second : ndarray of shape (n_features, n_features), int64
-        Sum of w w^T.
-
     See Also
     --------
-    Histogram : Counts of cells.
     PrivatePCA : Releases them.
     skdpsynth.statistics.total : Adds up all rows.
     """
 
     n_samples: int
-    total: np.ndarray
-    second: np.ndarray
+    total: np.ndarray  # the sum of w, int64, shape (n_features,)
+    second: np.ndarray  # the sum of w w^T, int64
 
     _summed: ClassVar[tuple[str, ...]] = ("n_samples", "total", "second")
 

@@ -9,7 +9,7 @@ import numpy as np
 from skdpsynth.domain import MICROSECONDS, Boolean, ColumnKind, Continuous, Nominal, Ordinal, Schema, Times
 from skdpsynth.duckdb import Classes, Clock, Cuts, Database, Query, Values, can_be_written, choose_joint_tables, codes_of_cells, recode
 from skdpsynth.frames import Cell, Rows, TableKind
-from skdpsynth.statistics._encoding import CellsOf, ColumnMap, Origins
+from skdpsynth.statistics._aggregator import CellsOf, ColumnMap, Origins
 from skdpsynth.tables import ReadValues, read_columns
 
 _WHOLE = {f"{sign}{bits}": (sign == "Int", bits) for sign in ("Int", "UInt") for bits in (8, 16, 32, 64)}

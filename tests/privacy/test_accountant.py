@@ -48,9 +48,6 @@ class WatchedNoise(Noise):
     def variance(self, n_values=1):
         return 0.0
 
-    def _finite_losses(self, sensitivity, scale):
-        return (PrivacyLoss(epsilon=sensitivity.l1 / scale),)
-
 
 class Holder(BaseEstimator):
     """An estimator that takes an accountant."""

@@ -15,7 +15,7 @@ from internals import (
     ROUNDING_VARIANCE,
     SLACK,
     Sensitivity,
-    _gaussian_dp,
+    _gaussian,
     delta_above,
     epsilon_of_gaussian,
     gaussian_of_pure,
@@ -194,10 +194,10 @@ def test_a_delta_of_all_but_less_than_a_billionth_converts_as_all_but_a_billiont
 @pytest.mark.must
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(20)])
 def test_a_rho_that_floats_find_too_large_is_made_smaller_until_it_converts(monkeypatch, epsilon):
-    exactly = _gaussian_dp.to_fraction
-    monkeypatch.setattr(_gaussian_dp, "to_fraction", lambda found: exactly(found) * (1 + Fraction(2, 10**6)))
+    exactly = _gaussian.to_fraction
+    monkeypatch.setattr(_gaussian, "to_fraction", lambda found: exactly(found) * (1 + Fraction(2, 10**6)))
     delta = Fraction(1, 10**6)
-    rho = _gaussian_dp.rho_of_gaussian(epsilon, delta, rho_of_epsilon(epsilon, delta))
+    rho = _gaussian.rho_of_gaussian(epsilon, delta, rho_of_epsilon(epsilon, delta))
     assert epsilon_of_gaussian(rho, delta) <= epsilon < epsilon_of_gaussian(rho * (1 + Fraction(1, 10**5)), delta)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import Sums, _optimal_composition, covers_composition, optimal_epsilon, rho_of_pure
+from internals import Sums, _composition, covers_composition, optimal_epsilon, rho_of_pure
 from laws import refuses
 
 from skdpsynth.exceptions import BudgetExceededError
@@ -43,9 +43,9 @@ def test_randomized_response_has_the_rho_of_its_epsilon_at_every_order_and_no_le
 
 @pytest.mark.parametrize("tenths", [[1] * 20, [1, 2, 2], [3]])
 def test_the_least_epsilon_allows_for_as_many_roundings_of_floats_as_are_made(monkeypatch, tenths):
-    told, least = [], _optimal_composition._least_epsilon
+    told, least = [], _composition._least_epsilon
     monkeypatch.setattr(
-        _optimal_composition, "_least_epsilon", lambda law, delta, error: told.append((len(law), error)) or least(law, delta, error)
+        _composition, "_least_epsilon", lambda law, delta, error: told.append((len(law), error)) or least(law, delta, error)
     )
     optimal_epsilon([Fraction(tenth, 10) for tenth in tenths], Fraction(1, 10**6))
     ((n_steps, error),) = told

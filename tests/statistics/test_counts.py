@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import _column_counts, _histogram
+from internals import _counts
 from scipy.sparse import csr_matrix
 
 from skdpsynth.domain import Ball, Box
@@ -32,7 +32,7 @@ def rows(n, d, seed=0):
 @pytest.mark.parametrize(("d", "depth"), [(1, 0), (1, 6), (2, 5), (3, 7)])
 @pytest.mark.parametrize("n", [0, 1, 500])
 def test_histogram_counts_each_cell_and_each_level_those_above(n, d, depth, monkeypatch):
-    monkeypatch.setattr(_histogram, "_ROWS", 64)
+    monkeypatch.setattr(_counts, "_ROWS", 64)
     X, partition = rows(n, d), partition_of(d, depth)
     cells = [int(partition.locate(X[i : i + 1])[0]) for i in range(n)]
     for shift in {0, depth // 2, depth}:
@@ -67,7 +67,7 @@ def test_refined_histogram_counts_each_part_in_the_stated_order(refinement, extr
     cells = np.random.default_rng(seed).integers(0, len(refinement) << coarse_shift, 100)
     expected = refined_slowly(cells.tolist(), coarse_shift, refinement)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_histogram, "_ROWS", 64)
+        patch.setattr(_counts, "_ROWS", 64)
         assert Histogram.over_refined(coarse_shift, np.array(refinement)).of(cells).counts.tolist() == expected
 
 
@@ -204,7 +204,7 @@ def test_even_cells_are_those_of_the_bounds_and_hold_what_lies_beyond():
 def test_numbers_are_counted_alike_whatever_holds_them_and_without_a_warning(rule, dtype, monkeypatch):
     X = (np.random.default_rng(0).normal(size=(200, 3)) * (np.random.default_rng(1).random((200, 3)) < 0.3)).astype(dtype)
     expected = rule.of(list(X.astype(float).T)).counts
-    monkeypatch.setattr(_column_counts, "_ROWS", 64)
+    monkeypatch.setattr(_counts, "_COLUMN_ROWS", 64)
     for chunk in (X, list(X.T), np.repeat(X, 2, axis=0)[::2], np.asfortranarray(X), csr_matrix(X.astype(float))):
         np.testing.assert_array_equal(rule.of(chunk).counts, expected)
     with np.errstate(all="raise"):  # a warning would tell of a value
