@@ -5,6 +5,9 @@ A test accepts at `ALARM` and shows beside it that the fault it is for has a p-v
 """
 
 import linecache
+import os
+import pickle
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -167,3 +170,26 @@ def refuses(error: type[BaseException], words: str, call: Callable[..., Any], *a
     """Assert that a call raises an error with these words, a regular expression."""
     with pytest.raises(error, match=words):
         call(*arguments, **named)
+
+
+def in_child(task: Callable[[], Any], seconds: int = 20) -> Any:
+    """Return what a task gives, or raises, in a forked process, which is ended after some seconds."""
+    if not hasattr(os, "fork"):
+        pytest.skip("fork is a POSIX call")
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        signal.alarm(seconds)  # ends a child that hangs, which then says nothing
+        try:
+            try:
+                result = task()
+            except Exception as error:
+                result = error
+            os.write(writer, pickle.dumps(result))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read()
+    os.waitpid(process, 0)
+    return pickle.loads(said)

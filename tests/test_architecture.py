@@ -68,17 +68,8 @@ GROUND = (
 PUBLIC_FROM_ABOVE = {"domain/__init__.py": {"tables"}, "domain/_schema.py": {"tables"}}
 # A file that is read may name a class of any room: all are imported then.
 PUBLIC_FROM_ABOVE |= {"_serialization.py": {"decomposition", "federated", "model_selection", "synthesis"}}
-NO_PRIVACY = {
-    "frames",
-    "duckdb",
-    "domain",
-    "tables",
-    "measures",
-    "models",
-    "statistics",
-    "metrics",
-    "federated",
-}  # where nothing can be released
+# Where nothing can be released.
+NO_PRIVACY = {"frames", "duckdb", "domain", "tables", "measures", "models", "statistics", "metrics", "federated"}
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter
 OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "duckdb", "ibis", "yaml", "ot", "ortools"}
 OPTIONAL |= {"dp_accounting", "jinja2", "click", "rich"}
@@ -164,14 +155,8 @@ def test_every_file_belongs_to_a_room_with_a_floor():
         *(("statistics", "decomposition"), ("fitting", "decomposition"), ("decomposition", "synthesis"), ("exceptions", "_sklearn")),
         *(("models", "privacy"), ("domain", "privacy"), ("privacy", "domain"), ("models", "fitting"), ("synthesis", "testing")),
         *(("models", "statistics"), ("models", "synthesis"), ("statistics", "models"), ("measures", "models")),
-        *(
-            ("persistence", "domain"),
-            ("persistence", "synthesis"),
-            ("_validation", "persistence"),
-            ("persistence", "_sensitivity"),
-            ("frames", "domain"),
-            ("domain", "tables"),
-        ),
+        *(("persistence", "domain"), ("persistence", "synthesis"), ("_validation", "persistence"), ("persistence", "_sensitivity")),
+        *(("frames", "domain"), ("domain", "tables")),
         *(("plotting", "model_selection"), ("auditing", "report"), ("model_selection", "auditing"), ("report", "cli")),
     ],
 )

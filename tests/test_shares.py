@@ -17,7 +17,6 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.domain import Nominal, Ordinal
-from skdpsynth.measures import paper_shares
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, rho_of_epsilon
 
@@ -202,12 +201,6 @@ def test_depths_of_a_space_share_as_powers_of_the_same_ratio():
     shares = depth_shares(Fraction(2), 5, 3)
     assert sum(shares) == 2
     assert [float(b / a) for a, b in pairwise(shares)] == pytest.approx([2 ** (1 / 3)] * 4, rel=1e-12)
-
-
-def test_published_shares_are_as_the_roots_of_the_total_diameters():
-    shares = paper_shares([1.0, 4.0, 9.0])
-    assert sum(shares) == 1
-    assert [float(each) for each in shares] == pytest.approx([1 / 7, 1 / 7, 2 / 7, 3 / 7], abs=4 * 2.0**-20)
 
 
 def test_parts_of_a_loss_share_epsilon_or_rho_exactly_and_each_may_spend_delta():

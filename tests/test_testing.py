@@ -1,16 +1,16 @@
 """The public laws: a class from outside the package passes them, and broken ones fail the right law."""
 
-import threading
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
 from internals import LAWS, Noise, fixed_bits, rows, watch_releases
-from laws import refuses
+from laws import in_threads, refuses
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.exceptions import SmallSampleWarning
@@ -327,9 +327,7 @@ def RefusesConstantColumns(self, X):
 
 @breaks(LOSE)
 def ReleasesInAThread(self, rows, plan, budget):
-    thread = threading.Thread(target=NoisyHistogram._release, args=(self, rows, plan, budget))
-    thread.start()
-    thread.join()
+    in_threads(partial(NoisyHistogram._release, self, rows, plan, budget))
 
 
 @breaks("the_ledger_sums_to_epsilon")
@@ -418,33 +416,27 @@ FEW_ROWS = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleW
 @pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.InsecureRandomnessWarning")
 def test_the_tap_concerns_only_the_thread_that_opened_it():
     """A fit of another thread is neither replayed nor seen, also while two threads watch and leave in any order."""
-    X, fitted = rows(), []
-    before = PrivacyAccountant.release
+    X, fitted, theirs, before = rows(), [], [], PrivacyAccountant.release
 
     def fit():
         fitted.append(PrivateMeasureMechanism().fit(X))
-
-    def in_thread(work):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
 
     def watch_and_fit():
         with watch_releases() as other:
             fit()
         theirs.extend(other.draws)
 
-    theirs = []
     with watch_releases() as door, fixed_bits():
         seeded = PrivateMeasureMechanism(random_state=0).fit(X)
         door.replay(door.take())
-        in_thread(fit)
-        in_thread(watch_and_fit)
+        in_threads(fit)
+        in_threads(watch_and_fit)
         assert not door.draws
         fit()  # of this thread: replayed
         assert len(door.draws) == len(theirs) > 0
     samples = [m.sample(50, random_state=1).tobytes() for m in (seeded, *fitted)]
-    assert (samples[3], len(set(samples))) == (samples[0], 3)
+    assert samples[3] == samples[0]
+    assert len(set(samples)) == 3
     assert PrivacyAccountant.release is before
 
 

@@ -83,20 +83,30 @@ def tails(weights):
     return [tail / total for tail in reversed(out[:-1])]
 
 
-def geometric_weights(scale, two_sided, n=None):
-    """Return the weights of exp(-k / scale), by products: k of them lose k units of the 80th digit."""
+def geometric_weights(scale, two_sided, n=None, bits=160):
+    """Return the weights of exp(-k / scale) until 2**-bits, by products: k of them lose k units of the 80th digit."""
     q, out = (-1 / decimal(scale)).exp(), [Decimal(1)]
-    while len(out) < (n or math.inf) and (n or out[-1] >= Decimal(2) ** -160):
+    while len(out) < (n or math.inf) and (n or out[-1] >= Decimal(2) ** -bits):
         out.append(out[-1] * q)
     return [w * (2 if two_sided and k else 1) for k, w in enumerate(out)]
 
 
-def gaussian_weights(scale):
-    """Return the weights exp(-k**2 / (2 scale**2)), k = 0, 1, ... until 2**-160; of two signs both, but for 0."""
+def gaussian_weights(scale, two_sided=True, bits=160):
+    """Return the weights exp(-k**2 / (2 scale**2)), k = 0, 1, ... until 2**-bits; of two signs both, but for 0."""
     twice, out = decimal(2 * scale * scale), [Decimal(1)]
-    while len(out) == 1 or out[-1] >= Decimal(2) ** -159:
-        out.append(2 * (-len(out) * len(out) / twice).exp())
-    return out
+    while out[-1] >= Decimal(2) ** -bits:
+        out.append((-len(out) * len(out) / twice).exp())
+    return [w * (2 if two_sided and k else 1) for k, w in enumerate(out)]
+
+
+@lru_cache(maxsize=16)
+def survival_of_law(name, scale):
+    """Return P(M >= k), k = 0, 1, ..., to 2**-220: "laplace" and "gaussian" of magnitudes, "geometric" and "half_gaussian" of one side, a "digit"."""
+    if "gaussian" in name:
+        weights = gaussian_weights(Fraction(scale), name == "gaussian", 220)
+    else:
+        weights = geometric_weights(Fraction(scale), name == "laplace", 256 if name == "digit" else None, 220)
+    return [Decimal(1), *tails(weights)]
 
 
 def error_of_table(table, weights):

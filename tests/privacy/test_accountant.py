@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import Noise
-from laws import refuses
+from laws import in_child, refuses
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth.exceptions import BudgetExceededError
@@ -258,11 +258,11 @@ def test_a_record_survives_pickling_and_cannot_be_spent_from():
         assert (noise.spent_when_drawn, len(closed.ledger)) == ([], 2)
 
 
-def test_a_forked_process_cannot_spend(in_child_process):
+def test_a_forked_process_cannot_spend():
     accountant = PrivacyAccountant(1)
     spend, child = partial(accountant.spend, 0.1, name="a"), partial(accountant.child, 0.1, name="a")
     for attempt in (spend, child, partial(release, accountant, WatchedNoise())):
-        error = in_child_process(attempt)
+        error = in_child(attempt)
         assert isinstance(error, RuntimeError)
         assert "cannot be charged in another process than the accountant's, where the charge would be lost; use n_jobs=1" in str(error)
     assert accountant.spent == 0

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import pickle
-import signal
 import threading
 import time
 from fractions import Fraction
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import __version__, _parallel, lock_of
-from laws import calls_of, in_threads, interrupted, refuses
+from laws import calls_of, in_child, in_threads, interrupted, refuses
 
 from skdpsynth import privacy
 from skdpsynth.exceptions import BudgetExceededError
@@ -346,19 +345,18 @@ def test_what_is_closed_while_others_spend_takes_nothing_more(restless):
         assert records[0].spent == accountant.spent
 
 
-def test_a_process_forked_while_a_thread_makes_a_lock_can_make_locks(in_child_process):
+def test_a_process_forked_while_a_thread_makes_a_lock_can_make_locks():
     def make():
-        signal.alarm(5)  # as below
         accountant = PrivacyAccountant(1)
         accountant.spend(0.5, name="a")
         return accountant.spent
 
     with _parallel._creation_lock:
-        assert in_child_process(make) == Fraction(1, 2)
+        assert in_child(make, 5) == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("whose", [lambda accountant: accountant, lambda accountant: accountant._account.ledger.store])
-def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose, in_child_process):
+def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose):
     accountant = PrivacyAccountant(1)
     release(accountant)
     held, done = threading.Event(), threading.Event()
@@ -373,7 +371,6 @@ def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose, in_c
     held.wait(30)
 
     def read():
-        signal.alarm(5)  # ends the child if it waits for a lock that nobody will release
         with pytest.raises(RuntimeError):
             accountant.spend(0.1, name="a")
         own = PrivacyAccountant(1)
@@ -381,7 +378,7 @@ def test_a_process_forked_while_another_thread_holds_a_lock_can_read(whose, in_c
         return accountant.spent, len(accountant.ledger), len(accountant.record().to_frame()), own.spent
 
     try:
-        assert in_child_process(read) == (Fraction(1, 4), 1, 1, Fraction(1, 2))
+        assert in_child(read, 5) == (Fraction(1, 4), 1, 1, Fraction(1, 2))
     finally:
         done.set()
         thread.join()

@@ -1,10 +1,12 @@
 """Streams of bits, certified bounds, and lazily refined draws."""
 
+import operator
 import os
 import pickle
 import random
 import secrets
 import warnings
+from bisect import bisect_left
 from fractions import Fraction
 from functools import partial
 
@@ -22,7 +24,8 @@ from internals import (
     exp_minus,
     multiply_bounds,
 )
-from sampler_trees import scaled_exp_minus
+from laws import in_child
+from sampler_trees import decimal, scaled_exp_minus, survival_of_law
 
 from skdpsynth.exceptions import InsecureRandomnessWarning
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, SecureBits, SeededBits, check_rng
@@ -32,10 +35,10 @@ SEED = 918273645
 
 @pytest.mark.real_noise
 @pytest.mark.parametrize("noise", [DiscreteLaplace(10), DiscreteLaplace(10**6), DiscreteGaussian(10), DiscreteGaussian(10**6)])
-def test_a_forked_child_never_repeats_the_secure_noise_of_its_parent(noise, in_child_process):
+def test_a_forked_child_never_repeats_the_secure_noise_of_its_parent(noise):
     rng = check_rng(None)
     noise.sample(100, rng)  # tables are built, and any buffer there might be is filled, before the fork
-    drawn_there = in_child_process(lambda: noise.sample(100, rng))
+    drawn_there = in_child(lambda: noise.sample(100, rng))
     assert drawn_there.shape == (100,)
     # Independent draws of scale 10 coincide with probability below 0.06 each: all 100 with less than 1e-120.
     assert not np.array_equal(drawn_there, noise.sample(100, rng))
@@ -197,6 +200,11 @@ TABLES = [
 ]
 
 
+def inverse(law, V):
+    """Return max{k : V / 2**192 < P(M >= k)}."""
+    return bisect_left(law, -decimal(Fraction(V, 1 << 192)), key=operator.neg) - 1
+
+
 def sample_uniform(table, V, scripted):
     """Draw once with V = V_1 / 2**192 for the uniform, sign positive, and return the draw and the requests for bits.
 
@@ -210,30 +218,30 @@ def sample_uniform(table, V, scripted):
 
 
 @pytest.mark.parametrize(("name", "make", "scale"), TABLES)
-def test_a_uniform_one_unit_from_a_threshold_is_decided_exactly(name, make, scale, exact_law, scripted):
-    law, table = exact_law(name, scale), make(scale)
-    thresholds = law.floors(192)
+def test_a_uniform_one_unit_from_a_threshold_is_decided_exactly(name, make, scale, scripted):
+    law, table = survival_of_law(name, scale), make(scale)
+    thresholds = [floor for floor in (int(chance * (1 << 192)) for chance in law[1:]) if floor]
     chosen = np.unique(np.geomspace(1, sum(t > 1 for t in thresholds), 7).astype(int))
     for k in chosen:
         threshold = thresholds[k - 1]
         # 2**-64 away, the 64-bit prefix decides (unless another threshold shares it).
         for V in (max(threshold - (1 << 128), 1), threshold + (1 << 128)):
-            assert sample_uniform(table, V, scripted)[0] == law.inverse(Fraction(V, 1 << 192))
+            assert sample_uniform(table, V, scripted)[0] == inverse(law, V)
         # 2**-128 and 2**-192 away, the prefix ties, and further words decide.
         for step in (min(1 << 64, threshold - 1), 1):
             below, requests = sample_uniform(table, threshold - step, scripted)
-            assert below == law.inverse(Fraction(threshold - step, 1 << 192)) >= k
+            assert below == inverse(law, threshold - step) >= k
             assert requests >= 3
             above, requests = sample_uniform(table, threshold + step, scripted)
-            assert above == law.inverse(Fraction(threshold + step, 1 << 192)) < k
+            assert above == inverse(law, threshold + step) < k
             assert requests >= 3
 
 
 @pytest.mark.parametrize(("name", "make", "scale"), TABLES)
-def test_a_uniform_below_every_listed_threshold_is_refined_until_it_is_not(name, make, scale, exact_law, scripted):
-    law = exact_law(name, scale)
+def test_a_uniform_below_every_listed_threshold_is_refined_until_it_is_not(name, make, scale, scripted):
+    law = survival_of_law(name, scale)
     V = 3 << 64  # the first 64 bits, which the table holds, are all zero
-    assert sample_uniform(make(scale), V, scripted)[0] == law.inverse(Fraction(V, 1 << 192))
+    assert sample_uniform(make(scale), V, scripted)[0] == inverse(law, V)
 
 
 @pytest.mark.parametrize("offset", [-1, 0, 1])

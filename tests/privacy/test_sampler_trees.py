@@ -48,8 +48,7 @@ def test_rejection_is_exact_too(error_of, scale):
 
 
 def test_whole_parts_of_normals_have_their_law():
-    halves = [weight / 2 if k else weight for k, weight in enumerate(gaussian_weights(Fraction(1)))]  # of one sign
-    assert error_of_table(_matrix_laplace._whole_part_table(), halves) < LIMIT
+    assert error_of_table(_matrix_laplace._whole_part_table(), gaussian_weights(Fraction(1), two_sided=False)) < LIMIT
 
 
 def table():

@@ -1,4 +1,4 @@
-"""Release cards: what they say, and what must never stand in them."""
+"""Release cards and quality reports: what they say, and what must never stand in them."""
 
 import json
 import math
@@ -15,11 +15,7 @@ from laws import refuses
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 
-jinja2 = pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
-pd = pytest.importorskip("pandas")
-
-from skdpsynth import (  # noqa: E402
+from skdpsynth import (
     LatentFactorSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
@@ -30,7 +26,7 @@ from skdpsynth import (  # noqa: E402
     domain,
     load,
 )
-from skdpsynth.domain import (  # noqa: E402
+from skdpsynth.domain import (
     Boolean,
     Constant,
     Continuous,
@@ -45,11 +41,19 @@ from skdpsynth.domain import (  # noqa: E402
     TimeOfDay,
     Unique,
 )
-from skdpsynth.exceptions import InsecureRandomnessWarning  # noqa: E402
-from skdpsynth.metrics import quality_report  # noqa: E402
-from skdpsynth.persistence import from_bytes, to_bytes  # noqa: E402
-from skdpsynth.privacy import PrivacyLoss  # noqa: E402
-from skdpsynth.report import card, quality_page  # noqa: E402
+from skdpsynth.exceptions import InsecureRandomnessWarning
+from skdpsynth.metrics import (
+    QualityReport,
+    quality_report,
+)
+from skdpsynth.persistence import from_bytes, to_bytes
+from skdpsynth.privacy import PrivacyLoss
+from skdpsynth.report import card, quality_page
+
+jinja2 = pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+pd = pytest.importorskip("pandas")
+
 
 CANARY, LEVEL, WORDS = 0.7318294651, "canary-level-4711", "canary words 0815"
 HOSTILE = "<script>alert('x')</script>$\\frac{&\"]]>"
@@ -375,3 +379,41 @@ def test_a_card_of_a_search_shows_all_that_it_cost():
     search = PrivateSearchCV(PrivatePCA(), {"n_components": [1, 2]}, epsilon=2.0).fit(rows())
     facts = card(search).facts
     assert (facts.promise.epsilon, facts.n_columns, [bound.name for bound in facts.bounds]) == (2, 2, ["noise_edge_"])
+
+
+pytest.importorskip("jinja2")
+pytest.importorskip("pandas")
+
+
+HOSTILE_NAME = "<script>x</script>"
+REPORT = QualityReport(
+    n_real=1000,
+    n_synthetic=900,
+    marginals={"age": 0.01, HOSTILE_NAME: 0.25},
+    pairs={("age", HOSTILE_NAME): 0.3},
+    correlation_error=0.02,
+    wasserstein=0.05,
+    auc={"synthetic": 0.81, "real": 0.9},
+    broken={"age: out of bounds": 0.125},
+    halves={"marginals": 0.005},
+    scoring="roc_auc",
+)
+
+
+def test_every_section_says_that_it_is_not_private_and_every_number_stands_on_a_valid_page(tmp_path):
+    page = quality_page(REPORT, title=HOSTILE_NAME)
+    html = page.to_html()
+    assert html.count("Not private</p>") == html.count("<section>") == 5
+    assert "NOT PRIVATE" in html
+    assert HOSTILE_NAME not in html
+    for number in ("0.0100", "0.2500", "0.3000", "0.0200", "0.0500", "0.8100", "0.9000", "0.1250", "0.0050", "1,000", "900"):
+        assert number in html
+    page.save(tmp_path / "quality.html")
+    assert (tmp_path / "quality.html").read_text(encoding="utf-8") == html
+    pytest.importorskip("html5lib").HTMLParser(strict=True).parse(html)
+
+
+def test_a_report_of_one_column_has_no_empty_sections():
+    none = {"pairs": {}, "correlation_error": None, "auc": None, "broken": {}}
+    alone = QualityReport(n_real=3, n_synthetic=3, marginals={"a": 0.5}, wasserstein=0.1, **none)
+    assert quality_page(alone).to_html().count("<section>") == 2

@@ -1,9 +1,32 @@
-"""The check of the built pages finds what it looks for."""
+"""The extensions of the documentation: the side bar, the check of the built pages, and the links that notebooks show."""
 
+import importlib
 import zlib
 
 import pytest
-from extensions import extension
+from extensions import DOCS, extension
+from internals import API_URL, public_name
+from sklearn.base import BaseEstimator
+
+from skdpsynth import PrivateMeasureMechanism
+
+SIDE = '<ul><li><a href="../api.html">API</a><ul><li>A</li><li class="toctree-l2 current">B</li><li>C</li></ul></li></ul>'
+
+
+def test_names_lie_under_their_titles_and_the_drawer_of_the_page_is_open_where_it_has_the_names():
+    pytest.importorskip("bs4")
+    html = extension("api_groups").grouped(SIDE, {"First": 1, "Second": 2})
+    assert "<details><summary>First</summary><ul><li>A</li></ul></details>" in html
+    assert '<details open=""><summary>Second</summary><ul><li class="toctree-l2 current">B</li><li>C</li></ul></details>' in html
+    assert extension("api_groups").grouped(SIDE, {"First": 7}) == SIDE
+
+
+def test_each_name_of_the_reference_has_a_drawer():
+    names = list(extension("api_pages").listed(DOCS / "api.md"))
+    titles = extension("api_groups").groups(DOCS / "api.md")
+    assert sum(titles.values()) == len(names)
+    assert "" not in titles
+
 
 PAGE = '<html><head>{head}</head><body><article><h1 id="top">Title</h1>{body}</article></body></html>'
 
@@ -60,3 +83,25 @@ def test_a_name_that_is_not_indexed_is_found(check_site, tmp_path):
 def test_a_formula_that_was_not_understood_is_found(check_site, tmp_path):
     (tmp_path / "page.html").write_text(r"<math><mi>\varbogus</mi></math>", encoding="utf-8")
     assert list(check_site.faults_of_formulas(tmp_path)) == [r"page.html: \varbogus was not made a formula"]
+
+
+def listed():
+    return list(extension("api_pages").listed(DOCS / "api.md"))
+
+
+def objects():
+    return [(name, getattr(importlib.import_module(name.rpartition(".")[0]), name.rpartition(".")[2])) for name in listed()]
+
+
+# Made in a room without a face, and shown by another.
+ELSEWHERE = {"skdpsynth.statistics.Sensitivity", "skdpsynth.statistics.Query", "skdpsynth.federated.Question"}
+
+
+def test_classes_and_estimators_have_the_page_that_the_reference_makes_and_those_of_users_none():
+    for name, thing in objects():
+        if isinstance(thing, type) and name not in ELSEWHERE:
+            assert public_name(thing) == name
+        if isinstance(thing, type) and issubclass(thing, BaseEstimator) and not getattr(thing, "__abstractmethods__", None):
+            assert thing.__new__(thing)._get_doc_link() == f"{API_URL}{name}.html"
+    assert f'href="{API_URL}skdpsynth.PrivateMeasureMechanism.html"' in PrivateMeasureMechanism()._repr_html_()
+    assert type("Mine", (PrivateMeasureMechanism,), {"__module__": __name__})()._get_doc_link() == ""
