@@ -101,7 +101,7 @@ def gaussian_weights(scale, two_sided=True, bits=160):
 
 @lru_cache(maxsize=16)
 def survival_of_law(name, scale):
-    """Return P(M >= k), k = 0, 1, ..., to 2**-220: of magnitudes (laplace, gaussian), of one side (geometric, half_gaussian), or of a digit."""
+    """Return P(M >= k), k = 0, 1, ..., to 2**-220: of magnitudes (laplace, gaussian), one side (geometric, half_gaussian) or a digit."""
     if "gaussian" in name:
         weights = gaussian_weights(Fraction(scale), name == "gaussian", 220)
     else:
