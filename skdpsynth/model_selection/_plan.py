@@ -721,10 +721,8 @@ def _use_bounds(
     known += [len(given)] if isinstance(given, dict) else [side.size for side in map(as_array, pair_of(given)) if side.ndim == 1]
     known += [] if n_features is None else [check_integer("n_features", n_features, 1, more="it is the number of columns")]
     if not known:
-        or_schema = " or a schema" if "schema" in params else ""
-        raise ValueError(
-            f"bounds must tell how many columns there are, got one pair; give {{column: (low, high)}}{or_schema}, or n_features."
-        )
+        way_out = "bounds={column: (low, high)}" + " or a schema" * ("schema" in params)
+        raise ValueError(f"bounds must tell how many columns there are, got one pair for all; give {way_out}, or n_features.")
     if len(set(known)) > 1:
         raise ValueError(f"n_features must be the number of columns of bounds and prior, but they say {list_names(sorted(set(known)))}.")
     box = Box.from_bounds(given, known[0], names)
