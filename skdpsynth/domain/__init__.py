@@ -38,7 +38,7 @@ from skdpsynth.domain._functional_dependencies import (
     times_given,
     written_kind,
 )
-from skdpsynth.domain._grid import Grid, comparable, edges_of_differences, edges_of_spans, grids_of
+from skdpsynth.domain._grid import Grid, Spans, comparable, edges_of_differences, edges_of_spans, grids_of, spans_of, with_spans
 from skdpsynth.domain._kinds import (
     Boolean,
     ColumnKind,
@@ -57,7 +57,6 @@ from skdpsynth.domain._kinds import (
 )
 from skdpsynth.domain._order_constraints import PER_UNIT, Orders, axis_of
 from skdpsynth.domain._schema import Schema, SchemaLike
-from skdpsynth.domain._spans import Spans, spans_of, with_spans
 from skdpsynth.domain._structural_zeros import Tie, cuts_of, keys_of, ties_of
 from skdpsynth.domain._times import MICROSECONDS, Calendar, Date, DateTime, Duration, TimeOfDay, Times, read_moment
 

@@ -167,7 +167,6 @@ class Derived(Unseen):
 
     @property
     def formula(self) -> Expression:
-        """The expression, ready to be computed."""
         return expression_of(self.expression)
 
 

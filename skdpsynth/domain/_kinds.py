@@ -88,7 +88,6 @@ class Bounded(Kind):
         return bound
 
     def bounds_in_files(self) -> Any:
-        """Return the bounds as a file holds them."""
         return self.bounds or [self._in_file(self.low), self._in_file(self.high)]
 
     def _facts(self) -> dict[str, Any]:
@@ -228,7 +227,6 @@ class _Levels(Kind):
 
     @property
     def stand_in(self) -> str | None:
-        """The word "open" or "private" in place of levels; None where they are stated."""
         return self.levels if isinstance(self.levels, str) and self.levels in UNSTATED else None
 
     @property

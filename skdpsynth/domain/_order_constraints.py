@@ -76,7 +76,6 @@ class TimeAxis:
         return self._begin(np.asarray(t) - 1, 1) if self.months else -(-np.asarray(t) // self.step) * self.step
 
     def _begin(self, t: np.ndarray, later: int) -> np.ndarray:
-        """Return the beginning of the month of each time, or of the next one."""
         months = np.asarray(t, dtype=np.int64).view("datetime64[us]").astype("datetime64[M]").astype(np.int64)
         return ((months // self.months + later) * self.months).view("datetime64[M]").astype("datetime64[us]").view(np.int64)
 

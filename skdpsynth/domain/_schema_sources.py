@@ -53,7 +53,6 @@ from skdpsynth.frames import (
 )
 
 _Skeleton = tuple[dict[Any, Any], dict[str, Any]]  # kinds by column, and how the file is read
-_WRONG_DOMAIN: dict[Any, type] = {"numerical": list, "categorical": tuple}  # short forms that users mix up
 _HAS_TIME = re.compile(r"%[HIMSfpcXsTR]")  # in a format of times
 _KEY_NAME = re.compile(r"(?i:(.*[_ .-])?id)|.*[a-z](Id|ID)")
 _WHOLE = re.compile(r"[-+]?(0|[1-9]\d*)")
@@ -77,22 +76,13 @@ def kind_of(name: Hashable, value: object) -> Any:
         raise ValueError(f"{column} must be a kind with its facts, got the class; call {value.__name__}(...).")
     if isinstance(value, tuple) and len(value) == 2:
         has_times = any(isinstance(bound, datetime.date | np.datetime64 | str) for bound in value)
-        return name_column_in_errors(
-            name, lambda: (Continuous if not has_times else Date if all(map(_is_day, value)) else DateTime)(*value)
-        )
-    hint = ""  # for a caller who gives metadata of SDV, or the parsed file of a schema
-    if name == "columns" and isinstance(value, list):
-        hint = " If this is what a file of a schema holds, read it by Schema.from_json or Schema.from_yaml."
-    elif name in ("columns", "tables") and isinstance(value, Mapping):
-        hint = " If this is metadata of SDV, read it by Schema.from_sdv."
+        made = Continuous if not has_times else Date if all(map(_is_day, value)) else DateTime
+        return name_column_in_errors(name, lambda: made(*value))
     if not isinstance(value, list):
         raise ValueError(
             f"schema must give a tuple (low, high), a list of levels, or a kind such as Continuous, Ordinal, Nominal, Date, DateTime or "
-            f"Identifier for column {name_repr(name)}, got {short_repr(value)}; bounds and levels are public facts, never learned from "
-            "rows." + hint
+            f"Identifier for column {name_repr(name)}, got {short_repr(value)}; bounds and levels are public facts, never learned from rows."
         )
-    if value and all(isinstance(item, Mapping) for item in value):
-        raise ValueError(f"{column} is a list of dicts, and levels are words or numbers.{hint}")
     if len(value) == 2 and all(map(is_real, value)) and value[1] - value[0] != 1:
         raise ValueError(
             f"{column} is a list of two numbers: write a tuple for bounds, {bounds_repr(*value)}, or "
@@ -161,8 +151,6 @@ def _kind_of_sdv(facts: Mapping[str, Any], domain: object, is_key: bool, leave_o
         if sdtype not in kinds:
             raise ValueError(f"sdtype {short_repr(sdtype)} is not synthesized; give the domain Identifier(), or leave the column out.")
         return kinds[sdtype] if leave_open or not kinds[sdtype].stand_in else None
-    if isinstance(domain, _WRONG_DOMAIN.get(sdtype, ())):
-        raise ValueError(f"a {sdtype} column needs (low, high) of numbers, or a list of levels, got a {type(domain).__name__}.")
     if isinstance(domain, tuple) and len(domain) == 2:
         if sdtype == "numerical" and "computer_representation" in facts:
             return Continuous(*domain, integer=whole and all(is_real(end) and float(end).is_integer() for end in domain))

@@ -148,7 +148,6 @@ class EvenCuts:
         return float(min(self.n_steps / (self.high - self.low), np.finfo(float).max))
 
     def steps(self, x: str) -> str:
-        """Write how many steps x lies above the lower bound."""
         low, high, scale = map(float_literal, (self.low, self.high, self._scale))
         return f"(least(greatest({x}, {low}), {high}) - {low}) * {scale}"
 
@@ -176,7 +175,6 @@ class Query:
     source: str
 
     def select(self, prefix: str) -> str:
-        """Return the query, whose columns are the prefix and a number each."""
         return f"SELECT {', '.join(f'{item} AS {prefix}{i}' for i, item in enumerate(self.items))} FROM {self.source}"
 
 
@@ -343,7 +341,6 @@ class Database:
         return name
 
     def drop_all(self) -> None:
-        """Drop all tables of codes."""
         while self._made:
             self.drop(self._made.popitem()[1][1])
 
@@ -352,7 +349,6 @@ class Database:
         return int(self._fetch(f"SELECT count(*) AS n FROM {name or self.rows}")["n"][0])
 
     def drop(self, name: str) -> None:
-        """Drop a temporary table."""
         try:
             self._relation.query(self.rows, f"DROP TABLE IF EXISTS {name}")
         except Exception:  # the connection is closed or broken, and its temporary tables are gone with it

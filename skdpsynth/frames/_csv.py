@@ -33,8 +33,6 @@ MISSING_WORDS = ("", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaN", "nan"
 
 
 class CsvFiles(TextFiles):
-    """CSV files with a header, read block by block as text."""
-
     def _separator(self, file: Path) -> str:
         return self._text.separator or default_separator(without_cells_in_errors(lambda: member_suffix(file), self._wrong(file)))
 
@@ -45,8 +43,8 @@ class CsvFiles(TextFiles):
         for file in self._files:
             self._match_names(file)
             with closing(self._lines(file)) as lines:
-                names, cut = self._header(file, next(lines)), self._separator(file)
-                tables = self._tables_of_records(lines, names, cut) if self._text.multiline else self._tables_of_lines(lines, names, cut)
+                width, cut = len(self._header(file, next(lines))), self._separator(file)
+                tables = self._tables_of_records(lines, width, cut) if self._text.multiline else self._tables_of_lines(lines, width, cut)
                 batches = (batch for table in tables for batch in table.select(self.kind.columns).to_batches())
                 yield from rebatch_tables(batches, self.kind.width, self._wrong(file), self._at_once)
 
@@ -113,35 +111,35 @@ class CsvFiles(TextFiles):
             width, cut = len(self._header(file, next(records)[1] or b"")), self._separator(file)
             yield from (number for number, record in records if _cells_of(record, width, cut) is None)
 
-    def _tables_of_records(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
-        import pyarrow as pa
+    def _tables_of_records(self, blocks: Iterable[bytes], width: int, cut: str) -> Iterator[Any]:
+        records, names = _records(blocks, self._mark), self._whole.names
+        while some := [_cells_of(record, width, cut) for _, record in islice(records, _AT_ONCE)]:
+            rows = [cells and [cell if is_unicode(cell) else "" for cell in cells[: len(names)]] for cells in some]
+            yield from self._text_tables(rows, names)
 
-        records = _records(blocks, self._mark)
-        while some := [_cells_of(record, len(names), cut) for _, record in islice(records, _AT_ONCE)]:
-            self.n_damaged += some.count(None)
-            damaged = [] if self._skips_damaged else [[""] * len(names)]
-            if rows := [row for cells in some for row in (damaged if cells is None else [cells])]:
-                columns = ([cell if is_unicode(cell) else None for cell in column] for column in zip(*rows, strict=True))
-                yield _table_of([pa.array(column, pa.string()) for column in columns], names)
-
-    def _tables_of_lines(self, blocks: Iterable[bytes], names: list[str], cut: str) -> Iterator[Any]:
+    def _tables_of_lines(self, blocks: Iterable[bytes], width: int, cut: str) -> Iterator[Any]:
         """Yield blocks of whole lines as tables.
 
         Nearly all blocks can be parsed as they are. Each record was one line, and none was empty, if there were as many records as line
         ends, also with one more line behind the block, which a quote that is open at its end would take in. The line before it is there
         because a parser drops a mark of the encoding at the start of what it is given, wherever that was cut from the file.
         """
-        line = (cut.encode() * (len(names) - 1) or b'""') + b"\n"
+        line = (cut.encode() * (width - 1) or b'""') + b"\n"
         for block in blocks:
             has_lone_return = b"\r" in block and block.count(b"\r") > block.count(b"\r\n")
             if len(block) <= _LONGEST and not has_lone_return and can_decode(block):
-                columns, has_odd = _parse_block(line + block + line, len(names), cut, skips_empty=True)
+                columns, has_odd = _parse_block(line + block + line, width, cut, skips_empty=True)
                 if not has_odd and len(columns[0]) == block.count(b"\n") + 2:
-                    yield _table_of(columns, names).slice(1, len(columns[0]) - 2)
+                    yield self._table(columns).slice(1, len(columns[0]) - 2)
                     continue
-            block, n_damaged = repair_lines(block, len(names), cut, self._skips_damaged)
+            block, n_damaged = repair_lines(block, width, cut, self._skips_damaged)
             self.n_damaged += n_damaged
-            yield _table_of(_parse_block(line + block, len(names), cut)[0], names).slice(1)
+            yield self._table(_parse_block(line + block, width, cut)[0]).slice(1)
+
+    def _table(self, columns: list[Any]) -> Any:
+        import pyarrow as pa
+
+        return pa.table(columns[: len(self._whole)], names=self._whole.names)  # without those at the end that have no names
 
     def _wrong(self, file: Path) -> str:
         return (
@@ -169,13 +167,6 @@ def _parse_block(block: bytes, width: int, cut: str, *, skips_empty: bool = Fals
         arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
     )
     return table.columns, bool(odd)
-
-
-def _table_of(columns: list[Any], names: list[str]) -> Any:
-    import pyarrow as pa
-
-    n_named = max(place for place, name in enumerate(names, start=1) if name or place == 1)
-    return pa.table(columns[:n_named], names=names[:n_named])
 
 
 def member_suffix(file: Path) -> str:

@@ -34,8 +34,6 @@ _DICTIONARY = re.compile(r"dictionary<values=(?P<values>\w+), indices=(?P<indice
 
 @dataclass(frozen=True)
 class DtypeFacts:
-    """Facts that the name of a dtype says."""
-
     family: str  # "number", "text", "time", "time of day", "duration", "any" or "other": what cells, or categories, can be
     number: np.dtype | None = None  # the same numbers in numpy; None of categories
     time: tuple[str, str | None] | None = None  # unit and name of the time zone, or None: of dates, times, times of day and durations

@@ -189,8 +189,6 @@ class Files(ChunkedSource):
 
 
 class TextFiles(Files):
-    """Files whose cells are text, after the names of their columns."""
-
     is_text = True
     n_damaged = 0  # lines, or records, in all readings so far: as private as the rows
 
@@ -207,6 +205,15 @@ class TextFiles(Files):
         import pyarrow as pa
 
         return pa.schema([(each, pa.string()) for each in self._names(file)])
+
+    def _text_tables(self, rows: list[list[str] | None], names: Sequence[str]) -> Iterator[Any]:
+        """Yield rows of text as a table, if any are left; None, which is damaged, is a row of empty cells, or left out."""
+        import pyarrow as pa
+
+        self.n_damaged += rows.count(None)
+        damaged = [] if self._skips_damaged else [[""] * len(names)]
+        if kept := [row for cells in rows for row in (damaged if cells is None else [cells])]:
+            yield pa.table([pa.array(column, pa.string()) for column in zip(*kept, strict=True)], names=list(names))
 
     def _match_names(self, file: Path) -> None:
         TableKind.of(self._whole.empty_table()).check(self._schema_of(file).empty_table(), short_path(file), self.name)

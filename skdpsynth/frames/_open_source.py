@@ -200,7 +200,6 @@ def _first_pass_only(X: Table, tables: Iterator[Any], name: str, what: str) -> I
 
 
 def _checked_chunks(chunks: Iterable[Table], name: str, what: str, *, is_kept: bool = False) -> Iterator[Any]:
-    """Yield chunks of the caller's own code as tables."""
     wrong = f"{name} is {what}, which must give an iterator of chunks of rows, but gave a {type(chunks).__name__}"
     if is_chunk(chunks):
         raise TypeError(f"{wrong}, which is one; yield it.")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.frames._dtypes import ArrowSchema, Table, pandas_head
-from skdpsynth.frames._source import ChunkedSource, Rows, Source, State, SumRule, rebatch_tables, require_package
+from skdpsynth.frames._source import ChunkedSource, Rows, Source, SumRule, rebatch_tables, require_package
 from skdpsynth.frames._table_kind import TableKind, as_chunk, without_cells_in_errors, without_rows
 
 _FAN_IN = 8  # sums that one task adds up
@@ -67,7 +67,6 @@ class Packed:
         return self.add_to(np.zeros(self.n_sums, dtype=np.int64))
 
     def add_to(self, total: np.ndarray) -> np.ndarray:
-        """Add the sums to others, in place."""
         sums = self.sums.view(np.int64) if self.sums.itemsize == 8 else self.sums
         if self.gaps is None:
             total += sums
@@ -80,43 +79,30 @@ def _narrowest(numbers: np.ndarray) -> np.dtype:
     return np.min_scalar_type(int(numbers.max(initial=0)))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Pickled:
-    """A statistic that is no vector of sums, such as counts of levels that nobody has listed."""
-
-    statistic: bytes
-
-    @property
-    def n_bytes(self) -> int:
-        return len(self.statistic)
-
-    def unpack(self) -> Any:
-        return pickle.loads(self.statistic)  # made by our own task, in the caller's cluster, which is trusted with the rows
-
-    def add_to(self, total: State) -> Any:
-        return total + self.unpack()
-
-
-def pack(sums: object) -> Packed | Pickled:
-    """Pack what `unpack` and `add_to` returned, or a statistic."""
+def pack(sums: object) -> Packed | bytes:
+    """Pack sums, or a statistic; one that is no vector of sums, such as counts of levels that nobody has listed, is pickled."""
     sums = getattr(sums, "flat", sums) if not isinstance(sums, np.ndarray) else sums
     if isinstance(sums, np.ndarray):
         return Packed.of(sums)
     import cloudpickle  # it knows classes that were defined in a notebook
 
-    return Pickled(cloudpickle.dumps(sums))
+    return cloudpickle.dumps(sums)
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # sums are private: no repr shows them
 class Part:
     """The sum of some partitions, and how many rows were read for it."""
 
-    sums: Packed | Pickled
+    sums: Packed | bytes
     n_rows: int
+
+    def unpack(self) -> Any:
+        # Bytes were made by our own task, in the caller's cluster, which is trusted with the rows.
+        return self.sums.unpack() if isinstance(self.sums, Packed) else pickle.loads(self.sums)
 
     def __sizeof__(self) -> int:
         """Tell Dask how many bytes this takes, by which it decides where to add up, and what to spill."""
-        return 256 + self.sums.n_bytes
+        return 256 + (self.sums.n_bytes if isinstance(self.sums, Packed) else len(self.sums))
 
 
 class PartitionError(Exception):
@@ -172,9 +158,9 @@ def add_parts(parts: Iterable[Part]) -> Part:
     """Return the sum of one part or more, which are left as they are, for a task may run again."""
     parts = iter(parts)
     first = next(parts)
-    total, n_rows = first.sums.unpack(), first.n_rows
+    total, n_rows = first.unpack(), first.n_rows
     for part in parts:
-        total = part.sums.add_to(total)
+        total = part.sums.add_to(total) if isinstance(part.sums, Packed) else total + part.unpack()
         n_rows += part.n_rows
     return Part(pack(total), n_rows)
 
@@ -189,7 +175,7 @@ class PartitionedSource(ChunkedSource):
         """
         part = self._sum_up(Summing(self.name, self.kind, self._at_once, rows.maps, rule))
         self.check_length(part.n_rows)
-        sums = part.sums.unpack()
+        sums = part.unpack()
         return rule.from_flat(sums) if isinstance(sums, np.ndarray) else sums
 
     @abstractmethod
@@ -201,7 +187,6 @@ class PartitionedSource(ChunkedSource):
 
 
 def open_dask(X: Table, name: str) -> Source | None:
-    """Open an array or data frame of Dask; refuse its other collections."""
     kind = type(X).__name__
     if kind == "Array" and len(X.shape) == 2 and not math.isnan(X.shape[1]):
         n_samples = None if math.isnan(X.shape[0]) else int(X.shape[0])
@@ -290,7 +275,6 @@ def sum_of_partition(summing: Summing, partition: Table, number: int) -> Part:
 
 
 def open_spark(X: Table, name: str) -> Source:
-    """Open a data frame of Spark; refuse its other collections."""
     if not hasattr(type(X), "mapInArrow"):  # of the type: a frame takes any name for that of a column
         raise TypeError(f"{name} must be a data frame of Spark, got a {type(X).__name__}; convert it, by .toDF() or .to_spark().")
     require_package("pyarrow", name, "a data frame of Spark")

@@ -316,8 +316,6 @@ class ChosenRows(Source):
 
 
 class _Choice:
-    """A choice of rows of units by a key."""
-
     def __init__(self, most: int, key: bytes) -> None:
         self._most, self._of_copies = most, key[:16]
         self._units, self._hash = Digests(key[16:32], _word_of_label), RowHash(key[32:])
@@ -372,29 +370,17 @@ class _Choice:
         counts = np.where(sizes[units] <= self._most, n_equal, 0)
         of_crowded = np.flatnonzero(sizes[units] > self._most)
         of_crowded = of_crowded[np.argsort(units[of_crowded], kind="stable")]
-        ends = np.cumsum(n_equal[of_crowded])
-        # Rows of the unit that the part before has not ended, and their hashes.
-        row, h, g = of_crowded[:0], high[:0], low[:0]
-        for start in range(0, int(ends[-1]) if len(ends) else 0, _AT_ONCE):
-            copies = np.arange(start, min(start + _AT_ONCE, int(ends[-1])))
-            place = np.searchsorted(ends, copies, side="right")
-            copies -= (ends - n_equal[of_crowded])[place]
-            row = np.concatenate([row, of_crowded[place]])
+        end = np.cumsum(np.where(sizes > self._most, sizes, 0))[units[of_crowded]]  # of the unit of each, in rows of all crowded units
+        for part in np.split(of_crowded, np.flatnonzero(np.diff(end // _AT_ONCE)) + 1):  # whole units
+            row = np.repeat(part, n_equal[part])
+            copies = _ranks(np.cumsum(n_equal[part]) - n_equal[part], len(row))
             # The first of equal rows has its own hash, each after it one of how many stand before it.
-            new_h, new_g, again = high[of_crowded[place]], low[of_crowded[place]], np.flatnonzero(copies)
-            if len(again):
-                new_h[again], new_g[again] = siphash(self._of_copies, [new_h[again], new_g[again], copies[again].astype(np.uint64)])
-            h, g = np.concatenate([h, new_h]), np.concatenate([g, new_g])
-            order, _ = _runs_of_equal_pairs(h, g)
-            order = order[np.argsort(units[row[order]], kind="stable")]
-            row, h, g = row[order], h[order], g[order]
-            begins = np.flatnonzero(np.diff(units[row], prepend=-1))
-            least = _ranks(begins, len(row)) < self._most
-            row, h, g = row[least], h[least], g[least]
-            is_open = units[row] == units[row[-1]]
-            counts += np.bincount(row[~is_open], minlength=len(counts))
-            row, h, g = row[is_open], h[is_open], g[is_open]
-        return counts + np.bincount(row, minlength=len(counts))
+            h, g, again = high[row], low[row], np.flatnonzero(copies)
+            h[again], g[again] = siphash(self._of_copies, [h[again], g[again], copies[again].astype(np.uint64)])
+            row = row[np.lexsort((g, h, units[row]))]
+            least = _ranks(np.flatnonzero(np.diff(units[row], prepend=-1)), len(row)) < self._most
+            counts += np.bincount(row[least], minlength=len(counts))
+        return counts
 
 
 def _merge_equal_rows(parts: Sequence[tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
@@ -447,7 +433,6 @@ class Digests(dict[Any, int]):
         return number
 
     def numbers_of(self, things: Sequence[Any]) -> np.ndarray:
-        """Return the numbers of things."""
         return np.fromiter(map(self.__getitem__, things), dtype=np.int64, count=len(things))
 
     def pairs(self, numbers: np.ndarray) -> np.ndarray:
@@ -459,7 +444,10 @@ class RowHash:
     """A keyed hash of 128 bits of rows, as estimators read them: equal rows have equal ones, whatever held them; the key has 32 bytes."""
 
     def __init__(self, key: bytes) -> None:
-        self._key, self._levels = key[:16], Digests(key[16:], _word_of_level)
+        def word(level: str | int | None) -> bytes:  # of each level, as `level_cells` gives it, another
+            return b"" if level is None else f"{type(level).__name__} {level}".encode()
+
+        self._key, self._levels = key[:16], Digests(key[16:], word)
 
     def __call__(self, heads: Sequence[np.ndarray], rows: Chunk) -> tuple[np.ndarray, np.ndarray]:
         """Return the hash of each row, after some words that stand before it, as two arrays of unsigned integers."""
@@ -481,11 +469,6 @@ class RowHash:
                 numbers = column.astype(float) + 0.0  # no minus zero
                 numbers[np.isnan(numbers)] = np.nan  # one kind of NaN
                 yield numbers.view(np.uint64)
-
-
-def _word_of_level(level: str | int | None) -> bytes:
-    """Return bytes of a level as `level_cells` gives it: of each another."""
-    return b"" if level is None else f"{type(level).__name__} {level}".encode()
 
 
 def siphash(key: bytes, words: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -518,7 +501,6 @@ def _rounds(v: list[np.ndarray], free: np.ndarray, n_rounds: int) -> None:
 
 
 def _turn(x: np.ndarray, n_bits: int, free: np.ndarray) -> None:
-    """Rotate words to the left, in place."""
     np.left_shift(x, np.uint64(n_bits), out=free)
     np.right_shift(x, np.uint64(64 - n_bits), out=x)
     np.bitwise_or(x, free, out=x)

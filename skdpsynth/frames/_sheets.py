@@ -37,8 +37,6 @@ _FAILS = "{name} must be a whole file of Stata or SPSS, but {file} is none or is
 
 
 class _CellFiles(TextFiles):
-    """Files whose rows are tuples of cells, after their names."""
-
     what = word = ""  # for messages
 
     def __init__(self, name: str, files: list[Path], read: ReadOptions, *, skips_damaged: bool = False) -> None:
@@ -87,8 +85,6 @@ class _CellFiles(TextFiles):
                 yield row
 
     def _read_tables(self) -> Iterator[Any]:
-        import pyarrow as pa
-
         first = self._names(self._files[0])
         places = [first.index(each) for each in self.kind.columns]
         for file in self._files:
@@ -96,16 +92,12 @@ class _CellFiles(TextFiles):
             with closing(self._safe_rows(file)) as rows:
                 next(rows, None)
                 while some := list(islice(rows, min(_AT_ONCE, self._at_once))):
-                    full = [row for row in some if any(cell is not None for cell in row)]
-                    self.n_damaged += len(some) - len(full)
-                    if kept := full if self._skips_damaged else some:
-                        cells = ([cell_text(row[place]) if place < len(row) else "" for row in kept] for place in places)
-                        yield pa.table([pa.array(column, pa.string()) for column in cells], names=list(self.kind.columns))
+                    kept = [row if any(cell is not None for cell in row) else None for row in some]
+                    texts = [row and [cell_text(row[place]) if place < len(row) else "" for place in places] for row in kept]
+                    yield from self._text_tables(texts, self.kind.columns)
 
 
 class SheetFiles(_CellFiles):
-    """Sheets of .xlsx files, row by row."""
-
     what, word = "an .xlsx file", "sheet"
 
     def __init__(self, name: str, files: list[Path], read: ReadOptions, *, skips_damaged: bool = False) -> None:
@@ -195,7 +187,6 @@ def _connect(file: Path) -> sqlite3.Connection:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return a cell as text, empty where it is missing."""
     if isinstance(cell, str):
         return cell if is_unicode(cell) else ""
     if isinstance(cell, bool):
@@ -277,7 +268,6 @@ class StatisticsFiles(Files):
                     yield pa.table([self._column(*each) for each in found.items()], names=list(found))
 
     def _column(self, name: str, cells: Column) -> Any:
-        """Return a column in its declared type, whatever its cells are."""
         import pyarrow as pa
 
         (dtype, unit, _, labels), target = self._declared[name], self._type(name)

@@ -207,7 +207,6 @@ class InMemory(Source):
         return n_rows_of(self.table)
 
     def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
-        """Yield slices of `n_rows` rows, without a copy; None: all at once."""
         if n_rows is None:
             yield self.table
             return
@@ -252,7 +251,6 @@ class Rows:
         return chunk
 
     def chunks(self, n_rows: int | None = None) -> Iterator[Chunk]:
-        """Yield all rows once, a chunk at a time: of rows in memory at most `n_rows`, or all at once."""
         return map(self.apply_maps, self.source.chunks(n_rows))
 
     def only(self, kept: np.ndarray) -> "Rows":
@@ -291,7 +289,6 @@ class Rows:
         return self.fold(begin, write), replace(self, source=InMemory(kept), maps=())
 
     def collect(self) -> Chunk:
-        """Return all rows in memory, as one chunk."""
         if self.source.in_memory:
             return self.apply_maps(self.table)
         return concatenate(list(self.chunks()), self.n_features)

@@ -71,7 +71,6 @@ def is_pandas(X: Table) -> bool:
 
 
 def library_of(X: Table) -> str:
-    """Return the package that the type of an object comes from."""
     return str(type(X).__module__).partition(".")[0]
 
 
@@ -177,7 +176,6 @@ class TableKind:
 
     @property
     def output_library(self) -> str:
-        """In which samples come back."""
         return "numpy" if self.library == "sparse" else self.library
 
     def check(self, chunk: Table, which: str, name: str) -> None:
@@ -187,16 +185,12 @@ class TableKind:
         if other.library != self.library:
             kinds = (_WORDS.get(kind.library, f"data frame of {kind.library}") for kind in (other, self))
             raise TypeError("{} must have chunks of one kind, but {} is a {}, and the first a {}.".format(name, which, *kinds))
-        if other.width != self.width:
-            raise ValueError(
-                f"{name} must have the same columns throughout, but {which} has {other.width} of them, and the first {self.width}; "
-                "select the same columns everywhere."
-            )
-        for here, there in zip(other.columns, self.columns, strict=True):
+        widths = [f"{each.width} column{'s' * (each.width > 1)}" for each in (other, self)]
+        for here, there in [widths, *(map(short_repr, map(str, pair)) for pair in zip(other.columns, self.columns, strict=False))]:
             if here != there:
                 raise ValueError(
-                    f"{name} must have the same columns in the same order throughout, but {which} has {short_repr(str(here))} where the "
-                    f"first has {short_repr(str(there))}; rename or reorder them."
+                    f"{name} must have the same columns in the same order throughout, but {which} has {here} where the first has {there}; "
+                    "rename, reorder or select them."
                 )
         for column, *dtypes in zip(self.columns, other.dtypes, self.dtypes, strict=True):
             # Without the order of their bytes, and without categories, which stem from rows.
@@ -462,8 +456,6 @@ def _conversion_advice(dtype: str, instead: str) -> str:
 
 
 class NamedArray:
-    """An array with column names, told by the interchange protocol and by ``columns`` alike."""
-
     def __init__(self, values: np.ndarray, names: list[Any]) -> None:
         self._values, self._names = values, [str(name) for name in names]
         self.shape, self.dtype = values.shape, getattr(values, "dtype", None)

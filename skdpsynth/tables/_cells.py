@@ -178,8 +178,6 @@ def number_in(text: str | None) -> float:
 
 
 class _Words(NamedTuple):
-    """Levels as they are written."""
-
     levels: tuple
     nullable: bool
 

@@ -484,7 +484,6 @@ class IncompleteRows:
         return eager_frame(self.X).with_columns(*made.values()).to_native()
 
     def _column(self, name: Hashable, column: Column, new: np.ndarray, gone: np.ndarray) -> Any:
-        """Return a column with the cells that were missing."""
         kind, backend = _kind(self.table, name), self.given.library
         if column is None or len(gone) == len(new):
             return column_out(new, kind, backend, self._dtype_of_fit(name))
@@ -521,5 +520,4 @@ def _is_missing(values: np.ndarray, kind: ColumnKind) -> np.ndarray:
 
 
 def _kind(table: TableFormat, name: Hashable) -> Any:
-    """Return the kind by which a column is read and written."""
     return written_kind(name, table.schema.sources.get(name), table.schema)

@@ -119,8 +119,6 @@ class ReadValues:
 @savable
 @dataclass(frozen=True)
 class ReorderColumns:
-    """Put lists of columns in another order: the place of each column to come."""
-
     places: tuple[int, ...]
 
     def __call__(self, chunk: Chunk) -> Chunk:
@@ -299,7 +297,6 @@ def read_columns(
 
 
 def read_column(column: Column, kind: ColumnKind, dtype: str, is_text: bool = False, decimal_mark: str = ".") -> np.ndarray:
-    """Return one column as `read_columns` does."""
     if isinstance(kind, Continuous):
         x = numbers_of(column, decimal_mark)
         if kind.missing:

@@ -77,7 +77,6 @@ class TableFormat:
 
     @property
     def library(self) -> str:
-        """In which rows come back."""
         return self.kind.output_library
 
     @property
@@ -279,7 +278,6 @@ def check_dtypes(schema: Schema, dtypes: Sequence[str], are_inferred: bool = Fal
 
 
 def check_dtype(name: Hashable, kind: ColumnKind, dtype: str) -> None:
-    """Refuse a dtype in which nothing of a kind would be found."""
     if misfit := _misfit(kind, dtype):
         raise TypeError(f"column {name_repr(name)} {misfit}.")
 
@@ -400,7 +398,7 @@ def moment_of(value: Cell) -> Any:
     return None
 
 
-def column_out(values: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
+def column_out(values: np.ndarray, kind: ColumnKind, backend: str, dtype: str) -> Any:
     """Return the values of a column, as `read_columns` gives them, as a column of a data-frame library; of unseen ones, numbers of rows."""
     facts = parse_dtype(dtype)
     if isinstance(kind, Constant):
@@ -484,7 +482,7 @@ def holds_whole(dtype: np.dtype, number: float) -> bool:
     return abs(number) <= 2.0 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 
 
-def _numbers_out(x: np.ndarray, kind: Continuous, backend: Any, dtype: str) -> Any:
+def _numbers_out(x: np.ndarray, kind: Continuous, backend: str, dtype: str) -> Any:
     if parse_dtype(dtype).decimal is not None:
         return decimals_out(x, dtype, backend)
     facts = parse_dtype(whole_dtype(dtype) if backend == "pandas" and kind.integer and kind.nullable else dtype)
@@ -521,7 +519,7 @@ def _pandas_levels_out(codes: np.ndarray, kind: ColumnKind, dtype: str) -> Any:
     return pd.array(_level_cells(kind), dtype=target).take(codes)
 
 
-def _other_levels_out(codes: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
+def _other_levels_out(codes: np.ndarray, kind: ColumnKind, backend: str, dtype: str) -> Any:
     """Return a column of levels; ordinal texts as ordered categories where the library has them."""
     import narwhals.stable.v2 as nw
 

@@ -144,11 +144,11 @@ CHUNKS = {
     ),
     "iterator of other columns the second time": (
         lambda folder: then(lambda: iter(MANY), lambda: iter(MANY), lambda: iter([array()[:, :1]] * 3)),
-        "chunk 1 has 1 of them",
+        "chunk 1 has 1 column where",
     ),
     "iterator of rows": (lambda folder: (row for row in array()), r"chunk 1 is a ndarray of shape \(2,\)"),
     "masked chunk": (lambda folder: [array(), np.ma.array(array(), mask=array() > 0.5)], "must not be a masked array"),
-    "more columns": (lambda folder: [array(), np.ones((3, 3))], "chunk 2 has 3 of them, and the first 2"),
+    "more columns": (lambda folder: [array(), np.ones((3, 3))], "chunk 2 has 3 columns where the first has 2"),
     "other dtypes": (lambda folder: [array(), np.ones((3, 2), dtype=int)], "chunk 2 has int64, and the first float64"),
     "other kind": (lambda folder: [frame(), array()], "chunk 2 is a 2-D array, and the first a data frame of pandas"),
     "sparse among dense": (lambda folder: [array(), csr_array(array())], "chunk 2 is a sparse matrix"),
