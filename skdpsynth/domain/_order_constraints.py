@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain._kinds import ColumnKind, Continuous, ceil_to_step, round_to_step
-from skdpsynth.domain._times import Times
+from skdpsynth.domain._times import HALF, Times
 from skdpsynth.frames import cast, parse_dtype
 from skdpsynth.persistence import savable
 
@@ -61,13 +61,12 @@ class TimeAxis:
     unit: int  # microseconds of the resolution
     step: int  # microseconds that the column of the table can tell apart
     months: int = 0  # that it takes as one, if it tells no days
-    half: int = 0  # microseconds after which it goes to the next of them
 
     is_whole = True
 
     def show(self, x: np.ndarray) -> np.ndarray:
         units = np.where(np.isnan(x), 0, x).astype(np.int64) + self.first
-        return self.floor(units * self.unit + self.half)
+        return self.floor(units * self.unit + HALF.get(self.months, 0))
 
     def floor(self, t: np.ndarray) -> np.ndarray:
         return self._begin(t, 0) if self.months else np.asarray(t) // self.step * self.step
@@ -91,7 +90,7 @@ def axis_of(kind: ColumnKind, dtype: str | None = None) -> Axis:
     if isinstance(kind, Times):
         time = None if dtype is None else parse_dtype(dtype).time
         step = max(kind.microseconds, PER_UNIT.get(time[0], 1) if time else 1)
-        return TimeAxis(kind.first, kind.microseconds, step, *((0, 0) if time else (kind.months, kind.half)))
+        return TimeAxis(kind.first, kind.microseconds, step, 0 if time else kind.months)
     number = None if dtype is None else parse_dtype(dtype).number
     return NumberAxis(kind, "<f8" if number is None else number.str)
 

@@ -80,8 +80,8 @@ def kind_of(name: Hashable, value: object) -> Any:
         return name_column_in_errors(name, lambda: made(*value))
     if not isinstance(value, list):
         raise ValueError(
-            f"schema must give a tuple (low, high), a list of levels, or a kind such as Continuous, Ordinal, Nominal, Date, DateTime or "
-            f"Identifier for column {name_repr(name)}, got {short_repr(value)}; bounds and levels are public facts, never learned from rows."
+            f"schema must give a tuple (low, high), a list of levels, or a kind, such as Continuous, Nominal, Date or Identifier, for "
+            f"column {name_repr(name)}, got {short_repr(value)}; bounds and levels are public facts, never learned from rows."
         )
     if len(value) == 2 and all(map(is_real, value)) and value[1] - value[0] != 1:
         raise ValueError(

@@ -42,7 +42,8 @@ _DURATION = re.compile(
 )
 _MOST_UNITS = 2**53  # whole numbers beyond it are not all floats
 _EPOCH, _MIDNIGHT, _MICROSECOND = datetime.datetime(1970, 1, 1), datetime.time(), datetime.timedelta(microseconds=1)
-_HALF = {0: 0, 1: 14 * DAY, 3: 44 * DAY, 12: 182 * DAY}  # of the shortest month, quarter and year, less a day
+# Microseconds after which a time goes to the next month, quarter or year, as synthetic ones lie around their first days.
+HALF = {0: 0, 1: 14 * DAY, 3: 44 * DAY, 12: 182 * DAY}
 MICROSECONDS = {"day": DAY, "hour": HOUR, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1000, "microsecond": 1}
 
 
@@ -215,11 +216,6 @@ class Times(Bounded):
         return self.form.months if self.form is not None and self.family == "time" else 0
 
     @property
-    def half(self) -> int:
-        """Microseconds after which a time goes to the next month, as synthetic ones lie around the first days of months."""
-        return _HALF[self.months]
-
-    @property
     def microseconds(self) -> int:
         return MICROSECONDS[self.resolution]
 
@@ -236,7 +232,7 @@ class Times(Bounded):
 
     def write(self, microseconds: np.ndarray) -> list[str]:
         codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
-        return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + self.half)
+        return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + HALF[self.months])
 
     def _read_bound(self, read: Callable[[Any], Any], value: object) -> Any:
         """Return what is read from a value, or refuse it."""

@@ -236,10 +236,8 @@ def _split(X: Table, unit: Unit) -> tuple[Any, list[Any]]:
 
 
 def _label_list(unit: Unit) -> list[Any]:
-    """Return an array-like of labels as a list of plain objects, None where a label is missing."""
+    """Return an array-like of labels as a list of plain objects."""
     unit = without_odd_text(unit)
-    if hasattr(unit, "notna") and hasattr(unit, "where"):  # pandas
-        unit = unit.tolist() if getattr(unit, "dtype", None) == np.dtype(object) else unit.astype(object).where(unit.notna(), None)
     if to_list := getattr(unit, "to_pylist", None) or getattr(unit, "to_list", None):  # of Arrow, polars and pandas
         return to_list()
     if isinstance(unit, np.ma.MaskedArray):
