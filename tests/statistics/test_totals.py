@@ -133,7 +133,7 @@ def test_packed_sums_add_up_and_stay_as_they_are(vectors):
     parts = [Part(Packed.of(vector), 2) for vector in vectors]
     for _ in range(2):  # a task may run again
         whole = add_parts(parts)
-        np.testing.assert_array_equal(whole.sums.unpack(), vectors.sum(axis=0))
+        np.testing.assert_array_equal(whole.unpack(), vectors.sum(axis=0))
         assert whole.n_rows == 2 * len(vectors)
 
 
@@ -158,8 +158,8 @@ def test_a_statistic_that_is_no_vector_travels_too():
     columns = [np.array(["a", "b", None], dtype=object), np.array(["b", "b", "c"], dtype=object)]
     rule = Occurrences.over([0, 1])
     parts = [Part(rule.pack_sums([columns]), 3)] * 3
-    assert add_parts(parts).sums.unpack().tables == ({"a": 3, "b": 3}, {"b": 6, "c": 3})
-    assert parts[0].sums.unpack().tables == rule.of(columns).tables
+    assert add_parts(parts).unpack().tables == ({"a": 3, "b": 3}, {"b": 6, "c": 3})
+    assert parts[0].unpack().tables == rule.of(columns).tables
 
 
 def test_no_repr_shows_sums():
