@@ -83,8 +83,7 @@ def test_a_release_is_charged_before_its_noise_is_drawn_and_a_refused_one_draws_
     with pytest.raises(KeyboardInterrupt):
         release(accountant, noise, loss=0.25)
     before = accountant.ledger
-    with pytest.raises(BudgetExceededError):
-        release(accountant, noise, loss=0.8)
+    refuses(BudgetExceededError, "charge", release, accountant, noise, loss=0.8)
     assert noise.spent_when_drawn == [accountant.spent] == [Fraction(1, 4)]
     assert (len(before), accountant.ledger) == (1, before)
     release(accountant, loss=0.75)  # what remained can still be spent
@@ -165,8 +164,7 @@ def test_spent_and_remaining_sum_to_the_budget_and_never_pass_it(epsilon, losses
     for loss in losses:
         before = accountant.spent
         if PrivacyLoss(loss).epsilon > accountant.remaining:
-            with pytest.raises(BudgetExceededError):
-                accountant.spend(loss, name="a")
+            refuses(BudgetExceededError, "charge", accountant.spend, loss, name="a")
             assert accountant.spent == before
         else:
             accountant.spend(loss, name="a")

@@ -222,8 +222,7 @@ def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
         assert made.loss is share
         accountant.release(np.zeros(3, dtype=np.int64), made.noise, SeededBits(0), name="a", loss=share, sensitivity=made.sensitivity)
     assert 1 - 1e-9 < accountant.spent <= 1
-    with pytest.raises(BudgetExceededError):
-        accountant.spend(gaussian(1e-6), name="more")
+    refuses(BudgetExceededError, "charge", accountant.spend, gaussian(1e-6), name="more")
 
 
 @pytest.mark.parametrize("scale", [3, 5, 200])

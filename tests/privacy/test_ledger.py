@@ -248,8 +248,7 @@ def test_only_a_record_can_be_reopened():
     refuses(ValueError, "Only a closed record can be reopened, and this accountant is open; go on with it", accountant.reopened)
     again = accountant.record().reopened()
     assert (again.closed, again.spent, again.ledger) == (False, Fraction(1, 4), accountant.ledger)
-    with pytest.raises(BudgetExceededError):
-        again.spend(0.8, name="more")
+    refuses(BudgetExceededError, "charge", again.spend, 0.8, name="more")
     again.spend(0.75, name="rest")
     assert accountant.spent == Fraction(1, 4)
 

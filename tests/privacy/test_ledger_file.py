@@ -93,8 +93,7 @@ def test_a_path_stands_for_the_accountant_of_a_ledger(path):
     model.fit(X)
     PrivatePCA(epsilon=1.5, accountant=path).fit(X)
     assert budget.spent == Fraction(5, 2)
-    with pytest.raises(BudgetExceededError):
-        model.fit(X)
+    refuses(BudgetExceededError, "charge", model.fit, X)
     missing = path.with_name("another.db")
     with pytest.raises(ValueError, match=r"accountant must be a ledger that exists, and there is no file .*; make it by"):
         PrivateMeasureMechanism(accountant=missing).fit(X)
@@ -202,8 +201,7 @@ def test_forked_processes_spend_exactly_what_there_is(path):
     accountant = PrivacyAccountant(1, ledger=path)
     accountant.spend(Fraction(1, 100), name="first")
     children = [in_child(lambda: spends(accountant, 50)) for _ in range(4)]
-    with pytest.raises(BudgetExceededError):
-        spends(accountant, 101)
+    refuses(BudgetExceededError, "charge", spends, accountant, 101)
     for process in children:
         os.waitpid(process, 0)
     assert accountant.spent == 1
@@ -239,8 +237,7 @@ def test_a_pickled_accountant_reconnects_and_a_child_of_it_too(path):
     again, child_again = pickle.loads(pickle.dumps((accountant, child)))
     again.spend(Fraction(1, 2), name="there")
     release(child_again)
-    with pytest.raises(BudgetExceededError):
-        child.spend(Fraction(4, 5), name="too much")
+    refuses(BudgetExceededError, "charge", child.spend, Fraction(4, 5), name="too much")
     assert (accountant.spent, child.spent, again.note) == (Fraction(3, 2), Fraction(1, 4), "mine")
     assert clone(PrivatePCA(accountant=accountant)).accountant is accountant
 

@@ -317,8 +317,7 @@ def test_a_child_has_the_unit_of_its_account_or_one_of_its_own():
     rows = PrivacyAccountant(1)
     child = rows.child(0.5, name="fit", unit=FIVE)
     assert (child.rows_per_unit, rows.rows_per_unit, rows.ledger[0].unit) == (5, 1, "patient, at most 5 rows")
-    with pytest.raises(BudgetExceededError):
-        rows.child(0.6, name="too much", unit=FIVE)
+    refuses(BudgetExceededError, "charge", rows.child, 0.6, name="too much", unit=FIVE)
 
 
 def test_records_keep_the_unit_and_the_frame_shows_it():

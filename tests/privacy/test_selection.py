@@ -152,8 +152,7 @@ def test_the_door_charges_first_and_keeps_its_books():
     class NoBits:
         seeded = False
 
-    with pytest.raises(BudgetExceededError):
-        accountant.release_choice(np.array([1, 2, 3]), CHANGE, NoBits(), name="choice", loss=0.7)
+    refuses(BudgetExceededError, "charge", accountant.release_choice, np.array([1, 2, 3]), CHANGE, NoBits(), name="choice", loss=0.7)
     assert accountant.spent == Fraction(7, 10)
 
 

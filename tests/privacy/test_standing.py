@@ -60,8 +60,7 @@ def test_a_part_has_its_own_noise_and_the_accountant_of_the_whole():
     part = door.part(DiscreteLaplace(10**6), PrivacyLoss(epsilon=Fraction(1, 4)), ONE)
     assert np.abs(part.release(np.zeros(50, dtype=np.int64), "draw")).max() > 1000
     door._accountant.close()
-    with pytest.raises(BudgetExceededError):
-        part.release(np.zeros(1, dtype=np.int64), "draw")
+    refuses(BudgetExceededError, "charge", part.release, np.zeros(1, dtype=np.int64), "draw")
 
 
 def test_a_charge_serves_no_counter_that_costs_more():

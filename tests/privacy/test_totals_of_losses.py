@@ -69,8 +69,7 @@ def test_a_hundred_small_losses_cost_half_of_their_sum_where_they_are_counted_in
     assert 5.2 < questions.spent < accountant.spent < 5.2201
     assert questions.spent_delta == MILLIONTH
     assert questions.to_frame()["epsilon"].sum() == pytest.approx(float(questions.spent))
-    with pytest.raises(BudgetExceededError):
-        questions.spend(0.1, name="one more")
+    refuses(BudgetExceededError, "charge", questions.spend, 0.1, name="one more")
 
 
 KINDS = st.sampled_from(["pure", "approximate", "gaussian", "zcdp"])
@@ -178,8 +177,7 @@ def test_a_child_in_rho_of_gaussian_noise_refuses_other_losses_and_spends_all_th
     with pytest.raises(BudgetExceededError, match="what was charged here is rho, and holds no more of such losses; give it a loss in rho"):
         child.spend(PrivacyLoss(1e-6, 1e-9), name="approximate")
     for attempt in (lambda: child.spend(PrivacyLoss(rho=1e-6), name="zcdp"), lambda: child.child(0.1, 1e-7, name="part")):
-        with pytest.raises(BudgetExceededError):
-            attempt()
+        refuses(BudgetExceededError, "charge", attempt)
     assert child.ledger == ()
     child.child(0.1, 1e-7, name="part", rho="gaussian")
     child.release(np.array([5]), DiscreteGaussian(100), SecureBits(), name="rest")
@@ -195,8 +193,7 @@ def test_a_child_in_rho_takes_pure_losses_for_the_rho_that_they_are(kind):
     child.spend(PrivacyLoss(rho=left, gaussian=is_gaussian), name="rest")
     assert 1 - Fraction(1, 10**6) < child.spent <= 1
     assert check_evidence(child.record().evidence()).ok
-    with pytest.raises(BudgetExceededError):
-        child.spend(PrivacyLoss(1e-9), name="more")
+    refuses(BudgetExceededError, "charge", child.spend, PrivacyLoss(1e-9), name="more")
 
 
 def test_children_of_children_add_up_in_rho_too():
@@ -207,8 +204,7 @@ def test_children_of_children_add_up_in_rho_too():
     for i in range(n_parts):
         child.child(0.4, 1e-6, name=f"part {i}", rho="gaussian").spend(part, name="all")
     assert n_parts > 4  # 0.4 of 1 twice, were they charged in epsilon
-    with pytest.raises(BudgetExceededError):
-        child.child(0.4, 1e-6, name="one more", rho="gaussian")
+    refuses(BudgetExceededError, "charge", child.child, 0.4, 1e-6, name="one more", rho="gaussian")
     for accountant in (parent, pickle.loads(pickle.dumps(parent.record())), parent.record().reopened()):
         assert accountant.spent == parent.spent <= 1
         assert [entry.name for entry, _ in accountant.lines()][:3] == ["fit", "part 0", "all"]
@@ -234,8 +230,7 @@ def test_where_rho_does_not_fit_a_child_costs_its_epsilon_as_ever():
 def test_what_is_affordable_is_to_the_digit_what_a_child_may_cost(rho):
     accountant = PrivacyAccountant(1, 1e-6)
     accountant.check_affordable(1, 1e-6, name="fit", rho=rho)
-    with pytest.raises(BudgetExceededError):
-        accountant.check_affordable(1 + MILLIONTH, 1e-6, name="fit", rho=rho)
+    refuses(BudgetExceededError, "charge", accountant.check_affordable, 1 + MILLIONTH, 1e-6, name="fit", rho=rho)
     accountant.child(1, 1e-6, name="fit", rho=rho)
 
 
@@ -313,11 +308,9 @@ def test_children_that_are_fixed_in_advance_cost_the_least():
     assert all(entry.loss == PrivacyLoss(0.1) for entry in accountant.parts_of(accountant.ledger[0]))
     for child in reversed(children):
         child.spend(0.06, name="first")
-        with pytest.raises(BudgetExceededError):
-            child.spend(0.05, name="second")
+        refuses(BudgetExceededError, "charge", child.spend, 0.05, name="second")
     assert accountant.record().spent == accountant.spent
-    with pytest.raises(BudgetExceededError):
-        accountant.children([0.1] * 20, 1e-6, name="again")
+    refuses(BudgetExceededError, "charge", accountant.children, [0.1] * 20, 1e-6, name="again")
 
 
 def test_what_is_no_set_of_fixed_losses_is_refused_before_the_charge():
@@ -373,6 +366,5 @@ def test_records_of_a_child_in_rho_go_on_in_rho(mixed):
     for record in (child.record(), pickle.loads(pickle.dumps(child.record()))):
         again = record.reopened()
         assert again.spent == child.spent
-        with pytest.raises(BudgetExceededError):
-            again.spend(0.4, name="pure")
+        refuses(BudgetExceededError, "charge", again.spend, 0.4, name="pure")
         again.spend(small_gaussian(), name="more")
