@@ -88,9 +88,7 @@ OWN: dict[str, list[str]] = {
     **{room: ["tests/test_shares.py"] for room in ("fitting", "synthesis", "decomposition", "model_selection", "privacy/_losses")},
 }
 _ADDED_UP = [f"tests/privacy/test_{name}.py" for name in ("losses_and_composition", "mechanism", "accountant")]
-_DRAWN = [
-    f"tests/privacy/test_{name}.py" for name in ("gaussian", "gaussian_dp", "laplace", "matrix_laplace", "selection", "random", "standing")
-]
+_DRAWN = [f"tests/privacy/test_{name}.py" for name in ("noise", "gaussian_dp", "matrix_laplace", "selection", "random", "standing")]
 BESIDE = {
     "statistics/_aggregator": ["tests/statistics/test_pushdown.py"],
     "statistics/_moments": ["tests/statistics/test_packing.py"],

@@ -56,28 +56,17 @@ def test_least_squares_is_the_dense_solution_with_its_exact_variances(tree):
     np.testing.assert_allclose(errors, expected_errors, rtol=1e-7)
 
 
-@given(seed=st.integers(0, 2**32), depth=st.integers(0, 6), root=st.floats(0, 1e4), shared=st.booleans())
-@settings(max_examples=60, deadline=None)
-def test_mass_is_non_negative_and_children_share_the_mass_of_their_parent(seed, depth, root, shared):
-    rng = np.random.default_rng(seed)
-    estimates = [rng.normal(5, 20, 2**j) for j in range(1, depth + 1)]
-    shares = [rng.random(2**j) for j in range(depth)] if shared else None
-    levels = [mass_from_root(estimates[:j], np.array(root), shares and shares[:j]) for j in range(depth + 1)]
-    assert levels[-1].shape == (2**depth,)
-    for parents, children in pairwise(levels):
-        assert np.all(children >= 0)
-        np.testing.assert_allclose(pair_sums(children), parents, rtol=1e-12, atol=1e-9)
-    several = mass_from_root([np.stack([level, -level]) for level in estimates], np.array([root, 3.0]))
-    np.testing.assert_array_equal(several[0], mass_from_root(estimates, np.array(root)))  # many trees at once are each alone
-
-
 @given(seed=st.integers(0, 2**32), depth=st.integers(1, 6))
 @settings(max_examples=30, deadline=None)
-def test_consistent_non_negative_estimates_are_their_own_mass(seed, depth):
+def test_consistent_non_negative_estimates_are_their_own_mass_and_counts_almost_without_noise_as_they_are(seed, depth):
     levels = [np.random.default_rng(seed).integers(0, 50, 2**depth)]
     while len(levels[0]) > 1:
         levels.insert(0, pair_sums(levels[0]))
     np.testing.assert_array_equal(mass_from_root(levels[1:], levels[0][0]), levels[-1])
+    for variance in (0.0, 1e-9):
+        mass, moved = learned([level.astype(float) for level in levels[1:]], float(levels[0][0]), [variance] * depth, halves(depth))
+        np.testing.assert_allclose(mass, levels[-1], atol=1e-6)
+        assert sum(moved) < 1e-6
 
 
 real = st.floats(-1e4, 1e4)
@@ -153,14 +142,24 @@ def learned(estimates, root, variances, left_shares):
 @given(seed=st.integers(0, 2**32), depth=st.integers(0, 6), root=st.floats(0, 1e4), noise=st.floats(0, 1e4))
 @example(seed=45872, depth=2, root=1.1562576293945312, noise=0.0)  # a share of a rounding more than 1
 @settings(max_examples=60, deadline=None)
-def test_learned_mass_is_non_negative_and_children_share_the_mass_of_their_parent(seed, depth, root, noise):
-    rng = np.random.default_rng(seed)
+def test_mass_is_non_negative_and_children_share_the_mass_of_their_parent_by_any_rule(seed, depth, root, noise):
+    """By least squares, with even shares and others, and as it is learned."""
+    rng, whole = np.random.default_rng(seed), np.array(root)
     estimates = [rng.normal(5, 20, 2**j) for j in range(1, depth + 1)]
-    usual = fit_prior(estimates, np.array(root), [noise] * depth, halves(depth))
-    levels = [posterior_mass(estimates[:j], np.array(root), [noise] * j, halves(j), usual)[0] for j in range(depth + 1)]
-    for parents, children in pairwise(levels):
-        assert np.all(children >= 0)
-        np.testing.assert_allclose(pair_sums(children), parents, rtol=1e-12, atol=1e-9)
+    shares = [rng.random(2**j) for j in range(depth)]
+    usual = fit_prior(estimates, whole, [noise] * depth, halves(depth))
+    for rule in (
+        lambda j: mass_from_root(estimates[:j], whole),
+        lambda j: mass_from_root(estimates[:j], whole, shares[:j]),
+        lambda j: posterior_mass(estimates[:j], whole, [noise] * j, halves(j), usual)[0],
+    ):
+        levels = [rule(j) for j in range(depth + 1)]
+        assert levels[-1].shape == (2**depth,)
+        for parents, children in pairwise(levels):
+            assert np.all(children >= 0)
+            np.testing.assert_allclose(pair_sums(children), parents, rtol=1e-12, atol=1e-9)
+    several = mass_from_root([np.stack([level, -level]) for level in estimates], np.array([root, 3.0]))
+    np.testing.assert_array_equal(several[0], mass_from_root(estimates, whole))  # many trees at once are each alone
 
 
 @given(seed=st.integers(0, 2**32), depth=st.integers(1, 5))
@@ -174,17 +173,6 @@ def test_what_is_told_is_how_far_the_mass_is_from_that_by_least_squares(seed, de
     half = len(mass) // 2
     assert moved[0] == pytest.approx(abs(mass[:half].sum() - plain[:half].sum()))
     assert np.abs(mass - plain).sum() <= 2 * sum(moved) + 1e-9
-
-
-def test_counts_almost_without_noise_are_left_as_they_are():
-    rng = np.random.default_rng(0)
-    levels = [rng.integers(0, 50, 2**5).astype(float)]
-    while len(levels[0]) > 1:
-        levels.insert(0, pair_sums(levels[0]))
-    for variance in (0.0, 1e-9):
-        mass, moved = learned(levels[1:], levels[0][0], [variance] * 5, halves(5))
-        np.testing.assert_allclose(mass, levels[-1], atol=1e-6)
-        assert sum(moved) < 1e-6
 
 
 def test_levels_of_more_nodes_than_are_worth_their_time_are_shared_by_least_squares():

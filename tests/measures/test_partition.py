@@ -40,6 +40,12 @@ def partition_of(d, depth, bits=16, **kwargs):
     return BinaryPartition(Box(low, low + rng.uniform(0.5, 3, d), bits=bits), depth, **kwargs)
 
 
+def lattice_of(shape, **kwargs):
+    rng = np.random.default_rng(len(shape))
+    low = rng.uniform(-2, 1, len(shape))
+    return Lattice(Box(low, low + rng.uniform(0.5, 3, len(shape))), shape, **kwargs)
+
+
 def rows_around(box, n_samples, seed=0):
     rng = np.random.default_rng(seed)
     X = box.low + box.width * rng.uniform(-0.1, 1.1, (n_samples, box.n_features))
@@ -118,14 +124,18 @@ def test_points_lie_in_their_cells_and_in_the_box(d, depth, bits, spread):
         np.testing.assert_array_equal(partition.locate(X), cells)
 
 
-@pytest.mark.parametrize(("spread", "n_points"), [(False, 1), (True, 2), (True, 5)])
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_each_of_several_points_is_uniform_in_its_cell(d, spread, n_points):
-    # 1000 last points, each under a shift of its own.
-    partition, rng = partition_of(d, 0, spread=spread), np.random.default_rng(3)
-    X = np.concatenate([partition.sample(np.zeros(n_points, dtype=np.int64), 0, rng)[-1:] for _ in range(1000)])
-    for axis in range(d):
-        assert kolmogorov((X[:, axis] - partition.box.low[axis]) / partition.box.width[axis], "uniform") > ALARM
+LINES = [(partition_of(d, 0, spread=spread), 0, n) for d in (1, 2, 3) for spread, n in ((False, 1), (True, 2), (True, 5))]
+
+
+@pytest.mark.parametrize(("partition", "cell", "n_points"), [*LINES, *((lattice_of((3, 5)), 7, n) for n in (1, 3))])
+def test_each_of_several_points_is_uniform_in_its_cell(partition, cell, n_points):
+    # 1000 last points, each under a shift of its own; middles of cells fail.
+    rng, is_lattice = np.random.default_rng(3), isinstance(partition, Lattice)
+    X = np.concatenate([partition.sample(np.full(n_points, cell), 0, rng)[-1:] for _ in range(1000)])
+    sides, corner = (partition.sides, partition.coordinates[cell]) if is_lattice else (partition.box.width, 0)
+    for inside in ((X - partition.box.low) / sides - corner).T:
+        assert kolmogorov(inside, "uniform") > ALARM
+        assert kolmogorov(0.25 + inside / 2, "uniform") < CERTAIN
 
 
 @pytest.mark.parametrize(("d", "most"), [(1, 0.3), (2, 0.35), (3, 0.45), (5, 0.52)])
@@ -210,12 +220,6 @@ def test_points_are_offsets_in_their_cells_to_the_last_bit(box, spread):
 LATTICES = [(1,), (7,), (1000,), (1, 1), (3, 5), (16, 1), (4, 1, 6), (2, 3, 2, 3)]
 each_lattice = pytest.mark.parametrize("shape", LATTICES)
 each_metric = pytest.mark.parametrize("metric", ["chebyshev", "cityblock", "euclidean"])
-
-
-def lattice_of(shape, **kwargs):
-    rng = np.random.default_rng(len(shape))
-    low = rng.uniform(-2, 1, len(shape))
-    return Lattice(Box(low, low + rng.uniform(0.5, 3, len(shape))), shape, **kwargs)
 
 
 def rows_beyond(box, n_samples, seed=0):
@@ -303,17 +307,6 @@ def test_points_of_one_cell_are_spread_evenly_wherever_they_stand_in_the_list():
         X = lattice.sample(cells, 0, np.random.default_rng(seed))[:, 0]
         for cell in range(3):
             assert set(np.floor(4 * (X[cells == cell] - cell))) == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize("n_points", [1, 3])
-def test_each_of_several_points_is_uniform_in_its_cell_of_a_lattice(n_points):
-    # 1000 last points, each under a shift of its own; middles of cells fail.
-    lattice, rng = lattice_of((3, 5)), np.random.default_rng(4)
-    X = np.concatenate([lattice.sample(np.full(n_points, 7), 0, rng)[-1:] for _ in range(1000)])
-    inside = (X - lattice.box.low) / lattice.sides - lattice.coordinates[7]
-    for axis in range(2):
-        assert kolmogorov(inside[:, axis], "uniform") > ALARM
-        assert kolmogorov(0.25 + inside[:, axis] / 2, "uniform") < CERTAIN
 
 
 # Whole numbers

@@ -65,27 +65,20 @@ def test_no_neighbor_changes_a_chance_by_more_than_epsilon_and_some_do_nearly(ep
     assert 0.8 * epsilon < worst <= epsilon * (1 + 1e-12)
 
 
-def test_draws_follow_the_law():
-    """5,000 draws; 2/3 and 3/2 of the scale fail."""
-    utilities, choice, rng = [0, 2, 5, 4], PermuteAndFlip(Fraction(3)), SeededBits(1)
-    drawn = np.bincount([choice.choose(utilities, rng) for _ in range(5_000)], minlength=4)
-    assert chi_squared(drawn, chances(utilities, 3)) > ALARM
-    assert all(chi_squared(drawn, chances(utilities, scale)) < CERTAIN for scale in (2, 4.5))
-
-
 def tempered(utilities, scale):
     """The law of the exponential mechanism."""
     weights = np.exp((np.array(utilities) - max(utilities)) / scale)
     return weights / weights.sum()
 
 
-def test_draws_of_the_exponential_mechanism_follow_its_law():
+@pytest.mark.parametrize(("kind", "law"), [(PermuteAndFlip, chances), (ExponentialMechanism, tempered)])
+def test_draws_follow_the_law(kind, law):
     """5,000 draws; 2/3 and 3/2 of the scale fail."""
-    utilities, choice, rng = [0, 2, 5, 4], ExponentialMechanism(Fraction(3)), SeededBits(1)
+    utilities, choice, rng = [0, 2, 5, 4], kind(Fraction(3)), SeededBits(1)
     drawn = np.bincount([choice.choose(utilities, rng) for _ in range(5_000)], minlength=4)
-    assert chi_squared(drawn, tempered(utilities, 3)) > ALARM
-    assert all(chi_squared(drawn, tempered(utilities, scale)) < CERTAIN for scale in (2, 4.5))
-    assert ExponentialMechanism(Fraction(0)).choose([1, 3, 3], rng) == 1
+    assert chi_squared(drawn, law(utilities, 3)) > ALARM
+    assert all(chi_squared(drawn, law(utilities, scale)) < CERTAIN for scale in (2, 4.5))
+    assert kind(Fraction(0)).choose([1, 3, 3], rng) == 1
 
 
 @pytest.mark.parametrize("scale", [0.7, 2, 9])

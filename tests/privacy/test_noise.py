@@ -1,21 +1,22 @@
-"""Discrete Laplace and sup-norm noise: enumerated bit by bit, and tested by chi-square."""
+"""Discrete Laplace, sup-norm and Gaussian noise: rejection decided exactly, moments, and laws tested by chi-square."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _laplace
+from internals import _gaussian as gaussian
 from internals import _laplace as laplace
 from laws import ALARM, CERTAIN, chi_squared, kolmogorov, refuses, symmetric
 from sampler_trees import scaled_exp_minus, survival_of_law
+from scipy import stats
 
-from skdpsynth.privacy import DiscreteLaplace, DiscreteSupNorm, SeededBits, laplace_scale
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteSupNorm, SeededBits, gaussian_scale, laplace_scale
 
 SMALL = [Fraction(1, 100), Fraction(1, 3), Fraction(1), Fraction(5, 2), Fraction(10), Fraction(40)]
 
 
-def survival(scale):
+def laplace_survival(scale):
     """Return k -> P(|Z| >= k)."""
     return lambda k: 2 * math.exp(-k / scale) / (1 + math.exp(-1 / scale)) if k else 1.0
 
@@ -56,14 +57,6 @@ def test_a_magnitude_that_wraps_to_0_is_not_taken_for_minus_zero(monkeypatch, sc
     assert (DiscreteLaplace(2**58).sample(1, scripted(then=255)), len(drawn)) == (0, 1)
 
 
-@pytest.mark.parametrize("scale", [1.0, 3.7, 40.0, 1000.0, 2.0**40])
-def test_the_scale_is_the_claimed_one(scale):
-    draws = DiscreteLaplace(scale).sample(20_000, SeededBits(20, ("laplace", str(scale))))
-    assert symmetric(draws, survival(scale)) > ALARM
-    assert symmetric(draws, survival(scale * 2 / 3)) < CERTAIN
-    assert symmetric(draws, survival(scale * 3 / 2)) < CERTAIN
-
-
 @pytest.mark.parametrize("scale", SMALL[1:])
 def test_moments_are_those_of_the_law(scale):
     tails = [float(s) for s in survival_of_law("laplace", scale)[1:]]
@@ -88,31 +81,42 @@ def test_laplace_scale_is_sensitivity_over_epsilon_exactly_in_the_range_that_can
         refuses(ValueError, "epsilon must be a number greater than 0", laplace_scale, 1, epsilon)
 
 
+def judge_of(monkeypatch, scripted, module, scale, magnitude):
+    """Return what judges one proposal of a magnitude by the first 64 bits of its uniform, and the scales that proposals were asked of."""
+    shift, asked = 56 if scale > 2**32 else 8, []
+    parts = np.array([False]), np.array([magnitude & (1 << shift) - 1]), np.array([magnitude >> shift]), shift
+    monkeypatch.setattr(module, "draw_parts", lambda t, size, rng: asked.append(t) or parts)
+    monkeypatch.setattr(module, "sample_by_rejection", lambda size, propose: propose(size))
+
+    def accepts(uniform, then=0):
+        (proposal,), (is_accepted,) = module._sample_by_rejection(scale, 1, scripted(np.uint64(uniform).tobytes(), then=then))
+        assert (int(proposal) - magnitude) % 2**64 == 0
+        return bool(is_accepted)
+
+    return accepts, asked
+
+
+def check_acceptance(accepts, threshold):
+    """One unit of 2**-64 away, the float filter cannot tell, around its margin of 2**-32 it may begin to, and later bits decide ties."""
+    for step in (1, 2, 2**11, 2**31, 2**32 - 2**12, 2**32, 2**32 + 2**12, 2**40):
+        assert step > threshold or accepts(threshold - step, then=255)
+        assert threshold + step >= 2**64 or not accepts(threshold + step)
+    if threshold < 2**64:
+        assert accepts(threshold, then=0)
+        assert not accepts(threshold, then=255)
+
+
 @pytest.mark.parametrize("scale", [*SMALL, Fraction(257), Fraction(12345678, 1000), Fraction(2**40)])
 @pytest.mark.parametrize("distance", [0.5, 1, 1.7, 3, 6.5])
 def test_where_scales_are_many_a_proposal_is_accepted_with_the_exact_probability(monkeypatch, scripted, scale, distance):
     """Of a whole scale t > scale, with probability exp(-z / scale) / exp(-z / t), to 2**-64 and around the margin of the float filter."""
-    shift = 8
-    magnitude, asked = math.ceil(scale * Fraction(distance)), []
-    parts = np.array([False]), np.array([magnitude & 255]), np.array([magnitude >> shift]), shift
-    monkeypatch.setattr(laplace, "draw_parts", lambda t, size, rng: asked.append(t) or parts)
-    monkeypatch.setattr(laplace, "sample_by_rejection", lambda size, propose: propose(size))
-
-    def accepts(uniform, then=0):
-        (proposal,), (is_accepted,) = laplace._sample_by_rejection(scale, 1, scripted(np.uint64(uniform).tobytes(), then=then))
-        assert proposal == magnitude
-        return is_accepted
-
+    magnitude = math.ceil(scale * Fraction(distance))
+    accepts, asked = judge_of(monkeypatch, scripted, laplace, scale, magnitude)
     accepts(0)
     (t,) = asked
     assert t.denominator == 1
     assert t > scale
-    threshold = int(scaled_exp_minus(magnitude * (1 / scale - 1 / t)))
-    for step in (1, 2, 2**11, 2**31, 2**32 - 2**12, 2**32, 2**32 + 2**12, 2**40):
-        if step <= threshold:
-            assert accepts(threshold - step, then=255)
-        if threshold + step < 2**64:
-            assert not accepts(threshold + step)
+    check_acceptance(accepts, int(scaled_exp_minus(magnitude * (1 / scale - 1 / t))))
 
 
 def points(scale, count, size, seed=0):
@@ -176,15 +180,15 @@ def test_a_radius_is_taken_where_coins_of_the_stated_chances_all_say_yes(monkeyp
         bounds.append(bound)
         return 2 * radius + (len(bounds) == count)  # the last coin for the first radius says no, all others just say yes
 
-    monkeypatch.setattr(_laplace, "draw_geometric", lambda scale, size, rng: (parts[0], parts[1], 8) if size == count + 1 else None)
-    monkeypatch.setattr(_laplace, "_uniform_below", drawn)
-    assert _laplace._draw_radius(Fraction(3), count, None) == radius
+    monkeypatch.setattr(laplace, "draw_geometric", lambda scale, size, rng: (parts[0], parts[1], 8) if size == count + 1 else None)
+    monkeypatch.setattr(laplace, "_uniform_below", drawn)
+    assert laplace._draw_radius(Fraction(3), count, None) == radius
     assert bounds == [2 * radius + 2 * i for i in range(1, count + 1)] * 2
 
 
 def test_a_radius_of_0_takes_one_bit_of_one_word_to_draw(scripted):
     rng = scripted((2**63 - 1).to_bytes(8, "little"))
-    assert (_laplace._draw_cube(0, 1, rng), rng.requests) == ([0], 1)
+    assert (laplace._draw_cube(0, 1, rng), rng.requests) == ([0], 1)
 
 
 @pytest.mark.parametrize(("scale", "most"), [(1000, 8008), (Fraction(119, 1000), 8), (0, 10**6)])
@@ -204,3 +208,69 @@ def test_scale_zero_draws_nothing_and_bad_scales_are_refused():
     assert not DiscreteSupNorm(0).sample((2, 3), SeededBits(0)).any()
     for scale in (-1, math.nan, 2**59, [1, 2]):
         refuses(ValueError, "scale must be", DiscreteSupNorm, scale)
+
+
+LARGE = [Fraction(257), Fraction(12345678, 1000), Fraction(2**40), Fraction(2**58)]
+
+
+def gaussian_survival(scale):
+    """Return k -> P(|Z| >= k)."""
+    if scale > 100:
+        return lambda k: 2 * stats.norm.sf((k - 0.5) / scale) if k else 1.0  # off by less than 1 / scale**2
+    tails = [float(s) for s in survival_of_law("gaussian", Fraction(repr(scale)))]
+    return lambda k: tails[k] if k < len(tails) else 0.0
+
+
+@pytest.mark.parametrize("scale", SMALL + LARGE)
+@pytest.mark.parametrize("distance", [0, 0.3, 0.9999, 1, 1.7, 3, 5, 6.5])
+def test_a_proposal_is_accepted_with_the_exact_probability(monkeypatch, scripted, scale, distance):
+    # Algorithm 3 of Canonne, Kamath and Steinke accepts z with probability exp(-(|z| - v/t)**2 / (2 v)).
+    magnitude, t = int(scale * Fraction(distance)), math.floor(scale) + 1
+    accepts, asked = judge_of(monkeypatch, scripted, gaussian, scale, magnitude)
+    check_acceptance(accepts, int(scaled_exp_minus((magnitude - scale**2 / t) ** 2 / (2 * scale**2))))
+    assert set(asked) == {t}
+
+
+def test_a_proposal_that_wraps_or_is_far_is_judged_by_its_true_magnitude(monkeypatch, scripted):
+    # At scale 2**58 the magnitude 2**64 is 64 scales away and wraps to 0, which would be accepted readily.
+    for multiple in (1, 2, 3):
+        assert not judge_of(monkeypatch, scripted, gaussian, Fraction(2**58), multiple * 2**64)[0](0, then=1)
+    # In floats exp(-g) would be 0, which no uniform is below; one that is closer to 0 accepts.
+    for distance in (40, 59, 61, 64, 100):
+        accepts, _ = judge_of(monkeypatch, scripted, gaussian, Fraction(1000), 1000 * distance)
+        assert accepts(0, then=0)
+        assert not accepts(0, then=1)
+
+
+@pytest.mark.parametrize("scale", SMALL[1:])
+def test_the_variance_is_at_most_the_square_of_the_scale(scale):
+    tails = survival_of_law("gaussian", scale)[1:]
+    exact = math.fsum((2 * k + 1) * float(s) for k, s in enumerate(tails))
+    bound = DiscreteGaussian(scale).variance()
+    assert exact <= bound * (1 + 1e-15)
+    if scale >= 1:
+        assert bound == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 2), 0.01, 0.1, 3, 40, Fraction(1, 10**9), Fraction(12345, 678910)])
+def test_the_scale_for_rho_is_the_least_on_its_grid_that_costs_at_most_rho(rho):
+    step = Fraction(1, 2**20)
+    for squared in (1, 2, 7, Fraction(5, 3), 10**9, 10**12):
+        scale, of_loss = gaussian_scale(squared, rho), gaussian_scale(squared, rho, gaussian=True)
+        assert scale % step == of_loss % step == 0
+        assert squared / (2 * scale**2) <= Fraction(str(rho)) < squared / (2 * (scale - step) ** 2)
+        spends = [Fraction(squared) / (2 * (s**2 - Fraction(5, 3))) if s >= 3 else math.inf for s in (of_loss, of_loss - step)]
+        assert spends[0] <= Fraction(str(rho)) < spends[1]
+    assert (gaussian_scale(18, 1), gaussian_scale(2, Fraction(1, 100))) == (3, 10)  # exact roots are not rounded up
+    assert (gaussian_scale(3, math.inf), gaussian_scale(1, 10**9)) == (0, Fraction(1, 100))
+    for wrong in (0, -1, math.nan, "1"):
+        refuses(ValueError, "rho", gaussian_scale, 1, wrong)
+
+
+@pytest.mark.parametrize(("noise", "survival"), [(DiscreteLaplace, laplace_survival), (DiscreteGaussian, gaussian_survival)])
+@pytest.mark.parametrize("scale", [1.0, 3.7, 40.0, 1000.0, 2.0**40])
+def test_the_scale_is_the_claimed_one(noise, survival, scale):
+    draws = noise(scale).sample(20_000, SeededBits(20, (noise.__name__, str(scale))))
+    assert symmetric(draws, survival(scale)) > ALARM
+    assert symmetric(draws, survival(scale * 2 / 3)) < CERTAIN
+    assert symmetric(draws, survival(scale * 3 / 2)) < CERTAIN
