@@ -1,5 +1,6 @@
 """Schemas in files of YAML, and skeletons to fill in."""
 
+import datetime
 import gzip
 import pickle
 import sys
@@ -14,7 +15,20 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import Continuous, Date, DateTime, Duration, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text
+from skdpsynth.domain import (
+    Boolean,
+    Constant,
+    Continuous,
+    Date,
+    DateTime,
+    Duration,
+    Identifier,
+    MixedTypeEncoder,
+    Nominal,
+    Ordinal,
+    Schema,
+    Text,
+)
 
 yaml = pytest.importorskip("yaml")
 pa = pytest.importorskip("pyarrow")
@@ -30,6 +44,20 @@ bounds = st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).filter(la
 whole = st.tuples(st.integers(-(2**53), 2**53), st.integers(-(2**53), 2**53)).filter(lambda b: b[0] < b[1])
 days = st.tuples(st.dates(), st.dates()).filter(lambda b: b[0] < b[1])
 BOUNDED = [Continuous, partial(Continuous, integer=True), Date, DateTime, partial(DateTime, resolution="hour")]
+STATED = [
+    Continuous(0, 9, missing=[-200, "?"]),
+    Continuous(0, 9, decimals=2),
+    Continuous(0, 900, step=25, nullable=True),
+    Nominal("A..F", missing=["?"], other="G"),
+    Nominal(["10115", "10117", "80331"], groups={"10115": "Berlin", "10117": "Berlin", "80331": "Munich"}),
+    Nominal(["10115", "10117", "80331"], groups=2),
+    Nominal("private", groups=2),
+    Ordinal("1..9"),
+    Boolean(words=("no", "yes"), missing=["?"]),
+    Constant(80),
+    Constant(datetime.date(2020, 1, 1)),
+    Date("2020-01-01", "2020-12-31", missing=[datetime.date(9999, 12, 31)]),
+]
 UNSTATED = (st.sampled_from(["open", "private"]), st.booleans())
 kinds = st.one_of(
     st.builds(lambda b, null: Continuous(*b, nullable=null), st.one_of(bounds, whole), st.booleans()),
@@ -45,6 +73,7 @@ kinds = st.one_of(
     st.builds(lambda b: Continuous(*b, integer=False), whole.filter(lambda b: float(b[0]) < float(b[1]))),
     st.builds(lambda cls, word, null: cls(bounds=word, nullable=null), st.sampled_from(BOUNDED), *UNSTATED),
     st.builds(lambda cls, word, null: cls(word, nullable=null), st.sampled_from([Nominal, Ordinal]), *UNSTATED),
+    st.sampled_from(STATED),
 )
 names = st.one_of(words, st.integers(), st.tuples(st.text(), st.integers()))
 schemas = st.dictionaries(names, kinds, min_size=1, max_size=4).map(Schema)
@@ -91,6 +120,8 @@ def test_wrong_yaml_is_refused_in_one_sentence():
     ]:
         with pytest.raises(ValueError, match=rf"^[^\n]*{words}[^\n]*\.$"):
             Schema.from_yaml(text)
+    date = Schema.from_yaml(f"{column}date\n  bounds: [2020-01-01, 2020-12-31]\n  missing: [1900-01-01]\n")["a"]
+    assert date.missing == ("1900-01-01",)
     # The words of YAML that are no texts are levels that are none either.
     assert Schema.from_yaml(f"{column}nominal\n  levels: [no, yes, maybe]\n")["a"].levels == (False, True, "maybe")
 

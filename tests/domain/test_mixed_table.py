@@ -4,7 +4,6 @@ import datetime
 import decimal
 import math
 import pickle
-import traceback
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -15,11 +14,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
 from sources import Evil, again, matched, values_of
 
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema
-from skdpsynth.frames import split_columns
 from skdpsynth.tables import read_columns
 
 
@@ -38,7 +35,6 @@ def of_objects(column):
 
 DATE, TIME = Date("2020-01-01", "2021-12-31"), DateTime("2020-01-01", "2021-12-31T23:59:59")
 ZONED = DateTime("2020-01-01T00:00+00:00", "2021-12-31T23:59:59+00:00")
-
 # Strange cells
 
 
@@ -411,8 +407,6 @@ def test_ordinal_cells_are_missing_only_where_they_may_be():
 
 
 SECRETS = ["secret-1", "secret-2", "x", "y"]
-
-
 FRAMES = {
     "category": pd.DataFrame({"a": pd.Categorical(["x", "y"], categories=SECRETS)}),
     "ordered": pd.DataFrame({"a": pd.Categorical(["x", "y"], categories=SECRETS, ordered=True)}),
@@ -434,12 +428,6 @@ def test_categories_of_the_input_leak_neither_into_the_output_nor_into_pickles(f
     elif isinstance(out.dtype, pl.Enum):
         assert out.dtype.categories.to_list() == list(Schema({"a": kind})["a"].levels)
     assert out.dtype != frame["a"].dtype or str(out.dtype).startswith("Categorical")
-
-
-def test_description_holds_no_rows():
-    for make in (np.asarray, pd.DataFrame, lambda X: pl.DataFrame(X, schema=["a", "b"])):
-        small, large = (pickle.dumps(split_columns(make(np.random.default_rng(0).random((n, 2))))[0]) for n in (1, 5000))
-        assert small == large
 
 
 # Domains that a dtype cannot hold
@@ -478,8 +466,6 @@ def test_numbers_beyond_a_dtype_are_the_last_that_it_can_hold(dtype):
 
 
 # Refusals
-
-
 UNFIT = [
     (["secret"], [0, 1], "not all strings"),
     (["secret"], ["a", 1], "not all strings"),
@@ -517,28 +503,6 @@ def test_a_dtype_that_does_not_fit_its_kind_is_refused_with_the_way_out(column, 
         with pytest.raises(TypeError, match=rf"^column 'a' [^\n]*{words}[^\n]*\.$") as caught:
             values_of(frame, {"a": kind})
         assert "secret" not in str(caught.value)
-
-
-SECRET = [["secret-1", "secret-2"], ["secret-3", "secret-4"]]
-REFUSED = {
-    "one dimension": (np.array(SECRET[0], dtype=object), [0]),
-    "ragged": ([SECRET[0], ["secret"]], [0]),
-    "text": ("secret", [0]),
-    "sparse array": (csr_array(np.eye(2)), [0, 1]),
-    "names twice": (pd.DataFrame(SECRET, columns=["a", "a"]), ["a"]),
-    "entry missing": (pd.DataFrame(SECRET, columns=["a", "b"]), ["a"]),
-    "column missing": (pl.DataFrame({"a": SECRET[0]}), ["a", "b"]),
-    "array without names": (np.array(SECRET), ["a", "b"]),
-    "columns of an array": (np.array(SECRET), [0, 2]),
-}
-
-
-@pytest.mark.parametrize(("X", "names"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_such_table_is_refused_in_one_sentence_that_quotes_no_cell(X, names):
-    with pytest.raises((TypeError, ValueError), match=r"^[^\n]+\.$") as caught:
-        values_of(X, {name: ["a", "b"] for name in names})
-    assert "secret" not in "".join(traceback.format_exception_only(caught.value))
-    assert caught.value.__context__ is None or caught.value.__suppress_context__
 
 
 # Columns of Arrow in pandas

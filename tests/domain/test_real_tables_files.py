@@ -17,6 +17,7 @@ from skdpsynth.domain import Boolean, Continuous, Date, DateTime, Identifier, No
 from skdpsynth.tables import open_columns
 
 pytest.importorskip("pyarrow")
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 N = 300
 RNG = np.random.default_rng(0)
@@ -260,8 +261,6 @@ def test_a_long_text_of_stata_that_is_none_is_missing_alone(version, order, tmp_
 
 
 KINDS_OF_TEXT = [Nominal(["A", "B"]), Nominal("private"), Boolean(words=("A", "B")), Date("2020-01-01", "2021-01-01"), Continuous(0, 1)]
-
-
 FORMS_OF_TEXT = [*itertools.product(["string", "large_string", "dictionary"], ["table", "chunks", "parquet", "pandas of Arrow", "pandas"])]
 
 
@@ -478,11 +477,6 @@ def test_categories_are_levels_only_if_they_are_public():
     enum = pl.DataFrame({"a": pl.Series(["x"], dtype=pl.Enum(["y", "x"]))})
     assert Schema.skeleton(enum, public=True) == Schema({"a": Nominal(["y", "x"])})
     assert set(Schema.skeleton(enum.to_arrow(), public=True)["a"].levels) == {"y", "x"}
-
-
-def test_all_open_columns_are_named_at_once(tmp_path):
-    with pytest.raises(ValueError, match=r"^schema of columns 'Größe', 'g' has open bounds or levels"):
-        LatentFactorSynthesizer(Schema.skeleton(TABLE)).fit(TABLE)
 
 
 @pytest.mark.parametrize("name", ["semicolons", "a title", "cp1252"])

@@ -21,7 +21,6 @@ def from_pandas(X):
 
 
 read_csv = partial(pd.read_csv, float_precision="round_trip")  # the default of older pandas is not exact
-
 ROWS = np.random.default_rng(0).beta(2, 4, size=(300, 3))
 MIXED = pd.DataFrame(
     {
@@ -166,19 +165,6 @@ def test_whatever_breaks_in_leaves_the_old_file_and_nothing_else(model, name, er
         model.sample(10_000, out=tmp_path / name)
     assert files_of(tmp_path) == [name]
     assert (tmp_path / name).read_text() == "old"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="links and modes are those of POSIX")
-def test_a_link_stays_and_what_it_leads_to_keeps_its_mode(model, tmp_path):
-    pytest.importorskip("pyarrow")
-    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
-    target.write_text("old")
-    target.chmod(0o600)
-    link.symlink_to(target)
-    model.sample(10, out=link)
-    assert link.is_symlink()
-    assert len(target.read_text().splitlines()) == 11
-    assert target.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_place_that_is_none_is_refused_in_one_sentence(model, tmp_path):

@@ -1,21 +1,26 @@
-"""Tables that are not in memory: whatever they are, their chunks are the rows, in order, as often as asked."""
+"""Tables that are not in memory: whatever they are, their chunks are the rows, in order, as often as asked, read one ahead."""
 
 import itertools
 import os
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 import sources
-from internals import MOST_ROWS, TableKind, _files, _open_source, open_source, rows_at_once, slice_rows, without_rows
+from hypothesis import given
+from hypothesis import strategies as st
+from internals import MOST_ROWS, TableKind, _files, _open_source, _source, open_source, read_ahead, rows_at_once, slice_rows, without_rows
 from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 from sources import SOURCES
 
 from skdpsynth import PrivateMeasureMechanism
+from skdpsynth.frames import Rows
 
 N = 1000
 
@@ -331,3 +336,136 @@ def test_a_file_that_is_named_twice_is_refused_since_its_rows_would_count_twice(
     for X in (tmp_path, [first, tmp_path / "." / "part-0.parquet"], [first, linked], ds.dataset([first, first]), ds.dataset([one, other])):
         with pytest.raises(ValueError, match=r"^X must name each file once, but [^\n]* is there twice; leave one out\.$"):
             open_source(X)
+
+
+def twice(chunk):
+    return 2 * chunk
+
+
+def held_and_chunked(n=20, cuts=(3, 4, 15)):
+    X = np.random.default_rng(0).random((n, 3))
+    chunks = open_source(np.split(X, cuts))
+    return X, [Rows.of(X), Rows(chunks, 3)]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_maps_come_in_their_order_and_keeping_them_changes_nothing(n_jobs, monkeypatch):
+    monkeypatch.setattr(_source, "_LEAST_ROWS", 4)
+    X, made = held_and_chunked()
+    for rows in (replace(rows, n_jobs=n_jobs) for rows in made):
+        mapped = rows.map(twice).map(np.floor)
+        for same in (mapped, mapped.materialize()):
+            np.testing.assert_array_equal(same.collect(), np.floor(2 * X))
+
+
+@given(positions=st.lists(st.integers(0, 19), unique=True))
+def test_rows_at_some_positions_come_in_the_order_asked_for(positions):
+    X, made = held_and_chunked()
+    for rows in made:
+        np.testing.assert_array_equal(rows.take(np.array(positions, dtype=int)), X[positions])
+
+
+def test_rows_in_memory_are_cut_into_views_and_no_repr_tells_of_them():
+    X, (held, _) = held_and_chunked()
+    for n_rows in (1, 7, 20, 50):
+        chunks = list(held.chunks(n_rows))
+        assert [len(chunk) for chunk in chunks[:-1]] == [n_rows] * (len(chunks) - 1)
+        assert all(np.shares_memory(chunk, X) for chunk in chunks)
+    assert repr(Rows.of(np.full((7, 1), 0.25))) == "Rows(n_features=1)"
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_rows_are_written_in_another_form_while_they_are_summed(n_jobs, monkeypatch):
+    monkeypatch.setattr(_source, "_LEAST_ROWS", 4)
+    X, _ = held_and_chunked()
+
+    def step(state, chunk, places):
+        places[...] = 2 * chunk
+        return state + chunk.sum(axis=0)
+
+    for rows in (Rows.of(X, n_jobs=n_jobs), Rows(open_source(np.split(X, [3, 4, 15])), 3, 20, n_jobs=n_jobs)):
+        assert rows.may_be_kept(24)
+        states, kept = rows.fold_into(np.empty_like(X), lambda: np.zeros(3), step)
+        assert kept.source.in_memory
+        np.testing.assert_allclose(sum(states), X.sum(axis=0))
+        np.testing.assert_array_equal(kept.collect(), 2 * X)
+
+
+def test_rows_that_grow_between_readings_are_refused():
+    X, _ = held_and_chunked()
+    rows = Rows(open_source(np.split(X, [3, 4, 15])), 3, 19)
+    with pytest.raises(ValueError, match="same rows whenever it is read"):
+        rows.fold_into(np.empty((19, 3)), lambda: None, lambda *_: None)
+
+
+def test_large_rows_are_not_kept_nor_those_that_are_not_in_memory(monkeypatch):
+    _, (held, chunked) = held_and_chunked()
+    assert held.map(twice).materialize().maps == ()
+    assert chunked.map(twice).materialize().maps == (twice,)
+    monkeypatch.setattr(_source, "_MOST_KEPT", 20 * 24 - 1)
+    assert not held.may_be_kept(24)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_columns_are_kept_as_columns(n_jobs, monkeypatch):
+    monkeypatch.setattr(_source, "_LEAST_ROWS", 2)
+    columns = [np.arange(9), np.arange(9.0)]
+    kept = Rows.of(columns, n_jobs=n_jobs).map(lambda chunk: [2 * column for column in chunk]).materialize()
+    assert [column.tolist() for column in kept.collect()] == [(2 * column).tolist() for column in columns]
+
+
+class Given:
+    """A generator that tells how many tables it gave, and whether it was closed."""
+
+    def __init__(self, n, fails_at=None):
+        self.given, self.closed, self.threads = 0, False, set()
+        self.tables = self.made(n, fails_at)
+
+    def made(self, n, fails_at):
+        try:
+            for number in range(n):
+                if number == fails_at:
+                    raise OSError("gone")
+                self.given += 1
+                self.threads.add(threading.current_thread())
+                yield number
+        finally:
+            self.closed = True
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 50])
+def test_all_tables_come_in_their_order_from_another_thread(n):
+    made = Given(n)
+    assert list(read_ahead(made.tables)) == list(range(n))
+    assert made.closed
+    assert threading.current_thread() not in made.threads
+
+
+def test_one_table_is_read_ahead_and_no_more():
+    made = Given(50)
+    tables = read_ahead(made.tables)
+    assert next(tables) == 0
+    tables.close()
+    assert made.given == 2
+    assert made.closed
+    assert not made.threads & set(threading.enumerate())
+
+
+@pytest.mark.parametrize("fails_at", [0, 3])
+def test_what_fails_ahead_is_raised_after_the_tables_before_it(fails_at):
+    made, got = Given(5, fails_at), []
+    with pytest.raises(OSError, match="gone"):
+        got.extend(read_ahead(made.tables))
+    assert got == list(range(fails_at))
+    assert made.closed
+
+
+def test_what_the_caller_does_about_floating_point_errors_holds_in_the_thread():
+    def divided():
+        yield np.ones(1) / np.zeros(1)
+
+    with np.errstate(all="ignore"):
+        (table,) = read_ahead(divided())
+    assert np.isinf(table).all()
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        list(read_ahead(divided()))

@@ -132,6 +132,14 @@ def as_columns(chunk):
     return list(chunk.T)
 
 
+def test_keys_of_floats_are_in_their_order_and_lead_back():
+    values = np.array([-math.inf, -1e308, -1.0, -5e-324, 0.0, 5e-324, 1.0, 1e308, math.inf])
+    keys = _marginals._keys(values)
+    assert (np.diff(keys.astype(object)) > 0).all()
+    np.testing.assert_array_equal(_marginals._values(keys), values)
+    assert (_marginals._keys(np.array([-0.0])) == _marginals._keys(np.array([0.0]))).all()
+
+
 # Associations
 
 
