@@ -1,6 +1,7 @@
 """What is published: one version number, a wheel and a source archive that hold what they should, links that an index page can follow."""
 
 import ast
+import contextlib
 import email
 import importlib.metadata
 import re
@@ -43,29 +44,20 @@ def metadata(published):
         return email.message_from_bytes(wheel.read(name))
 
 
-def test_version_is_written_in_one_place():
+def test_version_is_written_in_one_place_and_is_that_of_what_is_installed():
     settings = project()
     assert "version" in settings["project"]["dynamic"]
     assert settings["tool"]["hatch"]["version"]["path"] == "skdpsynth/_version.py"
     (assigned,) = (node for node in ast.parse((ROOT / "skdpsynth" / "_version.py").read_text()).body if isinstance(node, ast.Assign))
     assert assigned.value.value == skdpsynth.__version__
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        assert importlib.metadata.version("skdpsynth") == skdpsynth.__version__
 
 
-def test_installed_version_is_that_of_the_package():
-    try:
-        installed = importlib.metadata.version("skdpsynth")
-    except importlib.metadata.PackageNotFoundError:
-        pytest.skip("not installed")
-    assert installed == skdpsynth.__version__
-
-
-def test_citation_names_the_version_and_the_licence():
+def test_citation_names_the_version_and_the_licence_and_the_changelog_begins_with_it():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {skdpsynth.__version__}\n" in text
     assert f"\nlicense: {project()['project']['license']}\n" in text
-
-
-def test_changelog_begins_with_the_version():
     assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == skdpsynth.__version__
 
 
@@ -79,18 +71,14 @@ def test_wheel_holds_the_package_and_nothing_else(published):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_source_archive_holds_all_that_its_tests_and_pages_need(published):
+def test_source_archive_holds_all_that_its_tests_and_pages_need_and_nothing_that_was_made(published):
     with tarfile.open(published[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names >= NEEDED
+    assert [name for name in names if re.search(r"__pycache__|_build/|auto_examples/|\.venv|\.pyc$", name)] == []
     for folder in ("skdpsynth", "skdpsynth_evidence", "tests", "docs", "examples", "benchmarks"):
         here = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py") if "auto_examples" not in path.parts}
         assert {name for name in here - names if "_build/" not in name and "generated/" not in name} == set()
-
-
-def test_source_archive_holds_nothing_that_was_made(published):
-    with tarfile.open(published[1]) as archive:
-        assert [name for name in archive.getnames() if re.search(r"__pycache__|_build/|auto_examples/|\.venv|\.pyc$", name)] == []
 
 
 def test_links_and_pictures_of_the_page_are_absolute(metadata):

@@ -130,11 +130,15 @@ PARTITIONS = {
 each_partition = pytest.mark.parametrize("partition", PARTITIONS.values(), ids=PARTITIONS)
 
 
+def cut(monkeypatch, rows, deck, slab):
+    """Deal blocks of so many rows, from decks and slabs of these sizes."""
+    for name, size in {"_ROWS": rows, "_DECK": deck, "_SLAB": slab, "_LEAST_ROWS": 1}.items():
+        monkeypatch.setattr(_measure, name, size)
+
+
 @pytest.fixture(params=[(32, 1 << 20, 4), (50, 700, 16), (7, 100, 1)], ids=["one-deck", "decks", "small"])
 def sizes(request, monkeypatch):
-    for name, size in zip(("_ROWS", "_DECK", "_SLAB"), request.param, strict=True):
-        monkeypatch.setattr(_measure, name, size)
-    monkeypatch.setattr(_measure, "_LEAST_ROWS", 1)
+    cut(monkeypatch, *request.param)
     return request.param
 
 
@@ -173,9 +177,7 @@ def test_a_point_is_as_likely_to_stand_in_one_place_as_in_any_other(size, monkey
 
     All blocks have the same size here; where they differ by a point, so do the frequencies, by that share.
     """
-    for name, value in zip(("_ROWS", "_DECK", "_SLAB"), size, strict=True):
-        monkeypatch.setattr(_measure, name, value)
-    monkeypatch.setattr(_measure, "_LEAST_ROWS", 1)
+    cut(monkeypatch, *size)
     lattice, rng = Lattice(Box([0.0], [1.0]), (96,)), np.random.default_rng(0)
     measure = DiscreteMeasure.from_mass(lattice, np.arange(96), np.zeros(96), np.ones(96))
     found = np.zeros((96, 96))

@@ -214,7 +214,7 @@ def test_no_span_of_time_is_warned_about(days):
         display.to_svg(kind="pairs")
 
 
-X_OF_3 = np.random.default_rng(0).beta(2, 5, size=(2000, 3))
+X3 = np.random.default_rng(0).beta(2, 5, size=(2000, 3))
 
 
 # Samples
@@ -281,7 +281,7 @@ def test_a_sample_without_a_schema_is_described_by_itself():
 
 
 def test_steps_of_a_measure_hold_its_mass():
-    model = PrivateMeasureMechanism(random_state=0).fit(X_OF_3[:, :1])
+    model = PrivateMeasureMechanism(random_state=0).fit(X3[:, :1])
     display = MeasureDisplay.from_estimator(model).plot()
     steps = display.ax_.patches[0].get_data()
     assert (steps.values * np.diff(steps.edges)).sum() == pytest.approx(1)
@@ -302,7 +302,7 @@ def test_whole_numbers_have_a_step_each_as_often_as_in_samples():
 
 @pytest.mark.parametrize("n", [100, 2000])
 def test_cells_are_drawn_with_their_density(n):
-    model = PrivateMeasureMechanism(random_state=0).fit(X_OF_3[:n, :2])
+    model = PrivateMeasureMechanism(random_state=0).fit(X3[:n, :2])
     display = MeasureDisplay.from_estimator(model)
     area = np.prod(display.high - display.low, axis=1)
     np.testing.assert_allclose(np.asarray(display.plot().ax_.collections[0].get_array()), display.weights / area)
@@ -314,14 +314,14 @@ def test_cells_are_where_the_partition_finds_rows():
     partition = BinaryPartition(box, 5)
     rows = np.random.default_rng(0).uniform([0, -1], [2, 1], (200, 2))
     cells, place, counts = np.unique(partition.locate(rows), return_inverse=True, return_counts=True)
-    model = PrivateMeasureMechanism(random_state=0).fit(X_OF_3[:, :2])
+    model = PrivateMeasureMechanism(random_state=0).fit(X3[:, :2])
     model.measure_ = DiscreteMeasure.from_mass(partition, cells, np.full(len(cells), 5), counts)
     display = MeasureDisplay.from_estimator(model)
     assert ((display.low[place] <= rows) & (rows <= display.high[place])).all()
 
 
 def test_a_measure_of_many_columns_is_summed_over_the_others():
-    model = PrivateMeasureMechanism(random_state=0).fit(X_OF_3)
+    model = PrivateMeasureMechanism(random_state=0).fit(X3)
     display = MeasureDisplay.from_estimator(model, features=[2, 0])
     grid = np.asarray(display.plot().ax_.collections[0].get_array()).reshape(128, 128)  # rows go up, along column 0
     assert grid.sum() / grid.size == pytest.approx(1)
@@ -332,25 +332,25 @@ def test_a_measure_of_many_columns_is_summed_over_the_others():
 @pytest.mark.parametrize("cells", [None, "points"])
 def test_a_signed_measure_stands_beside_the_nearest_at_one_scale(cells):
     points = np.random.default_rng(0).random((30, 2)) if cells else None
-    model = SignedMeasureMechanism("auto" if cells else 49, cells=points, random_state=0).fit(X_OF_3[:300, :2])
+    model = SignedMeasureMechanism("auto" if cells else 49, cells=points, random_state=0).fit(X3[:300, :2])
     left, right = (ax.collections[0] for ax in MeasureDisplay.from_estimator(model).plot().axes_.flat)
     assert left.get_clim() == right.get_clim()
     assert left.get_clim()[0] == -left.get_clim()[1] < 0 > left.get_array().min()
 
 
 def test_signed_measure_is_what_was_released_is_saved_and_is_the_measure_without_noise():
-    model = SignedMeasureMechanism(49, random_state=0).fit(X_OF_3[:300, :2])
+    model = SignedMeasureMechanism(49, random_state=0).fit(X3[:300, :2])
     signed = model.signed_measure_
     assert (signed.shape, signed.sum()) == ((model.measure_.partition.n_cells,), pytest.approx(1))
     np.testing.assert_allclose(signed * 300, np.rint(signed * 300))
     assert signed.min() < 0 < model.solution_.value
     np.testing.assert_array_equal(from_bytes(to_bytes(model)).signed_measure_, signed)
-    model = SignedMeasureMechanism(49, epsilon=float("inf")).fit(X_OF_3[:300, :2])
+    model = SignedMeasureMechanism(49, epsilon=float("inf")).fit(X3[:300, :2])
     np.testing.assert_allclose(model.signed_measure_[model.measure_.cells], model.measure_.weights)
 
 
 def test_scree_shows_the_eigenvalues_and_the_noise_edge():
-    pca = PrivatePCA(2, random_state=0).fit(X_OF_3)
+    pca = PrivatePCA(2, random_state=0).fit(X3)
     display = PrivatePCADisplay.from_estimator(pca)
     np.testing.assert_allclose(display.variances[:2].clip(0), pca.explained_variance_)
     kept = [line for line in display.plot().ax_.lines if line.get_label() == "kept: 2"]
@@ -360,16 +360,16 @@ def test_scree_shows_the_eigenvalues_and_the_noise_edge():
 
 
 def test_a_path_shows_mean_and_range_and_the_metric():
-    pcas = [PrivatePCA(1, epsilon=epsilon, random_state=seed).fit(X_OF_3) for epsilon in (2, 0.5) for seed in range(3)]
-    display = PrivatePCADisplay.from_estimators(pcas, X_OF_3)
+    pcas = [PrivatePCA(1, epsilon=epsilon, random_state=seed).fit(X3) for epsilon in (2, 0.5) for seed in range(3)]
+    display = PrivatePCADisplay.from_estimators(pcas, X3)
     np.testing.assert_array_equal(display.epsilons, [0.5] * 3 + [2] * 3)
-    expected = [captured_variance_ratio(X_OF_3, pca.components_) for pca in [*pcas[3:], *pcas[:3]]]
+    expected = [captured_variance_ratio(X3, pca.components_) for pca in [*pcas[3:], *pcas[:3]]]
     np.testing.assert_allclose(display.captured, expected)
     np.testing.assert_allclose(display.plot().ax_.lines[0].get_ydata(), [np.mean(expected[:3]), np.mean(expected[3:])])
 
 
 def test_signs_of_components_follow_the_fit_that_noise_moved_least():
-    pcas = [PrivatePCA(2, epsilon=float(epsilon), random_state=0).fit(X_OF_3) for epsilon in (1, 3, 10)]
+    pcas = [PrivatePCA(2, epsilon=float(epsilon), random_state=0).fit(X3) for epsilon in (1, 3, 10)]
     straight = PrivatePCADisplay.from_estimators(pcas).loadings
     pcas[0].components_ = -pcas[0].components_
     np.testing.assert_array_equal(PrivatePCADisplay.from_estimators(pcas).loadings, straight)
@@ -381,21 +381,21 @@ REFUSED = {
     "no row": (lambda: SynthesisDisplay.from_samples(ROWS[:0], FEW_COLUMNS), "at least one row"),
     "no such column": (lambda: SynthesisDisplay.from_samples(ROWS, FEW_COLUMNS).plot(columns=["z"]), "columns must be names"),
     "text": (lambda: SynthesisDisplay.from_samples(ROWS[:, :1], {0: Text()}), "left out"),
-    "no measure": (lambda: MeasureDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X_OF_3)), "SynthesisDisplay"),
-    "no blocks": (lambda: StreamDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X_OF_3)), "from_curves"),
-    "open block": (lambda: StreamDisplay.from_estimator(OnlineSynthesizer(epsilon=0.001).partial_fit(X_OF_3[:5])), "still open"),
+    "no measure": (lambda: MeasureDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X3)), "SynthesisDisplay"),
+    "no blocks": (lambda: StreamDisplay.from_estimator(OnlineSynthesizer("paper").partial_fit(X3)), "from_curves"),
+    "open block": (lambda: StreamDisplay.from_estimator(OnlineSynthesizer(epsilon=0.001).partial_fit(X3[:5])), "still open"),
     "too few times": (lambda: StreamDisplay.from_curves([1, 2], {"error": [1.0]}), "a value for each of 2 times"),
-    "not signed": (lambda: MeasureDisplay.from_estimator(PMM.fit(X_OF_3)).plot(kind="both"), "signed"),
-    "three features": (lambda: MeasureDisplay.from_estimator(PMM.fit(X_OF_3), features=[0, 1, 2]), "features must be"),
-    "captured by one": (lambda: PrivatePCADisplay.from_estimator(PCA.fit(X_OF_3)).plot(kind="captured"), "from_estimators"),
-    "scree of several": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X_OF_3)]).plot(kind="scree"), "from_estimator"),
+    "not signed": (lambda: MeasureDisplay.from_estimator(PMM.fit(X3)).plot(kind="both"), "signed"),
+    "three features": (lambda: MeasureDisplay.from_estimator(PMM.fit(X3), features=[0, 1, 2]), "features must be"),
+    "captured by one": (lambda: PrivatePCADisplay.from_estimator(PCA.fit(X3)).plot(kind="captured"), "from_estimators"),
+    "scree of several": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X3)]).plot(kind="scree"), "from_estimator"),
     "no components": (
-        lambda: PrivatePCADisplay.from_estimator(PMM.fit(X_OF_3)),
+        lambda: PrivatePCADisplay.from_estimator(PMM.fit(X3)),
         r"^estimator must be fitted PrivatePCA, .* got PrivateMeasure",
     ),
-    "some without components": (lambda: PrivatePCADisplay.from_estimators([PMM.fit(X_OF_3)]), r"^estimators must be"),
+    "some without components": (lambda: PrivatePCADisplay.from_estimators([PMM.fit(X3)]), r"^estimators must be"),
     "no estimator": (lambda: PrivatePCADisplay.from_estimators([]), "at least one"),
-    "unlike estimators": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X_OF_3), PrivatePCA(2).fit(X_OF_3)]), "equally many"),
+    "unlike estimators": (lambda: PrivatePCADisplay.from_estimators([PCA.fit(X3), PrivatePCA(2).fit(X3)]), "equally many"),
 }
 
 
@@ -423,7 +423,7 @@ def test_parts_of_a_group_are_one_line_where_they_are_many_and_their_charges_add
     assert sum(epsilon for _, epsilon, _ in few.charges()) == few.spent
     displays = [BudgetDisplay.from_accountant(budget) for budget in (few, many)]
     assert (displays[0].epsilons, displays[1].names, displays[1].epsilons) == ((0.5, 0.25), ("blocks (20 parts)",), (0.5,))
-    free = PrivateMeasureMechanism(epsilon=float("inf")).fit(X_OF_3)
+    free = PrivateMeasureMechanism(epsilon=float("inf")).fit(X3)
     assert "not private" in BudgetDisplay.from_accountant(free.accountant_).plot().ax_.texts[0].get_text()
 
 
@@ -436,7 +436,7 @@ def test_many_charges_are_joined_but_none_is_lost():
 
 
 def test_blocks_of_a_stream_follow_each_other_and_what_waits_is_marked():
-    model = OnlineSynthesizer(random_state=0).partial_fit(X_OF_3)
+    model = OnlineSynthesizer(random_state=0).partial_fit(X3)
     assert [start for start, _, _ in model.blocks_[1:]] == [stop for _, stop, _ in model.blocks_[:-1]]
     display = StreamDisplay.from_estimator(model, random_state=0)
     assert display.times[0] == 0

@@ -301,7 +301,7 @@ ALL = slice(None)
 
 
 def floats(drawn):
-    """The matrix_laplace to 62 bits of their fractions, rounded."""
+    """The normals to 62 bits of their fractions, rounded."""
     return sum(np.ldexp(drawn.limb(i, ALL), -fraction_bits(i + 1)) for i in range(3))
 
 
@@ -369,7 +369,7 @@ def test_the_law_is_normal():
 
 
 def test_later_bits_are_uniform():
-    """100,000 matrix_laplace, 8 bits of the second word, of limb 1 and of limb 3."""
+    """100,000 normals, 8 bits of the second word, of limb 1 and of limb 3."""
     drawn = Normals((500, 200), SeededBits(4))
     drawn.reveal()
     for digits in (drawn._words[1] >> np.uint64(56), np.abs(drawn.limb(1, ALL)) // 2**14, np.abs(drawn.limb(3, ALL)) % 2**8):
