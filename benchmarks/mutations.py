@@ -97,7 +97,7 @@ BESIDE = {
     "_sensitivity": ["tests/statistics/test_changes.py", "tests/privacy/test_mechanism.py", "tests/test_evidence.py"],
     "continual": ["tests/continual/test_counters.py", "tests/test_evidence.py"],
     "decomposition": ["tests/decomposition/test_release.py"],
-    "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_promises.py", "tests/test_evidence.py"],
+    "fitting": ["tests/fitting/test_fit.py", "tests/fitting/test_warnings.py", "tests/test_evidence.py"],
     "synthesis/_online": ["tests/fitting/test_parts.py", "tests/fitting/test_units.py"],
     "privacy/_accountant": ["tests/privacy/test_ledger_file.py"],
     "privacy/_optimal": [f"tests/privacy/test_totals_{name}.py" for name in ("attack", "of_losses", "peers")],

@@ -32,58 +32,25 @@ def counts_at(**rows):
     return counts
 
 
-def place_of(counts, deviation, rate, n_samples=None):
-    return choose_radius(counts, RADII, deviation, rate, int(counts.sum()) if n_samples is None else n_samples)[0]
-
-
 @pytest.mark.parametrize("n_samples", [100, 1000, 10_000])
 def test_where_no_row_is_seen_the_radius_is_one_that_holds_half_of_the_rows_for_sure(n_samples):
-    """No prefix is seen at 3 deviations, and that of the last place is known to half of the rows."""
+    """No prefix is seen at 3 deviations, and that of the last place is known to half of the rows. Noise beyond the rows tells of none."""
     place, stretch = choose_radius(np.zeros(len(RADII)), RADII, 10.0, 1e-9, n_samples)
     assert stretch == 1
     assert place == len(RADII) - 1 or 30 * math.sqrt(1 + place) <= n_samples / 2 < 30 * math.sqrt(2 + place)
-
-
-def test_hopeless_noise_keeps_the_largest_radius():
-    """Its deviation is larger than the table: no count tells of rows."""
     assert choose_radius(counts_at(_20=1000), RADII, 1e6, 1e-3, 1000) == (0, 1.0)
-
-
-def test_noise_does_not_make_the_radius_collapse():
-    """300 rows in place 11, counts of deviation 14, 1000 seeded draws: never within the radius of the rows, whatever noise says beyond."""
-    rng = np.random.default_rng(0)
-    places = [place_of(counts_at(_11=300) + rng.laplace(0, 10, len(RADII)), 14.1, 1e9, 300) for _ in range(1000)]
-    assert max(places) <= 11
-    assert np.median(places) >= 9
-
-
-@pytest.mark.parametrize("place", [0, 1, 10, 40])
-def test_without_noise_on_moments_all_rows_are_kept(place):
-    """The first radius that is seen to hold rows, and no larger one: what is beyond it is empty."""
-    assert choose_radius(counts_at(**{f"_{place}": 1000, "_50": 1000}), RADII, 1.0, 1e-12, 2000) == (place, 1.0)
-
-
-@pytest.mark.parametrize("rate", [3, 30, 200])
-@pytest.mark.parametrize("outliers", [0, 1])
-def test_a_cluster_and_few_far_rows_have_the_radius_of_the_cluster(rate, outliers):
-    """5000 rows in place 20; an outlier in place 0 has a squared radius 2**10 as large."""
-    assert place_of(counts_at(_20=5000, _0=outliers), 5.0, rate) == 20
-
-
-@pytest.mark.parametrize("rate", [1e3, 1e6, 1e12])
-def test_at_least_half_of_the_rows_are_within_the_radius_however_large_the_noise(rate):
-    """Three of six thousand rows lie beyond place 30, and a deviation of doubt leaves one more out of it."""
-    counts = counts_at(_10=1000, _20=1000, _29=900, _30=3100)
-    assert place_of(counts, 5.0, rate) == 30
+    with_noise = counts_at(_20=5000)
+    with_noise[22:] = -30
+    assert choose_radius(with_noise, RADII, 5.0, 30, 5000)[0] == 20
 
 
 def test_the_radius_is_where_noise_and_what_is_taken_add_up_to_least():
     """By hand: a row between r_j and r_(j+1) is as long as their geometric mean, and loses what is beyond r**2, at a price of 1/128."""
     rng = np.random.default_rng(0)
     middle = [math.sqrt(a * b) for a, b in zip(RADII, [*RADII[1:], 0], strict=True)]
-    for _ in range(20):
+    for _ in range(60):
         counts = np.round(rng.exponential(1000, len(RADII)) * (rng.random(len(RADII)) < 0.3)) + 10_000 * (np.arange(len(RADII)) == 2)
-        rate, n_samples = 10 ** rng.uniform(0, 5), counts.sum()
+        rate, n_samples = 10 ** rng.uniform(-6, 12), counts.sum()
         first = int(np.argmax(np.cumsum(counts) > 3 * np.sqrt(1 + np.arange(len(RADII)))))
         taken = [sum(counts[j] * (middle[j] - RADII[k]) for j in range(first, k)) for k in range(first, len(RADII))]
         costs = [
@@ -95,12 +62,6 @@ def test_the_radius_is_where_noise_and_what_is_taken_add_up_to_least():
         assert place == first + best
         whole = sum(counts[j] * middle[j] for j in range(first, len(RADII)))
         assert stretch == pytest.approx(min(4, whole / (whole - taken[best])))
-
-
-def test_counts_below_zero_do_not_push_the_radius_out():
-    with_noise = counts_at(_20=5000)
-    with_noise[22:] = -30
-    assert place_of(with_noise, 5.0, 30, 5000) == 20
 
 
 def test_a_mean_is_shrunk_by_the_share_of_its_square_that_is_noise_and_rounded():

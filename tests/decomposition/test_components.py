@@ -1,11 +1,11 @@
-"""What users do with the fitted components: it follows from what was released, and stays finite."""
+"""What users do with the fitted components: it follows from what was released, stays finite, and has signs by a public rule."""
 
 import itertools
 import math
 
 import numpy as np
 import pytest
-from internals import _pca_api
+from internals import _pca_api, fix_signs
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from test_release import low_rank
@@ -123,19 +123,37 @@ def test_inverse_transform_undoes_transform_within_the_components(pca):
 
 
 @pytest.mark.parametrize("whiten", [False, True])
-def test_floats_of_32_bits_stay(whiten):
-    wide = PrivatePCA(2, whiten=whiten, random_state=0).fit(X.astype(np.float32).astype(float))
-    pca = PrivatePCA(2, whiten=whiten, random_state=0).fit(X.astype(np.float32))
+def test_floats_of_32_bits_stay_where_squares_of_the_bounds_are_some(whiten):
+    rows = X.astype(np.float32)
+    wide, pca = (PrivatePCA(2, whiten=whiten, random_state=0).fit(rows.astype(dtype)) for dtype in (float, np.float32))
     for name in ("components_", "mean_", "explained_variance_", "explained_variance_ratio_", "singular_values_"):
         assert getattr(pca, name).dtype == np.float32
         assert np.array_equal(getattr(pca, name), getattr(wide, name).astype(np.float32))  # rounded once, at the end
     assert np.array_equal(pca.covariance_, wide.covariance_)
-    projected = pca.transform(X.astype(np.float32))
+    projected = pca.transform(rows)
     assert projected.dtype == pca.inverse_transform(projected).dtype == pca.get_precision().dtype == np.float32
     assert np.allclose(projected, wide.transform(X), atol=1e-3)
-
-
-def test_bounds_whose_squares_are_no_floats_of_32_bits_keep_64():
-    rows = X.astype(np.float32)
     for bounds, dtype in (((0, 1e15), np.float32), ((0, 1e20), np.float64), ((0, 1e-13), np.float64)):
         assert PrivatePCA(2, bounds=bounds).fit(rows).explained_variance_.dtype == dtype
+
+
+def largest_entry(vectors):
+    """The rule that most libraries have, for comparison."""
+    at = np.argmax(np.abs(vectors), axis=1)[:, None]
+    return vectors * np.sign(np.take_along_axis(vectors, at, axis=1))
+
+
+def test_signs_do_not_flip_from_fit_to_fit():
+    """A contrast of two columns and a wave, 40 seeded fits of 3000 fresh rows: the largest entry would flip half of the first."""
+    rng = np.random.default_rng(0)
+    contrast, wave = np.array([1, -1, 0, 0]) / np.sqrt(2), np.array([1, 1, -1, -1]) / 2
+    tables = (0.5 + rng.uniform(-1, 1, (3000, 2)) @ [0.3 * contrast, 0.2 * wave] for _ in range(40))
+    fits = [PrivatePCA(2, center="public", random_state=seed).fit(X).components_ for seed, X in enumerate(tables)]
+    assert all(np.sum(fit * [contrast, wave], axis=1).min() > 0.5 for fit in fits)
+    assert 5 < sum(largest_entry(fit)[0] @ contrast > 0 for fit in fits) < 35
+
+
+def test_signs_are_those_of_the_first_large_entry():
+    vectors = np.array([[0.1, -0.3, 0.5], [-0.3, 0.1, 0.5], [0.0, 0.0, -1.0]])
+    assert np.array_equal(fix_signs(vectors), vectors * [[-1], [-1], [-1]])
+    assert np.array_equal(fix_signs(-vectors), fix_signs(vectors))

@@ -24,7 +24,6 @@ INF = float("inf")
 KINDS = {"matrix_laplace": 0, "gaussian": 1e-6, "laplace": 0}  # and a delta
 RELATIONS = ("replace_one", "add_or_remove_one")
 UNITS = 2.0**-17  # half a step of the finest grid of the unit cube
-each_kind = pytest.mark.parametrize("noise", KINDS)
 each_relation = pytest.mark.parametrize("neighboring", RELATIONS)
 
 
@@ -82,10 +81,9 @@ def corner_neighbors(neighboring, n):
     """Rows about the middle, one of them far out: neighbors have it elsewhere far out, at a right angle, or not at all."""
     X = 0.49 + 0.02 * np.random.default_rng(0).random((n, 2))
     X[0] = [1, 1]
-    others = []
-    for row in ([1, 0], [0, 0], [0.7, 0.3], [0.9, 0.12], X[1]):
-        others.append(np.vstack([[row], X[1:]]))
-    return X, others if neighboring == "replace_one" else [X[1:], np.vstack([X, [0, 0]]), np.vstack([X, X[1:2]])]
+    if neighboring == "replace_one":
+        return X, [np.vstack([[row], X[1:]]) for row in ([1, 0], [0, 0], [0.7, 0.3], [0.9, 0.12], X[1])]
+    return X, [X[1:], np.vstack([X, [0, 0]]), np.vstack([X, X[1:2]])]
 
 
 @pytest.mark.must
@@ -307,17 +305,15 @@ def test_parameters_that_are_none_are_refused_before_the_charge():
     center = r"^center must be 'private', 'public' or a point of shape \(3,\) within bounds, got "
     points = [[0.5, 0.5], [0.5] * 4, 0.5, [[0.5] * 3], [0.5, 0.5, 1.5], [-0.1, 0.5, 0.5], [math.nan, 0.5, 0.5], [INF, 0.5, 0.5], [], {}]
     points += [["a", "b", "c"], [None, 0.5, 0.5], ["0.5"] * 3, [True, False, True], [0.5j, 0.5, 0.5], [[0.5], [0.5, 0.5], 0.5]]
+    radii, least = (
+        (0, -1, INF, -INF, math.nan, "1", [1], True, 1j),
+        r"at least 0\.0976562, a thousandth of the widest column, got 0\.09; narrow",
+    )
     refused = [
         *((center, {"center": point}) for point in points),
-        *(
-            ("^max_norm must be None or a positive finite number, got ", {"max_norm": r})
-            for r in (0, -1, INF, -INF, math.nan, "1", [1], True, 1j)
-        ),
+        *(("^max_norm must be None or a positive finite number, got ", {"max_norm": radius}) for radius in radii),
         (r'^max_norm does not serve noise="laplace"', {"max_norm": 1, "noise": "laplace"}),
-        (
-            r"^max_norm must be at least 0\.0976562, a thousandth of the widest column, got 0\.09; narrow",
-            {"max_norm": 0.09, "bounds": ([0, 0, 0], [1, 100, 1])},
-        ),
+        (f"^max_norm must be {least}", {"max_norm": 0.09, "bounds": ([0, 0, 0], [1, 100, 1])}),
         *(("bounds must span widths from 1e-150 to 1e140", {"bounds": bounds}) for bounds in ((-1e140, 1e140), (0, 1e-151))),
         *(("center must be one of", {"center": value}) for value in ("mean", None)),
         *(("noise must be one of", {"noise": value}) for value in ("normal", "sup_norm")),
@@ -330,17 +326,6 @@ def test_parameters_that_are_none_are_refused_before_the_charge():
         assert shared.spent == 0
     with pytest.raises(ValueError, match=r"epsilon is too small for 4000 features, got 1e-09; use a larger"):
         plan_of(PrivatePCA(noise="laplace", epsilon=1e-9), 10, 4000)
-
-
-def test_the_number_of_rows_is_noisy():
-    """Laplace noise of scale 20: one fit of 40 hits 1000, and the mean of 20 is within 38, six of its deviations."""
-    X = low_rank(1000, 2)
-    numbers = [PrivatePCA(neighboring="add_or_remove_one").fit(X).n_samples_ for _ in range(20)]
-    assert sum(number == 1000 for number in numbers) <= 8  # more are once in 10**9 times
-    assert np.mean(numbers) == pytest.approx(1000, abs=38)
-    empty = PrivatePCA(neighboring="add_or_remove_one").fit(np.zeros((0, 3)))
-    assert np.isfinite(empty.covariance_).all()
-    assert empty.n_samples_ >= 1
 
 
 def test_hopeless_sizes_warn_by_public_numbers_only():
@@ -362,13 +347,6 @@ def test_components_below_the_noise_are_told_of_by_released_numbers():
     assert told(PrivatePCA(2), low_rank(20_000, 12), SmallSampleWarning) == []
 
 
-def test_a_mean_that_is_noise_is_no_mean():
-    """Of 20 fits of 100 rows about the midpoint of 10 columns: the mean stays near it, where the noise alone would be in the corners."""
-    X = np.clip(0.5 + 0.1 * np.random.default_rng(0).normal(size=(100, 10)), 0, 1)
-    errors = [np.abs(PrivatePCA(random_state=seed).fit(X).mean_ - X.mean(axis=0)).max() for seed in range(20)]
-    assert np.median(errors) < 0.1
-
-
 def test_a_delta_that_helps_is_told_of_with_the_ratio_of_the_edges():
     X = np.full((20_000, 100), 0.5)
     (message,) = told(PrivatePCA(), X, BudgetWarning)
@@ -379,17 +357,6 @@ def test_a_delta_that_helps_is_told_of_with_the_ratio_of_the_edges():
     assert told(PrivatePCA(noise="matrix_laplace"), X, BudgetWarning) == []
     assert told(PrivatePCA(delta=1e-6), X, BudgetWarning) == []
     assert told(PrivatePCA(epsilon=INF), X, BudgetWarning) == []
-
-
-@pytest.mark.parametrize("noise", KINDS)
-@pytest.mark.parametrize("value", [1e308, -1e308, 5e-324, 0.0])
-def test_extreme_rows_raise_no_floating_point_error(noise, value):
-    X = low_rank(200, 3)
-    X[0], X[1, 0] = value, -value
-    with np.errstate(all="raise"), warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        pca = PrivatePCA(noise=noise, delta=KINDS[noise]).fit(X)
-    assert np.isfinite(pca.covariance_).all()
 
 
 @pytest.mark.parametrize("bounds", [(-1e-148, 1e-148), (-4.9e139, 4.9e139), (1e6, 1e6 + 1e-3), ([0, 0, -1e139], [1e-140, 1, 0])])

@@ -32,6 +32,8 @@ CASES = [*((getattr(sp, name), float) for name in FORMATS), *((sp.csr_array, dty
 @pytest.mark.parametrize(("form", "dtype"), CASES)
 def test_sparse_rows_are_fitted_to_the_bit_projected_and_scored_as_dense_ones(form, dtype):
     X, parameters = table(dtype=dtype), {"bounds": (-1, 10), "random_state": 0}
+    twice = sp.coo_array(([0.25, 0.5, 0.125], ([0, 0, 1], [1, 1, 0])), shape=(3, 2))  # a cell that is named twice holds its sum
+    assert shown(PrivatePCA(**parameters).fit(twice)) == shown(PrivatePCA(**parameters).fit(twice.toarray()))
     fitted = PrivatePCA(3, **parameters).fit(X)
     assert shown(PrivatePCA(3, **parameters).fit(form(X))) == shown(fitted)
     for whiten in (False, True):
@@ -40,11 +42,6 @@ def test_sparse_rows_are_fitted_to_the_bit_projected_and_scored_as_dense_ones(fo
         assert type(sparse) is np.ndarray
         assert np.allclose(sparse, dense, atol=1e-4 if dtype is np.float32 else 1e-10)
         assert np.array_equal(fitted.score_samples(form(X)), fitted.score_samples(X))
-
-
-def test_rows_that_name_a_cell_twice_hold_its_sum():
-    twice = sp.coo_array(([0.25, 0.5, 0.125], ([0, 0, 1], [1, 1, 0])), shape=(3, 2))
-    assert shown(PrivatePCA(random_state=0).fit(twice)) == shown(PrivatePCA(random_state=0).fit(twice.toarray()))
 
 
 def test_chunks_of_sparse_rows_are_those_of_dense_rows():

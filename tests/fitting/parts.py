@@ -1,5 +1,6 @@
 """Synthesizers of other people, as the tests of `fitting` put them into ours."""
 
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -57,3 +58,12 @@ def greedy(budget, rows, epsilon):
     """Ask a budget for counts at an epsilon of one's own."""
     query = Histogram.over_cells(2).of((rows.collect()[:, 0] > 0.5).astype(np.int64)).query(budget.relation)
     return budget.answer(query, mechanism(query.sensitivity, PrivacyLoss(epsilon=epsilon), ("laplace",)), "counts")
+
+
+def told(run, category=UserWarning, words=""):
+    """Messages of one category that a call gives, those with some words, but not that a fit is one of a clone."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run()
+    messages = [str(each.message) for each in caught if issubclass(each.category, category)]
+    return [message for message in messages if words in message and not message.startswith("A clone is fitted")]

@@ -23,34 +23,22 @@ def histogram(neighboring="replace_one"):
 
 
 def test_an_answer_is_charged_with_its_change_and_noise():
-    budget = budget_of(1)
-    query = histogram()
-    chosen = mechanism(query.sensitivity, PrivacyLoss(0.25))
+    budget, query, loss = budget_of(1), histogram(), PrivacyLoss(0.25)
+    chosen = mechanism(query.sensitivity, loss)
     noisy = budget.answer(query, chosen, "counts")
     (entry,) = budget.accountant.ledger
-    assert (entry.name, entry.loss, entry.sensitivity, entry.scale, entry.n_values) == (
-        "counts",
-        PrivacyLoss(0.25),
-        query.sensitivity,
-        (8,),
-        3,
-    )
+    assert (entry.name, entry.loss, entry.sensitivity, entry.scale, entry.n_values) == ("counts", loss, query.sensitivity, (8,), 3)
     np.testing.assert_array_equal(noisy - query.values, chosen.noise.sample(3, SeededBits(0).child("counts")))
 
 
 OTHER_CHANGE = r"The noise of 'counts' was made for Sensitivity\(.*\), but the query has Sensitivity\(.*\); plan it anew"
 TWO = np.array([1, 2])
+OTHER_UNIT = "under 'replace_one', but this budget is under 'add_or_remove_one'"
 REFUSED = {  # (query, relation of the budget, loss, error, words); noise is made for the change of a histogram
     "larger change": (Query(TWO, Sensitivity("replace_one", 16, 32, 2)), "replace_one", 1, ValueError, OTHER_CHANGE),
     "smaller change": (Query(TWO, Sensitivity("replace_one", 1, 1, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
     "other change": (Query(TWO, Sensitivity("add_or_remove_one", 2, 2, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
-    "other relation": (
-        histogram(),
-        "add_or_remove_one",
-        1,
-        ValueError,
-        "under 'replace_one', but this budget is under 'add_or_remove_one'",
-    ),
+    "other relation": (histogram(), "add_or_remove_one", 1, ValueError, OTHER_UNIT),
     "more than there is": (histogram(), "replace_one", 10.5, BudgetExceededError, "counts"),
 }
 

@@ -178,19 +178,17 @@ def test_some_columns_may_be_private_and_others_public_and_one_in_which_nothing_
         PrivateMeasureMechanism(bounds="private").fit(pd.DataFrame({"a": COLUMNS["large"][:30]}))
 
 
-@pytest.mark.parametrize(
-    ("estimator", "match"),
-    [
-        (OnlineSynthesizer(bounds="private"), "bounds must be public for OnlineSynthesizer"),
-        (OnlineSynthesizer("paper", bounds="private"), "bounds must be public for OnlineSynthesizer"),
-        (PrivatePCA(1, bounds="private", max_norm=1), "max_norm and a point as center"),
-        (PrivatePCA(1, bounds="private", center=[0.0, 0.0]), "max_norm and a point as center"),
-        (PrivateMeasureMechanism(bounds="private", partition=BinaryPartition(Box([0, 0], [1, 1]), 3)), "partition must be None"),
-        (SignedMeasureMechanism(bounds="private", cells=[[0.0, 0.0], [1.0, 1.0]]), "cells must be None"),
-        (PrivateMeasureMechanism(bounds="privat"), "bounds must be a pair"),
-        (PrivateMeasureMechanism(bounds="private", depth=0), "depth must be"),
-    ],
-)
+REFUSED = [
+    *((OnlineSynthesizer(strategy, bounds="private"), "bounds must be public for OnlineSynthesizer") for strategy in ("blocks", "paper")),
+    *((PrivatePCA(1, bounds="private", **given), "max_norm and a point as center") for given in ({"max_norm": 1}, {"center": [0.0, 0.0]})),
+    (PrivateMeasureMechanism(bounds="private", partition=BinaryPartition(Box([0, 0], [1, 1]), 3)), "partition must be None"),
+    (SignedMeasureMechanism(bounds="private", cells=[[0.0, 0.0], [1.0, 1.0]]), "cells must be None"),
+    (PrivateMeasureMechanism(bounds="privat"), "bounds must be a pair"),
+    (PrivateMeasureMechanism(bounds="private", depth=0), "depth must be"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "match"), REFUSED)
 def test_what_cannot_be_bought_is_refused_before_any_charge(estimator, match):
     accountant = PrivacyAccountant(1)
     with pytest.raises(ValueError, match=match):

@@ -30,14 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis")
 RNG = np.random.default_rng(5)
 N, K = 600, 2
 LABELS = RNG.integers(0, 60, N)
-FRAME = pd.DataFrame(
-    {
-        "who": [f"p{label}" for label in LABELS],
-        "a": RNG.integers(0, 4, N) / 4,
-        "b": np.where(RNG.random(N) < 0.2, -0.0, RNG.random(N).round(1)),
-        "level": RNG.choice(["no", "some", "much"], N),
-    }
-)
+CELLS = {"a": RNG.integers(0, 4, N) / 4, "b": np.where(RNG.random(N) < 0.2, -0.0, RNG.random(N).round(1))}
+FRAME = pd.DataFrame({"who": [f"p{label}" for label in LABELS], **CELLS, "level": RNG.choice(["no", "some", "much"], N)})
 KEY = bytes(range(KEY_OF_CHOICE))
 
 
@@ -83,12 +77,9 @@ def test_one_more_person_who_reorders_a_query_moves_counts_by_one_row():
         assert np.abs(after - before).sum() <= 1
 
 
-QUERIES = pytest.mark.parametrize("library", ["duckdb", "polars lazy", "ibis", "dask of 4 partitions"])
-
-
-@QUERIES
+@pytest.mark.parametrize("library", ["duckdb", "polars lazy", "ibis", "dask of 4 partitions"])
 def test_streams_of_rows_and_labels_by_row_refuse_queries_and_a_tick_may_be_one_because_its_rows_have_no_order(library, tmp_path):
-    """One more key would reorder a query. What refused it is then as it was."""
+    """One more key would reorder a query. What refused it is then as it was. A fit chooses from it as from a table in memory."""
     query = SOURCES[library](FRAME[["a", "b"]], tmp_path)
     for strategy in ("blocks", "paper"):
         stream = OnlineSynthesizer(strategy, random_state=0).partial_fit(FRAME[["a", "b"]])
@@ -100,6 +91,8 @@ def test_streams_of_rows_and_labels_by_row_refuse_queries_and_a_tick_may_be_one_
         PrivateMeasureMechanism().fit(query, unit=FRAME["who"])
     ticks = OnlineSynthesizer(neighboring="add_or_remove_one", random_state=0)
     assert ticks.partial_fit(query).partial_fit(query).n_ticks_seen_ == 2
+    query = SOURCES[library](FRAME.sample(frac=1, random_state=3, ignore_index=True), tmp_path)
+    assert released(ESTIMATORS["private levels"], query, "replace_one") == released(ESTIMATORS["private levels"], FRAME, "replace_one")
 
 
 @pytest.mark.parametrize("query", ["who, a, max(b) AS b FROM t GROUP BY who, a", "t.* FROM t JOIN u USING (who)"])
@@ -151,13 +144,6 @@ def test_the_same_rows_in_another_order_give_the_same_fit(name, relation):
     assert released(ESTIMATORS[name], [frame.iloc[part] for part in chunks], relation) == whole
 
 
-@QUERIES
-def test_a_query_chooses_as_a_table_in_memory(library, tmp_path):
-    """Other sources are in test_units."""
-    query = SOURCES[library](FRAME.sample(frac=1, random_state=3, ignore_index=True), tmp_path)
-    assert released(ESTIMATORS["private levels"], query, "replace_one") == released(ESTIMATORS["private levels"], FRAME, "replace_one")
-
-
 # The choice
 
 
@@ -185,7 +171,9 @@ def values_of(table, most):
 
 def test_a_row_is_chosen_as_often_as_any_other_of_its_unit():
     """Of 4 rows of 20,000 units, two of them equal, of which 1 and then 2 count; the first rows of all units would not pass."""
-    n, cells = 20_000, [0.1, 0.5, 0.5, 0.9]
+    key, n, cells = bytes(range(16)), 20_000, [0.1, 0.5, 0.5, 0.9]
+    high, low = siphash(key, [np.array([0x0706050403020100], dtype=np.uint64)])  # the vector of the reference implementation
+    assert (int(high[0]).to_bytes(8, "little") + int(low[0]).to_bytes(8, "little")).hex() == "3b62a9ba6258f5610f83e264f31497b4"
     labels = np.repeat(np.arange(n), 4).tolist()
     for most in (1, 2):
         kept = chosen(cells * n, labels, most).ravel()
@@ -251,13 +239,6 @@ def test_a_label_that_names_nobody_raises_nothing_and_leaves_its_row_out(odd, ho
     labels = [place % 20 for place in range(60)]
     expected = fitted(X, labels)
     pd.testing.assert_frame_equal(fitted(pd.concat([X[:30], X[:1], X[30:]]), [*labels[:30], odd, *labels[30:]]), expected)
-
-
-def test_siphash_gives_the_published_values():
-    """The vector for eight bytes of the reference implementation, and that hashes of many rows are those of each."""
-    key = bytes(range(16))
-    high, low = siphash(key, [np.array([0x0706050403020100], dtype=np.uint64)])
-    assert (int(high[0]).to_bytes(8, "little") + int(low[0]).to_bytes(8, "little")).hex() == "3b62a9ba6258f5610f83e264f31497b4"
 
 
 def test_a_table_that_gives_other_rows_when_it_is_read_again_is_refused():

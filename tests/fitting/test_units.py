@@ -153,12 +153,6 @@ def test_counting_is_the_same_however_rows_are_cut():
     assert not FirstRows(1, {"7": 1}).mask([7, "7", 7.0, np.int8(7), b"7", 7 + 0j]).any()
 
 
-def test_a_number_and_its_text_are_one_unit_of_a_stream_too():
-    few = stream(max_rows_per_unit=1).partial_fit(X[:3], unit=[7, "7", "8"])
-    few.partial_fit(X[:3], unit=[8, 7.0, (1, "a")])
-    assert few.n_samples_seen_ == 3
-
-
 @pytest.mark.must
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize(
@@ -258,6 +252,13 @@ def stream(**parameters):
     return OnlineSynthesizer(**{"random_state": 0, "max_rows_per_unit": K, **parameters})
 
 
+def fed():
+    return stream().partial_fit(X, unit=LABELS)
+
+
+PROVED_FOR_ONE_ROW = {"strategy": "paper"}, {"delta": 1e-6}
+
+
 def of(table, unit, **parameters):
     return lambda shared: model(accountant=shared, **parameters).fit(table, unit=unit)
 
@@ -265,6 +266,8 @@ def of(table, unit, **parameters):
 AS_Y = "y is ignored and must not name a column, got 'who'; for whose row each is, say unit='who'"
 COUNTS = "there are more or fewer labels than rows"
 ONE_ROW, IN_MEMORY = "max_rows_per_unit must be 1 for a stream with", "X must be in memory where a stream has units"
+K_OR_MORE, COUNT = (0, -1, 1.5, True, None, "3", [3]), "max_rows_per_unit must be a positive integer, got"
+SEARCH = {"param_grid": {"n_components": [1]}, "scoring": "captured_variance"}
 REFUSED = [  # (call with an account, words)
     (of(FRAME, "whom"), "got 'whom', which is no column; correct the name"),
     *((of(X, unit), "which is no column") for unit in (2, "who")),
@@ -276,31 +279,19 @@ REFUSED = [  # (call with an account, words)
     (of(X, 1.5), "got a float"),
     (of(Elsewhere(np.empty((0, 2))), LABELS), "unit must be None where rows lie elsewhere"),
     (of(X, None), "max_rows_per_unit is 3, but fit got no unit, so each row would be protected by itself"),
-    *(
-        (of(X, LABELS, max_rows_per_unit=bad), "max_rows_per_unit must be a positive integer, got")
-        for bad in (0, -1, 1.5, True, None, "3", [3])
-    ),
+    *((of(X, LABELS, max_rows_per_unit=bad), COUNT) for bad in K_OR_MORE),
     (of(X, LABELS, max_rows_per_unit=10**10), r"max_rows_per_unit must be at most epsilon \* 1e9, got 10000000000"),
     (lambda shared: model(accountant=shared).fit(FRAME, "who"), AS_Y),
     (lambda shared: PrivatePCA(1, accountant=shared).fit_transform(FRAME, "who"), AS_Y),
     (lambda shared: stream(accountant=shared).partial_fit(FRAME, "who", unit="who"), AS_Y),
     (lambda _: stream().partial_fit(FRAME, unit="who").partial_fit(FRAME, "who", unit="who"), AS_Y),
-    (
-        lambda shared: PrivateSearchCV(PrivatePCA(), {"n_components": [1]}, scoring="captured_variance", accountant=shared).fit_transform(
-            X, "who"
-        ),
-        AS_Y,
-    ),
+    (lambda shared: PrivateSearchCV(PrivatePCA(), **SEARCH, accountant=shared).fit_transform(X, "who"), AS_Y),
     (lambda _: stream().partial_fit(X, unit=LABELS).partial_fit(X), "unit must be given always or never .*, which began with one"),
     (lambda _: stream(max_rows_per_unit=1).partial_fit(X).partial_fit(X, unit=LABELS), "which began with none"),
-    (
-        lambda _: stream().partial_fit(X, unit=LABELS).set_params(max_rows_per_unit=4).partial_fit(X, unit=LABELS),
-        "max_rows_per_unit must not change along a stream",
-    ),
-    (lambda shared: stream(strategy="paper", accountant=shared).fit(X, unit=LABELS), ONE_ROW),
-    (lambda shared: stream(delta=1e-6, accountant=shared).fit(X, unit=LABELS), ONE_ROW),
+    (lambda _: fed().set_params(max_rows_per_unit=4).partial_fit(X, unit=LABELS), "max_rows_per_unit must not change along a stream"),
+    *((lambda shared, given=given: stream(**given, accountant=shared).fit(X, unit=LABELS), ONE_ROW) for given in PROVED_FOR_ONE_ROW),
     (lambda shared: stream(accountant=shared).fit([X[:9], X[9:]], unit=LABELS), IN_MEMORY),
-    (lambda _: stream().partial_fit(X, unit=LABELS).partial_fit([X[:9], X[9:]], unit=LABELS), IN_MEMORY),
+    (lambda _: fed().partial_fit([X[:9], X[9:]], unit=LABELS), IN_MEMORY),
 ]
 
 
@@ -310,7 +301,7 @@ def test_what_units_cannot_be_is_refused_in_one_sentence_and_costs_nothing():
         with pytest.raises((TypeError, ValueError), match=words):
             call(shared)
         assert shared.spent == 0
-    for given in ({"strategy": "paper"}, {"delta": 1e-6}):  # one row of a unit is proved for every stream
+    for given in PROVED_FOR_ONE_ROW:  # one row of a unit is proved for every stream
         stream(**given, max_rows_per_unit=1).fit(X, unit=LABELS)
 
 
@@ -372,22 +363,18 @@ def test_scikit_learn_routes_the_unit_through_a_pipeline():
 # Streams
 
 
-def test_rows_of_a_unit_are_counted_over_the_whole_stream():
-    whole = stream().fit(X, unit=LABELS)
-    parts = stream()
+def test_rows_of_a_unit_are_counted_over_the_whole_stream_also_after_it_was_saved_or_copied(tmp_path):
+    whole, parts = stream().fit(X, unit=LABELS), stream()
     for start in range(0, N, 50):
         parts.partial_fit(X[start : start + 50], unit=LABELS[start : start + 50])
     assert parts.n_samples_seen_ == whole.n_samples_seen_ == FIRST.sum()
     assert np.array_equal(sampled(parts), sampled(whole))
     assert float(parts.accountant_.spent) == 1
-
-
-def test_a_stream_goes_on_counting_after_it_was_saved_or_copied(tmp_path):
-    first = stream().partial_fit(X, unit=FRAME["who"])
-    first.save(tmp_path / "stream.zip")
-    for again in (load(tmp_path / "stream.zip"), copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
-        again.partial_fit(X, unit=FRAME["who"])
-        assert again.n_samples_seen_ == sum(min(2 * count, K) for count in np.bincount(LABELS))
+    whole.save(tmp_path / "stream.zip")
+    for again in (load(tmp_path / "stream.zip"), copy.deepcopy(whole), pickle.loads(pickle.dumps(whole))):
+        assert again.partial_fit(X, unit=LABELS).n_samples_seen_ == sum(min(2 * count, K) for count in np.bincount(LABELS))
+    few = stream(max_rows_per_unit=1).partial_fit(X[:3], unit=[7, "7", "8"])  # a number and its text are one unit
+    assert few.partial_fit(X[:3], unit=[8, 7.0, (1, "a")]).n_samples_seen_ == 3
 
 
 def test_a_stream_that_fails_has_counted_no_row_of_a_unit():

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from internals import Measure, Point, _latent_factors, make_setting
+from internals import Measure, Point, RowSource, _latent_factors, make_setting
 from sklearn.base import BaseEstimator
 
 from skdpsynth import (
@@ -42,31 +42,27 @@ def errors_of(expected, place=0):
     return [point.mean[place] for point in expected.points]
 
 
-@pytest.mark.parametrize(
-    ("estimator", "more", "measures"),
-    [
-        (PrivateMeasureMechanism(), {"n_features": 1}, ["wasserstein", "columns"]),
-        (PrivateMeasureMechanism(bounds=([0, 0], [100, 1])), {}, ["sliced", "wasserstein", "columns"]),
-        (SignedMeasureMechanism(bounds={"a": (0, 1), "b": (2, 5)}), {}, ["sliced", "wasserstein", "columns"]),
-        (LowDimSynthesizer(1), {"n_features": 5}, ["sliced", "wasserstein", "columns"]),
-        (OnlineSynthesizer(window=300), {"n_features": 1}, ["wasserstein", "columns"]),
-        (LatentFactorSynthesizer(SCHEMA), {}, ["pairs", "singles", "correlations", "means"]),
-        (
-            LatentFactorSynthesizer({**SCHEMA, "ill": [False, True]}, delta=1e-6, stratify="ill"),
-            {},
-            ["pairs", "singles", "correlations", "means"],
-        ),
-        (LatentFactorSynthesizer({"x": [1, 2, 3]}), {}, ["singles"]),
-        (PrivatePCA(), {"n_features": 6}, ["variance", "covariance"]),
-    ],
-)
+PMM = PrivateMeasureMechanism()
+
+
+PLANNED = [
+    (PrivateMeasureMechanism(), {"n_features": 1}, ["wasserstein", "columns"]),
+    (SignedMeasureMechanism(bounds={"a": (0, 1), "b": (2, 5)}), {}, ["sliced", "wasserstein", "columns"]),
+    (LowDimSynthesizer(1), {"n_features": 5}, ["sliced", "wasserstein", "columns"]),
+    (OnlineSynthesizer(window=300), {"n_features": 1}, ["wasserstein", "columns"]),
+    (LatentFactorSynthesizer({**SCHEMA, "ill": [False, True]}, stratify="ill"), {}, ["pairs", "singles", "correlations", "means"]),
+    (LatentFactorSynthesizer({"x": [1, 2, 3]}), {}, ["singles"]),
+    (PrivatePCA(), {"n_features": 6}, ["variance", "covariance"]),
+]
+
+
+@pytest.mark.parametrize(("estimator", "more", "measures"), PLANNED)
 def test_each_estimator_is_planned_for_in_its_own_unit_between_its_references(estimator, more, measures):
     expected = quick(estimator, 2000, epsilons=[0.03, 10], **more)
     assert [measure.name for measure in expected.measures] == measures
     high, low = errors_of(expected)
-    assert low < high
     assert 0 <= expected.no_privacy[0] < expected.no_data[0]
-    assert low < expected.no_data[0]
+    assert low < min(high, expected.no_data[0])
     assert len(str(expected).splitlines()) > 5
 
 
@@ -127,34 +123,31 @@ def test_a_seed_repeats_a_plan_in_any_number_of_threads(estimator, monkeypatch):
     pd.testing.assert_frame_equal(*runs)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("estimator", [PrivatePCA(2), pytest.param(LatentFactorSynthesizer(), marks=pytest.mark.nightly)])
-def test_fewer_simulated_rows_give_nearly_the_same_errors(estimator, delta):
+def test_fewer_simulated_rows_give_nearly_the_same_errors(estimator):
     """Errors at small epsilon follow from epsilon times rows; without the larger epsilon they would be some five times as large."""
-    settings = {"n_features": 3, "epsilons": [0.1], "deltas": delta, "n_repeats": 3}
+    settings = {"n_features": 3, "epsilons": [0.1], "deltas": 1e-6, "n_repeats": 3}
     all_rows, few = (quick(estimator, 20_000, max_rows=rows, **settings) for rows in (20_000, 4000))
     assert (all_rows.n_simulated, few.n_simulated) == (20_000, 4000)
-    ratios = np.array(few.points[0].mean) / all_rows.points[0].mean
-    assert 0.5 < ratios[1] < 2
+    assert 0.5 < few.points[0].mean[1] / all_rows.points[0].mean[1] < 2
     assert "4,000 of them simulated" in str(few)
 
 
 def test_max_rows_per_unit_is_taken_as_rows_of_a_unit_and_said():
     budget = PrivacyAccountant(1)
-    own = quick(PrivateMeasureMechanism(max_rows_per_unit=5, accountant=budget), n_features=1)
+    own, given = quick(PrivateMeasureMechanism(max_rows_per_unit=5, accountant=budget), n_features=1), quick(PMM, n_features=1, unit_rows=5)
     assert budget.ledger == ()  # no accountant is charged
+    assert str(own) == str(given)
+    np.testing.assert_array_equal(errors_of(own), errors_of(given))
     html = own._repr_html_()
     assert all(f">{cell}</td>" in html for line in str(own).splitlines()[3:6] for cell in re.split(r"\s{2,}", line))
-    assert len(quick(PrivateMeasureMechanism(), n_features=1, n_repeats=50, time_limit=0).points[0].errors) == 1
-    one, five = (quick(PrivateMeasureMechanism(), n_features=1, epsilons=[k / 5], unit_rows=k) for k in (1, 5))
-    np.testing.assert_allclose(one.points[0].errors, five.points[0].errors)
-    given = quick(PrivateMeasureMechanism(), n_features=1, unit_rows=5)
-    np.testing.assert_array_equal(errors_of(own), errors_of(given))
-    assert str(own) == str(given)
     heading, *_, sentence = [line for line in str(own).splitlines() if "5 rows a unit" in line]
     assert "replace_one, delta=0, 5 rows a unit:" in heading
     assert sentence.startswith("At epsilon 3 and 5 rows a unit, ")
+    one, five = (quick(PMM, n_features=1, epsilons=[k / 5], unit_rows=k) for k in (1, 5))
+    np.testing.assert_allclose(one.points[0].errors, five.points[0].errors)
     assert {point.unit_rows for point in quick(PrivateMeasureMechanism(max_rows_per_unit=5), n_features=1, unit_rows=2).points} == {2}
+    assert len(quick(PMM, n_features=1, n_repeats=50, time_limit=0).points[0].errors) == 1
 
 
 def test_rows_of_a_unit_and_deltas_make_a_line_each():
@@ -167,16 +160,14 @@ def test_rows_of_a_unit_and_deltas_make_a_line_each():
     assert set(frame["unit_rows"]) == {1, 4}
 
 
-def test_bounds_of_a_plan_replace_those_of_the_estimator_and_guess_what_it_buys():
-    default = quick(PrivateMeasureMechanism(), 3000, bounds=(0, 50), n_features=1)
-    own = quick(PrivateMeasureMechanism(bounds=(0, 50)), 3000, n_features=1)
+def test_bounds_and_schema_of_a_plan_replace_those_of_the_estimator_and_guess_what_it_buys():
+    default, own, bought = (
+        quick(PrivateMeasureMechanism(bounds=its), 3000, n_features=1, **more)
+        for its, more in ((None, {"bounds": (0, 50)}), ((0, 50), {}), ("private", {"bounds": (0, 50)}))
+    )
     np.testing.assert_allclose(errors_of(default), errors_of(own))
-    bought = quick(PrivateMeasureMechanism(bounds="private"), 3000, bounds=(0, 50), n_features=1)
     assert errors_of(bought) != errors_of(own)
     assert 1 < bought.no_data[0] < 50
-
-
-def test_schema_of_a_plan_guesses_what_the_estimator_buys():
     estimator = LatentFactorSynthesizer({"a": Continuous(bounds="private"), "b": Nominal("private")}, delta=1e-6)
     expected = quick(estimator, 3000, schema={"a": (0.0, 5.0), "b": ["x", "y"]}, epsilons=[3])
     assert errors_of(expected)[0] < expected.no_data[0]
@@ -185,44 +176,36 @@ def test_schema_of_a_plan_guesses_what_the_estimator_buys():
 
 
 def test_made_up_rows_fit_their_schema_and_are_uneven():
-    from internals import RowSource
-
     schema = Schema({name: kind for name, kind in SCHEMA.items() if name != "id"}).coded
-    rows = RowSource(schema, list(schema), None).rows(5000, np.random.default_rng(0))
-    findings = schema.check(rows)
-    assert len(findings.to_frame()) == 0
+    source = RowSource(schema, list(schema), None)
+    rows, even = source.rows(5000, np.random.default_rng(0)), source.uniform(5000, np.random.default_rng(1))
+    assert len(schema.check(rows).to_frame()) == 0
     assert 0.07 < rows["pressure"].isna().mean() < 0.13
     assert rows["pressure"].median() < 140
-    even = RowSource(schema, list(schema), None).uniform(5000, np.random.default_rng(1))
     assert marginal_total_variation(rows, even, schema, 1) > 0.1
 
 
 def test_smallest_epsilon_reads_the_line():
-    expected = plan(PrivateMeasureMechanism(), 2000, n_features=1, epsilons=[0.1, 1, 10], n_repeats=3, random_state=0)
+    expected = plan(PMM, 2000, n_features=1, epsilons=[0.1, 1, 10], n_repeats=3, random_state=0)
     errors = errors_of(expected)
     assert expected.smallest_epsilon(errors[1]) == pytest.approx(1)
     assert expected.smallest_epsilon(10 * errors[0]) == 0.1
-    between = expected.smallest_epsilon(math.sqrt(errors[0] * errors[1]))
-    assert between == pytest.approx(math.sqrt(0.1), rel=1e-6)
-    with pytest.raises(ValueError, match=r"error must be at least .* what epsilon=10 gives"):
-        expected.smallest_epsilon(errors[2] / 2)
-    with pytest.raises(ValueError, match="measure must be one of"):
-        expected.smallest_epsilon(1, "auc")
-    with pytest.raises(ValueError, match=r"delta must be one of those planned, 0, got 0\.1"):
-        expected.smallest_epsilon(1, delta=0.1)
-    with pytest.raises(ValueError, match="error must be a number greater than 0"):
-        expected.smallest_epsilon(-1)
-
-
-def by_hand(errors, no_data=2.0, no_privacy=0.01):
-    """A plan whose errors, by epsilon, are given."""
-    points = tuple(Point(epsilon, 0.0, 1, np.array([[error]]), False) for epsilon, error in errors.items())
-    measure = Measure("wasserstein", "W1 distance", "rows lie about {} from real ones")
-    return SpendingPlan("Some", 1000, 1000, "made-up rows", "replace_one", (measure,), points, np.array([no_privacy]), np.array([no_data]))
+    assert expected.smallest_epsilon(math.sqrt(errors[0] * errors[1])) == pytest.approx(math.sqrt(0.1), rel=1e-6)
+    for error, given, words in (
+        (errors[2] / 2, {}, r"error must be at least .* what epsilon=10 gives"),
+        (1, {"measure": "auc"}, "measure must be one of"),
+        (1, {"delta": 0.1}, r"delta must be one of those planned, 0, got 0\.1"),
+        (-1, {}, "error must be a number greater than 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            expected.smallest_epsilon(error, **given)
 
 
 def test_smallest_epsilon_does_not_trust_a_lucky_dip():
-    expected = by_hand({0.1: 8.0, 1: 1.0, 10: 3.0, 100: 0.5})
+    points = tuple(Point(epsilon, 0.0, 1, np.array([[error]]), False) for epsilon, error in {0.1: 8.0, 1: 1.0, 10: 3.0, 100: 0.5}.items())
+    measure = Measure("wasserstein", "W1 distance", "rows lie about {} from real ones")
+    ends = np.array([0.01]), np.array([2.0])
+    expected = SpendingPlan("Some", 1000, 1000, "made-up rows", "replace_one", (measure,), points, *ends)
     assert expected.smallest_epsilon(2) == pytest.approx(1)  # the common mean of the dip and what follows it
     assert 10 < expected.smallest_epsilon(1.5) < 100
     assert "Up to epsilon 10 the result is hardly better" in str(expected)
@@ -240,41 +223,40 @@ def test_a_picture_has_axes_for_each_measure_and_takes_those_of_a_caller():
     plt.close("all")
 
 
-@pytest.mark.parametrize(
-    ("estimator", "settings", "error", "words"),
-    [
-        (PrivateMeasureMechanism(), {}, ValueError, r"got one pair .*; give bounds=\{column: \(low, high\)\}, or n_features"),
-        (LatentFactorSynthesizer(), {}, ValueError, r"give bounds=\{column: \(low, high\)\} or a schema"),
-        (PrivateMeasureMechanism(), {"n_features": 0}, ValueError, "n_features must be an integer of at least 1"),
-        (PrivateMeasureMechanism(bounds=([0, 0], [1, 1])), {"n_features": 3}, ValueError, "n_features must be the number of columns"),
-        (PrivateMeasureMechanism(), {"prior": "old.csv"}, ValueError, "prior must be None, 'uniform' or a public table"),
-        (PrivateMeasureMechanism(), {"prior": [1, 2]}, ValueError, "prior must be a public table with rows and columns"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": []}, ValueError, "epsilons must be finite numbers"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": [math.inf]}, ValueError, "epsilons must be finite numbers"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "epsilons": [-1]}, ValueError, "epsilon must be"),
-        (
-            PrivateMeasureMechanism(),
-            {"n_features": 1, "epsilons": np.arange(1, 402), "deltas": [0, 1e-9, 1e-6]},
-            ValueError,
-            "^epsilons, deltas and unit_rows must make at most 1000 budgets, got 1203; .*\\.$",
-        ),
-        (PrivateMeasureMechanism(), {"n_features": 1, "deltas": [1]}, ValueError, "delta must be"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "deltas": []}, ValueError, "deltas must be"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "unit_rows": 0}, ValueError, "unit_rows must be"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "n_repeats": 0}, ValueError, "n_repeats must be"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "max_rows": 1.5}, ValueError, "max_rows must be"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "n_samples": "many"}, ValueError, "n_samples must be"),
-        (PrivateMeasureMechanism(), {"n_features": 1, "time_limit": -1}, ValueError, "time_limit must be"),
-        (PrivateMeasureMechanism(), {"schema": {0: (0, 1)}}, ValueError, "schema must be None"),
-        (PrivateMeasureMechanism(bounds="private"), {"n_features": 1}, ValueError, "bounds must be two numbers"),
-        (LatentFactorSynthesizer({"a": (0, 1)}), {"schema": {"b": (0, 1)}}, ValueError, "schema must have the columns"),
-        (BaseEstimator(), {}, TypeError, "estimator must be an unfitted private estimator"),
-        (PrivateMeasureMechanism, {}, TypeError, "estimator must be an unfitted private estimator"),
-        (PrivacyAccountant(1), {}, TypeError, "estimator must be an unfitted private estimator"),
-    ],
-)
-def test_what_cannot_be_planned_is_refused_in_one_sentence(estimator, settings, error, words):
-    with pytest.raises(error, match=words):
+ONE = {"n_features": 1}
+REFUSED = [
+    (PMM, {}, r"got one pair .*; give bounds=\{column: \(low, high\)\}, or n_features"),
+    (LatentFactorSynthesizer(), {}, r"give bounds=\{column: \(low, high\)\} or a schema"),
+    (PMM, {"n_features": 0}, "n_features must be an integer of at least 1"),
+    (PrivateMeasureMechanism(bounds=([0, 0], [1, 1])), {"n_features": 3}, "n_features must be the number of columns"),
+    (PMM, {"prior": "old.csv"}, "prior must be None, 'uniform' or a public table"),
+    (PMM, {"prior": [1, 2]}, "prior must be a public table with rows and columns"),
+    *((PMM, {**ONE, "epsilons": epsilons}, "epsilons must be finite numbers") for epsilons in ([], [math.inf])),
+    (PMM, {**ONE, "epsilons": [-1]}, "epsilon must be"),
+    (
+        *(PMM, {**ONE, "epsilons": np.arange(1, 402), "deltas": [0, 1e-9, 1e-6]}),
+        "^epsilons, deltas and unit_rows must make at most 1000 budgets, got 1203; .*\\.$",
+    ),
+    (PMM, {**ONE, "deltas": [1]}, "delta must be"),
+    *(
+        (PMM, {**ONE, name: value}, f"{name} must be")
+        for name, value in {"deltas": [], "unit_rows": 0, "n_repeats": 0, "max_rows": 1.5, "n_samples": "many", "time_limit": -1}.items()
+    ),
+    (PMM, {"schema": {0: (0, 1)}}, "schema must be None"),
+    (PMM, {**ONE, "too_wide": 0.5}, "from 1 to"),
+    (PMM, {**ONE, "too_wide": 2, "prior": np.zeros((5, 1))}, "beside a public table"),
+    (PrivateMeasureMechanism(bounds="private"), ONE, "bounds must be two numbers"),
+    (LatentFactorSynthesizer({"a": (0, 1)}), {"schema": {"b": (0, 1)}}, "schema must have the columns"),
+    *(
+        (bad, {}, "estimator must be an unfitted private estimator")
+        for bad in (BaseEstimator(), PrivateMeasureMechanism, PrivacyAccountant(1))
+    ),
+]
+
+
+@pytest.mark.parametrize(("estimator", "settings", "words"), REFUSED)
+def test_what_cannot_be_planned_is_refused_in_one_sentence(estimator, settings, words):
+    with pytest.raises((TypeError, ValueError), match=words):
         quick(estimator, **settings)
 
 
@@ -298,11 +280,3 @@ def test_bounds_that_are_too_wide_cost_much_of_few_rows_and_little_of_many():
         off[n_samples, too_wide] = expected.to_frame().set_index("measure").loc["means", "error"]
     assert off[500, 100] > 3 * off[500, 1]
     assert off[20_000, 100] < 0.1
-
-
-@pytest.mark.parametrize(
-    ("more", "words"), [({"too_wide": 0.5}, "from 1 to"), ({"too_wide": 2, "prior": np.zeros((5, 1))}, "beside a public table")]
-)
-def test_bounds_that_are_too_wide_are_checked(more, words):
-    with pytest.raises(ValueError, match=words):
-        plan(PrivateMeasureMechanism(), 100, n_features=1, **more)

@@ -6,6 +6,7 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from internals import _search
 from laws import kept_beside_answers
@@ -25,6 +26,7 @@ from skdpsynth import (
 )
 from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting import Budget
+from skdpsynth.frames import Rows
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import SecureBits, check_rng
 
@@ -40,12 +42,7 @@ def search(estimator=None, grid=None, **params):
     return PrivateSearchCV(estimator or PrivateMeasureMechanism(), grid or {"strategy": ["adaptive", "optimal"]}, **params)
 
 
-@parametrize_with_checks(
-    [
-        PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["adaptive", "optimal"]}),
-        PrivateSearchCV(PrivatePCA(1), {"center": ["public", "private"]}),
-    ]
-)
+@parametrize_with_checks([search(), search(PrivatePCA(1), {"center": ["public", "private"]})])
 def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
     check(estimator)
 
@@ -54,18 +51,16 @@ def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
 
 
 @RELATIONS
-@pytest.mark.parametrize("refit", [True, False])
-@pytest.mark.parametrize("epsilon", [0.1, 1, Fraction(1, 3), 7.5])
+@pytest.mark.parametrize(("refit", "epsilon"), [(True, 0.1), (False, 1), (True, Fraction(1, 3)), (False, 7.5)])
 def test_total_is_epsilon_exactly(relation, refit, epsilon):
+    exact, shared = Fraction(str(epsilon)), PrivacyAccountant(10, neighboring=relation)
     model = search(PrivateMeasureMechanism(neighboring=relation), epsilon=epsilon, refit=refit, search_share=0.37).fit(rows())
-    assert model.accountant_.spent == Fraction(str(epsilon))
-    shared = PrivacyAccountant(10, neighboring=relation)
     again = clone(model).set_params(accountant=shared).fit(rows())
-    assert shared.spent == Fraction(str(epsilon))
+    assert model.accountant_.spent == shared.spent == exact
     best = again.best_estimator_
     with pytest.raises(BudgetExceededError):
         again.set_params(epsilon=10).fit(rows())
-    assert (shared.spent, again.best_estimator_) == (Fraction(str(epsilon)), best)
+    assert (shared.spent, again.best_estimator_) == (exact, best)
 
 
 def test_disjoint_parts_cost_the_larger_and_candidates_add():
@@ -123,31 +118,23 @@ def test_scores_have_the_deviation_that_is_told():
 # The two parts
 
 
-def budget(relation="replace_one"):
-    return Budget(PrivacyAccountant(1, neighboring=relation), SecureBits())
-
-
 def held(X, n_samples, seed=None):
-    from skdpsynth.frames import Rows
-
-    hand = budget() if seed is None else Budget(PrivacyAccountant(1), check_rng(seed))
-    return _search.held_out_mask(Rows.of(X), n_samples, 0.3, hand)
+    budget = Budget(PrivacyAccountant(1), SecureBits() if seed is None else check_rng(seed))
+    return _search.held_out_mask(Rows.of(X), n_samples, 0.3, budget)
 
 
 # The interface
 
 
 @RELATIONS
-def test_mixed_tables_are_compared_as_encoded_rows(relation):
-    pd = pytest.importorskip("pandas")
+@pytest.mark.parametrize("scoring", ["sliced_wasserstein", "marginals"])
+def test_mixed_tables_are_compared_as_encoded_rows(relation, scoring):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": rng.integers(0, 90, 300), "job": rng.choice(["a", "b", "c"], 300), "x": rng.random(300)})
     frame.loc[3, "x"] = np.nan
-    schema = {"age": (0, 90), "job": ["a", "b", "c"], "x": (0.0, 1.0)}
-    for scoring in ("sliced_wasserstein", "marginals"):
-        estimator = LatentFactorSynthesizer(schema, neighboring=relation)
-        model = PrivateSearchCV(estimator, {"n_factors": [1, 2]}, scoring=scoring).fit(frame)
-        assert list(model.sample(5).columns) == ["age", "job", "x"]
+    estimator = LatentFactorSynthesizer({"age": (0, 90), "job": ["a", "b", "c"], "x": (0.0, 1.0)}, neighboring=relation)
+    model = PrivateSearchCV(estimator, {"n_factors": [1, 2]}, scoring=scoring).fit(frame)
+    assert list(model.sample(5).columns) == ["age", "job", "x"]
 
 
 def test_positions_do_not_depend_on_rows_and_a_row_goes_where_its_own_cells_send_it_whatever_others_there_are():
@@ -163,7 +150,6 @@ def test_positions_do_not_depend_on_rows_and_a_row_goes_where_its_own_cells_send
 
 
 def test_candidates_see_the_training_rows_only_and_the_refit_all_which_gives_the_methods_and_the_kind_of_table():
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(rows(100, 2), columns=["a", "b"])
     grid = [{"depth": [2, 3]}, {"strategy": ["optimal"]}]
     found = [search(PrivateMeasureMechanism(bounds=(0, 1)), grid, refit=refit, holdout=0.25).fit(frame) for refit in (False, True)]

@@ -76,19 +76,15 @@ def test_a_row_counts_the_same_beside_any_others(utility):
     assert (utility.counts(cells) == sum(utility.counts(cells[i : i + 1]) for i in range(300))).all()
 
 
-def test_score_is_the_mean_distance_along_directions():
+def test_score_is_the_mean_distance_along_directions_and_the_total_variation_of_tables():
     box, rng = Box([0.0, 0.0, 0.0], [1.0, 2.0, 4.0]), np.random.default_rng(2)
     utility, rows, points = SlicedDistance(box), rng.random((500, 3)) * [1, 2, 4], rng.beta(2, 3, (N_POINTS, 3)) * [1, 2, 4]
-    score = utility.score(utility.of(rows, Model(points), None), 500)
     unit = utility.directions / np.linalg.norm(utility.directions, axis=1, keepdims=True)
     lengths = [on_a_line(rows / [1, 2, 4] @ w, points / [1, 2, 4] @ w) for w in unit]
-    assert -score == pytest.approx(np.mean(lengths), rel=0.02)
-
-
-def test_total_variation_of_tables_apart_is_one_and_of_equal_ones_zero():
-    utility = MarginalDistance(BOX)
-    apart = utility.score(of(utility, [[0.9, 0.9]] * 8, Model(np.array([[0.1, 0.1]]))), 8)
-    assert (apart, of(utility, [[0.1, 0.1]] * 8, Model(np.array([[0.1, 0.1]])))) == (-1.0, 0)
+    assert -utility.score(utility.of(rows, Model(points), None), 500) == pytest.approx(np.mean(lengths), rel=0.02)
+    tables, model = MarginalDistance(BOX), Model(np.array([[0.1, 0.1]]))
+    assert tables.score(of(tables, [[0.9, 0.9]] * 8, model), 8) == -1.0
+    assert of(tables, [[0.1, 0.1]] * 8, model) == 0
 
 
 def test_pairs_are_few_and_public():

@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 from internals import one_blas_thread
+from laws import in_threads
 from threadpoolctl import threadpool_info, threadpool_limits
 
 np.zeros((2, 2)) @ np.zeros((2, 2))  # BLAS is loaded
@@ -35,8 +36,8 @@ def two_threads():
 
 def test_overlapping_uses_leave_the_limit_as_it_was():
     """The second begins within the first and ends after it: what it found is not what it may leave."""
-    before, first_is_in, second_is_in, first_is_out = limits(), *(threading.Event() for _ in range(3))
-    seen = []
+    before, seen = limits(), []
+    first_is_in, second_is_in, first_is_out, done = (threading.Event() for _ in range(4))
 
     def first():
         with one_blas_thread():
@@ -51,15 +52,10 @@ def test_overlapping_uses_leave_the_limit_as_it_was():
             seen.append(limits())
             second_is_in.set()
             first_is_out.wait(10)
+        seen.append(limits())
+        done.set()
 
-    done = threading.Event()
-    threads = [threading.Thread(target=target) for target in (first, second)]
-    for thread in threads:
-        thread.start()
-    threads[1].join()
-    seen.append(limits())
-    done.set()
-    threads[0].join()
+    in_threads(first, second)
     assert set(seen[0].values()) == {1}
     assert seen[1] == before
 

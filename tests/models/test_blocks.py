@@ -56,17 +56,16 @@ def test_columns_that_depend_on_each_other_share_a_block():
     assert join_into_blocks(dependence_of(codes, scale=30)) == [(0, 1, 2), (3, 4, 5), (6, 7, 8)]
 
 
-def test_blocks_have_at_most_twelve_columns_and_no_column_twice():
-    codes = np.repeat(np.random.default_rng(0).integers(0, 2, (500, 1)), 30, axis=1)
-    blocks = join_into_blocks(dependence_of(codes))
+def test_two_columns_at_least_and_twelve_at_most_are_joined_and_none_twice_whatever_the_noise():
+    for codes, scale in (
+        (np.zeros((10, 5), dtype=int), 100),
+        (np.repeat(np.random.default_rng(0).integers(0, 2, (500, 1)), 30, axis=1), 0),
+    ):
+        for seed in range(5):
+            blocks = join_into_blocks(dependence_of(codes, scale, seed))
+            assert 2 <= max(map(len, blocks)) <= 12
+            assert sorted(column for block in blocks for column in block) == list(range(codes.shape[1]))
     assert max(map(len, blocks)) == 12
-    assert sorted(column for block in blocks for column in block) == list(range(30))
-
-
-def test_two_columns_at_least_are_joined_whatever_the_noise():
-    codes = np.zeros((10, 5), dtype=int)
-    for seed in range(5):
-        assert max(map(len, join_into_blocks(dependence_of(codes, 100, seed)))) >= 2
 
 
 @pytest.mark.parametrize("n_columns", [1, 5, 12, 13, 30])

@@ -1,4 +1,4 @@
-"""The law of the rows of a table on conditions, against enumeration over strata, nodes, codes and cells."""
+"""The law of the rows of a table on conditions, against enumeration; and of one of which only the schema is known."""
 
 from functools import reduce
 from itertools import product
@@ -8,8 +8,8 @@ import pytest
 from internals import RefinedBins, quasi_normal, sample_missing
 from laws import ALARM, CERTAIN, chi_squared, has_law
 
-from skdpsynth.domain import AllowedCells, Continuous, Nominal, Schema
-from skdpsynth.models import LatentFactors, LevelGroups, Link, TableModel
+from skdpsynth.domain import AllowedCells, Continuous, Impossible, Nominal, Ordinal, Schema, ties_of
+from skdpsynth.models import LatentFactors, LevelGroups, Link, TableModel, uniform_model
 
 SCHEMA = Schema(
     {"group": ["a", "b", "c"], "age": Continuous(0, 9, nullable=True), "job": Nominal(["x", "y", "z"]), "town": Nominal(list(range(6)))}
@@ -121,14 +121,8 @@ def test_conditions_can_follow_each_other():
         assert set(sample.sample(500, np.random.default_rng(0))[1]) == {3.0, 6.0}
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        {"age": among(1)},  # a cell without mass in a bin that has some
-        {"job": among()},
-        {"group": among(), "age": AllowedCells(0, 9)},
-    ],
-)
+# The first is a cell without mass in a bin that has some.
+@pytest.mark.parametrize("wanted", [{"age": among(1)}, {"job": among()}, {"group": among(), "age": AllowedCells(0, 9)}])
 def test_conditions_that_the_model_excludes_have_probability_0(wanted):
     law_ = a_model().law()
     assert law_.condition(wanted) == (law_, 0.0)
@@ -169,3 +163,34 @@ def test_filled_cells_have_the_law_given_the_others(name):
         joint[:, 1] = joint[:, 0]
     assert p_value(codes_of(rows), joint, within) > ALARM
     assert p_value(codes_of(rows), whatever, within) < CERTAIN
+
+
+def drawn_of(schema, n, stratum=None, most_codes=64):
+    schema = Schema.of(schema)
+    columns = uniform_model(schema, stratum, ties_of(schema, schema.rules), most_codes).sample(n, np.random.default_rng(0))
+    return dict(zip(schema, columns, strict=True))
+
+
+def p_of_uniform(codes, n_codes):
+    return chi_squared(np.bincount(codes.astype(int), minlength=n_codes), np.ones(n_codes))
+
+
+def test_levels_are_uniform_and_a_missing_one_is_among_them():
+    columns = drawn_of({"a": Nominal(["x", "y", "z"], nullable=True), "b": Ordinal([1, 2, 3, 4]), "s": [0, 1, 2, 3]}, 8000, stratum="s")
+    assert all(p_of_uniform(codes, 4) > ALARM for codes in columns.values())
+
+
+def test_numbers_are_uniform_and_none_is_missing():
+    columns = drawn_of({"x": Continuous(-1.0, 3.0, nullable=True, integer=False), "n": Continuous(0, 99, integer=True)}, 8000)
+    assert p_of_uniform(np.floor((columns["x"] + 1) / 0.4), 10) > ALARM
+    assert p_of_uniform(columns["n"] // 10, 10) > ALARM
+    assert np.array_equal(columns["n"], np.rint(columns["n"]))
+
+
+def test_what_rules_leave_is_drawn_in_proportion():
+    """Of nine combinations two cannot be."""
+    rule = Impossible({"a": [0], "b": [1, 2]})
+    columns = drawn_of(Schema({"a": [0, 1, 2], "b": [0, 1, 2]}, rules=[rule]), 7000)
+    both = 3 * columns["a"].astype(int) + columns["b"]
+    assert not np.isin(both, [1, 2]).any()
+    assert p_of_uniform(np.searchsorted([0, 3, 4, 5, 6, 7, 8], both), 7) > ALARM

@@ -52,11 +52,7 @@ def test_nothing_is_missing_no_cell_has_changed_and_all_lie_in_the_domain(model)
     "known", [{"ill": "yes", "age": 50}, {"school": "high", "town": "003"}, {"gain": 0.0}, {"seen": "2020-11-20"}], ids=str
 )
 def test_filled_cells_have_the_law_of_a_conditional_sample(model, known):
-    """The same conditions, as rows to fill and as `conditions` of which nothing is missing: chi squared of each other column.
-
-    Numbers and levels within a bin are evener than independent ones, so statistics are no larger than chi squared. False alarms: below 8
-    cases of 5 columns at 1e-5 each.
-    """
+    """Numbers and levels within a bin are evener than independent ones, so statistics are no larger than chi squared."""
     n = 4000
     rows = pd.DataFrame({name: [known.get(name)] * n for name in SCHEMA if name != "id"})
     if "seen" in known:
@@ -71,16 +67,6 @@ def test_filled_cells_have_the_law_of_a_conditional_sample(model, known):
             edges = np.unique(pd.to_numeric(second).quantile(np.linspace(0, 1, 9)))
             first, second = (np.searchsorted(edges, pd.to_numeric(cells)) for cells in (first, second))
         assert same_law(first, second) > ALARM, name
-
-
-def test_a_row_without_any_cell_is_a_row_of_the_model(model):
-    """But for missing cells, of which there are none."""
-    filled = model.impute(pd.DataFrame({"age": [None] * 5000}), random_state=0)
-    drawn = model.sample(20_000, random_state=1)
-    assert list(filled) == ["age", *(name for name in SCHEMA if name not in ("id", "age"))]
-    assert (filled.dtypes == drawn.dtypes[filled.columns]).drop("age").all()
-    assert (filled["ill"] == "yes").mean() == pytest.approx((drawn["ill"] == "yes").mean(), abs=0.03)
-    assert filled["age"].astype(float).mean() == pytest.approx(drawn["age"].mean(), abs=1)
 
 
 def test_cells_out_of_the_domain_stay_and_count_as_in_a_fit():
@@ -114,22 +100,15 @@ def test_frames_of_other_libraries_keep_their_dtypes():
 @pytest.mark.parametrize(
     ("column", "dtype"), [("age", "Int64"), ("age", "float32"), ("age", object), ("ill", "category"), ("ill", "string"), ("seen", object)]
 )
-def test_dtypes_of_pandas_are_kept(column, dtype):
+def test_dtypes_of_pandas_are_kept_and_levels_that_a_categorical_column_lacks_are_added(column, dtype):
     rows = with_holes(people(300, 5))
-    rows[column] = (
-        rows[column].dt.date.where(rows[column].notna(), None) if (column, dtype) == ("seen", object) else rows[column].astype(dtype)
-    )
+    rows["school"] = pd.Categorical([None, "low"] * 150, categories=["low"])
+    is_date = column == "seen"
+    rows[column] = rows[column].dt.date.where(rows[column].notna(), None) if is_date else rows[column].astype(dtype)
     filled = fitted().impute(rows, random_state=0)
     assert filled[column].dtype == rows[column].dtype
-    assert filled[column].notna().all()
-    if column == "seen":
-        assert set(map(type, filled[column])) == {datetime.date}
-
-
-def test_levels_that_a_categorical_column_lacks_are_added():
-    rows = people(300, 5).assign(school=pd.Categorical([None, "low"] * 150, categories=["low"]))
-    filled = fitted().impute(rows, random_state=0)
-    assert filled["school"].notna().all()
+    assert filled[[column, "school"]].notna().all(axis=None)
+    assert not is_date or set(map(type, filled[column])) == {datetime.date}
     assert set(filled["school"]) == {"low", "middle", "high"}
 
 
@@ -162,19 +141,6 @@ def test_arrays_are_filled_by_the_numbers_of_their_columns(dtype):
 def test_tables_of_other_columns_are_refused(model, rows, error, message):
     with pytest.raises(error, match=message):
         model.impute(rows)
-
-
-def test_wide_tables_are_filled_block_by_block():
-    rng = np.random.default_rng(0)
-    hidden = rng.integers(0, 2, (2000, 16))
-    X = pd.DataFrame(np.repeat(hidden, 3, axis=1) ^ (rng.random((2000, 48)) < 0.1), columns=[f"c{i}" for i in range(48)])
-    model = LatentFactorSynthesizer({name: [0, 1] for name in X}, stratify="c0", epsilon=INF, n_factors=4).fit(X)
-    rows = X.astype(float).mask(rng.random(X.shape) < 0.2)
-    filled = model.impute(rows, random_state=0)
-    lost = rows.isna()
-    assert filled.notna().all().all()
-    assert (filled[~lost] == X[~lost]).sum().sum() == (~lost).sum().sum()
-    assert (filled.to_numpy()[lost] == X.to_numpy()[lost]).mean() > 0.6  # by chance a half
 
 
 # Where rules hold
@@ -227,19 +193,14 @@ def test_a_level_has_the_law_of_those_that_have_the_value_that_is_there():
     assert (filled["a"] == "q").mean() == pytest.approx(share, abs=6 * 0.5 / 2000**0.5)
 
 
-def test_a_part_is_what_total_and_other_parts_leave():
+def test_parts_share_what_total_and_other_parts_leave_also_of_a_total_that_hardly_any_row_has():
     _, model, _ = of_case("sum within bounds")
     filled = model.impute(pd.DataFrame({"a": [3.0, None], "b": [None, 2.0], "t": [10.0, 9.0]}), random_state=0)
     assert filled.astype(int).to_numpy().tolist() == [[3, 7, 10], [7, 2, 9]]
-
-
-def test_parts_share_a_total_that_hardly_any_row_has():
     schema = Schema({"a": (0, 9), "b": (0, 9), "c": (0, 9), "t": (0, 27)}, rules=[Sum(["a", "b", "c"], "t")])
     parts = pd.DataFrame(RNG.integers(0, 3, (N, 3)), columns=["a", "b", "c"])
-    model = keeping(parts.assign(t=parts.sum(axis=1)), schema)
-    filled = model.impute(
-        pd.DataFrame({"a": [None, None, 1.0] * 9, "b": [None] * 27, "c": [None] * 27, "t": [27.0, 25, 19] * 9}), random_state=0
-    )
+    rows = pd.DataFrame({"a": [None, None, 1.0] * 9, "b": [None] * 27, "c": [None] * 27, "t": [27.0, 25, 19] * 9})
+    filled = keeping(parts.assign(t=parts.sum(axis=1)), schema).impute(rows, random_state=0)
     assert (filled[["a", "b", "c"]].astype(float).sum(axis=1) == filled["t"]).all()
     assert filled[["a", "b", "c"]].astype(float).stack().between(0, 9).all()
 
@@ -251,36 +212,21 @@ def test_keys_that_are_nearly_all_taken_are_filled_by_those_that_are_left():
     assert sorted(filled["k"].astype(int)) == list(range(N))
 
 
-def test_a_cell_that_rules_leave_no_value_stays_missing():
-    schema = Schema(
-        {"smokes": ["no", "yes"], "cigarettes": Continuous(0, 40, nullable=True)},
-        rules=[Impossible({"smokes": "no", "cigarettes": (0, 40)})],
-    )
-    smokes = RNG.choice(["no", "yes"], N)
-    table = pd.DataFrame({"smokes": smokes, "cigarettes": np.where(smokes == "yes", RNG.integers(0, 40, N), np.nan)})
-    model = keeping(table, schema)
-    filled = model.impute(pd.DataFrame({"smokes": ["no", "yes", None] * 200, "cigarettes": [None] * 600}), random_state=0)
-    assert (filled["cigarettes"].isna() == (filled["smokes"] == "no")).all()
-    assert set(filled["smokes"][2::3]) == {"no", "yes"}
-
-
-def test_conditions_on_a_determined_column_are_those_on_its_levels():
+def test_conditions_on_a_determined_column_are_those_on_its_levels_and_on_one_of_two_columns_are_refused():
     _, model, _ = of_case("determined")
     rows = model.sample(300, random_state=0, conditions={"b": 2})
     pd.testing.assert_frame_equal(rows, model.sample(300, random_state=0, conditions={"a": ["q", "r"]}))
     assert set(model.sample(50, conditions={"b": (2, None), "c": "x"})["a"]) == {"q"}
-    with pytest.raises(ValueError, match="values that Determines maps to"):
-        model.sample(5, conditions={"b": 7})
-    with pytest.raises(ValueError, match="leave nothing"):
-        model.sample(5, conditions={"b": 1, "c": "y"})
-
-
-def test_conditions_on_what_two_columns_determine_together_are_refused():
     rules = [Determines(["a", "b"], "c", {(x, y): (x == y) + 0 for x in NAMES for y in NAMES})]
-    schema = Schema({"a": NAMES, "b": NAMES, "c": (0, 9)}, rules=rules)
-    model = keeping(pd.DataFrame({"a": RNG.choice(NAMES, N), "b": RNG.choice(NAMES, N), "c": RNG.integers(0, 10, N)}), schema)
-    with pytest.raises(ValueError, match="follows from 'a', 'b'; name these"):
-        model.sample(5, conditions={"c": 1})
+    table = pd.DataFrame({"a": RNG.choice(NAMES, N), "b": RNG.choice(NAMES, N), "c": RNG.integers(0, 10, N)})
+    two = keeping(table, Schema({"a": NAMES, "b": NAMES, "c": (0, 9)}, rules=rules))
+    for of, conditions, words in (
+        (model, {"b": 7}, "values that Determines maps to"),
+        (model, {"b": 1, "c": "y"}, "leave nothing"),
+        (two, {"c": 1}, "follows from 'a', 'b'; name these"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            of.sample(5, conditions=conditions)
 
 
 def test_twelve_rules_hold_in_a_sample_of_a_stream_and_in_its_batches():

@@ -51,13 +51,17 @@ def test_an_interval_and_tables_repeat_by_their_seed_and_differ_without(model):
     assert len(set(first)) > 1
 
 
-def test_numbers_give_floats_and_arrays_give_arrays_of_their_shape(model):
+def test_numbers_give_floats_and_arrays_give_arrays_of_their_shape_also_of_a_saved_model(model, tmp_path):
     one = model.interval(share, random_state=0, **QUICK)
     assert all(type(part) is float for part in (one.low, one.estimate, one.high, one.error))
     table = model.interval(lambda table: several(table)[None], random_state=0, **QUICK)
     assert table.low.shape == table.estimate.shape == table.high.shape == table.error.shape == (1, 3)
     assert (table.low < table.estimate).all()
     assert (table.estimate < table.high).all()
+    model.save(tmp_path / "model.zip")
+    assert str(load(tmp_path / "model.zip").interval(share, random_state=0, **QUICK)) == str(one)
+    assert str(Interval(5456.2, -2410.4, 13321.6, None, 0.95)) == "5,456 (95 % interval -2,410 to 13,320)"
+    assert str(Interval(np.array([3e-5]), np.array([-0.5]), np.array([12e9]), None, 0.9)) == "3e-05 (90 % interval -0.5 to 1.2e+10)"
 
 
 def test_names_of_a_series_or_a_dict_come_back_in_the_order_of_the_first_table(model):
@@ -67,11 +71,6 @@ def test_names_of_a_series_or_a_dict_come_back_in_the_order_of_the_first_table(m
         one = model.interval(lambda table, name=name: {name: table["ill"][table["group"] == name].mean()}, random_state=0, **QUICK)
         assert (one.names, one.estimate[0]) == ((name,), pytest.approx(estimate))
     assert str(by).startswith(f"{by.names[0]}: ")
-
-
-def test_large_numbers_are_written_out():
-    assert str(Interval(5456.2, -2410.4, 13321.6, None, 0.95)) == "5,456 (95 % interval -2,410 to 13,320)"
-    assert str(Interval(np.array([3e-5]), np.array([-0.5]), np.array([12e9]), None, 0.9)) == "3e-05 (90 % interval -0.5 to 1.2e+10)"
 
 
 def test_nothing_is_charged_and_the_model_stays_as_it_is():
@@ -84,12 +83,6 @@ def test_nothing_is_charged_and_the_model_stays_as_it_is():
     assert (list(model.accountant_.ledger), list(accountant.ledger), accountant.remaining) == (own, shared, remaining)
     assert set(vars(model)) == keys
     pd.testing.assert_frame_equal(model.sample(50, random_state=1), rows)
-
-
-def test_rows_of_the_data_are_not_needed_any_more(model, tmp_path):
-    model.save(tmp_path / "model.zip")
-    saved = load(tmp_path / "model.zip")
-    assert str(saved.interval(several, random_state=0, **QUICK)) == str(model.interval(several, random_state=0, **QUICK))
 
 
 def test_width_falls_with_the_rows_and_with_epsilon_and_grows_with_the_level():
@@ -179,26 +172,28 @@ def test_bootstrap_tables_spread_as_the_interval_says(model):
     assert 0.4 < error / spread < 2.6
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda m: m.interval("mean"), "statistic must be a function of a table, got 'mean'"),
-        (lambda m: m.interval(share, 95), "level must be a number between 0 and 1, got 95"),
-        (lambda m: m.interval(share, 1.0), "level must be a number between 0 and 1, got 1.0"),
-        (lambda m: m.interval(share, n_refits=2), "n_refits must be an integer from 8 to 10000, got 2"),
-        (lambda m: m.interval(share, n_samples=0), "n_samples must be a positive integer"),
-        (lambda m: m.interval(share, random_state="x"), "random_state must be None"),
-        (lambda m: m.interval(lambda table: table["nowhere"].mean()), "statistic must give a number .* it raised KeyError: 'nowhere'"),
-        (lambda m: m.interval(lambda table: "many"), "statistic must give a number .* it raised ValueError"),
-        (lambda m: m.interval(lambda table: None), "statistic must return a number"),
-        (lambda m: m.interval(lambda table: np.nan), "statistic must give finite numbers"),
-        (lambda m: m.interval(lambda table: np.ones(1 + round(1000 * table["age"].mean()) % 2)), "statistic must give the same shape"),
-        (lambda m: m.bootstrap_tables(0), "B must be a positive integer, got 0"),
-        (lambda m: m.bootstrap_tables(2.5), "B must be a positive integer, got 2.5"),
-        (lambda m: fitted(strategy="scores", delta=0.0).interval(share), "interval needs strategy='marginals'"),
-        (lambda m: fitted(strategy="scores", delta=0.0).bootstrap_tables(2), "bootstrap_tables needs strategy='marginals'"),
-    ],
-)
-def test_what_has_no_interval_is_refused_in_a_sentence(model, call, message):
-    with pytest.raises(ValueError, match=message):
-        call(model)
+REFUSED = [
+    ({"statistic": "mean"}, "statistic must be a function of a table, got 'mean'"),
+    *(({"level": level}, f"level must be a number between 0 and 1, got {level}") for level in (95, 1.0)),
+    ({"n_refits": 2}, "n_refits must be an integer from 8 to 10000, got 2"),
+    ({"n_samples": 0}, "n_samples must be a positive integer"),
+    ({"random_state": "x"}, "random_state must be None"),
+    ({"statistic": lambda table: table["nowhere"].mean()}, "statistic must give a number .* it raised KeyError: 'nowhere'"),
+    ({"statistic": lambda table: "many"}, "statistic must give a number .* it raised ValueError"),
+    ({"statistic": lambda table: None}, "statistic must return a number"),
+    ({"statistic": lambda table: np.nan}, "statistic must give finite numbers"),
+    ({"statistic": lambda table: np.ones(1 + round(1000 * table["age"].mean()) % 2)}, "statistic must give the same shape"),
+]
+
+
+def test_what_has_no_interval_is_refused_in_a_sentence(model):
+    for given, words in REFUSED:
+        with pytest.raises(ValueError, match=words):
+            model.interval(**{"statistic": share, **given})
+    for B in (0, 2.5):
+        with pytest.raises(ValueError, match=f"B must be a positive integer, got {B}"):
+            model.bootstrap_tables(B)
+    scores = fitted(strategy="scores", delta=0.0)
+    for name, given in (("interval", share), ("bootstrap_tables", 2)):
+        with pytest.raises(ValueError, match=f"{name} needs strategy='marginals'"):
+            getattr(scores, name)(given)

@@ -2,10 +2,10 @@
 
 import collections
 import contextlib
+import functools
 import itertools
 import os
 import pickle
-import sys
 import threading
 import time
 import warnings
@@ -13,7 +13,8 @@ import warnings
 import numpy as np
 import pytest
 from estimators import Recorder, clock
-from test_streams_go_on import PACKAGE, interrupted_at
+from laws import in_threads, interrupted
+from test_streams_go_on import PACKAGE
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
 from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning, SmallSampleWarning
@@ -45,56 +46,36 @@ def names_in(accountant):
     return [entry.name for entry in accountant.ledger if not entry.name.startswith("resumed")]
 
 
-def together(*tasks):
-    """Run tasks at once, each in a thread that gives way at every chance; raise what any of them raised."""
-    failures, before = [], sys.getswitchinterval()
-    start = threading.Barrier(len(tasks))
-
-    def run(task):
-        start.wait()
-        try:
-            task()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(task,), daemon=True) for task in tasks]
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
-    finally:
-        sys.setswitchinterval(before)
-    assert not any(thread.is_alive() for thread in threads)
-    if failures:
-        raise failures[0]
+def feed(model, rows):
+    """Feed rows one by one."""
+    for row in rows:
+        model.partial_fit(row[None])
 
 
-def feeder(model, rows):
-    """A task that feeds rows one by one."""
-    return lambda: [model.partial_fit(row[None]) for row in rows]
+def interrupted_in(call, number):
+    """Call, interrupted where the line of this number begins, of those that run in the files of streams; whether it came so far."""
+    return interrupted(call, number + 1, os.path.join(PACKAGE, "synthesis", "_online"))
 
 
 def seen_beside(model, rows, look, n_threads):
     """What threads see, again and again, while another feeds a stream."""
-    seen, feeding = [], threading.Event()
-    feeding.set()
+    seen, is_fed = [], threading.Event()
 
-    def feed():
+    def feed_all():
         try:
-            feeder(model, rows)()
+            feed(model, rows)
         finally:
-            feeding.clear()
+            is_fed.set()
 
     def see():
-        while feeding.is_set() or len(seen) < 6:
+        while not is_fed.is_set() or len(seen) < 6:
             seen.append(look())
 
-    together(feed, *[see] * n_threads)
+    in_threads(feed_all, *[see] * n_threads)
     return seen
 
 
+@pytest.mark.usefixtures("restless")
 @each_of(BLOCKS)
 @pytest.mark.parametrize("started", [False, True])
 def test_four_threads_that_feed_a_stream_lose_no_row_and_release_none_twice(setting, started, released):
@@ -103,7 +84,7 @@ def test_four_threads_that_feed_a_stream_lose_no_row_and_release_none_twice(sett
     if started:
         model.fit(X[:4])
     rest = X[4:] if started else X
-    together(*(feeder(model, rest[i::4]) for i in range(4)))
+    in_threads(*(functools.partial(feed, model, rest[i::4]) for i in range(4)))
     assert model.n_samples_seen_ == len(X)
     times = list(itertools.chain(*times_of(released, len(X))))
     assert len(times) == len(set(times)) == len(X) - model._stream.n_open
@@ -112,6 +93,7 @@ def test_four_threads_that_feed_a_stream_lose_no_row_and_release_none_twice(sett
     assert model.accountant_.spent == 1
 
 
+@pytest.mark.usefixtures("restless")
 @each
 def test_samples_that_another_thread_draws_do_not_disturb_a_stream(setting):
     X = np.random.default_rng(0).random((300, 2))
@@ -122,6 +104,7 @@ def test_samples_that_another_thread_draws_do_not_disturb_a_stream(setting):
     assert np.array_equal(read.sample(200, random_state=0), quiet.sample(200, random_state=0))
 
 
+@pytest.mark.usefixtures("restless")
 @each_of([*PAPER, "blocks-small"])
 def test_what_is_pickled_while_another_thread_feeds_is_of_one_time_and_goes_on(setting):
     X = np.random.default_rng(0).random((400, 1))
@@ -196,16 +179,6 @@ def _in_a_fork(task, seconds=20):
     return None
 
 
-def interrupted(call, number):
-    """Raise KeyboardInterrupt where the line of this number would begin, of those that run in the files of streams."""
-    try:
-        with interrupted_at(number + 1, os.path.join(PACKAGE, "synthesis", "_online")):
-            call()
-    except KeyboardInterrupt:
-        return True
-    return False
-
-
 @pytest.mark.parametrize(
     ("window", "n_rows", "changed", "every"),
     [pytest.param(None, 6, None, 1, marks=pytest.mark.must), (None, 6, 2, 2), (None, 36, 1.01, 3), (20, 36, None, 3)],
@@ -218,7 +191,7 @@ def test_an_interrupt_at_any_line_and_a_second_try_count_rows_once_and_release_n
         released.clear()
         model = OnlineSynthesizer(synthesizer=Recorder(), window=window).fit(X[:first])
         was = [block[:2] for block in model._stream.blocks]
-        hit = interrupted(lambda: model.partial_fit(X[first : first + n_rows]), number)  # noqa: B023
+        hit = interrupted_in(lambda: model.partial_fit(X[first : first + n_rows]), number)  # noqa: B023
         if hit:
             assert model.n_samples_seen_ == first
             assert [block[:2] for block in model._stream.blocks] == was
@@ -247,7 +220,7 @@ def test_an_interrupt_at_any_line_of_a_tree_and_a_second_try_count_rows_once_or_
     X = clock(33)
     for number in itertools.count(at, 3):
         model = OnlineSynthesizer("paper", counter=counter, epsilon=float("inf")).fit(X[:30])
-        hit = interrupted(lambda: model.partial_fit(X[30:33]), number)  # noqa: B023
+        hit = interrupted_in(lambda: model.partial_fit(X[30:33]), number)  # noqa: B023
         if not hit:
             break
         assert model.n_samples_seen_ == 30
@@ -270,7 +243,7 @@ def test_an_interrupt_at_any_line_where_a_loaded_stream_goes_on_and_a_second_try
     expected = pickle.loads(data).sample(50, random_state=0)
     for number in itertools.count(max(at - 1, 0), 3 if at else 1):
         model = pickle.loads(data)
-        if not interrupted(lambda: model.partial_fit(X[40:41]), number):  # noqa: B023
+        if not interrupted_in(lambda: model.partial_fit(X[40:41]), number):  # noqa: B023
             break
         assert model.n_samples_seen_ == 40
         if setting.get("strategy") != "paper" or model._stream.n_begun == 40:
@@ -421,24 +394,6 @@ def test_a_stream_with_a_window_stays_as_small_as_its_window(growth, tmp_path):
     assert (sizes[8000] < 1.3 * sizes[2500]).all()
     assert sizes[8000][0] < 2 + 500 / 16
     assert model.accountant_.spent == 1
-
-
-def test_folding_keeps_what_was_spent_what_is_sampled_and_since(released):
-    n, window = 1500, 300  # blocks of 16 rows throughout
-    folded, whole = (OnlineSynthesizer(synthesizer=Recorder(), growth=1.01, window=w) for w in (window, None))
-    for start in range(0, n, 60):
-        folded.partial_fit(clock(n)[start : start + 60])
-        whole.partial_fit(clock(n)[start : start + 60])
-        assert folded.accountant_.spent == 1 or start == 0
-        seen = folded.n_samples_seen_
-        since = max(0, seen - window)
-        first, second = folded.sample(500, random_state=0), whole.sample(500, since=since, random_state=0)
-        assert np.array_equal(first, second)
-        if seen > 10:
-            assert np.array_equal(folded.sample(50, since=seen - 10, random_state=0), whole.sample(50, since=seen - 10, random_state=0))
-    assert len(whole.accountant_.ledger) > 90
-    assert len(folded.accountant_.ledger) < 25
-    assert folded.accountant_.to_frame()["epsilon"].sum() == 1
 
 
 @pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])

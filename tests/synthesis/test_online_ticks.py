@@ -182,39 +182,26 @@ def test_the_nodes_of_all_depths_that_a_row_is_in_cost_epsilon(counter, d, epsil
     assert worst > 0.8 * sum(shares)  # a tick that is in a node of every level
 
 
-@each_counter
-def test_without_noise_the_tree_counts_the_rows_of_all_ticks(counter):
-    ticks = ticks_of(30, mean=5)
-    model = fed(online(PAPER[counter], epsilon=INF), ticks)
-    assert model.n_samples_seen_ == model.n_samples_ == sum(map(len, ticks))
-    last = [int(each.value.sum()) for each in model._stream.counters]
-    assert last == [model.n_samples_] * len(last) or counter == "sparse"
-
-
 # Rows and their number
 
 
 @each_way
 def test_the_order_of_rows_within_a_tick_and_how_they_lie_in_memory_mean_nothing(setting, tmp_path):
-    rng = np.random.default_rng(3)
-    ticks = ticks_of(12)
-    others = [
-        [rng.permutation(X) for X in ticks],
-        [np.asfortranarray(X) for X in ticks],
-        [[X[:7], X[7:7], X[7:]] for X in ticks],  # chunks of one tick
-    ]
+    rng, ticks = np.random.default_rng(3), ticks_of(12)
     expected = released_state(fed(online(setting, random_state=1), ticks))
-    for other in others:
-        assert difference(expected, released_state(fed(online(setting, random_state=1), other))) is None
+    for make in (rng.permutation, np.asfortranarray, lambda X: [X[:7], X[7:7], X[7:]]):  # the last are chunks of one tick
+        assert difference(expected, released_state(fed(online(setting, random_state=1), map(make, ticks)))) is None
 
 
 @each_way
 def test_a_stream_of_no_rows_at_all_works(setting):
-    model = fed(online(setting), [np.empty((0, 2))] * 20)
+    model = fed(online(setting, horizon=20), [np.empty((0, 2))] * 20)
     assert model.n_ticks_seen_ == 20
     assert model.n_samples_ >= 1
     assert model.sample(9).shape == (9, 2)
     assert model.sample().shape == (model.n_samples_, 2)
+    with pytest.raises(ValueError, match="horizon is 20 ticks, 20 have come, and 1 more would pass it"):
+        model.partial_fit(np.empty((0, 2)))
 
 
 def test_a_window_and_since_count_ticks_and_sum_released_numbers():
@@ -240,21 +227,18 @@ def test_blocks_are_weighed_by_their_released_numbers_and_the_open_one_by_the_ra
         assert np.sum(np.abs(sample - x) < 0.05) == pytest.approx(share, abs=2)
 
 
-def test_the_horizon_counts_ticks():
-    model = fed(online(horizon=3), ticks_of(3))
-    with pytest.raises(ValueError, match="horizon is 3 ticks, 3 have come, and 1 more would pass it"):
-        model.partial_fit(np.empty((0, 2)))
-    assert fed(online(horizon=1), [np.ones((500, 2))]).n_ticks_seen_ == 1
+PARTS = [PrivateMeasureMechanism("paper"), LowDimSynthesizer(1), LatentFactorSynthesizer(), LatentFactorSynthesizer(strategy="scores")]
 
 
-@each_way
+@pytest.mark.parametrize("setting", [*BLOCKS.values(), *PAPER.values(), *({"synthesizer": part} for part in PARTS)])
 def test_the_ledger_says_epsilon_and_names_ticks_alone(setting):
     shared = PrivacyAccountant(Fraction(1, 3), neighboring=AR)
-    model = fed(online(setting, epsilon=Fraction(1, 3), accountant=shared), ticks_of(25))
+    model = fed(online(setting, epsilon=Fraction(1, 3), accountant=shared), [X[:, [0, 1, 0]] for X in ticks_of(25)])
     assert shared.spent == Fraction(1, 3) == model.accountant_.spent
     names = [entry.name for entry in model.accountant_.ledger]
     assert all(name.startswith("ticks ") or name == "blocks that the window left behind" for name in names)
     assert {entry.neighboring for entry in entries_of(model.accountant_)} == {AR}
+    assert model.sample(10).shape == (10, 3)
 
 
 @each_way
@@ -275,13 +259,3 @@ def test_a_synthesizer_that_may_tell_its_number_of_rows_is_refused_before_the_ch
     with pytest.raises(ValueError, match="synthesizer must derive from PrivateSynthesizer for neighboring"):
         online(synthesizer=Recorder(), accountant=shared).fit(ticks_of(1)[0])
     assert shared.spent == 0
-
-
-@pytest.mark.parametrize(
-    "synthesizer",
-    [PrivateMeasureMechanism("paper"), LowDimSynthesizer(1), LatentFactorSynthesizer(), LatentFactorSynthesizer(strategy="scores")],
-)
-def test_other_synthesizers_run_on_ticks(synthesizer):
-    model = fed(online(synthesizer=synthesizer), [X[:, [0, 1, 0]] for X in ticks_of(6)])
-    assert model.sample(10).shape == (10, 3)
-    assert model.accountant_.spent == 1

@@ -90,9 +90,16 @@ def test_a_wrong_prior_makes_pairs_worse_by_a_tenth_at_most(epsilon, wrong):
 
 
 @quick
-def test_without_noise_a_prior_is_ignored():
+def test_without_noise_a_prior_is_ignored_by_a_fit_and_with_noise_by_its_intervals_and_by_a_refit_without_it():
     first, second = (synthesizer(epsilon=float("inf"), delta=0.0, prior=prior).fit(people()) for prior in (None, renamed(people(200, 1))))
     same_models(first, second)
+    plain, model = (synthesizer(prior=prior).fit(people()) for prior in (None, renamed(people(300, 7))))
+    found = [each.interval(lambda table: (table["ill"] == "yes").mean(), n_refits=8, random_state=0) for each in (plain, model)]
+    assert (found[0].low, found[0].high) == (found[1].low, found[1].high)
+    assert not {"_prior", "_block"} & set(vars(model))  # nothing of the rows of a prior stays but sums
+    refitted = model.set_params(prior=None).fit(people())
+    assert not hasattr(refitted, "_without_prior")
+    same_models(refitted, plain)
 
 
 @quick
@@ -111,16 +118,6 @@ def test_how_a_prior_is_cut_and_ordered_makes_no_difference(tmp_path):
         pl.from_pandas(prior.astype({"age": "int64"})),
     ):
         same_models(model, synthesizer(prior=form).fit(people()))
-
-
-@quick
-def test_numbers_without_a_schema_take_a_prior():
-    rng = np.random.default_rng(0)
-    X, prior = (pd.DataFrame(rng.beta(2, 5, (n, 3)), columns=list("abc")) for n in (500, 400))
-    prior = prior[list("cab")]
-    model = LatentFactorSynthesizer(delta=1e-6, epsilon=0.1, prior=prior, random_state=0).fit(X)
-    assert model.sample(5).shape == (5, 3)
-    assert model._without_prior.beside is None
 
 
 @quick
@@ -210,38 +207,14 @@ def test_neither_a_file_nor_a_card_holds_the_rows_of_a_prior(tmp_path):
 
 
 @quick
-def test_nothing_of_the_rows_of_a_prior_stays_but_sums():
-    model = synthesizer(prior=people(300, 7)).fit(people())
-    assert not {"_prior", "_block"} & set(vars(model))
-    refitted = model.set_params(prior=None).fit(people())
-    assert not hasattr(refitted, "_without_prior")
-    same_models(refitted, synthesizer().fit(people()))
-
-
-@quick
-def test_intervals_do_without_the_prior():
-    """They are of what was released alone, so they hold whether or not it is right."""
-    found = []
-    for prior in (None, renamed(people(300, 7))):
-        model = synthesizer(prior=prior).fit(people())
-        found.append(model.interval(lambda table: (table["ill"] == "yes").mean(), n_refits=8, random_state=0))
-    assert found[0] == found[1] or (found[0].low, found[0].high) == (found[1].low, found[1].high)
-
-
-@quick
-def test_identifiers_may_lack_in_a_prior():
-    rows = people().assign(name=[f"p{i}" for i in range(1000)])
-    model = synthesizer(schema={**SCHEMA, "name": Identifier()}, prior=people(200, 7)).fit(rows)
-    assert list(model.sample(3).columns) == list(SCHEMA)
-
-
-@quick
-def test_levels_that_a_prior_has_and_nobody_bought_count_as_missing():
-    schema = {**SCHEMA, "job": Nominal("private", nullable=True)}
+def test_levels_that_a_prior_has_and_nobody_bought_count_as_missing_and_identifiers_may_lack():
+    schema = {**SCHEMA, "job": Nominal("private", nullable=True), "name": Identifier()}
     prior = people(300, 7).assign(job="never seen")
-    model = synthesizer(schema=schema, prior=prior, epsilon=5.0).fit(people())
+    model = synthesizer(schema=schema, prior=prior, epsilon=5.0).fit(people().assign(name=[f"p{i}" for i in range(1000)]))
     assert "never seen" not in model.schema_["job"].levels
-    assert "never seen" not in set(model.sample(500)["job"])
+    sample = model.sample(500)
+    assert list(sample.columns) == list(SCHEMA)
+    assert "never seen" not in set(sample["job"])
 
 
 def test_the_table_that_is_to_be_protected_is_refused_as_a_prior(tmp_path):

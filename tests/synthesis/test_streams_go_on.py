@@ -2,6 +2,8 @@
 
 import contextlib
 import copy
+import functools
+import itertools
 import os
 import pickle
 import re
@@ -9,13 +11,13 @@ import shutil
 import signal
 import sqlite3
 import sys
-import threading
 
 import numpy as np
 import pytest
 from estimators import Recorder
 from internals import PendingFile, _ledger_file
 from internals import _online as running
+from laws import in_threads, interrupted
 
 import skdpsynth
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
@@ -88,73 +90,38 @@ def is_whole(model):
     return times(model) == stream.charged and edges[::2] == edges[1::2] and stream.n_open == stream.n_seen - stream.begun
 
 
-class Lines:
-    """Counts lines of some files that begin, and does something at one of them."""
+def kill_at(line):
+    """Let this process be killed where a line of the package begins: the one of this number."""
+    n_lines = itertools.count(1)
 
-    def __init__(self, at, act, files=PACKAGE):
-        self.left, self.act, self.files = at, act, files
+    def watch(frame, event, argument):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line" and next(n_lines) == line:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return watch
 
-    def __enter__(self):
-        self.before = sys.gettrace()
-        sys.settrace(self._enter)
-
-    def __exit__(self, *_):
-        sys.settrace(self.before)
-
-    def _enter(self, frame, event, argument):
-        return self._line if frame.f_code.co_filename.startswith(self.files) else None
-
-    def _line(self, frame, event, argument):
-        self.left -= event == "line"
-        if not self.left:
-            self.act()
-        return self._line
-
-
-def interrupted_at(line, files=PACKAGE):
-    def interrupt():
-        raise KeyboardInterrupt
-
-    return Lines(line, interrupt, files)
+    sys.settrace(watch)
 
 
 @pytest.mark.parametrize("has_ledger", [True, False])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_what_is_saved_is_the_stream_that_partial_fit_returns(has_ledger, relation, path, saved):
+def test_what_is_saved_is_the_stream_that_partial_fit_returns_saved_or_not(has_ledger, relation, path, saved):
     accountant = PrivacyAccountant(1, ledger=path, neighboring=relation) if has_ledger else None
-    model = OnlineSynthesizer(accountant=accountant, neighboring=relation)
+    plain, model = (OnlineSynthesizer(random_state=0, accountant=each, neighboring=relation) for each in (None, accountant))
     for n in (0, 10, 500, 510, 2000):
-        model = model.partial_fit(X[n : n + 400], save=saved)
+        plain, model = plain.partial_fit(X[n : n + 400]), model.partial_fit(X[n : n + 400], save=saved)
         again = load(saved)
-        assert (again._time, times(again)) == (model._time, times(model))
-        assert np.array_equal(again.sample(50, random_state=0), model.sample(50, random_state=0))
+        assert (again._time, times(again)) == (model._time, times(model)) == (plain._time, times(plain))
+        for each in (again, plain):
+            assert np.array_equal(each.sample(50, random_state=0), model.sample(50, random_state=0))
     assert model.accountant_.spent == 1
     assert saved.stat().st_mode & 0o077 == 0  # for its owner alone
     assert not list(saved.parent.glob(".*"))
 
 
-def test_a_stream_that_is_saved_as_it_goes_gives_what_it_gives_unsaved(path, saved, budget):
-    plain, kept = (OnlineSynthesizer(random_state=0, accountant=accountant) for accountant in (None, path))
-    for n in range(0, 1000, 250):
-        plain, kept = plain.partial_fit(X[n : n + 250]), kept.partial_fit(X[n : n + 250], save=saved)
-    assert times(plain) == times(kept)
-    assert np.array_equal(plain.sample(100, random_state=0), kept.sample(100, random_state=0))
-
-
-def test_units_are_counted_over_calls_that_save(saved):
-    labels = np.arange(3000) // 2
-    plain, kept = (OnlineSynthesizer(max_rows_per_unit=1) for _ in range(2))
-    for n in range(0, 900, 301):
-        plain = plain.partial_fit(X[n : n + 301], unit=labels[n : n + 301])
-        kept = kept.partial_fit(X[n : n + 301], unit=labels[n : n + 301], save=saved)
-        kept = load(saved)
-    assert kept.n_samples_seen_ == plain.n_samples_seen_ == 452
-
-
 def test_a_table_in_chunks_is_taken_in_whole_or_not_at_all(saved, budget, path):
     model = OnlineSynthesizer(accountant=path).partial_fit([X[:300], X[300:600]], save=saved)
-    assert load(saved).n_samples_seen_ == model.n_samples_seen_ == 600
-
     calls = []
 
     def chunks():
@@ -220,8 +187,8 @@ def test_a_stream_that_is_killed_at_random_lines_always_goes_on(account, saved):
         process = os.fork()
         if process == 0:
             try:
-                with Lines(int(10 ** rng.uniform(2.5, 5)), lambda: os.kill(os.getpid(), signal.SIGKILL)):
-                    go_on()
+                kill_at(int(10 ** rng.uniform(2.5, 5)))
+                go_on()
                 os._exit(0)
             finally:
                 os._exit(1)
@@ -322,22 +289,14 @@ def test_a_stream_that_was_finished_by_load_is_not_put_back_by_its_slow_process(
 
 
 def test_threads_that_feed_and_save_a_stream_lose_no_row(account, saved):
-    model, failures = OnlineSynthesizer(accountant=account).partial_fit(X[:100], save=saved), []
+    model = OnlineSynthesizer(accountant=account).partial_fit(X[:100], save=saved)
 
     def feed(rows):
-        try:
-            for start in range(0, len(rows), 50):
-                model.partial_fit(rows[start : start + 50], save=saved)
-                model.sample(5)
-        except BaseException as error:
-            failures.append(error)
+        for start in range(0, len(rows), 50):
+            model.partial_fit(rows[start : start + 50], save=saved)
+            model.sample(5)
 
-    threads = [threading.Thread(target=feed, args=(X[100 + 200 * i : 300 + 200 * i],)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert not failures
+    in_threads(*(functools.partial(feed, X[100 + 200 * i : 300 + 200 * i]) for i in range(4)))
     assert load(saved).n_samples_seen_ == model.n_samples_seen_ == 900
     assert is_whole(model)
     assert model.accountant_.spent == 1
@@ -351,11 +310,7 @@ def test_an_interrupt_at_any_line_leaves_a_stream_that_goes_on_from_n_samples_se
     model = OnlineSynthesizer(accountant=account).partial_fit(X[:100], save=saved)
     for _ in range(25):
         seen = model.n_samples_seen_
-        try:
-            with interrupted_at(int(10 ** rng.uniform(1, 4.5))):
-                model.partial_fit(X[seen : seen + 100], save=saved)
-        except KeyboardInterrupt:
-            n_interrupted += 1
+        n_interrupted += interrupted(lambda: model.partial_fit(X[seen : seen + 100], save=saved), int(10 ** rng.uniform(1, 4.5)), PACKAGE)  # noqa: B023
         assert model.n_samples_seen_ in (seen, seen + 100)
         if rng.random() < 0.5:  # as after the end of the process
             model = load(saved)
@@ -463,58 +418,46 @@ def test_a_block_whose_release_raises_is_left_out_after_loading_too(account, sav
     assert (model.n_samples_seen_, model.accountant_.spent) == (130, 1)
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "words"),
-    [
-        (5, TypeError, "save must be None or a path"),
-        ("", ValueError, "save must be None or a path"),
-        ("nowhere/stream.zip", FileNotFoundError, "save must lie in a folder that exists"),
-        (".", IsADirectoryError, "save must name a file"),
-        ("there.zip", FileExistsError, "save must name no file that exists where a stream begins"),
-    ],
-)
-def test_a_place_that_cannot_be_written_is_refused_before_any_charge(given, error, words, path, budget, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "there.zip").write_bytes(b"")
-    model = OnlineSynthesizer(accountant=path)
-    with pytest.raises(error, match=words):
-        model.partial_fit(X[:500], save=given)
-    assert not hasattr(model, "accountant_")
-    assert (budget.spent, len(budget.ledger)) == (0, 0)
+PLACES = [
+    (5, TypeError, "save must be None or a path"),
+    ("", ValueError, "save must be None or a path"),
+    ("nowhere/stream.zip", FileNotFoundError, "save must lie in a folder that exists"),
+    (".", IsADirectoryError, "save must name a file"),
+    ("there.zip", FileExistsError, "save must name no file that exists where a stream begins"),
+]
 
 
-def test_a_stream_that_cannot_be_saved_is_refused_before_any_charge(path, budget, saved):
+def test_a_place_that_cannot_be_written_and_a_stream_that_cannot_be_saved_are_refused_before_any_charge(
+    path, budget, saved, tmp_path, monkeypatch
+):
     class Local(Recorder):
         pass
 
-    for model, error, words in [
-        (OnlineSynthesizer("paper", accountant=path), ValueError, "save must be None for strategy"),
-        (OnlineSynthesizer(synthesizer=Local(), accountant=path), TypeError, "cannot be saved"),
-    ]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.zip").write_bytes(b"")
+    paper, local = OnlineSynthesizer("paper", accountant=path), OnlineSynthesizer(synthesizer=Local(), accountant=path)
+    more = (paper, saved, ValueError, "save must be None for strategy"), (local, saved, TypeError, "cannot be saved")
+    for model, place, error, words in (*((OnlineSynthesizer(accountant=path), *each) for each in PLACES), *more):
         with pytest.raises(error, match=words):
-            model.partial_fit(X[:500], save=saved)
-    assert (budget.spent, saved.exists()) == (0, False)
+            model.partial_fit(X[:500], save=place)
+        assert not hasattr(model, "accountant_")
+        assert (budget.spent, len(budget.ledger)) == (0, 0)
+    assert not saved.exists()
 
 
 # A larger ledger
 
 
-def dead(saved, path):
-    """A stream as the docs of old left it: it released rows, and died before it was saved. Return what is said of it."""
+def test_the_error_of_a_stream_says_what_works(saved, path, tmp_path, monkeypatch):
+    """It released rows, and died before it was saved. The code of the error is run as it stands."""
     model = OnlineSynthesizer(accountant=PrivacyAccountant(1, ledger=path)).fit(X[:500])
     model.save(saved)
     model.partial_fit(X[500:1000])
     with pytest.raises(BudgetExceededError) as error:
         load(saved).partial_fit(X[500:1000])
-    return str(error.value)
-
-
-def test_the_error_of_a_stream_says_what_works(saved, path, tmp_path, monkeypatch):
-    """Its code is run as it stands."""
-    said = dead(saved, path)
     monkeypatch.chdir(tmp_path)
     code = r"big = .*'larger\.db'\)", r"big\.import_record\(.*?\)", r"load\(.*\)"
-    made, imported, loaded = (re.search(pattern, said)[0] for pattern in code)
+    made, imported, loaded = (re.search(pattern, str(error.value))[0] for pattern in code)
     names = {"PrivacyAccountant": PrivacyAccountant, "load": load}
     exec(f"{made}\n{imported}\nmodel = {loaded.replace('the file', repr(str(saved)))}", names)
     model, big = names["model"], names["big"]
@@ -691,29 +634,19 @@ def test_rows_that_are_replayed_in_a_budget_of_zcdp_are_charged_again_as_far_as_
     assert len(year.ledger) == 3
 
 
-def edges(stream):
-    return [stop for _, stop, _ in stream._stream.blocks]
-
-
 @STRATEGIES
-def test_a_stream_that_was_stopped_goes_on_at_no_charge(strategy, ten, path, saved):
-    """Nothing was released after it was saved, and the ledger proves it."""
+def test_a_stream_that_was_stopped_goes_on_at_no_charge_and_rows_that_were_released_since_it_was_saved_are_charged_again(
+    strategy, ten, path, saved
+):
     model = OnlineSynthesizer(strategy, accountant=str(path)).fit(X[:500])
     model.save(saved)
     del model
     for n in (500, 700, 1500):
         again = load(saved).partial_fit(X[n : n + 200])
         again.save(saved)
-        assert ten.spent == 1
+        assert ten.spent == 1  # nothing was released after it was saved, and the ledger proves it
     assert again.n_samples_seen_ == 1100
-
-
-@STRATEGIES
-def test_rows_that_are_replayed_after_they_were_released_are_charged_again(strategy, ten, path, saved):
-    model = OnlineSynthesizer(strategy, accountant=path).fit(X[:500])
-    model.save(saved)
-    model.partial_fit(X[500:1000])
-    del model
+    again.partial_fit(X[500:1000])
     again = load(saved)
     again.sample(20)
     assert ten.spent == 1  # what was saved is read at no charge
@@ -728,26 +661,22 @@ def test_rows_that_waited_in_an_open_block_are_not_charged_again(ten, path, save
     """They were never released, although the stream went on after it was saved."""
     model = OnlineSynthesizer(accountant=path).fit(X[:500])
     model.save(saved)
-    n_blocks = len(edges(model))
-    model.partial_fit(X[500:510])
-    assert len(edges(model)) == n_blocks
-    again = load(saved).partial_fit(X[500:900])
-    assert len(edges(again)) > n_blocks
+    n_blocks = len(model.blocks_)
+    assert len(model.partial_fit(X[500:510]).blocks_) == n_blocks
+    assert len(load(saved).partial_fit(X[500:900]).blocks_) > n_blocks
     assert ten.spent == 1
 
 
 def test_a_row_costs_as_often_as_it_was_released_and_no_more(ten, path, saved):
     """Three times a stream breaks down after it released rows that it had not saved: each row is released twice, so all cost twice."""
-    model = OnlineSynthesizer(accountant=path, growth=1.1).fit(X[:500])
+    model, counts = OnlineSynthesizer(accountant=path, growth=1.1).fit(X[:500]), np.zeros(2000, dtype=int)
     for n in (500, 1000, 1500):
         model.save(saved)
         model.partial_fit(X[n : n + 400])
         model = load(saved).partial_fit(X[n : n + 500])
         assert ten.spent == 2
-    members = [e.name for account in ten.ledger for e in ten.parts_of(account)]
-    counts = np.zeros(2000, dtype=int)
-    for name in members:
-        _, start, _, stop = name.split()
+    for entry in (entry for account in ten.ledger for entry in ten.parts_of(account)):
+        _, start, _, stop = entry.name.split()
         counts[int(start) : int(stop) + 1] += 1
     assert counts.max() == 2 == ten.spent
 
@@ -758,11 +687,9 @@ def test_what_does_not_fit_twice_is_refused_and_takes_nothing_in(strategy, path,
     model = OnlineSynthesizer(strategy, accountant=path).fit(X[:500])
     model.save(saved)
     model.partial_fit(X[500:1000])
-    again = load(saved)
+    again, words = load(saved), "'OnlineSynthesizer: rows released once more, see entry 1' costs epsilon=1, but only 0"
     for _ in range(2):
-        with pytest.raises(
-            BudgetExceededError, match="'OnlineSynthesizer: rows released once more, see entry 1' costs epsilon=1, but only 0"
-        ):
+        with pytest.raises(BudgetExceededError, match=words):
             again.partial_fit(X[500:600])
     assert (again.n_samples_seen_, budget.spent) == (500, 1)
 
