@@ -58,10 +58,6 @@ def is_ours(error):
     return dis.opname[code.co_code[place.tb_lasti]] == "RAISE_VARARGS" and code.co_filename.startswith(OURS)
 
 
-def _is_documented(error):
-    return isinstance(error, ValueError | TypeError | RuntimeError | OSError | ImportError | AttributeError | KeyError)
-
-
 def _state(value):
     """What must be the same after a call; None of what has no cells."""
     if isinstance(value, pd.DataFrame | pd.Series):
@@ -94,7 +90,7 @@ def judge(function, arguments, writes=(), spent=lambda: 0):
     except Warning:  # a warning that is an error, as the caller wished
         outcome = "warned"
     except Exception as error:
-        outcome, message = "refused", _text(error)
+        outcome, message = "refused", str(error.args[0] if isinstance(error, KeyError) and error.args else error)
         faults += _faults_of(error, message)
     if time.perf_counter() - start > SECONDS and "hung" not in faults:
         faults.append("hung")
@@ -105,12 +101,9 @@ def judge(function, arguments, writes=(), spent=lambda: 0):
     return outcome, faults, message
 
 
-def _text(error):
-    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-
-
 def _faults_of(error, message):
-    faults = [] if is_ours(error) and _is_documented(error) else ["foreign"]
+    documented = ValueError | TypeError | RuntimeError | OSError | ImportError | AttributeError | KeyError
+    faults = [] if is_ours(error) and isinstance(error, documented) else ["foreign"]
     if any(secret in message for secret in SECRETS):
         faults.append("quoted")
     if "\n" in message or len(message) > LONGEST or len(re.findall(r"[a-z0-9)'\"]\. [A-Z]", message)) > 1:

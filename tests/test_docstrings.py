@@ -37,12 +37,12 @@ def test_all_that_modules_export_is_listed_in_the_reference_and_nothing_else():
     exported = {(module.__name__, name) for module in public_modules() for name in module.__all__ if not name.startswith("__")}
     assert sorted(names - exported) == []
     known = [getattr(importlib.import_module(module), name) for module, name in names]
-    hidden = {(module, name) for module, name in exported - names if not any(_of(module, name) is thing for thing in known)}
+    hidden = {
+        (module, name)
+        for module, name in exported - names
+        if not any(getattr(importlib.import_module(module), name) is thing for thing in known)
+    }
     assert sorted(hidden) == []
-
-
-def _of(module, name):
-    return getattr(importlib.import_module(module), name)
 
 
 def test_reference_is_read_by_modules_and_names():

@@ -67,13 +67,6 @@ def located_bit_by_bit(partition, X):
     return cells
 
 
-def boxes_of(partition, cells, level):
-    """Lower and upper faces of cells, each (n_cells, n_features)."""
-    sides = partition.box.width / 2.0 ** partition.cuts(level)
-    low = partition.box.low + np.stack(partition.corners(cells, level), axis=1) * sides
-    return low, low + sides
-
-
 @each_shape
 def test_cell_is_found_as_by_halving_bit_by_bit(d, depth, bits):
     partition = partition_of(d, depth, bits)
@@ -114,7 +107,9 @@ def test_points_lie_in_their_cells_and_in_the_box(d, depth, bits, spread):
     for level in sorted({0, depth // 2, depth}):
         cells = np.random.default_rng(0).integers(0, 1 << level, 100, dtype=np.int64)
         X = partition.sample(cells, level, np.random.default_rng(1))
-        low, high = boxes_of(partition, cells, level)
+        sides = partition.box.width / 2.0 ** partition.cuts(level)
+        low = partition.box.low + np.stack(partition.corners(cells, level), axis=1) * sides
+        high = low + sides
         rounding = 4 * np.spacing(np.maximum(np.abs(low), np.abs(high)))
         assert X.shape == (100, d)
         assert np.all(np.abs(X - (low + high) / 2) <= (high - low) / 2 + rounding)

@@ -123,10 +123,6 @@ def closed():
     plt.close("all")
 
 
-def texts(figure):
-    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
-
-
 @every
 def test_a_plot_names_what_it_shows_has_no_bar_on_a_logarithmic_scale_and_says_whether_it_is_private(name):
     """The length of a bar says nothing on a logarithmic scale; only pictures of real rows are not private."""
@@ -142,7 +138,8 @@ def test_a_plot_names_what_it_shows_has_no_bar_on_a_logarithmic_scale_and_says_w
     for ax in display.axes_.flat:
         bars = [patch for patch in ax.patches if isinstance(patch, plt.Rectangle | plt.matplotlib.patches.StepPatch)]
         assert not bars or (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
-    told = [text for text in texts(display.figure_) if "ot private" in text]
+    written = [text.get_text() for text in display.figure_.findobj(lambda artist: hasattr(artist, "get_text"))]
+    told = [text for text in written if "ot private" in text]
     assert bool(told) == (name.startswith("beside") or name in ("evidence", "captured"))
     assert not name.startswith("beside") or told[0].startswith("Not private")  # where a title may follow
 
