@@ -99,7 +99,9 @@ def show_progress(console: Any = None) -> Iterator[None]:
 class _Task:
     """A piece of work, which bars or a watcher may show."""
 
-    def __init__(self, name: str, total: int | None, watcher: Any = None, *, nests: bool = False, counts: bool = True) -> None:
+    def __init__(
+        self, name: str, total: int | None, watcher: "_TaskNotifier | None" = None, *, nests: bool = False, counts: bool = True
+    ) -> None:
         self._name, self._total, self._n_done = name, total, 0
         self._bars, self._watcher, self._nests, self._counts = _bars, watcher, nests, counts
         self._stack, self._lock = ExitStack(), threading.Lock()
@@ -163,7 +165,7 @@ def track_steps(name: str, parts: Collection[_Item]) -> Iterator[_Item]:
 
 
 @contextmanager
-def _watch(watcher: Any) -> Iterator[None]:
+def _watch(watcher: "_TaskNotifier") -> Iterator[None]:
     token = _watching.set(watcher)
     try:
         yield
@@ -232,7 +234,7 @@ def run_with_outer_callbacks(part: object, name: str, run: Callable[[], Any]) ->
 class _TaskNotifier:
     """Notifies callbacks of the tasks within a task; the lock is that of the fit, whose threads may have tasks of their own."""
 
-    def __init__(self, estimator: object, context: Any, lock: Any) -> None:
+    def __init__(self, estimator: object, context: Any, lock: threading.Lock) -> None:
         self.context, self._estimator, self._lock = context, estimator, lock
 
     @contextmanager

@@ -204,7 +204,7 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     return _read_file(io.BytesIO(data), len(data), name, "to_bytes")
 
 
-def _read_file(file: Any, size: int, name: str, writer: str) -> Any:
+def _read_file(file: BinaryIO, size: int, name: str, writer: str) -> Any:
     try:
         with zipfile.ZipFile(file) as archive:
             return _read_archive(archive, size)

@@ -251,7 +251,7 @@ class InhomogeneousCounter:
         n_counters: int = 1,
         sensitivity: int = 1,
         every: int = 1,
-        history: Any = None,
+        history: ArrayLike | None = None,
         name: str = "InhomogeneousCounter",
     ) -> None:
         self.counter = check_choice("counter", counter, tuple(_KINDS))

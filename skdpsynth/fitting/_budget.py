@@ -194,12 +194,14 @@ class Budget:
     is_broken = False  # whether a release raised an error after it was charged
 
     def __init__(
-        self, accountant: Any, rng: RandomBits, told: list[tuple[str, type[Warning]]] | None = None, relation: str | None = None
+        self,
+        accountant: PrivacyAccountant | Callable[[], PrivacyAccountant],
+        rng: RandomBits,
+        told: list[tuple[str, type[Warning]]] | None = None,
+        relation: str | None = None,
     ) -> None:
-        self._account: Callable[[], PrivacyAccountant] | PrivacyAccountant = accountant
-        self.relation = accountant.neighboring if relation is None else relation
-        self.rng = rng
-        self.told = [] if told is None else told
+        self._account, self.rng, self.told = accountant, rng, [] if told is None else told
+        self.relation = self.accountant.neighboring if relation is None else relation
 
     @property
     def accountant(self) -> PrivacyAccountant:

@@ -19,9 +19,10 @@ from skdpsynth.persistence import savable
 from skdpsynth.privacy import _ledger_views as views
 from skdpsynth.privacy._composition import AttackRisk, optimal_loss, rho_of_epsilon, risk_of
 from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
-from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore
+from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore, exact_text
 from skdpsynth.privacy._ledger_file import FilePath, FileStore, existing_path
 from skdpsynth.privacy._losses import (
+    LONE_ROW,
     Amount,
     Cost,
     PrivacyLoss,
@@ -594,7 +595,11 @@ class PrivacyAccountant:
         >>> model.accountant_.evidence()["releases"][0]["statistic"]
         {'kind': 'tables', 'tables': 1}
         """
-        return views.evidence_of(self, *self._account.snapshot())
+        promise = {
+            **{"epsilon": exact_text(self.epsilon), "delta": exact_text(self.delta), "relation": self.neighboring},
+            **{"unit": None if self.unit is None else str(self.unit), "rows_per_unit": self.rows_per_unit},
+        }
+        return views.evidence_of(promise, self.delta, *self._account.snapshot())
 
     def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
         """Return the ledger as a data frame, a row for each charge.
@@ -639,10 +644,18 @@ class PrivacyAccountant:
         return views.noise_of(self._account.ledger.snapshot(entry.id), entry)
 
     def __repr__(self) -> str:
-        return f"<{views.describe_accountant(self, *self._account.snapshot())}>"
+        ledger, number = self._account.snapshot()
+        entries, (spent, spent_delta) = ledger.entries(number), ledger.sums(number).total(self.delta)
+        unit = views.unit_in_words(entries, self.unit)
+        protects = f"; protects one {unit}{', because not all entries protect the same unit' if unit == LONE_ROW else ''}"
+        return (
+            f"<PrivacyAccountant ({'record' if self.closed else 'open'}): spent epsilon={float(spent):g} of {float(self.epsilon):g}, "
+            f"delta={float(spent_delta):g} of {float(self.delta):g}, {self.neighboring}, {len(entries)} entries"
+            f"{'' if unit is None else protects}{'' if self.remark is None else f'; {self.remark}'}>"
+        )
 
     def _repr_html_(self) -> str:
-        return views.accountant_html(self, *self._account.snapshot())
+        return views.ledger_html(repr(self)[1:-1], *self._account.snapshot())
 
     # Records
 

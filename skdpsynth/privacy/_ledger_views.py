@@ -11,8 +11,8 @@ from skdpsynth._validation import check_choice
 from skdpsynth._version import __version__
 from skdpsynth.privacy._composition import Sums, largest
 from skdpsynth.privacy._ledger import Ledger
-from skdpsynth.privacy._ledger_entry import Accountant, LedgerEntry, exact_text
-from skdpsynth.privacy._losses import LONE_ROW, Amount, PrivacyLoss, Unit, common_unit
+from skdpsynth.privacy._ledger_entry import LedgerEntry, exact_text
+from skdpsynth.privacy._losses import Amount, PrivacyLoss, Unit, common_unit
 from skdpsynth.privacy._mechanism import NOISES
 
 _MOST_SHOWN = 20  # charges in a notebook
@@ -73,31 +73,17 @@ def unit_in_words(entries: Iterable[LedgerEntry], unit: Unit | None) -> str | No
     return common_unit([entry.unit for entry in entries] or [None if unit is None else str(unit)])
 
 
-def describe_accountant(accountant: Accountant, ledger: Ledger, account: int | None) -> str:
-    entries = ledger.entries(account)
-    spent, spent_delta = ledger.sums(account).total(accountant.delta)
-    unit = unit_in_words(entries, accountant.unit)
-    protects = f"; protects one {unit}{', because not all entries protect the same unit' if unit == LONE_ROW else ''}"
-    return (
-        f"PrivacyAccountant ({'record' if accountant.closed else 'open'}): spent epsilon={float(spent):g} of "
-        f"{float(accountant.epsilon):g}, delta={float(spent_delta):g} of {float(accountant.delta):g}, {accountant.neighboring}, "
-        f"{len(entries)} entries"
-        f"{'' if unit is None else protects}"
-        f"{'' if accountant.remark is None else f'; {accountant.remark}'}"
-    )
-
-
-def accountant_html(accountant: Accountant, ledger: Ledger, account: int | None) -> str:
+def ledger_html(title: str, ledger: Ledger, account: int | None) -> str:
     entries = [ledger.with_randomness(entry) for entry in ledger.entries(account)]
     rows = [(entry.name, entry.loss, noise_of(ledger, entry), entry.randomness, entry.time) for entry in entries[-_MOST_SHOWN:]]
     more = f"The last {len(rows)} of {len(entries)} charges; to_frame() has all." if len(entries) > len(rows) else ""
     heads = ("charge", "loss", "noise", "randomness", "time")
-    return html_table(repr(accountant)[1:-1], rows, "ledger.html", heads=heads, more=more)
+    return html_table(title, rows, "ledger.html", heads=heads, more=more)
 
 
-def evidence_of(accountant: Accountant, ledger: Ledger, account: int | None) -> dict[str, Any]:
+def evidence_of(promise: dict[str, Any], delta: Fraction, ledger: Ledger, account: int | None) -> dict[str, Any]:
     entries = list(ledger.below(account))
-    charge = ledger.charge_of(account)
+    charge, (spent, spent_delta) = ledger.charge_of(account), ledger.sums(account).total(delta)
     numbers: list[list[int]] = []  # first and last of each run; entries that a stream folded leave gaps
     for number in sorted(entry.id for entry in entries):
         if numbers and numbers[-1][1] == number - 1:
@@ -108,15 +94,9 @@ def evidence_of(accountant: Accountant, ledger: Ledger, account: int | None) -> 
         "format": "skdpsynth evidence",
         "version": 1,
         "made_by": f"skdpsynth {__version__}",
-        "promise": {
-            "epsilon": exact_text(accountant.epsilon),
-            "delta": exact_text(accountant.delta),
-            "relation": accountant.neighboring,
-            "unit": None if accountant.unit is None else str(accountant.unit),
-            "rows_per_unit": accountant.rows_per_unit,
-        },
+        "promise": promise,
         "charged": None if charge is None else _loss_facts(charge),
-        "spent": {"epsilon": exact_text(accountant.spent), "delta": exact_text(accountant.spent_delta)},
+        "spent": {"epsilon": exact_text(spent), "delta": exact_text(spent_delta)},
         "numbers": numbers,
         "releases": [_release_facts(entry, account) for entry in entries],
     }
