@@ -48,7 +48,7 @@ ASKING = tuple(
     for room in ("fitting", "decomposition", "continual", "synthesis", "model_selection", "federated", "measures/_consistency")
 )
 # Files that hold no noise: how ledgers are kept, shown and written, how sums are read from elsewhere, what a plan expects of errors.
-SKIPPED = re.compile(r"privacy/_(ledger\w*|resume|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
+SKIPPED = re.compile(r"privacy/_(ledger\w*|streams|random)\.py|model_selection/_plan\w*\.py|statistics/_pushdown\.py")
 # All numbers of these count. How words of random bits become tables of exact laws is compared with those laws elsewhere.
 NOISES = re.compile(r"privacy/_(laplace|gaussian|composition|gaussian_dp|mechanism|losses|selection|noise)\.py")
 

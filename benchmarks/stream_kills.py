@@ -33,7 +33,7 @@ import skdpsynth
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant, load
 
 PACKAGE = os.path.dirname(skdpsynth.__file__) + os.sep
-_STEPS = ("synthesis/_online.py", "privacy/_resume.py", "privacy/_ledger_file.py", "_atomic_write.py")
+_STEPS = ("synthesis/_online.py", "privacy/_streams.py", "privacy/_ledger_file.py", "_atomic_write.py")
 STEPS = tuple(PACKAGE + name for name in _STEPS)
 EPSILON, ROWS = 10_000.0, 60  # so much epsilon that the mean of a block tells which rows are in it
 SETTINGS = {

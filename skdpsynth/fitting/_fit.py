@@ -33,10 +33,9 @@ from skdpsynth.privacy import (
     check_delta,
     check_epsilon,
     check_neighboring,
-    claim_child,
-    is_durable,
     make_stream,
     resolve_accountant,
+    streams,
 )
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.tables import ClipToBounds, TableFormat, check_enough, open_numbers, reading_options
@@ -344,7 +343,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             own = PrivacyAccountant(self.epsilon, delta, neighboring=self.neighboring, unit=unit)
             own.remark = _CLONE_REMARK if _CLONE in vars(self) else None
         else:
-            charge = partial(claim_child, shared) if self._claims else shared.child
+            charge = partial(streams.claim_child, shared) if self._claims else shared.child
             own = charge(self.epsilon, delta, name=type(self).__name__, rho=rho, unit=unit)
         own._planned = True  # the plan has fixed what each step costs
         return own
@@ -384,7 +383,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             return state
         # A fitted estimator keeps what was spent, as a record; the open budget stays where it is. From a ledger in a file it keeps only
         # what this fit spent: whoever gets the model must not see the lines of others, or the path.
-        is_shared = isinstance(shared, PrivacyAccountant) and not is_durable(shared)
+        is_shared = isinstance(shared, PrivacyAccountant) and not streams.is_durable(shared)
         return {**state, "accountant": (shared if is_shared else self.accountant_).record()}
 
 

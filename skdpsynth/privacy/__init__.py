@@ -1,5 +1,6 @@
 """The door: exact noise, what it costs, and the accountant that adds it."""
 
+from skdpsynth.privacy import _streams as streams
 from skdpsynth.privacy._accountant import AccountantLike, PrivacyAccountant, check_accountant, resolve_accountant
 from skdpsynth.privacy._composition import AttackRisk, epsilon_of_rho, rho_of_epsilon
 from skdpsynth.privacy._gaussian import DiscreteGaussian, gaussian_scale
@@ -10,23 +11,6 @@ from skdpsynth.privacy._matrix_laplace import DiscreteMatrixLaplace
 from skdpsynth.privacy._mechanism import ContinualRelease, Mechanism, loss_of_kind, losses_of_kind, mechanism, scale_of_kind
 from skdpsynth.privacy._noise import Noise as Noise
 from skdpsynth.privacy._random import SEED_WARNING, RandomBits, SecureBits, Seed, SeededBits, check_rng, make_stream
-from skdpsynth.privacy._resume import (
-    acknowledge_settled,
-    checkpoint,
-    claim_child,
-    finish,
-    guard_account,
-    is_durable,
-    is_latest_checkpoint,
-    is_overtaken,
-    is_settled,
-    mark_resumed,
-    pending_charges,
-    recover,
-    resume,
-    settle,
-    unsettle,
-)
 from skdpsynth.privacy._selection import Discovery, discovery, selection_loss
 
 __all__ = [

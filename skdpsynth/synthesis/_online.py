@@ -27,23 +27,10 @@ from skdpsynth.privacy import (
     AccountantLike,
     RandomBits,
     Seed,
-    acknowledge_settled,
     check_epsilon,
     check_rng,
-    checkpoint,
-    finish,
-    guard_account,
-    is_durable,
-    is_latest_checkpoint,
-    is_overtaken,
-    is_settled,
-    mark_resumed,
-    pending_charges,
-    recover,
     resolve_accountant,
-    resume,
-    settle,
-    unsettle,
+    streams,
 )
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import (
@@ -352,7 +339,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:
         self._rng, self._charged_to, self._was_saved, self._said = budget.rng, self.accountant, False, ""
-        guard_account(budget.accountant)
+        streams.guard_account(budget.accountant)
         stream, self._time = plan.stream, 0
         chunks: Iterable[Any] = ()
         if self._starting is None:
@@ -446,11 +433,11 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _extend(self, X: Table, settings: dict, units: tuple[dict, dict] | None) -> Any:
         """Take in checked rows: all of them, or none."""
         budget = self._budget()
-        settle(budget.accountant, is_first=not self._time)  # what is drawn now may be shown, so nobody else may begin in this account
+        streams.settle(budget.accountant, is_first=not self._time)  # as what is drawn now may be shown, nobody else may begin here
         was = self._stream
-        if self._was_saved and was.stop_of is None and is_durable(self.accountant_):
+        if self._was_saved and was.stop_of is None and streams.is_durable(self.accountant_):
             words = f"goes on after it was saved at {self._time_unit} {was.n_seen}"
-            mark_resumed(self.accountant_, words, (was.epsilon, was.delta), was.group)
+            streams.mark_resumed(self.accountant_, words, (was.epsilon, was.delta), was.group)
             self._was_saved = False
         with np.errstate(all="ignore"):  # a floating-point warning would tell of values, and an error would cost a block
             stream = was.with_new_rows(X, self, budget)
@@ -477,11 +464,11 @@ class OnlineSynthesizer(PrivateSynthesizer):
     # Rows that are saved as they are taken in
 
     def _extend_and_save(self, chunks: Iterable[Any], settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
-        """Take in rows and save the result, as if in one step; `skdpsynth.privacy._resume` has the steps and their proof."""
+        """Take in rows and save the result, as if in one step; `skdpsynth.privacy._streams` has the steps and their proof."""
         budget = self._budget()
         before: Any = self._stream
         stream, charged = before, [*before.charged]
-        with pending_charges(self.accountant_):
+        with streams.pending_charges(self.accountant_):
             try:
                 with np.errstate(all="ignore"):
                     for chunk in chunks:
@@ -504,18 +491,18 @@ class OnlineSynthesizer(PrivateSynthesizer):
         accountant, aside = self.accountant_, None
         try:
             aside = save_pending(ahead, place)
-            settle(accountant, is_first=not self._time)
-            finish(accountant, aside.move)
+            streams.settle(accountant, is_first=not self._time)
+            streams.finish(accountant, aside.move)
         except BaseException:
-            if is_settled(accountant) or (aside is not None and aside.is_moved):
+            if streams.is_settled(accountant) or (aside is not None and aside.is_moved):
                 self._set_stream(stream, settings, units)
-                acknowledge_settled(accountant)
+                streams.acknowledge_settled(accountant)
             elif aside is not None:
-                unsettle(accountant)
+                streams.unsettle(accountant)
                 aside.remove()
             raise
         self._set_stream(stream, settings, units)
-        acknowledge_settled(accountant)
+        streams.acknowledge_settled(accountant)
         for left in pending_files(place):
             left.remove()  # of processes that were killed, or were too late
 
@@ -524,27 +511,28 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _charge_to(self, accountant: AccountantLike) -> None:
         opened: Any = resolve_accountant(accountant)
         if hasattr(self, "accountant_"):
-            if not (is_durable(self.accountant_) and is_durable(opened)):
+            if not (streams.is_durable(self.accountant_) and streams.is_durable(opened)):
                 raise ValueError(
                     "accountant must be the ledger in a file that a stream was charged in, or one that has imported it, got a ledger in "
                     "memory, or one for a stream that has its own; leave it out."
                 )
-            is_latest_checkpoint(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
+            streams.is_latest_checkpoint(self.accountant_, opened)  # raises where that ledger does not hold what the stream was charged
         self.accountant = opened
 
     def _recover(self, path: str | PathLike[str], read: Callable[[Any], Any]) -> Any:
         """Return the last settled state of a stream that was loaded from a path: this one, or one beside it."""
-        if not hasattr(self, "accountant_") or not is_durable(self.accountant_) or not (asides := pending_files(output_path(path))):
+        is_durable = hasattr(self, "accountant_") and streams.is_durable(self.accountant_)
+        if not is_durable or not (asides := pending_files(output_path(path))):
             return self
         at = resolve_accountant(self.accountant)
-        if is_latest_checkpoint(self.accountant_, at):
+        if streams.is_latest_checkpoint(self.accountant_, at):
             return self
         for aside in asides:
             try:
                 other = read(aside.beside)
             except (OSError, ValueError):  # it was not written to its end
                 continue
-            if isinstance(other, OnlineSynthesizer) and recover(other.accountant_, at, aside.move):
+            if isinstance(other, OnlineSynthesizer) and streams.recover(other.accountant_, at, aside.move):
                 other.accountant = self.accountant
                 return other
         return self
@@ -556,18 +544,18 @@ class OnlineSynthesizer(PrivateSynthesizer):
         a second charge.
         """
         is_loaded = self._rng is None
-        if is_loaded or is_overtaken(self.accountant_):
+        if is_loaded or streams.is_overtaken(self.accountant_):
             rng = check_rng(self.random_state) if is_loaded else self._rng
             stream, charged = self._stream, self.accountant_
-            moved = resolve_accountant(self.accountant) if is_durable(charged) else None
+            moved = resolve_accountant(self.accountant) if streams.is_durable(charged) else None
             loss = stream.epsilon, stream.delta
-            accountant = resume(
+            accountant = streams.resume(
                 charged, type(self).__name__, stream.group, row=stream.first_row, stop_of=stream.stop_of, loss=loss, at=moved
             )
-            if stream.stop_of is None or not is_durable(charged):
+            if stream.stop_of is None or not streams.is_durable(charged):
                 # In memory it costs nothing; but who reads two ledgers with this line knows that they add up.
                 words = f"resumed from a copy at {self._time_unit} {stream.n_seen}: another that goes on is a release of its own"
-                mark_resumed(accountant, words, loss, stream.group)
+                streams.mark_resumed(accountant, words, loss, stream.group)
             if is_loaded and isinstance(stream, GrowingTree):  # blocks open their own accounts
                 stream.resume(accountant, rng)
             self.__dict__.update(_rng=rng, accountant_=accountant, _charged_to=self.accountant)
@@ -605,7 +593,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             state = super().__getstate__()
             if "_stream" in state:
                 # No stream of noise leaves memory: a seed would void the promise, and there is no other state.
-                state |= {"_stream": self._stream.snapshot(), "accountant_": checkpoint(self.accountant_), "_was_saved": False}
+                state |= {"_stream": self._stream.snapshot(), "accountant_": streams.checkpoint(self.accountant_), "_was_saved": False}
                 state["_units"] = None if self._units is None else ({**self._units[0], **self._units[1]}, {})
                 state |= dict.fromkeys(("_rng", "random_state", "_charged_to"))
                 self._was_saved = True
@@ -723,7 +711,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         """Return the state to draw from, with the lock held."""
         if self.strategy != "paper":
             return self._stream
-        if self._rng is None and is_durable(self.accountant_):
+        if self._rng is None and streams.is_durable(self.accountant_):
             # Reading what was saved shows nothing new, since the noise of its time was drawn then: it is no second release.
             stream = copy.deepcopy(self._stream)
             stream.resume(self.accountant_.reopened(), check_rng(self.random_state))
@@ -781,7 +769,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
     def _check_settings(self) -> dict:
         """Return the parameters from now on; refuse those that may not change along a stream."""
         shared, was = self.accountant, self._charged_to
-        may_move = self._rng is None and is_durable(self.accountant_)  # where its ledger lies now
+        may_move = self._rng is None and streams.is_durable(self.accountant_)  # where its ledger lies now
         if not (shared is was or may_move or all(given is None or getattr(given, "closed", False) for given in (shared, was))):
             raise ValueError("accountant must not change along a stream; set it back, or call fit to start a new one.")
         if all(getattr(self, name) is was for name, was in self._settings.items()):
