@@ -339,8 +339,8 @@ class PrivacyAccountant:
     def children(self, losses: Sequence[Cost], delta: Amount = 0.0, *, name: str) -> "list[PrivacyAccountant]":
         """Hand parts of the budget that are fixed in advance to new accountants, at the least joint epsilon that is possible.
 
-        This one is charged at once and in full, by optimal composition [1]_ [2]_ at `delta`, however much of the children is used. The
-        children can be spent from in any order, and by turns [3]_.
+        This one is charged at once and in full, by optimal composition (Murtagh, Vadhan, 2016) at `delta`, however much of the children is
+        used. The children can be spent from in any order, and by turns (Vadhan, Zhang, 2023).
 
         Parameters
         ----------
@@ -350,16 +350,6 @@ class PrivacyAccountant:
             The delta that is paid for a smaller epsilon, beyond the deltas of the losses. 0: epsilon is the sum.
         name : str
             The purpose of the children.
-
-        Returns
-        -------
-        children : list of PrivacyAccountant
-
-        References
-        ----------
-        .. [1] Kairouz, Oh, Viswanath (2015), "The composition theorem for differential privacy".
-        .. [2] Murtagh, Vadhan (2016), "The complexity of computing the optimal composition of differential privacy".
-        .. [3] Vadhan, Zhang (2023), "Concurrent composition theorems for differential privacy".
 
         Examples
         --------
@@ -539,18 +529,9 @@ class PrivacyAccountant:
     def risk(self, fpr: float = 0.01) -> AttackRisk:
         """Return the gain of the best attack on the releases so far, on a target whose every other row the attacker knows.
 
-        Parameters
-        ----------
-        fpr : number, default=0.01
-            The false alarms that the attacker allows, in [0, 1].
+        `fpr` are the false alarms that the attacker allows, in [0, 1]. The text of the result says it in words, for the unit that all
+        entries protect, or else for a row that is the only one of its unit.
 
-        Returns
-        -------
-        risk : AttackRisk
-            Its text says it in words, for the unit that all entries protect, or else for a row that is the only one of its unit.
-
-        Notes
-        -----
         It holds for losses that were fixed in advance: if their number or size followed from earlier outputs, ask an accountant that is
         charged the whole budget at once. It is exact (no mechanism with these losses shows more and some show as much) for pure losses and
         losses with a delta, alone or together (up to 4,096 that differ, or 65,536 that are equal; beyond, it is that of their sum, an
@@ -596,8 +577,11 @@ class PrivacyAccountant:
         {'kind': 'tables', 'tables': 1}
         """
         promise = {
-            **{"epsilon": exact_text(self.epsilon), "delta": exact_text(self.delta), "relation": self.neighboring},
-            **{"unit": None if self.unit is None else str(self.unit), "rows_per_unit": self.rows_per_unit},
+            "epsilon": exact_text(self.epsilon),
+            "delta": exact_text(self.delta),
+            "relation": self.neighboring,
+            "unit": None if self.unit is None else str(self.unit),
+            "rows_per_unit": self.rows_per_unit,
         }
         return views.evidence_of(promise, self.delta, *self._account.snapshot())
 
@@ -607,13 +591,9 @@ class PrivacyAccountant:
         The columns "epsilon" and "delta" are the increments of `spent` and `spent_delta`, so they sum to them: the members of a group add
         only their excess over the largest before, and losses in rho the conversion of their sum.
 
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}, default="pandas"
-            The library of the frame; it must be installed.
-        parts : bool, default=False
-            Whether to list below each charge the releases of the child that it paid for. Those rows have the name of the charge in a
-            column "part_of", and nothing in the columns "epsilon" and "delta", because they add nothing.
+        `backend` is the library of the frame, "pandas", "polars" or "pyarrow". With `parts` the releases of a child are listed below the
+        charge that paid for them: those rows have its name in a column "part_of", and nothing in the columns "epsilon" and "delta", because
+        they add nothing.
         """
         check_bool("parts", parts)
         return views.ledger_frame(*self._account.snapshot(), self.delta, backend, parts)
@@ -694,25 +674,10 @@ class PrivacyAccountant:
     def import_record(self, record: "PrivacyAccountant | FilePath") -> int:
         """Charge the expenses of another ledger on the same data, once: importing it again adds only new entries.
 
-        Parameters
-        ----------
-        record : PrivacyAccountant, str or path-like
-            Another accountant, a record, `accountant_` of a fitted model, or the path of another ledger.
+        `record` is another accountant, a record, `accountant_` of a fitted model, or the path of another ledger. Returns how many entries
+        were new, parts included. Raises BudgetExceededError if the entries do not fit: all of them are charged, or none; and ValueError if
+        the record has another relation, went on as a copy of this ledger, or that cannot be told.
 
-        Returns
-        -------
-        n_new : int
-            How many entries were new, parts included.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the entries do not fit: all of them are charged, or none.
-        ValueError
-            If the record has another relation, went on as a copy of this ledger, or that cannot be told.
-
-        Notes
-        -----
         Entries are known by the ledger that they were first charged in and their number there, whatever way they came. A group of the other
         ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of many fits with a delta, is one line:
         the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here one by one.

@@ -37,7 +37,7 @@ _COLUMN_ROWS = 1 << 16  # at a time: a column of them stays in the cache
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Histogram(Statistic):
-    """Number of rows in each cell.
+    """Number of rows in each cell: `counts`, int64 of shape (n_cells,).
 
     See Also
     --------
@@ -45,7 +45,7 @@ class Histogram(Statistic):
     skdpsynth.statistics.total : Adds up all rows.
     """
 
-    counts: np.ndarray  # int64, shape (n_cells,)
+    counts: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, partition: Partition | Lattice) -> "Histogram":

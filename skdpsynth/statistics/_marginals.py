@@ -24,7 +24,7 @@ _ROWS = 1 << 15  # rows at a time: codes stay in the cache
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Marginals(Statistic):
-    """Counts of combinations of codes, in tables over some of the columns.
+    """Counts of combinations of codes, in tables over some of the columns: `counts`, int64, has all tables, of `shapes`, in one row.
 
     See Also
     --------
@@ -32,8 +32,8 @@ class Marginals(Statistic):
     skdpsynth.statistics.total : Adds up all rows.
     """
 
-    shapes: tuple[tuple[int, ...], ...]  # of each table
-    counts: np.ndarray  # all tables, one after the other, int64
+    shapes: tuple[tuple[int, ...], ...]
+    counts: np.ndarray
 
     @classmethod
     def of(cls, codes: Sequence[np.ndarray], sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> "Marginals":

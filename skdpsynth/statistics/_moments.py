@@ -17,7 +17,7 @@ from skdpsynth.statistics._aggregator import Aggregator, Statistic
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Moments(Statistic):
-    """Integer sums over rows w of whole numbers.
+    """Integer sums over rows w of whole numbers, int64: `total`, of w, and `second`, of w w^T.
 
     A layout, `Packing` or `Gram`, makes one vector or matrix of them, and knows how far one row moves that.
 
@@ -28,8 +28,8 @@ class Moments(Statistic):
     """
 
     n_samples: int
-    total: np.ndarray  # the sum of w, int64, shape (n_features,)
-    second: np.ndarray  # the sum of w w^T, int64
+    total: np.ndarray
+    second: np.ndarray
 
     _summed: ClassVar[tuple[str, ...]] = ("n_samples", "total", "second")
 
