@@ -1,14 +1,14 @@
-"""What each part of the mixed tables' accuracy brings: fits without one of them, beside fits with all, from the same seeds.
+"""The worth of each part of the mixed-table models: fits without one part, beside fits with all parts, from the same seeds.
 
 SKDPSYNTH_DATA=FOLDER python benchmarks/ablation.py [--seeds 5] [--only PART ...] [--tables TABLE ...] [--keep FILE]
 
-Each part is replaced by the plainest thing that does its task, all others stay. Differences are paired: both fits have the same seed. A
-figure is the mean of its targets' differences, less accurate counted as positive, with its standard error over the seeds, and beside it the
-spread of the target itself (the standard deviation over seeds of the fit with all parts). Replace-one, delta 1e-6; "pure" is delta 0.
+The plainest thing that does its task replaces one part; all others stay. Differences are paired: both fits have the same seed. A figure is
+the mean of its targets' differences, positive if less accurate, with its standard error over the seeds; beside it is the spread of the
+target (the standard deviation over seeds of the fit with all parts). The relation is replace-one, delta is 1e-6; "pure" is delta 0.
 
-A part earns its place if leaving it out makes a target worse by more than the standard error of that target (its spread over the root of
-the number of seeds), beyond the standard error of the difference, at one epsilon of one table at least. Fits that are kept in FILE are not
-made again. Without the folder of SKDPSYNTH_DATA only made-up tables are fitted.
+A part earns its place if, at one epsilon of one table at least, leaving it out makes a target worse by more than the standard error of that
+target (its spread over the root of the number of seeds), beyond the standard error of the difference. Fits kept in FILE are not made again.
+Without the folder of SKDPSYNTH_DATA, only made-up tables are fitted.
 """
 
 import argparse

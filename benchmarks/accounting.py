@@ -1,18 +1,18 @@
-"""What budgets buy: the scale of Gaussian noise, what fits really cost, and what several releases cost together.
+"""Accounting of Gaussian noise: its scale, the real cost of fits, and the cost of several releases together.
 
     python benchmarks/accounting.py [--full]
 
-*Noise.* "ours": the scale of discrete Gaussian noise that `skdpsynth.privacy.mechanism` makes for whole numbers that one row moves by
-2^20 in L2 norm. "zCDP": the scale by the tight conversion of zCDP to (epsilon, delta), of Canonne, Kamath and Steinke (2020), prop. 7.
-"least": that of continuous Gaussian noise, by the exact formula of Balle and Wang (2018), below which none can be. Target: ours at
-most 1e-6 above the least, in parts of it.
+*Noise.* "ours" is the scale of the discrete Gaussian noise that `skdpsynth.privacy.mechanism` makes for whole numbers that one row moves by
+2^20 in L2 norm. "zCDP" is the scale by the tight conversion of zCDP to (epsilon, delta) of Canonne, Kamath and Steinke (2020), prop. 7.
+"least" is that of continuous Gaussian noise by the exact formula of Balle and Wang (2018): no scale can be smaller. Target: ours is at most
+1e-6 above the least, in parts of it.
 
-*Fits.* Every estimator, under both relations, with and without a delta: what its ledger says of noise and changes, given to the
-privacy-loss distributions of dp-accounting. Target: where all noise is Gaussian, and accounted exactly, between .995 and 1.000 of the
-declared epsilon; pure fits spend epsilon to the last digit of a fraction. Fits of mixed kinds, and in zCDP, are shown.
+*Fits.* The noise and the sensitivities in the ledger of every estimator, under both relations, with and without a delta, are given to the
+privacy-loss distributions of dp-accounting. Target: fits with Gaussian noise alone and exact accounting cost between .995 and 1.000 of the
+declared epsilon, and pure fits spend epsilon to the last digit of a fraction. Fits of mixed kinds, and fits in zCDP, are shown.
 
-*Together.* Six fits on one accountant; 100 pure losses, chosen as one goes and fixed in advance; how much less noise k Gaussian fits need
-on one accountant than by the sum of their (epsilon, delta). Needs the extra ``accounting``.
+*Together.* Six fits on one accountant; 100 pure losses, chosen adaptively and fixed in advance; and how much less noise k Gaussian fits
+need on one accountant than by the sum of their (epsilon, delta). Needs the extra ``accounting``.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """W1 of the default PrivateMeasureMechanism over that of strategy="paper", at equal epsilon.
 
-Six data sets, n * epsilon in {1e2, 1e3, 1e4} (n = 1000 to 3000), and three at n = 1e6, epsilon 1. Exact W1 (chebyshev) between the data and
-n synthetic rows; at n = 1e6 and d >= 2 both are binned first (32^2, 10^3, 4^5 cells).
+There are six data sets with n * epsilon in {1e2, 1e3, 1e4} (n = 1000 to 3000), and three with n = 1e6 and epsilon 1. W1 is exact
+(chebyshev), between the data and n synthetic rows; at n = 1e6 and d >= 2 both are binned first (32^2, 10^3, 4^5 cells).
 
-With ``--only columns``: W1 of the default over that of uniform rows, in 2 to 93 columns, which is what the rule of
-``skdpsynth/synthesis/_base.py`` was taken from.
+``--only columns`` shows W1 of the default over that of uniform rows, in 2 to 93 columns. The rule of ``skdpsynth/synthesis/_base.py`` comes
+from these figures.
 
     python benchmarks/accuracy_measure.py [--repeats 4] [--only small|large|columns]
 """

@@ -2,8 +2,8 @@
 
 python benchmarks/accuracy_pca.py [--repeats 10] [--only planar shifted ball low_rank relations low_dim auto patches size]
 
-Epsilon is 1, delta 0 and the relation replace-one unless a line says otherwise. Each seed makes one data set, and all models of a section
-see it; noise is secure. Captured variance is a share of what non-private PCA captures. Lines without a target are for the reader.
+Epsilon is 1, delta is 0 and the relation is replace-one unless a line says otherwise. Each seed makes one data set, which all models of a
+section see; noise is secure. Captured variance is a share of what non-private PCA captures. A line without a target is for information.
 """
 
 import argparse

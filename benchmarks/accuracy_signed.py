@@ -1,9 +1,9 @@
-"""Accuracy of the signed measure mechanism: against clipping and normalizing, and against PMM inside LowDimSynthesizer.
+"""Accuracy of the signed measure mechanism, beside clipping and normalizing, and beside PMM inside LowDimSynthesizer.
 
 python benchmarks/accuracy_signed.py [--repeats 4] [--only grid|subspace]
 
-grid: counts of a Gaussian mixture on 9 x 9 x 9 cells, n = 729, noise Lap_Z(1 / epsilon) with epsilon = 1; exact W1 (chebyshev,
-cell centers) to the counts. subspace: d' = 2, 3, 4, 5, in a cube and near as many directions of ten columns; geometric mean of ratios.
+grid: counts of a Gaussian mixture on 9 x 9 x 9 cells, n = 729, noise Lap_Z(1 / epsilon) with epsilon = 1; exact W1 (chebyshev, cell
+centers) to the counts. subspace: d' = 2, 3, 4, 5, in a cube and near as many directions of ten columns; geometric mean of ratios.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""What share of its promise each audit of a whole fit shows in `tests/test_auditing.py`, over many seeds: the bounds stand there.
+"""Share of its promise that each audit of a whole fit shows in `tests/test_auditing.py`, over many seeds: the bounds stand there.
 
     python benchmarks/audit_shares.py [--seeds 100] [--cases PSMM] [--jobs 2]
 
-Printed are mean, deviation, least and greatest share, in how many audits a promise was found broken, and the time in seconds.
+It prints the mean, deviation, least and largest share, the number of audits that found a promise broken, and the time in seconds.
 """
 
 import argparse

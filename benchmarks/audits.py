@@ -1,16 +1,16 @@
-"""How near audits come to what is promised, and which faults they find.
+"""How close audits come to the promised epsilon, and which faults they find.
 
     python benchmarks/audits.py [--share 1] [--repeats 20] [--audits 10] [--jobs 2] [--cases Counter]
         [--only faults tightness noise one-run]
 
-First a count of rows with a fault, audited `repeats` times by 2,000 fits: how often the promise was found broken; and the same count
-without one, which may be accused in 1 % of audits. Then our estimators at their worst pairs: epsilon_lower / epsilon at 99 % confidence
-(for Gaussian noise mu_lower / mu), which must never be above 1. Each run is a whole fit on fresh noise up to its last release (of a
-counter, all counts); what follows is post-processing. Then the same of noise alone: the values of the first fits with fresh noise, by
-millions. Last audits by one fit, and what they find of faults in a histogram: of these one in a hundred
-may show more than is promised, and they are counted.
+*faults*: a count of rows with a fault is audited `repeats` times by 2,000 fits; the line says how often the promise was found broken. The
+same count without a fault may be accused in 1 % of audits. *tightness*: our estimators at their worst pairs, as epsilon_lower / epsilon at
+99 % confidence (for Gaussian noise mu_lower / mu), which must never be above 1. Each run is a whole fit on fresh noise up to its last
+release (of a counter, all counts); the rest is post-processing. *noise*: the same for noise alone, as the values of the first fits with
+fresh noise, by millions. *one-run*: audits by one fit, and the faults of a histogram that they find; one in a hundred of these may show
+more than is promised, and they are counted.
 
-The last number of a line is the time that passed, in seconds.
+The last number of a line is the elapsed time in seconds.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""Junk in every argument of every public callable: what is refused in a sentence, what is accepted, and what goes wrong.
+"""Junk in every argument of every public callable: refused in a sentence, accepted, or a fault.
 
     python benchmarks/bad_input.py [--group domain] [--random 15000] [--page docs/bad_input.md]
 
-Each of the values of `tests/junk_values.py` stands once in each argument of each public callable, which `tests/junk_calls.py` finds by
-what the rooms export; then hypothesis draws calls with junk in several arguments, values that nobody listed, and programs that set
-scikit-learn's `assume_finite`, numpy's `seterr` or warnings as errors. A call may take 20 seconds, the process 6 GiB. A fault is an
-error that no `raise` of this package or of scikit-learn made, a call that hangs, budget spent by a refused call, an argument that
-changed, a message that quotes a private cell. --page writes the table into a page of the docs. Exit 1: there are faults.
+Each value of `tests/junk_values.py` stands once in each argument of each public callable, which `tests/junk_calls.py` finds by the exports
+of the rooms. Then hypothesis draws calls with junk in several arguments, values that nobody listed, and programs that set scikit-learn's
+`assume_finite`, numpy's `seterr` or warnings as errors. A call may take 20 seconds, and the process 6 GiB. A fault is an error that no
+`raise` of this package or of scikit-learn made, a call that hangs, budget spent by a refused call, an argument that changed, or a message
+that quotes a private cell. --page writes the table into a page of the docs. The exit code is 1 if there are faults.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Release cards: how large, how long, whether valid, and whether anything of the rows stands in them.
+"""Release cards: their size, time and validity, and a search for anything of the rows in them.
 
-A card is made of each kind of model, and of a mixed table of 13 columns like Census Income. Into the rows canaries are planted: a number, a
-level that the schema does not know, and words of a column that is left out. Card and registry record are then searched for all of them.
-Validity is judged by the HTML parser html5lib in its strict mode, which stops at the first error; it needs `pip install html5lib`.
+The script makes a card of each kind of model, and of a mixed table of 13 columns like Census Income. It plants canaries in the rows: a
+number, a level that the schema does not know, and words of a column that is left out. Then it searches card and registry record for all of
+them. The HTML parser html5lib judges validity in its strict mode, which stops at the first error; it needs `pip install html5lib`.
 
     python benchmarks/card.py [--output FOLDER]
 """

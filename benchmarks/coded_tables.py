@@ -1,18 +1,18 @@
-"""Tables of whole-number codes (those of AIM's experiments): total variation of two and three columns, time, goals; and peers beside ours.
+"""Coded tables (those of AIM's experiments): total variation of two and three columns, time, targets, and peers beside ours.
 
 SKDPSYNTH_DATA=FOLDER python benchmarks/coded_tables.py [--seeds 3] [--tables adult nltcs titanic]
     [--measure [--environments FOLDER] [--keep FOLDER] [--limit 900] [--peer-seeds 3]]
 
-FOLDER/coded has NAME.csv and NAME-domain.json, the number of codes of each column. TV2 and TV3: mean over all two-way and all three-way
-tables of half the L1 distance between the shares of codes in the table and in a default sample, codes as they are. Add/remove of one row,
-delta 1e-9, secure noise, no column known to be a target. Schema: numbers are ordinal, other columns nominal, and a column of more than 64
-codes is a whole number within public bounds. In brackets: the standard deviation of fits.
+FOLDER/coded has NAME.csv and NAME-domain.json, the number of codes of each column. TV2 and TV3 are the mean over all two-way and all
+three-way tables of half the L1 distance between the shares of codes in the table and in a default sample, with codes as they are. The
+relation is add/remove of one row, delta is 1e-9, noise is secure, and no column is known to be a target. In the schema numbers are ordinal
+and other columns nominal; a column of more than 64 codes is a whole number within public bounds. Brackets hold the standard deviation of
+fits.
 
-Goals on adult are those that TV2, TV3 and the mean seconds of a fit must not exceed (those of the processor, in all threads: the clock also
-counts who else runs); on the others, the best figures of the peers, which lie in benchmarks/peers/coded.json with date, versions and
+On adult the targets are upper limits of TV2, TV3 and the mean processor seconds of a fit in all threads (the clock also counts other
+programs). On the other tables the targets are the best figures of the peers, from benchmarks/peers/coded.json with date, versions and
 commands. `--measure` fits the peers again (peers/dpmm.txt in an environment of its own; peers/fit_peer.py, every column as levels, so that
-no budget goes to bins), one process a fit with a limit of seconds of the processor, and stores what comes out; rows that lie in `--keep`
-are not made again.
+no budget goes to bins), one process a fit with a limit of processor seconds, and stores the results; rows in `--keep` are not made again.
 """
 
 import argparse

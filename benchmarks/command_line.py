@@ -1,9 +1,9 @@
-"""The command line: how long it takes to start, the walk from a CSV file to a card, and what `auto` chooses.
+"""The command line: its start-up time, the steps from a CSV file to a card, and the choices of `auto`.
 
     python benchmarks/command_line.py [--quick]
 
-Start: the median of runs of `skdpsynth --help` less that of Python doing nothing, by turns; the target is 0.3 s. Walk: schema, check,
-budget, rows with a card, from a file of 100,000 rows. Methods: errors of pairs of columns and W1 of each method on tables of numbers at
+Start: the median of runs of `skdpsynth --help` less that of Python doing nothing, in turn; the target is 0.3 s. Steps: schema, check,
+budget, and rows with a card, from a file of 100,000 rows. Methods: errors of pairs of columns and W1 of each method on tables of numbers at
 epsilon 1, near 3 directions and in all of them.
 """
 

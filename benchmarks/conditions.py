@@ -1,11 +1,11 @@
-"""Rows on conditions, and filled cells: time, against keeping the rows that fit, and whether the frequencies are the model's.
+"""Rows on conditions, and imputed cells: their time beside keeping the rows that fit, and their frequencies beside the model's.
 
 SKDPSYNTH_DATA=FOLDER python benchmarks/conditions.py [--seeds 3]
 
 The model is that of adult, stratified by income, at (1, 1e-6). Time: 100,000 rows on each condition; "by keeping" is the time of so many
 rows that 100,000 of them fit, as a multiple. Frequencies: chi squared of the tables of all pairs of columns (numbers in five classes)
-between 100,000 rows on a condition and what is kept of 2,000,000 rows; rows of a sample are evener than independent ones, so the
-statistics are at most chi squared, and a p-value below 1e-6 in any table (of some 450 a seed) is a false alarm once in 2,000 seeds.
+between 100,000 rows on a condition and the rows that fit among 2,000,000 rows. Sampled rows are more even than independent ones, so the
+statistics are at most chi squared; a p-value below 1e-6 in any table (of some 450 a seed) is a false alarm once in 2,000 seeds.
 """
 
 import argparse

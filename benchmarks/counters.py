@@ -3,9 +3,9 @@
     python benchmarks/counters.py [--steps 1048576] [--only horizon|endless]
 
 All errors are exact, from the whole numbers that the counters use and the scale of their noise, times 2 rho. horizon: the mean over all
-times, and the most, beside those of the square root that is not normalized and the lower bound for any factorisation (asymptotic,
-Henzinger, Kalinin, Upadhyay 2025); and the time of an update and a reading. endless: the variance of UnboundedCounter over the mean of
-the variances of the normalized square root whose horizon is just that time: at every time to 4096, and some 20 up to `--steps`.
+times, and the largest, beside those of the square root before normalizing and the lower bound for any factorization (asymptotic, Henzinger,
+Kalinin, Upadhyay 2025); and the time of an update and a reading. endless: the variance of UnboundedCounter over the mean of the variances
+of the normalized square root whose horizon is that time: at every time to 4096, and at some 20 up to `--steps`.
 """
 
 import argparse

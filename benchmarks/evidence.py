@@ -1,12 +1,12 @@
-"""How often `privacy_evidence` suspects whoever is innocent, and which copies it finds.
+"""How often `privacy_evidence` suspects an innocent model, and which copies it finds.
 
     python benchmarks/evidence.py [--repeats 400] [--rows 1000]
 
-Tables of people are drawn anew in each run: two of numbers, one with missing cells, one of dates, two of levels. *Innocent*: fresh rows of
-the same law (the exact null), a model of independent columns, `LatentFactorSynthesizer` at epsilon 1 (a tenth of the runs: each is a
-fit). Stated at 99 % confidence: each interval holds 0 in 99 % of runs, and each measure suspects in 0.5 %. *Guilty*: rows drawn from the
-training rows with replacement, the same with noise of 1 % of the usual range on every number, fresh rows of which some are copies, and
-independent columns of which one, of days, is drawn from the training rows.
+Each run draws new tables of people: two of numbers, one with missing cells, one of dates, two of levels. *Innocent*: fresh rows of the same
+distribution (the exact null), a model of independent columns, and `LatentFactorSynthesizer` at epsilon 1 (a tenth of the runs: each is a
+fit). At the stated 99 % confidence, each interval holds 0 in 99 % of runs, and each measure suspects in 0.5 %. *Guilty*: rows drawn from
+the training rows with replacement, the same with noise of 1 % of the usual range on every number, fresh rows with some copies among them,
+and independent columns with one column of days drawn from the training rows.
 """
 
 import argparse

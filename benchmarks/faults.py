@@ -1,18 +1,18 @@
-"""Interrupts, exceptions, want of memory, kills and full disks at random points, and what object, ledger and files are like afterwards.
+"""Interrupts, exceptions, lack of memory, kills and full disks at random points, and the state of object, ledger and files afterwards.
 
     python benchmarks/faults.py [--trials 100] [--soak 1000000] [--seed 0]
 
-An injected fault is raised where a random line of the package begins. What must hold:
+An injected fault is raised where a random line of the package begins. These statements must hold:
 
 * `fit`, `fit` of a whole model: the object is as it was (or, after the last line, done), the ledger is never below what was drawn, and a
   second try gives the model of an undisturbed fit of the same seed.
 * `partial_fit`: rows count once after a second try, or the second try is refused; `spent` is what was declared.
 * updates of counters: the second try counts once, and all readings are those of an undisturbed counter of the same seed.
-* `sample`: changes nothing. `save`: the old file or the new one, whole, and no other file beside it.
-* `spend` in a ledger file: no charge that was reported is lost, and none counts twice.
+* `sample`: changes nothing. `save`: leaves the old file or the new one, whole, and no other file beside it.
+* `spend` in a ledger file: no reported charge is lost, and none counts twice.
 
-A kill is SIGKILL after a random time; a full disk is a limit on the size of files, at which the system refuses to write. At the end a
-stream of a million rows, saved and loaded on the way: time and memory per call, what was spent, and the distance of its sample.
+A kill is SIGKILL after a random time; a full disk is a limit on the size of files, at which the system refuses to write. At the end comes a
+stream of a million rows, saved and loaded on the way, with time and memory per call, the amount spent, and the distance of its sample.
 """
 
 import argparse

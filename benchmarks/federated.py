@@ -1,8 +1,8 @@
-"""What sites send in a fit: questions, bytes, and the time of masks.
+"""The traffic of sites in a fit: questions, bytes, and the time of masks.
 
     python benchmarks/federated.py
 
-Twenty sites, rows near a plane in ten columns, and a mixed table of the same number of columns. Bytes do not depend on the rows.
+There are twenty sites, rows near a plane in ten columns, and a mixed table of as many columns. Bytes do not depend on the rows.
 """
 
 import time

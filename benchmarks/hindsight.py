@@ -2,13 +2,13 @@
 
     SKDPSYNTH_DATA=FOLDER python benchmarks/hindsight.py [--repeats 6] [--only 1|2|3]
 
-The yardstick knows the truth: of ``strategy="optimal"`` at the same epsilon, at each depth from 1 to 14 (one feature) or 12, the one
-whose mean W1 over the fits is least. Of many ratios of noisy means the largest are too large, and so is a ratio to the least of 14 noisy
-means: for the worst, what comes out above its goal is measured again by 8 times as many new fits at all depths (for the geometric mean it
-counts as it came out first). The tables have 3000 rows (one feature) or 800, and n * epsilon is 100, 1000 or 10,000:
-the six of ``generators.cube``; rows that are all alike; four in five at a corner, the rest uniform; a mixture of points and a cloud; and,
-where SKDPSYNTH_DATA names their folder, columns of real tables whose rows crowd in a corner of their public bounds. Exact W1 (chebyshev,
-columns scaled to the unit interval) between the table and as many synthetic rows.
+The best depth in hindsight has the smallest mean W1 over the fits of ``strategy="optimal"`` at the same epsilon, among the depths from 1 to
+14 (one feature) or 12. The largest of many ratios of noisy means is biased high, and so is a ratio to the least of 14 noisy means. So a
+worst ratio above its target is measured again by 8 times as many new fits at all depths (in the geometric mean it counts with its first
+value). The tables have 3000 rows (one feature) or 800, and n * epsilon is 100, 1000 or 10,000: the six of ``generators.cube``; rows that
+are all alike; four in five rows at a corner, the rest uniform; a mixture of points and a cloud; and, where SKDPSYNTH_DATA names their
+folder, columns of real tables whose rows crowd in a corner of their public bounds. W1 is exact (chebyshev, columns scaled to the unit
+interval), between the table and as many synthetic rows.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Attack files: edits of right files, with right check sums, damage and bombs, each loaded and then used in a process of its own limits.
+"""Attack files: edits of valid files with valid check sums, damage and bombs, each loaded and then used in a process with limits.
 
-What must be 0: errors that are raised by somebody else's code or by a line of ours that is no `raise`, uses of more than 20 seconds of
-a processor, samples out of their bounds or not finite. The files that are edited are those of `savable.py`, one of everything that can be
+These counts must be 0: errors raised by other people's code or by a line of ours that is no `raise`, uses of more than 20 processor
+seconds, and samples that are out of their bounds or not finite. The edited files are those of `savable.py`, one of everything that can be
 saved.
 
 Run `python benchmarks/hostile_files.py [n_files] [--seed 0] [--only name] [--list]`: 10,000 files take about half an hour on one core.

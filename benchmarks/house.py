@@ -1,7 +1,7 @@
-"""The structure of the package: what one fit enters, how large its rooms are, and which of them import each other.
+"""The structure of the package: the files and functions that one fit enters, the size of its rooms, and the imports between them.
 
-Files and functions are counted by running a fit and a sample of a plain array (`sys.setprofile`), all else from the syntax trees. A body is
-counted without signature and docstring. A room is a folder or a module of the package; run-time imports count too.
+A fit and a sample of a plain array are run to count files and functions (`sys.setprofile`); all other counts are from the syntax trees. A
+body is counted without signature and docstring. A room is a folder or a module of the package; run-time imports count too.
 
     python benchmarks/house.py
 """

@@ -1,13 +1,13 @@
-"""Faults of privacy that are put into a copy of the package by hand, one at a time: the tests must fail each time.
+"""Faults of privacy that are put by hand into a copy of the package, one at a time: the tests must fail each time.
 
     python benchmarks/injected_faults.py [--only paper_exact_n ...] [--lane day]
 
-Each fault is a line or two that a hurried author might write, and by which something private leaves a fit, or less noise or charge than is
-said covers it. Nothing is changed in place: the project is copied to a temporary folder, and what a fault replaces must stand there exactly
-once. The tests that are most likely to see it run first (the common laws, the rules on the syntax trees, the folder of its room), then all
-others of the lane, up to the first failure; that test must pass again without the fault.
+Each fault is a line or two that a hurried author might write. It lets something private leave a fit, or it lowers the noise or the charge
+below the stated one. Nothing is changed in place: the project is copied to a temporary folder, and the text that a fault replaces must
+stand there exactly once. The tests that are most likely to see it run first (the common laws, the rules on the syntax trees, the folder of
+its room), then all others of the lane, up to the first failure; that test must pass again without the fault.
 
-It prints which test failed first, and ends with 1 if a fault survives.
+It prints the test that failed first, and ends with 1 if a fault survives.
 """
 
 import argparse

@@ -5,10 +5,9 @@ SKDPSYNTH_DATA=FOLDER python benchmarks/intervals.py [--table census|care|housin
 The population is a table: "census", the coded Census Income table (FOLDER/coded/adult.csv: 48,842 rows of whole numbers) with seven of its
 columns, for which there are targets; "care", eight columns of two levels (FOLDER/coded/nltcs.csv, 21,574 rows); or "housing", four numbers
 and a place (FOLDER/california_housing.csv, 20,640 rows). Each draw takes 5,000 rows of it with replacement and fits at (1, 1e-6),
-replace-one. The truth of a statistic is that of the population.
-"naive": the usual bootstrap of 5,000 synthetic rows, which knows of no noise. With 100 draws a coverage of .95 is measured with a standard
-error of .022; with 20, of .05. The target is .93, less two standard errors where there are fewer than 100 draws, and 60 seconds (of all
-statistics, which share the re-fits as one array).
+replace-one. The true value of a statistic is that of the population. "naive" is the usual bootstrap of 5,000 synthetic rows, which ignores
+the noise. With 100 draws the standard error of a coverage of .95 is .022; with 20, it is .05. The target is .93, less two standard errors
+where there are fewer than 100 draws, and 60 seconds (for all statistics, which share the re-fits as one array).
 """
 
 import argparse

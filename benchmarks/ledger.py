@@ -1,8 +1,8 @@
-"""Ledgers in files: charges a second, time to open, and charges that survive processes killed at random moments.
+"""Ledgers in files: charges per second, time to open, and charges that survive processes killed at random moments.
 
-A charge is on the disk before anything is drawn, and in the file itself: three flushes or so, and how often the disk can flush is printed
-beside. In a folder of memory, where a flush costs nothing, the rest is seen. After processes were killed, the file is also copied without
-its ``-wal``, and must have every charge that was reported.
+A charge is in the file on the disk before anything is drawn. This takes some three flushes, so the script also prints how often the disk
+can flush. A folder in memory, where a flush costs nothing, shows the remaining time. After processes were killed, the file is also copied
+without its ``-wal``, and must have every reported charge.
 
     python benchmarks/ledger.py [--full] [--folder FOLDER]
 """

@@ -1,12 +1,12 @@
-"""How much of its promise matrix Laplace noise can show in so many runs, between rows at right angles in two columns.
+"""How much of its promise matrix Laplace noise can show in a given number of runs, between rows at right angles in two columns.
 
     python benchmarks/matrix_tails.py [--epsilon 3] [--draws 2000000] [--seed 0]
 
 A row of length 1 along one axis is replaced by one along the other, so the second moment moves by diag(1, -1), of nuclear norm 2, and the
-scale of the noise is 2 / epsilon. The score of a run is the exact logarithm of the ratio of its two likelihoods, which no test
-beats. Printed: how often it is near epsilon, and the largest ratio epsilon_lower / epsilon, at 99 % confidence, of so many runs in which a
-coin picks the table and is guessed where the score is far from 0 (as `audit_epsilon` does), were the guesses as right as they are in
-expectation: what an auditor would find who knew both the density and the best threshold beforehand, and chose nothing by any run.
+scale of the noise is 2 / epsilon. The score of a run is the exact logarithm of the ratio of its two likelihoods, which no test beats. It
+prints how often the score is near epsilon, and the largest ratio epsilon_lower / epsilon, at 99 % confidence, for that number of runs. A
+coin picks the table, which is guessed where the score is far from 0 (as in `audit_epsilon`); guesses are right as often as in expectation.
+An auditor has this result who knows both the density and the best threshold beforehand, and chooses nothing by any run.
 """
 
 import argparse

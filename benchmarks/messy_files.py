@@ -2,14 +2,14 @@
 
 python benchmarks/messy_files.py [--only bank survey] [--show]
 
-Twelve made-up tables of 8000 rows, each written as its kind is met: a bank statement (semicolons, decimal commas, a title, cp1252), a
-survey of SPSS with labels, a sheet of a clinic, readings of meters in an archive, stop times of a timetable, flights in Parquet (DECIMAL,
-DURATION, hhmm), a register in SQLite, a file of an agency (tabs, ":" for missing), a laboratory's (pipes, comments, "<5"), schools of
-Stata, orders with rules as text in UTF-16, coded answers with a code book. `schema init` writes a schema, the script edits lines of it as a
-person would (`--show` prints them), and `schema check`, `synthesize` at (1, 1e-6) and `evaluate` follow.
+There are twelve made-up tables of 8000 rows, each written in the usual form of its kind: a bank statement (semicolons, decimal commas, a
+title, cp1252), a survey of SPSS with labels, a sheet of a clinic, readings of meters in an archive, stop times of a timetable, flights in
+Parquet (DECIMAL, DURATION, hhmm), a register in SQLite, a file of an agency (tabs, ":" for missing), a laboratory's (pipes, comments,
+"<5"), schools of Stata, orders with rules as text in UTF-16, and coded answers with a code book. `schema init` writes a schema, the script
+edits lines of it as a person would (`--show` prints them), and `schema check`, `synthesize` at (1, 1e-6) and `evaluate` follow.
 
-Goals: at most 10 edited lines; exit code 0 of all commands; means of numbers and times within .2 deviations of those of the rows, shares of
-levels and of missing cells within .08; each cell in the form of the file; no broken rule.
+Targets: at most 10 edited lines; exit code 0 of all commands; means of numbers and times within .2 deviations of those of the rows, shares
+of levels and of missing cells within .08; each cell in the form of the file; no broken rule.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Tables of mixed type: training and held-out rows, the public schema, the target, and how well synthetic rows train a classifier.
+"""Tables of mixed type: training and held-out rows, the public schema, the target, and the score of classifiers from synthetic rows.
 
 python benchmarks/mixed_data.py FOLDER    writes TABLE.csv (training rows) and TABLE.schema.json, for peers/fit_peer.py
 
-The environment variable SKDPSYNTH_DATA names the folder of adult.csv, acs_ma2019.csv and their *.schema.json: columns with name,
-kind (continuous: bounds, integer; ordinal, nominal: levels) and nullable. An empty cell is missing.
+The environment variable SKDPSYNTH_DATA names the folder of adult.csv, acs_ma2019.csv and their *.schema.json: columns with name, kind
+(continuous: bounds, integer; ordinal, nominal: levels) and nullable. An empty cell is missing.
 """
 
 import csv

@@ -2,10 +2,10 @@
 
 SKDPSYNTH_DATA=FOLDER python benchmarks/mixed_streams.py [--seeds 3] [--only end path growth]
 
-The training rows of adult in 20 batches of equal size, (1, 1e-6), no class known. TV2: mean total variation of the marginals of two columns
-between the rows so far and as many synthetic ones. `end`: after the last batch, beside one fit to all rows, with the target; also where the
-stream knows its horizon. `path`: after each batch, beside one fit to the rows so far, with the target for the worst of them. `growth`:
-other lengths of blocks, and the usual blocks with a model each, mixed by rows.
+The training rows of adult come in 20 batches of equal size, at (1, 1e-6), with no class known. TV2 is the mean total variation of the
+marginals of two columns between the rows so far and as many synthetic ones. `end`: after the last batch, beside one fit to all rows, with
+the target; also for a stream that knows its horizon. `path`: after each batch, beside one fit to the rows so far, with the target for the
+worst batch. `growth`: other lengths of blocks, and the usual blocks with a model each, mixed by rows.
 """
 
 import argparse

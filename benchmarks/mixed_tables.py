@@ -1,14 +1,13 @@
-"""Mixed-type tables: how well synthetic rows train classifiers for real ones, marginals, time and memory; and peers side by side.
+"""Mixed-type tables: accuracy of classifiers trained on synthetic rows, marginals, time and memory; and peers side by side.
 
 SKDPSYNTH_DATA=FOLDER python benchmarks/mixed_tables.py [--seeds 3] [--only targets size wide peers] [--peers PYTHON] [--keep FOLDER]
 
-AUC: mean of logistic regression, random forest and gradient boosting, trained on 8,000 synthetic rows and tested on held-out real ones
-(mixed_data.downstream_auc); on the published split of adult, and for acs on the one that the targets were set on. TV: mean total
-variation of the marginals of one or two columns between the training rows and as many synthetic ones; beside it what people compute
-first of columns of numbers. `--peers`: an interpreter with
-peers/dpmm.txt; each peer is fitted once a seed and epsilon under add/remove, on a random split of acs; its rows are kept in
-`--keep`, and read from there if they are found. Left out are runs whose peer did not finish in 25 minutes or, without `--peers`, that
-are not in `--keep`.
+AUC is the mean of logistic regression, random forest and gradient boosting, trained on 8,000 synthetic rows and tested on held-out real
+ones (mixed_data.downstream_auc). adult has its published split, and acs the split for which the targets were set. TV is the mean total
+variation of the marginals of one or two columns between the training rows and as many synthetic ones; beside it stand means and deviations
+of columns of numbers. `--peers` names an interpreter with peers/dpmm.txt. Each peer is fitted once a seed and epsilon under add/remove, on
+a random split of acs; its rows are kept in `--keep`, and read from there if they are found. Runs are left out if their peer did not finish
+in 25 minutes or if, without `--peers`, they are not in `--keep`.
 """
 
 import argparse

@@ -1,19 +1,20 @@
 """Change every scale, share and sensitivity by one part in a hundred, one at a time: some test must fail each time.
 
-The sources are read as syntax trees. A mutant is one number or one expression that a scale, a share, a change or a loss is made of, times
-101/100. All of them are compiled into one copy of the project, in memory, where each waits for its number; a fork of that process runs with
-one of them: nothing on disk is ever changed. Tests are run until one fails: that of the shares, those of its module, those of its room.
-Each file of tests is first run once without a mutant, which must succeed, and tells which of its tests reach what: only these are run.
+The sources are read as syntax trees. A mutant is one number or one expression that a scale, a share, a sensitivity or a loss is made of,
+times 101/100. All mutants are compiled into one copy of the project, in memory, where each waits for its number, and a fork of that process
+runs with one of them: nothing on disk is ever changed. Tests are run until one fails: first those of the shares, then of the module, then
+of the room. Each file of tests first runs once without a mutant. It must succeed, and shows which of its tests reach what: only these are
+run.
 
     python benchmarks/mutations.py              # all mutants; what was found is kept, and the next run goes on
     python benchmarks/mutations.py --only _gaussian --again
 
-It prints those that survive, with their lines, and ends with 1 if there are any that `EQUIVALENT` does not explain.
+It prints the mutants that survive, with their lines, and ends with 1 if `EQUIVALENT` does not explain one of them.
 
     python benchmarks/mutations.py --turn 40    # 40 of each room: a condition turned around, or a term that is larger by 1 or a tenth
 
-That shows what share of the mistakes in a room its tests notice. Which are tried follows from their texts, so that it can be compared
-before and after a change. Some of those that survive change nothing; none are explained.
+This shows the share of the mistakes in a room that its tests notice. Their texts determine which are tried, so it can be compared before
+and after a change. Some survivors change nothing; none are explained.
 """
 
 import argparse

@@ -1,17 +1,18 @@
-"""Columns of numbers that are near each other, of which no rule tells: rows out of order, and what is kept of sums and of copies.
+"""Columns of numbers that are near each other without a rule: rows out of order, and the errors of sums and of copies.
 
 python benchmarks/near_columns.py [--rows 30000] [--seeds 3] [--epsilon 10 1] [--rule]
 
-A made-up table of stays in a hospital: days of arrival and of leaving within five years, stays of some days, two sums of money with their
-total, two copies of one measurement with little noise, and other columns. No row leaves before it arrives. "out of order" are rows that
-do, "by codes" those whose bin of leaving ends before that of arriving begins. "days" is the median length of a stay, "sum" that of
-|drugs + food - cost|, "copies" that of |first - second|; "r" is the correlation of the copies. TV2 is the mean total variation of pairs
-of columns between the real rows and as many synthetic ones. Replace-one, delta 1e-6. Seconds are of the processor.
+A made-up table of stays in a hospital has days of arrival and of leaving within five years, stays of some days, two sums of money with
+their total, two copies of one measurement with little noise, and other columns. No row leaves before it arrives. "out of order" are
+synthetic rows that do; "by codes" are those whose bin of leaving ends before that of arriving begins. "days" is the median length of a
+stay, "sum" that of |drugs + food - cost|, and "copies" that of |first - second|; "r" is the correlation of the copies. TV2 is the mean
+total variation of pairs of columns between the real rows and as many synthetic ones. Fits are replace-one, delta 1e-6; seconds are
+processor time.
 
-With --rule: what ``Inequality("arrived", "left")`` brings, beside the same fits without it. On the table above, and on one of four columns:
-ward, days of arrival and of leaving within two years, cost of about 300 a day. The mean stay depends on the ward there: 3, 8 or 1 days.
-"off" is the mean distance of the mean stay from the real one, "off by ward" that of the mean stays of the wards, "broken" the share of
-rows that end before they begin. "a column of days" is the same table with the number of days in place of the day of leaving.
+--rule shows the effect of ``Inequality("arrived", "left")``, beside the same fits without it, on the table above and on one of four
+columns: ward, days of arrival and of leaving within two years, and a cost of about 300 a day. The mean stay depends on the ward there: 3, 8
+or 1 days. "off" is the mean distance of the mean stay from the real one, "off by ward" that of the mean stays of the wards, and "broken"
+the share of rows that end before they begin. "a column of days" is the same table with the number of days in place of the day of leaving.
 """
 
 import argparse

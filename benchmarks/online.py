@@ -2,14 +2,14 @@
 
 python benchmarks/online.py [--repeats 3] [--only column|accuracy|cost|relations]
 
-column: one column of five Gaussians, standing still, epsilon 1: W1 between the rows so far and as many synthetic ones; means of 5 fits to
-each of 16 streams, whose seeds are 0 to 15. Where the number of rows is private, they come in 100 ticks.
+column: one column of five Gaussians, standing still, at epsilon 1: W1 between the rows so far and as many synthetic ones, as means of 5
+fits to each of 16 streams, whose seeds are 0 to 15. Where the number of rows is private, they come in 100 ticks.
 
-accuracy: W1 (chebyshev) between the rows so far and as many synthetic ones (more than one feature: 1200 of each), epsilon 1, for five
-Gaussians, standing still ("gmm") or moving half a box along the diagonal ("drift"); times of the specification. "paper" is Algorithm 12
-with sparse counters, as published; "offline" one fit to all rows at once.
+accuracy: W1 (chebyshev) between the rows so far and as many synthetic ones (more than one feature: 1200 of each), at epsilon 1, for five
+Gaussians, standing still ("gmm") or moving half a box along the diagonal ("drift"), at the times of the specification. "paper" is Algorithm
+12 with sparse counters, as published; "offline" is one fit to all rows at once.
 
-cost: time and memory in fresh processes. relations: what a private number of rows costs on a steady stream of 100 ticks, at equal epsilon;
+cost: time and memory in fresh processes. relations: the cost of a private number of rows on a steady stream of 100 ticks, at equal epsilon;
 W1 of "add_or_remove_one" over that of "replace_one", which gets the same rows.
 """
 

@@ -1,12 +1,12 @@
-"""Pairs of columns as interactions, and joined with the columns by least squares, against noisy tables of pairs at the same budget.
+"""Pairs of columns as interactions, joined with the columns by least squares, beside noisy tables of pairs at the same budget.
 
     python benchmarks/pairs.py [--seeds 3]
 
-Sizes are those of the columns of the coded Census Income table (adult), and of 16 columns of two levels; epsilon 1, delta 1e-6.
-*Noise*: the deviation of the noise on a count of a table, over that on a count of an interaction, of all pairs at one rho; known in
-advance. *Error*: root mean square error of the counts of pairs of made-up rows (the noise does not depend on rows), in `seeds` fits: of
-tables as they would be released with 8/9 of what columns and pairs have together; of what `LatentFactorSynthesizer` makes of it,
-`marginals_consistent_`; and what it states, `marginals_errors_`. Of columns the same, with 1/9.
+The sizes are those of the columns of the coded Census Income table (adult), and of 16 columns of two levels, at epsilon 1 and delta 1e-6.
+*Noise* is the deviation of the noise on a count of a table over that on a count of an interaction, for all pairs at one rho; it is known in
+advance. *Error* is the root mean square error of the counts of pairs of made-up rows (the noise does not depend on rows), in `seeds` fits:
+that of tables released with 8/9 of what columns and pairs have together; that of `marginals_consistent_` of `LatentFactorSynthesizer`; and
+the error that it states, `marginals_errors_`. Columns have the same three figures, with 1/9.
 """
 
 import argparse

@@ -4,12 +4,12 @@ SKDPSYNTH_DATA=folder python benchmarks/paper_study.py [--replicates 4] [--quick
 
 The folder holds adult, absenteeism and breast_cancer_coimbra as NAME.csv, with public bounds and levels in NAME.schema.json; without it,
 only tables 3 and 4 (simulated) are made. Four fifths of the synthetic rows train a support vector machine, a random forest and nearest
-neighbors, all with scikit-learn's defaults; they are tested on the other fifth, on raw rows that the synthesizer saw (the paper's
-validation), and on rows that it never saw. A cell is accuracy/AUC/F1/average precision, means over the three, and the standard
+neighbors, all with scikit-learn's defaults. They are tested on the other fifth, on raw rows that the synthesizer saw (the paper's
+validation), and on rows that it never saw. A cell is accuracy/AUC/F1/average precision, as means over the three, with the standard
 deviations of replicates (nan: never both classes in a test, or once only).
 
-The paper calls its AUC the area under the precision-recall curve, but its rivals' labels, no better than chance at base rates of .75 and
-.85, have .5 there: that is the area under the ROC curve, so AUC means it here, and average precision comes as well.
+The paper calls its AUC the area under the precision-recall curve. But its rivals' labels, no better than chance at base rates of .75 and
+.85, have .5 there. That is the area under the ROC curve, so AUC means it here, and average precision comes as well.
 """
 
 import argparse

@@ -3,13 +3,13 @@
 python benchmarks/pca_peers.py [--repeats 10] [--measure [--environments FOLDER]]
 
 Without `--measure` the peers' figures are those of benchmarks/peers/pca.json. With it they are measured again: each peer gets an
-environment of its own, made from benchmarks/peers/diffprivlib.txt and opendp.txt, and one process a fit with a limit of 10 seconds of the
-processor. A cell whose first two fits ran out of time gets no more; one without any result is "no result", and there is nothing to reach.
+environment of its own, made from benchmarks/peers/diffprivlib.txt and opendp.txt, and one process a fit with a limit of 10 processor
+seconds. A cell whose first two fits ran out of time gets no more; a cell without any result is "no result", and has no target.
 
-All are pure, and all know the box and nothing else; how the peers are called is said in benchmarks/peers/fit_pca.py. Ours protects
-against replacing one row at this epsilon. So does diffprivlib, by the sensitivities that it takes. OpenDP states epsilon for one row more
-or less, and its own privacy map says 2 epsilon for replacing one: ours runs at the stricter statement. Target: our mean is at least the
-peer's, wherever it returns.
+All are pure, and all know the box and nothing else; benchmarks/peers/fit_pca.py shows how the peers are called. Ours protects against
+replacing one row at this epsilon. So does diffprivlib, by the sensitivities that it takes. OpenDP states epsilon for one row more or less,
+and its own privacy map gives 2 epsilon for replacing one, so ours has the stricter statement. Target: our mean is at least the peer's,
+wherever it returns.
 """
 
 import argparse

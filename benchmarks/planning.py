@@ -1,10 +1,10 @@
-"""How far a plan is off: its errors over those that a fit of the very table has, by what was simulated.
+"""How far a plan is off: its errors over those of a fit of the very table, by the kind of simulated rows.
 
     SKDPSYNTH_DATA=FOLDER python benchmarks/planning.py [--repeats 2] [--full]
 
-Each table is split in two: one half is the private one, the other stands for a public table that is like it (of another year, say). A plan
-by made-up rows, by uniform rows and by that public table is compared with what fits of the private half give, at five epsilons. Made-up and
-uniform rows know bounds and levels alone.
+Each table is split in two: one half is the private one, the other stands for a public table that resembles it (of another year, say). Plans
+by made-up rows, by uniform rows and by that public table are compared with fits of the private half, at five epsilons. Made-up and uniform
+rows know bounds and levels alone.
 
 At last, plans of 100,000 rows that simulate fewer are compared with one that simulates all.
 

@@ -1,10 +1,10 @@
-"""Census Income with a public table beside it: how much a prior that is right helps, and how little a wrong one hurts.
+"""Census Income with a public table beside it: how much a right prior helps, and how little a wrong one hurts.
 
 SKDPSYNTH_DATA=FOLDER python benchmarks/prior.py [--seeds 3] [--rows 2000 16000] [--epsilons 0.1 1 10] [--priors half ...]
 
-Private are so many rows of a random half of adult's training rows (13 columns, see mixed_data.py); delta 1e-6, replace-one, secure
-noise, no stratify. TV2 is `marginal_total_variation` of order 2 between the private rows and a default sample; in brackets the standard
-deviation of fits. Priors:
+The private rows are the given number of rows of a random half of adult's training rows (13 columns, see mixed_data.py); delta is 1e-6, the
+relation is replace-one, noise is secure, and there is no stratify. TV2 is `marginal_total_variation` of order 2 between the private rows
+and a default sample; brackets hold the standard deviation of fits. Priors:
 
     half      another random half of the same rows: a prior that is right
     few       500 rows of that half
@@ -14,8 +14,8 @@ deviation of fits. Priors:
     even      uniform levels and numbers
     renamed   the other half with levels exchanged and numbers turned around
 
-A prior that is not right may make TV2 larger by at most a tenth, or by .003; where the noise is more than a tenth of the rows (2,000 rows
-at epsilon .1, of which a fit warns), by a fifth. One that is right must halve it at epsilon .1, and may make it larger by at most .003.
+A wrong prior may make TV2 larger by at most a tenth, or by .003; where the noise is more than a tenth of the rows (2,000 rows at epsilon
+.1, of which a fit warns), by a fifth. A right prior must halve it at epsilon .1, and may make it larger by at most .003.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What bought bounds cost against public ones, which levels are shown, and columns of levels by the thousands.
+"""The cost of private bounds beside public ones, the levels that are released, and columns with thousands of levels.
 
 python benchmarks/private_facts.py [--rows 1000000]
 
 1. W1 between the rows and a sample of `PrivateMeasureMechanism(epsilon=1)`, in deviations of the data, mean of some fits: with the
    true ends of the rows as bounds (which nobody may use), a guess ten times and a thousand times as wide, and bounds="private".
-2. How many rows a level must have to be shown half of the time, and almost surely, by `Nominal("private")`.
+2. The number of rows that a level needs to be released half of the time, and almost surely, by `Nominal("private")`.
 3. Time and peak memory of `LatentFactorSynthesizer` on a table with a column of 30,000 postcodes, in a fresh process.
 """
 

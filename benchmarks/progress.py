@@ -1,4 +1,4 @@
-"""What signs of life cost while nobody watches: a task, a chunk that is read, a part of a loop, and a fit as a whole.
+"""The cost of progress reports that nobody watches: a task, a chunk that is read, a part of a loop, and a fit as a whole.
 
 python benchmarks/progress.py
 """

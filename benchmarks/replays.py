@@ -1,27 +1,27 @@
-"""How much of what a fit is charged one row, or one unit, can move: exact losses between neighbors that get the same answers.
+"""How much of a fit's charge one row, or one unit, can move: exact losses between neighbors that get the same answers.
 
     python benchmarks/replays.py [--only units ...] [--jobs 2]
 
 Each case fits a table and keeps every release: its name, exact values, noise, charge and answer. Then it fits neighbors, chosen to be far
 apart (from corner to corner of the box, all columns changed, half of them, cells out of the domain, one row or unit more at the end and in
 the middle), and gives them the same answers. Losses are exact fractions: the sum of |change| / scale (Laplace noise), the largest of them
-(sup-norm noise), the nuclear norm over scale (matrix Laplace noise), and the sum of squares over 2 (scale^2 - 5/3), as Gaussian noise is
-charged that is rounded (discrete Gaussian noise). A choice loses epsilon where its utilities move apart by twice their sensitivity.
-Discovered levels lose |change| / scale where both tables have them, and else the chance that they are shown, which delta pays for. Sums of
-a counter share the noise of its nodes: they lose the least that explains all sums.
+(sup-norm noise), the nuclear norm over scale (matrix Laplace noise), and the sum of squares over 2 (scale^2 - 5/3), the charge of rounded
+Gaussian noise (discrete Gaussian noise). A choice loses epsilon where its utilities move apart by twice their sensitivity. Discovered
+levels lose |change| / scale where both tables have them, and else the chance that they are shown, which delta pays for. Sums of a counter
+share the noise of its nodes: they lose the least that explains all sums.
 
 A line is one case under one relation, with the worst of its neighbors:
 
 - *charged*: the sum of the charges of all releases, in epsilon or rho (or both, side by side). A group costs its costliest member.
-- *lost*: what all releases lost over what is charged. Above 1 the promise is broken. Well below 1 noise is wasted, or the pair is not the
+- *lost*: the loss of all releases over their charge. Above 1 the promise is broken. Well below 1 noise is wasted, or the pair is not the
   worst: interactions of pairs move most where half of the columns change, all other tables where all do.
 - *worst*: the release that lost most of its own charge. Counters have one charge for all their sums, so there is none.
 - *state*: "same" if names, shapes, noises and charges of the releases agree, and warnings, fitted attributes, samples and pickle too. Else
   the first difference.
 
 It fails if a number is above 1 or a state differs. Fits are seeded, because both must split and hash rows alike, and models are fitted in
-few steps, which changes nothing that is released. Strategy "scores" draws a number for each row, which the seed ties to its position: there
-one row more comes at the end only. Sparse counters are left out: their comparisons lose less than the sum of what they release.
+few steps, which changes nothing that is released. Strategy "scores" draws a number for each row, which the seed ties to its position, so
+one row more comes at the end only. Sparse counters are left out: their comparisons lose less than the sum of their releases.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What a huge parameter or awkward rows cost: each case in a process of its own, with 4 GB of memory and 20 s of processor time.
+"""The cost of a huge parameter or awkward rows: each case in a process of its own, with 4 GB of memory and 20 s of processor time.
 
     python benchmarks/resources.py [--only WORD] [--limit 20] [--slow]
 
-A case ends well if it is served, with or without a warning, or refused in one sentence of ours with nothing of the budget spent. It
-fails if it passes the time (processor time, its children's included, because machines are shared), runs out of memory, raises what is
-not ours, or is refused after the charge.
+A case ends well if it is served, with or without a warning, or refused in one sentence of ours with nothing of the budget spent. It fails
+if it exceeds the time (processor time, its children's included, because machines are shared), runs out of memory, raises an error of other
+code, or is refused after the charge.
 """
 
 import argparse

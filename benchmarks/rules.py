@@ -1,10 +1,10 @@
-"""Rules of a schema: rows of a large sample that break one, and what rules do to accuracy.
+"""Rules of a schema: the rows of a large sample that break one, and the effect of rules on accuracy.
 
 python benchmarks/rules.py [--rows 1000000] [--seeds 3] [--only stays adult]
 
-With SKDPSYNTH_DATA=FOLDER also on adult (mixed_data.py says what the folder holds). TV2 is the mean total variation of pairs of columns
-between the real rows and as many synthetic ones, with and without the rules, replace-one, epsilon 1, delta 1e-6. Broken are rows of the
-large sample, of the model with rules and of that without.
+With SKDPSYNTH_DATA=FOLDER it also uses adult (mixed_data.py describes the folder). TV2 is the mean total variation of pairs of columns
+between the real rows and as many synthetic ones, with and without the rules, replace-one, epsilon 1, delta 1e-6. Broken rows are those of
+the large sample, of the model with rules and of that without.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Run every measurement of this folder, one after the other, and say which targets were missed."""
+"""Run every measurement of this folder, one after the other, and name the missed targets."""
 
 import subprocess
 import sys

@@ -1,10 +1,10 @@
-"""How near the probabilities that the samplers give come to those of their laws: read off the decision trees, and nothing is drawn.
+"""How close the probabilities of the samplers are to those of their distributions, from the decision trees without drawing.
 
     python benchmarks/samplers.py [--scales 400]
 
-Of each law so many scales, from 1/100 to 2^58. Written is how far the largest error lies below 1, in bits: of all probabilities of all
-tables (absolute), and of single ones of wide scales, up to eight scales from 0 (relative to the probability). How it is done says
-``tests/privacy/sampler_trees.py``, which the tests use too.
+For each distribution it takes the given number of scales, from 1/100 to 2^58. It prints how far the largest error lies below 1, in bits:
+for all probabilities of all tables (absolute), and for single ones of wide scales, up to eight scales from 0 (relative to the probability).
+``tests/privacy/sampler_trees.py``, which the tests use too, explains how.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""One small object of everything that can be saved: what `hostile_files.py` edits."""
+"""One small object of everything that can be saved: the files that `hostile_files.py` edits."""
 
 from fractions import Fraction
 from functools import partial

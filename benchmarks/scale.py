@@ -1,9 +1,9 @@
-"""Tables of any size: time and memory of large samples and fits, as ratios in one run where they are times.
+"""Tables of any size: time and memory of large samples and fits, with times as ratios in one run.
 
 python benchmarks/scale.py [--only sampling,...] [--full] [--runs 5]
 
 An ordinary run takes a tenth of the rows that the targets are stated for; ``--full`` takes them all. Memory is measured in processes of
-their own: the most that one held beyond what it held before.
+their own, as the peak beyond what the process held before.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""A fit inside DuckDB: time beside DuckDB's own counts of the same pairs, memory, and what leaves the database.
+"""A fit inside DuckDB: time beside DuckDB's own counts of the same pairs, memory, and the data that leave the database.
 
 python benchmarks/scale_database.py          # 1e6 rows
 python benchmarks/scale_database.py --full   # 1e7 rows, to which the targets belong
 
-The fit and the counts take turns, and the least time of each stands for it: other work on the machine can only add to a time. The target
-is of the time that passes; processor time is told beside it. The first fit also reads the file, so it is told by itself.
+The fit and the counts take turns, and the least time of each stands for it: other work on the machine can only add to a time. The target is
+for elapsed time; processor time is printed beside it. The first fit also reads the file, so its time is printed by itself.
 """
 
 import argparse

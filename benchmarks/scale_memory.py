@@ -1,12 +1,12 @@
 """Fits of large tables in memory and from Parquet files: time over what numpy and pyarrow need for the same rows, and peak memory.
 
-Arrays: the time of a fit over that of ``X.sum(axis=0)``, of PrivatePCA over that of ``X.T @ X``. To see what a change did, give
+Arrays: the time of a fit over that of ``X.sum(axis=0)``, of PrivatePCA over that of ``X.T @ X``. To see the effect of a change, give
 ``--before`` a folder with another state of this repository: both are measured in turn, three times, in processes of their own.
 
 Parquet: files are written row group by row group into a temporary folder. Peak memory is that of a fresh process, with its imports.
 
-Sources, only with ``--before``: the time in which a mixed table of six columns is read by a schema, from each kind of source, over that of
-the other state, at best of both.
+Sources, only with ``--before``: the time to read a mixed table of six columns by a schema, from each kind of source, over that of the other
+state, at best of both.
 
     python benchmarks/scale_memory.py [--full] [--rows 1000000] [--before FOLDER] [--only arrays parquet sources]
 """

@@ -1,10 +1,10 @@
-"""What crosses the wire when many workers sum: bytes by estimator, the tree of sums with 1 to 1000 workers, and a billion rows.
+"""The traffic when many workers sum: bytes by estimator, the tree of sums with 1 to 1000 workers, and a billion rows.
 
 python benchmarks/scale_tree.py               # workers with 1e5 rows each
 python benchmarks/scale_tree.py --rows 10000
 
-Bytes and the seconds of adding up are measured: every sum is made of rows, packed and added as on a cluster, here in one process. A
-worker adds up its own partitions first, so it has one sum to send. Rows are of one law everywhere, and n rows are those of one worker,
+Bytes and the seconds of adding up are measured: every sum is made of rows, packed and added as on a cluster, here in one process. A worker
+adds up its own partitions first, so it has one sum to send. Rows have one distribution everywhere, and n rows are those of one worker,
 again and again.
 
 Seconds on a network are a model: workers of a level add up at the same time; each receives 7 sums over a link of 1 Gbit/s, and the

@@ -1,11 +1,11 @@
-"""Private search: does it find the true dimension, what does the search cost the final fit, and would random stopping be better?
+"""Private search: whether it finds the true dimension, the cost to the final fit, and a comparison with random stopping.
 
 python benchmarks/search.py [--full] [--runs 10]
 
-finds: LowDimSynthesizer on rows near three directions of twenty columns (n = 1e5, epsilon 2 in all), candidates d' = 1 to 6.
-cost: sliced distance of the final model to fresh rows, over that of a model that is told d' = 3 and given the whole epsilon.
-stopping: candidates drawn at random, fitted and scored at a third of the search's epsilon, a geometric number of times of mean 20 for each
-candidate; and the best of them. With --full only, it is hundreds of fits.
+finds: LowDimSynthesizer on rows near three directions of twenty columns (n = 1e5, epsilon 2 in all), candidates d' = 1 to 6. cost: sliced
+distance of the final model to fresh rows, over that of a model that is told d' = 3 and given the whole epsilon. stopping: the best of
+candidates drawn at random, fitted and scored at a third of the search's epsilon, a geometric number of times of mean 20 for each candidate.
+It runs with --full only, because it takes hundreds of fits.
 """
 
 import argparse

@@ -3,25 +3,25 @@
 python benchmarks/small_tables.py [--seeds 3] [--tables digits diabetes wine survey survey_1500]
     [--measure [--environments FOLDER] [--keep FOLDER] [--limit 900] [--peer-seeds 3]]
 
-Tables of scikit-learn, with public bounds that are stated here and not read from rows. digits: 1,200 of 1,797 images, in 12 parts of 2 x 2
-pixels (all but the corners); diabetes: 332 of 442 patients, 11 columns; wine: 133 of 178 wines, 13 columns. Secure noise,
-epsilon 1, delta 1e-6, add/remove of one row, no column known to be a target.
+The tables are scikit-learn's, with public bounds that are stated here and not read from rows. digits: 1,200 of 1,797 images, in 12 parts of
+2 x 2 pixels (all but the corners); diabetes: 332 of 442 patients, 11 columns; wine: 133 of 178 wines, 13 columns. Noise is secure, epsilon
+is 1, delta is 1e-6, the relation is add/remove of one row, and no column is known to be a target.
 
-survey, survey_1500: made-up answers of 395 and of 1,500 people to 33 questions (generators.py). Beside their score stands the error of the
-correlations of three grades, the mean absolute one of 20,000 synthetic rows, under both relations, with delta and without.
+survey, survey_1500: made-up answers of 395 and of 1,500 people to 33 questions (generators.py). Beside their score stands the mean absolute
+error of the correlations of three grades in 20,000 synthetic rows, under both relations, with delta and without.
 
-Score: the mean of the shapes (1 less the Kolmogorov-Smirnov distance of a column, in the mean over columns) and of the trends (1 less half
-of what Pearson correlations differ by, in the mean over pairs whose correlation is above .5 or below -.5 in the training rows), of as many
-synthetic rows. It is what the QualityReport of sdmetrics 0.32 says of numbers; where sdmetrics is installed, the report itself is asked,
-and the two must agree. AUC: the mean of logistic regression and gradient boosting, trained on synthetic rows to tell whether the target is
-above a public cut, and tested on held-out real rows.
+The score is the mean of the shapes (1 less the Kolmogorov-Smirnov distance of a column, in the mean over columns) and of the trends (1 less
+half of the difference of Pearson correlations, in the mean over pairs whose correlation is above .5 or below -.5 in the training rows), of
+as many synthetic rows. The QualityReport of sdmetrics 0.32 gives the same score for numbers; where sdmetrics is installed, the report
+itself is asked, and the two must agree. AUC is the mean of logistic regression and gradient boosting, trained on synthetic rows to tell
+whether the target is above a public cut, and tested on held-out real rows.
 
-Goals: scores of no table lower than before few pairs were chosen (`BEFORE`, by two standard errors of the difference), and higher in the
+Targets: scores of no table lower than before few pairs were chosen (`BEFORE`, by two standard errors of the difference), and higher in the
 mean of all; errors of grades at most half of what they were at delta 1e-6.
 
-Beside peers the goals are a score, and an AUC, of at least the best one's on that table: figures in benchmarks/peers/small.json with date,
+Beside peers the targets are a score, and an AUC, of at least the best one's on that table, from benchmarks/peers/small.json with date,
 versions and command. `--measure` fits the peers again (peers/dpmm.txt in an environment of its own), one process a fit with a limit of
-seconds of the processor, and stores what comes out; rows that lie in `--keep` are not made again.
+processor seconds, and stores the results; rows in `--keep` are not made again.
 """
 
 import argparse

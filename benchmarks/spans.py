@@ -1,14 +1,15 @@
-"""Spans between two times and sums of columns: what a rule must not cost.
+"""Spans between two times and sums of columns: the cost of a rule in accuracy.
 
 python benchmarks/spans.py [--fits 5] [--only clinic fares]
 
 clinic: 12,000 stays that begin within two years, bounds of ten; age 18 to 95; hours of stay are gamma with a mean that grows with age.
-Shown are Spearman's correlation of age and stay, the median stay over the real one, and rows that break the rule; beside it the same table
-with the hours as a column in place of the end ("los"). fares: 6,500 taxi rides with fare + tip + tolls = total, each in (0, 1000); with the
-total declared as a `Sum`, rows in which it is not exact; without, the share of rows in which it is within 5.
+Figures are Spearman's correlation of age and stay, the median stay over the real one, and rows that break the rule, beside the same table
+with the hours in place of the end ("los"). fares: 6,500 taxi rides with fare + tip + tolls = total, each in (0, 1000): with the total
+declared as a `Sum`, rows in which it is not exact; without, the share of rows in which it is within 5.
 
-Goals: at epsilon inf a correlation within .05 of that with "los", at (1, 1e-6) at least .18; the median within 1.3 times; no row that
-breaks a rule; every declared total exact; undeclared ones within 5 in 80 % of rows at epsilon 1. Means of the fits, ± the deviation of one.
+Targets: at epsilon inf a correlation within .05 of that with "los", at (1, 1e-6) at least .18; the median within 1.3 times; no row that
+breaks a rule; every declared total exact; undeclared ones within 5 in 80 % of rows at epsilon 1. Figures are means of the fits, ± the
+deviation of one.
 """
 
 import argparse

@@ -5,14 +5,14 @@ python benchmarks/spiked_pca.py [--repeats 10] [--rows 10000 30000 100000 300000
 The case is that of Duengler and Sanyal (2025), "An iterative algorithm for differentially private k-PCA with adaptive noise"
 (arXiv:2508.10879), Figure 1: k = 2, d = 200, top eigenvalue 10, epsilon 1, delta 0.01, and noise of deviation 0.025 or 0.001. Rows are
 Gaussian about 0 with covariance U diag(10, 5) U' + noise^2 I; the second eigenvalue is our choice. The first error is the share of the
-population's variance in the best plane that the plane found loses; the second is the sine of the largest angle between the two.
+population's variance in the best plane that the found plane loses; the second is the sine of the largest angle between the two.
 
-Ours knows the box [-20, 20]^200 and its midpoint, no norm. The others are numpy, with float noise, and know what nobody can know: each
-is run with two bounds on the norm of a row (the largest of these rows, and their 99 % quantile; longer rows are shrunk to it) and every
-setting below, and the one with the smallest mean error is reported. The last two columns are input noise with rows shrunk to their 90 %
-and 50 % quantile: no bounds, but radii chosen in hindsight, without a target. Privacy is the same for all: replace-one and exact
-accounting of the Gaussian mechanism, as Gaussian differential privacy of parameter mu. Target: our mean error is at most that of each
-baseline at every n.
+Ours knows the box [-20, 20]^200 and its midpoint, no norm. The others are numpy, with float noise, and know what nobody can know: each is
+run with two bounds on the norm of a row (the largest of these rows, and their 99 % quantile; longer rows are shrunk to it) and every
+setting below, and the one with the smallest mean error is reported. The last two columns are input noise with rows shrunk to their 90 % and
+50 % quantile: no bounds, but radii chosen in hindsight, without a target. Privacy is the same for all: replace-one and exact accounting of
+the Gaussian mechanism, as Gaussian differential privacy of parameter mu. Target: our mean error is at most that of each baseline at every
+n.
 """
 
 import argparse

@@ -1,19 +1,19 @@
-"""Streams that are fed and saved in one step, and killed with SIGKILL at random points: do they go on, and what do they spend?
+"""Streams that are fed and saved in one step, and killed with SIGKILL at random points: whether they continue, and what they spend.
 
     python benchmarks/stream_kills.py [--kills 200] [--ticks 12] [--seed 0] [--only "no ledger"]
 
-A child process loads the stream, or begins it, and calls ``partial_fit(rows, save="stream.zip")`` tick by tick, from the row on that
-``n_samples_seen_`` says. By turns it is killed after a random time, where a random line of the package begins, and where one begins of the
-files that keep ledger and file in step. Then another child goes on, until all ticks are in, and the next stream begins. The budget is equal
-to epsilon. Whatever a call returned is noted, as somebody would see it who draws a sample after each.
+A child process loads the stream, or begins it, and calls ``partial_fit(rows, save="stream.zip")`` tick by tick, from row
+``n_samples_seen_`` on. In turn it is killed after a random time, where a random line of the package begins, and where one begins of the
+files that keep ledger and file in step. Then another child continues, until all ticks are in, and the next stream begins. The budget is
+equal to epsilon. The script notes all results of calls, like a user who draws a sample after each call.
 
-| column | what it says |
+| column | meaning |
 |---|---|
 | kills | children that were killed, and streams that they fed |
-| dead | streams that could not go on: there must be none |
+| dead | streams that could not continue: there must be none |
 | spent / epsilon | the largest, of all streams; in the ledger where there is one |
-| rows lost | that are neither in a block nor waiting at the end, or in a block whose mean they do not fit |
-| released twice | rows that two different blocks were shown of |
+| rows lost | rows neither in a block nor waiting at the end, or in a block whose mean they do not fit |
+| released twice | rows in two different blocks that were shown |
 | drawn anew | blocks that were charged and drawn, and died with their process |
 """
 

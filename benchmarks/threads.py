@@ -1,7 +1,7 @@
-"""Two threads at one counter or stream: does a reader see an event exactly, is a row lost, is a block released twice?
+"""Two threads at one counter or stream: exact views of an event, lost rows, and blocks that are released twice.
 
-One thread counts (or feeds) 10,000 events one at a time, another reads (or samples) 10,000 times. A difference of two readings that is
-the counts of a single event gives that event away. Prints a line for each counter and stream; every number but the first two must be 0.
+One thread counts (or feeds) 10,000 events one at a time, another reads (or samples) 10,000 times. If two readings differ by the counts of a
+single event, they give that event away. The script prints a line for each counter and stream; every number but the first two must be 0.
 """
 
 import argparse

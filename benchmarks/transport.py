@@ -2,9 +2,9 @@
 
 python benchmarks/transport.py [--quick]
 
-The problem: a Gaussian mixture of n = m rows in the cube, m = side^d cells, counts with noise Lap_Z(1), shifted to sum to n. The dense
-program is the corrected Algorithm 2 through cvxpy and HiGHS, as the tests have it. "MiB" is the peak memory added after imports and a small
-run. OR-Tools runs in a process of its own, whose memory is counted too. --quick: without the dense program and the largest sizes.
+The problem is a Gaussian mixture of n = m rows in the cube, with m = side^d cells and counts with noise Lap_Z(1), shifted to sum to n. The
+dense program is the corrected Algorithm 2 through cvxpy and HiGHS, as in the tests. "MiB" is the peak memory added after imports and a
+small run. OR-Tools runs in a process of its own, whose memory is counted too. --quick leaves out the dense program and the largest sizes.
 """
 
 import argparse

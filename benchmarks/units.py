@@ -1,12 +1,12 @@
-"""What protecting whole people costs: W1 of PrivateMeasureMechanism with units of several rows, by how many rows of each count.
+"""The cost of protecting whole people: W1 of PrivateMeasureMechanism with units of several rows, by the number of rows of each that count.
 
-Tables of 1e5 visits by 2e4 patients: the same number of visits each (5), or as it happens (geometric, up to some tens); visits of one
+Tables have 1e5 visits by 2e4 patients: the same number of visits each (5), or a random number (geometric, up to some tens). Visits of one
 patient lie near each other, and frequent patients are older, so a low bound leaves out what is typical of them. The distance is that from
 all visits, also those that did not count.
 
-The rule of the guide on units, which takes the bound of least estimated error, a tenth of the rows left out plus 20 k / (epsilon n), is
-compared with the best bound in hindsight. How many rows each unit has is public under "replace_one"; elsewhere it must be known. Beside it
-stand rows as units, whose epsilon promises nothing to a person.
+The rule of the guide on units takes the bound of least estimated error, a tenth of the rows left out plus 20 k / (epsilon n). It is
+compared with the best bound in hindsight. The number of rows of each unit is public under "replace_one"; elsewhere it must be known. Rows
+as units stand beside it: their epsilon promises nothing to a person.
 
     python benchmarks/units.py [--full] [--data FOLDER]
 """

@@ -1,16 +1,16 @@
-"""Bounds that are too wide, and what people compute first: means, deviations and zeros of a column of numbers.
+"""Bounds that are too wide, and the statistics that people compute first: means, deviations and zeros of a column of numbers.
 
 python benchmarks/wide_bounds.py [--fits 10] [--only lognormal] [--estimators table PMM]
 
-Each column stands beside a column of two levels, in a table of 10,000 rows (5,000 where it says so), at epsilon 1, replace-one, with secure
-noise. Shown are, over the fits, the median [worst] ratio of synthetic to real mean and standard deviation, and the mean of W1 over the
-standard deviation of the rows. The columns, whose bounds are so many times too wide:
+Each column stands beside a column of two levels, in a table of 10,000 rows (5,000 where stated), at epsilon 1, replace-one, with secure
+noise. The figures over the fits are the median [worst] ratio of synthetic to real mean and standard deviation, and the mean of W1 over the
+standard deviation of the rows. The columns, whose bounds are too wide by the given factors:
 
 lognormal: exp(N(11, .6)); normal: N(50, 10); money: nothing with probability .92, else exp(N(8, 1)), in (0, 1e6), 5,000 rows; counts:
 Poisson of mean .3 in (0, 20), 5,000 rows; far: N(5000, 20) in (0, 10000), a bulk far from both bounds; by class: lognormal of two sizes, by
 a class that is the stratum.
 
-Goals, of the table: median ratio of means within .98 to 1.02, and worst within .95 to 1.05; of deviations within .9 to 1.15, and worst at
+Targets for the table: median ratio of means within .98 to 1.02, and worst within .95 to 1.05; of deviations within .9 to 1.15, and worst at
 most 1.4; W1 at most .05 deviations; of counts, at most .05 % of rows above the largest real one.
 """
 

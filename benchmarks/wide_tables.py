@@ -1,15 +1,15 @@
-"""Wide tables: what many columns have in common, groups of columns beside it, and time and memory of very many.
+"""Wide tables: common factors of many columns, groups of columns, and time and memory of very many columns.
 
     python benchmarks/wide_tables.py [--seeds 3] [--only common words groups size]
 
-All at delta 1e-6, replace-one, secure noise, and epsilon 1 where nothing else is said. *common*: 100 columns x 20,000 rows on three
-normal factors, with noise of each column's own; every second one is cut to four levels, the others are numbers. The mean absolute error
-of the associations of all pairs (`correlation_error`) of a sample, and of the columns each shuffled. *words*: such a table
-(`generators.words_on_factors`) whose levels are words without an order, at epsilon 1 and 10. The mean absolute error of the correlations
-of all pairs, and of pairs of words, which are numbered as the factors order them; and `correlation_error`, which has Cramer's V of pairs
-of words. *groups*: 100 columns x 50,000 rows in groups of four (`mixed_tables.wide_table`): total variation of pairs within groups, and
-how far pairs of different groups, which are independent, are correlated. *size*: 300 columns x 50,000 rows on three factors: seconds of a
-fit, and peak memory of its process, with imports and data.
+All fits have delta 1e-6, replace-one, secure noise, and epsilon 1 unless stated. *common*: 100 columns x 20,000 rows on three normal
+factors, with noise of each column's own; every second one is cut to four levels, the others are numbers. The figures are the mean absolute
+error of the associations of all pairs (`correlation_error`) of a sample, and of the columns each shuffled. *words*: such a table
+(`generators.words_on_factors`) whose levels are words without an order, at epsilon 1 and 10. The figures are the mean absolute error of the
+correlations of all pairs, and of pairs of words, which are numbered as the factors order them; and `correlation_error`, which has Cramer's
+V of pairs of words. *groups*: 100 columns x 50,000 rows in groups of four (`mixed_tables.wide_table`). The figures are the total variation
+of pairs within groups, and the correlations between columns of different groups, which are independent. *size*: 300 columns x 50,000 rows
+on three factors: seconds of a fit, and peak memory of its process, with imports and data.
 """
 
 import argparse
