@@ -1,10 +1,13 @@
 """Data frames in, data frames out: kind, names and dtypes."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 from estimators import all_estimators
+from sklearn import config_context
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import MixedTypeEncoder
@@ -21,8 +24,8 @@ def test_missing_and_infinite_cells_are_refused_in_the_same_short_words(cls):
     X = np.full((5, 2), 0.5)
     for cell, word in [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]:
         X[3, 1] = cell
-        for table in (X, pd.DataFrame(X), pl.DataFrame(X), pd.DataFrame(X, dtype="Float64")):
-            with pytest.raises(ValueError) as caught:  # noqa: PT011  the whole message follows
+        for table, finite in itertools.product((X, pd.DataFrame(X), pl.DataFrame(X), pd.DataFrame(X, dtype="Float64")), (False, True)):
+            with config_context(assume_finite=finite), pytest.raises(ValueError) as caught:  # noqa: PT011  the whole message follows
                 cls().fit(table)
             assert str(caught.value) == f"Input X contains {word}. {WAY_OUT}"
 
@@ -35,6 +38,15 @@ def test_masked_arrays_are_refused_by_every_estimator(cls):
         for call in (cls().fit, model.score if hasattr(model, "score") else model.transform):
             with pytest.raises(TypeError, match=r"^X must not be a masked array, [^\n]*\.$"):
                 call(masked)
+
+
+@pytest.mark.parametrize("cls", [PrivateMeasureMechanism, MixedTypeEncoder])
+def test_column_names_that_occur_twice_are_refused_in_one_sentence(cls):
+    X = np.full((20, 2), 0.5)
+    model, twice = cls().fit(pd.DataFrame(X, columns=["a", "b"])), pd.DataFrame(X, columns=["a", "a"])
+    for call in (cls().fit, model.score if hasattr(model, "score") else model.transform):
+        with pytest.raises(ValueError, match=r"^X must have distinct column names, but one occurs twice; rename the columns\.$"):
+            call(twice)
 
 
 NO_TABLES = {

@@ -48,22 +48,9 @@ def test_texts_are_found_as_they_are_cell_by_cell(make, cells, levels):
         assert got.tolist() == [codes.get(cell, len(levels) if null else 0) for cell in cells]
 
 
-NUMBERS_OF = [
-    "int8",
-    "uint8",
-    "int64",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "bool",
-    "Int64",
-    "UInt8",
-    "Float32",
-    "Float64",
-    "boolean",
-]
-NUMBERS_OF += ["int64[pyarrow]", "uint64[pyarrow]", "double[pyarrow]", "float[pyarrow]", "bool[pyarrow]"]
+SHORT = {"float16": np.float16, "float32": np.float32, "Float32": np.float32, "float[pyarrow]": np.float32}
+NUMBERS_OF = [*SHORT, "int8", "uint8", "int64", "uint64", "float64", "bool", "Int64", "UInt8", "Float64", "boolean"]
+NUMBERS_OF += ["int64[pyarrow]", "uint64[pyarrow]", "double[pyarrow]", "bool[pyarrow]"]
 numbers = st.one_of(
     st.integers(-3, 300),
     st.sampled_from([0.1, 0.5, -0.7, 1e30, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), True, False, 1.0, -0.0, 65504]),
@@ -95,10 +82,9 @@ def test_numbers_are_found_as_they_are_cell_by_cell(dtype, data):
 def slow(column, kind, dtype):
     """By a dictionary of Python; a level counts as the nearest that a short float can hold."""
     codes = Codes(kind)
-    short = {"float16": np.float16, "float32": np.float32, "Float32": np.float32, "float[pyarrow]": np.float32}.get(dtype)
-    if short is not None:
+    if dtype in SHORT:
         with np.errstate(all="ignore"):
-            codes.update({short(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
+            codes.update({SHORT[dtype](level).item(): code for level, code in codes.items() if not isinstance(level, str)})
     return look_up(cells_of(column), codes)
 
 

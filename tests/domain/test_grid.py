@@ -17,7 +17,6 @@ narrow = st.tuples(st.integers(-MOST, MOST - 20_000), st.integers(1, 20_000)).ma
 real = st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e9)).map(lambda told: (told[0], told[0] + told[1]))
 slivers = st.tuples(st.floats(1, 1e6), st.integers(1, 5000)).map(lambda told: (told[0], told[0] + told[1] * math.ulp(told[0])))
 any_bounds = st.one_of(whole, narrow, real, slivers)
-
 TINY = [(0.0, 5e-324), (-5e-324, 5e-324), (0.0, 1e-320), (1.0, math.nextafter(1, 2)), (1e6, 1e6 + 1e-9), (-7.25, -7.0)]
 HUGE = [(-8e307, 8e307), (0.0, 1.7e308), (-1.7e308, 0.0), (-1e-300, 1e300), (-MOST, MOST)]
 EDGES = [*TINY, *HUGE, (0, 1), (0, 2**17), (-(2**17), 2**17), (MOST - 1, MOST), (-MOST, 1 - MOST)]
@@ -156,16 +155,6 @@ def test_places_are_uniform_in_a_cell_of_whole_numbers():
     observed = np.bincount(x.astype(int), minlength=17)
     assert chi_squared(observed[:16], np.ones(16)) > ALARM
     assert max(chi_squared(observed, np.ones(17)), chi_squared(observed[:16], np.arange(16) < 15)) < CERTAIN
-
-
-@given(any_bounds, st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
-def test_cells_are_in_the_order_of_the_numbers_and_found_alone_as_in_a_batch(bounds, seed):
-    grid = grid_of(bounds)
-    x = np.sort(bounds[0] + np.random.default_rng(seed).random(70) * (bounds[1] - bounds[0])).clip(*bounds)
-    cells = grid.locate(x)
-    assert (np.diff(cells) >= 0).all()
-    np.testing.assert_array_equal(cells, np.concatenate([grid.locate(x[i : i + 1]) for i in range(70)]))
 
 
 @given(any_bounds)

@@ -399,13 +399,6 @@ def test_ordinal_column_of_pandas_comes_back_ordered_as_the_schema_says():
         assert out.tolist() == ["mid", "low"]
 
 
-def test_ordinal_cells_are_missing_only_where_they_may_be():
-    for null in (False, True):
-        kinds = {"a": Ordinal(["low", "high"], nullable=null)}
-        for frame in (pd.DataFrame({"a": ["high", None, "?"]}), pl.DataFrame({"a": ["high", None, "?"]})):
-            assert cells(again(frame, kinds)["a"]) == ["high", *([None] * 2 if null else ["low"] * 2)]
-
-
 SECRETS = ["secret-1", "secret-2", "x", "y"]
 FRAMES = {
     "category": pd.DataFrame({"a": pd.Categorical(["x", "y"], categories=SECRETS)}),

@@ -109,10 +109,11 @@ def test_a_line_within_a_record_is_no_comment(block, tmp_path, monkeypatch):
     assert source.damaged_lines(5) == [9]
 
 
-def test_a_check_names_damaged_lines(tmp_path):
+def test_a_check_counts_and_names_damaged_lines_and_says_how_cells_may_hold_line_breaks(tmp_path):
     (tmp_path / "a.csv").write_text("g\n" + "p\nq\n" * 9 + "p,1\n" + "q\n" * 5 + '"p\n')
     findings = {each.problem: each for each in Schema({"g": ["p", "q"]}).check(tmp_path / "a.csv")}
-    assert "(lines 20, 26)" in findings["damaged lines"].told
+    assert findings["damaged lines"].rows == 2
+    assert all(words in findings["damaged lines"].told for words in ("(lines 20, 26)", "multiline: true"))
     (tmp_path / "b.csv").write_text('g,h\n"p\np",1\nq\n"q",2\n')
     schema = Schema({"g": ["p", "q"], "h": [1, 2]}, read={"multiline": True})
     assert "(line 4)" in next(iter(schema.check(tmp_path / "b.csv"))).told
@@ -379,18 +380,6 @@ def test_an_encoding_is_found_by_rows_where_names_do_not_tell_it(tmp_path):
     assert Schema.skeleton(tmp_path / "a.csv").read["encoding"] == "cp1252"
     (tmp_path / "b.csv").write_bytes("ward;n\nsurgery;1\nGyn\u00e4kologie;2\nsurgery;3\n".encode())
     assert "encoding" not in Schema.skeleton(tmp_path / "b.csv").read
-
-
-def test_codes_of_which_one_begins_with_zero_are_all_text(tmp_path):
-    pytest.importorskip("yaml")
-    schema = Schema.from_yaml(
-        "columns:\n- {name: plz, kind: nominal, levels: [01067, 10115]}\n- {name: x, kind: continuous, bounds: [0, 9]}\n"
-    )
-    assert schema["plz"].levels == ("01067", "10115")
-    (tmp_path / "plz.csv").write_text("plz,x\n" + "01067,1\n10115,2\n" * 100, encoding="utf-8")
-    model = LatentFactorSynthesizer(schema, epsilon=20.0, delta=1e-6, random_state=0).fit(tmp_path / "plz.csv")
-    assert set(model.sample(500)["plz"]) == {"01067", "10115"}
-    model.sample(50, out=tmp_path / "out.csv")
 
 
 @pytest.mark.parametrize(("words", "said"), [(["no", "yes"], "'yes'"), ([2, 1], "1"), (None, "True"), (["no", "yes"], "'true'")])

@@ -451,18 +451,3 @@ def test_check_names_rows_that_are_no_times_and_a_form_that_reads_them():
         assert "format='dd/mm/yyyy' (read from rows" in found.told
     (found,) = Schema({"a": Date(*YEARS, format="dd/mm/yyyy")}).check(X)
     assert (found.rows, "'soon' in row 31" in found.told, "format=" in found.told) == (1, True, False)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_minutes_between_two_times_of_decades_stay_minutes(delta):
-    n, rng = 2590, np.random.default_rng(0)
-    start = np.datetime64("2015-01-01", "s") + rng.integers(0, 9 * 365 * 86_400, n).astype("m8[s]")
-    minutes = rng.gamma(9.0, 15 / 9, n)
-    X = pd.DataFrame({"start": start, "end": start + (minutes * 60).astype(int).astype("m8[s]"), "g": rng.choice(["p", "q"], n)})
-    kind = DateTime("2010-01-01", "2029-12-31T23:59:59")
-    schema = Schema({"start": kind, "end": kind, "g": ["p", "q"]}, rules=[Inequality("start", "end")])
-    rows = LatentFactorSynthesizer(schema, delta=delta, random_state=0).fit(X).sample(n, random_state=0)
-    spans = (rows["end"] - rows["start"]).dt.total_seconds() / 60
-    for share in (0.1, 0.5, 0.9):
-        assert 0.5 <= np.quantile(spans, share) / np.quantile(minutes, share) <= 2
-    assert 0.5 <= spans.mean() / minutes.mean() <= 2
