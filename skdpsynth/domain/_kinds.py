@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,12 +23,15 @@ _MOST_WHOLE = 2**53  # whole numbers beyond it are not all floats
 _MOST_IN_RANGE = 100_000  # levels
 _WHOLE = re.compile(r"0|-?[1-9]\d*")
 _CONSTANT = "a constant column is Constant(value)."
-ColumnKind: TypeAlias = Any  # a `Kind`, of which the caller knows whether it has levels, a range or a value
 UNSTATED = ("open", "private")  # words in place of bounds or levels: still to be written, or to be bought
 
 
 class Kind:
     """Public facts about a column, a dataclass. Mechanisms see `coded` kinds: numbers and levels alone."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the caller knows whether it has levels, a range or a value
 
     @property
     def stand_in(self) -> str | None:
@@ -65,6 +68,9 @@ class Kind:
         if nullable is not None and not is_flag(nullable):
             raise ValueError(f"nullable must be True or False, got {short_repr(nullable)}.")
         vars(self).update(nullable=bool(stated if nullable is None else nullable), missing=tuple(kept))
+
+
+ColumnKind: TypeAlias = Kind
 
 
 class Bounded(Kind):
@@ -529,7 +535,7 @@ def is_flag(value: object) -> bool:
     return isinstance(value, bool | np.bool_ | int | float) and value in (True, False)
 
 
-def as_nullable(kind: ColumnKind) -> Any:
+def as_nullable(kind: Any) -> Any:
     return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain._kinds import ColumnKind, Continuous, ceil_to_step, round_to_step
+from skdpsynth.domain._kinds import Continuous, ceil_to_step, round_to_step
 from skdpsynth.domain._times import HALF, Times
 from skdpsynth.frames import cast, parse_dtype
 from skdpsynth.persistence import savable
@@ -85,7 +85,7 @@ class TimeAxis:
 Axis = NumberAxis | TimeAxis
 
 
-def axis_of(kind: ColumnKind, dtype: str | None = None) -> Axis:
+def axis_of(kind: Any, dtype: str | None = None) -> Axis:
     """Return the axis of a column of numbers or times; without a dtype, as if the table could hold every value."""
     if isinstance(kind, Times):
         time = None if dtype is None else parse_dtype(dtype).time

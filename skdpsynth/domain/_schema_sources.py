@@ -321,7 +321,7 @@ def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
         return _columns_of_ddi(path, public), read
     kind = kind_of_file(path, "source")
     if kind in ("Stata", "SPSS"):
-        kinds, labeled = {}, []
+        kinds, labeled = dict[str, Any](), []
         for name, each in declared_columns(path, "source").items():
             words = list(dict.fromkeys(each.labels.values())) if public else []
             if len(words) > 1:

@@ -21,7 +21,7 @@ from zipfile import ZipFile
 
 from skdpsynth.frames._files import ReadOptions, TextFiles, default_separator, plain_encoding, read_ahead, stamp, suffix_of
 from skdpsynth.frames._source import rebatch_tables, short_path
-from skdpsynth.frames._table_kind import without_cells_in_errors
+from skdpsynth.frames._table_kind import can_decode, without_cells_in_errors
 
 _BLOCK = 2**22  # bytes that are read at once
 _LONGEST = 2**23  # bytes of a line
@@ -279,16 +279,6 @@ def _records(blocks: Iterable[bytes], mark: bytes, is_multiline: bool = True, fi
             yield start, b"\n".join(lines) if n_bytes <= _LONGEST else None
     if is_open:
         yield start, b"\n".join(lines) if n_bytes <= _LONGEST else None
-
-
-def can_decode(block: bytes, encoding: str = "utf-8") -> bool:
-    if block.isascii():
-        return True
-    try:
-        block.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def detect_options(file: Path, stated: dict[str, Any]) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from skdpsynth.frames._csv import can_decode, is_unicode
+from skdpsynth.frames._csv import is_unicode
 from skdpsynth.frames._dtypes import Cell, Column
 from skdpsynth.frames._files import Files, ReadOptions, TextFiles, select_columns, suffix_of
 from skdpsynth.frames._source import each_without_cells_in_errors, require_package, short_path
-from skdpsynth.frames._table_kind import without_cells_in_errors
+from skdpsynth.frames._table_kind import can_decode, without_cells_in_errors
 
 _AT_ONCE = 2**14  # rows that make a table
 _SPSS_UNITS = dict.fromkeys(("DATE", "ADATE", "EDATE", "SDATE", "JDATE"), "D") | dict.fromkeys(("DATETIME", "YMDHMS"), "s")
@@ -92,9 +92,11 @@ class _CellFiles(TextFiles):
             with closing(self._safe_rows(file)) as rows:
                 next(rows, None)
                 while some := list(islice(rows, min(_AT_ONCE, self._at_once))):
-                    kept = [row if any(cell is not None for cell in row) else None for row in some]
-                    texts = [row and [cell_text(row[place]) if place < len(row) else "" for place in places] for row in kept]
-                    yield from self._text_tables(texts, self.kind.columns)
+                    texts = [[cell_text(row[place]) if place < len(row) else "" for place in places] for row in some]
+                    is_gone = (all(cell is None for cell in row) for row in some)
+                    yield from self._text_tables(
+                        [None if empty else row for row, empty in zip(texts, is_gone, strict=True)], self.kind.columns
+                    )
 
 
 class SheetFiles(_CellFiles):

@@ -99,11 +99,9 @@ def make_frame(columns: dict[Any, list[Any]], what: str) -> Any:
 
 def check_table(X: Table, name: str = "X") -> None:
     """Refuse what is no table in memory, and tables whose cells hide values; messages call it `name`."""
-    if X is None or isinstance(X, str | bytes | PathLike):
-        got = "None; give the rows" if X is None else f"a {type(X).__name__}; read it from its file first"
+    if X is None or type(X) is dict or isinstance(X, str | bytes | PathLike):
+        got = "None; give the rows" if X is None else f"a {type(X).__name__}; read it from its file first, or make a data frame of it"
         raise TypeError(f"{name} must be a table in memory, an array or a data frame, got {got}.")
-    if type(X) is dict:
-        raise TypeError(f"{name} must be an array or a data frame, got a {type(X).__name__}; make a data frame of it.")
     if (hasattr(X, "collect") and not hasattr(X, "to_numpy")) or hasattr(X, "__dask_graph__"):
         how = ".compute()" if hasattr(X, "__dask_graph__") else ".collect()"
         raise TypeError(f"{name} must be a table in memory, got a lazy {type(X).__name__}; call {how} first.")
@@ -263,17 +261,18 @@ def _mend_texts(cells: Column) -> Any:
     if isinstance(cells, pa.ChunkedArray):
         return pa.chunked_array(list(map(_mend_texts, cells.chunks)), kind)
     if not is_dictionary:
-        return pa.array(map(_text_in, cells.cast(pa.large_binary()).to_pylist()), kind)
+        texts = cells.cast(pa.large_binary()).to_pylist()
+        return pa.array((None if text is None or not can_decode(text) else text.decode() for text in texts), kind)
     texts = _mend_texts(cells.dictionary)
     places = pc.if_else(texts.is_null().take(cells.indices), None, cells.indices)
     return pa.DictionaryArray.from_arrays(places, texts, ordered=kind.ordered)
 
 
-def _text_in(cell: bytes | None) -> str | None:
+def can_decode(text: bytes, encoding: str = "utf-8") -> bool:
     try:
-        return None if cell is None else cell.decode()
+        return text.isascii() or text.decode(encoding) is not None
     except UnicodeDecodeError:
-        return None
+        return False
 
 
 def as_cells(X: Table) -> np.ndarray:

@@ -143,7 +143,7 @@ def _moment(cell: Cell, is_date: bool) -> int | None:
     return (cell.replace(tzinfo=None) - offset - _EPOCH) // _MICROSECOND
 
 
-def times_out(values: np.ndarray, kind: Times, backend: str, dtype: str) -> Any:
+def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
     """Return values, as `read_times` gives them, as a column of a data-frame library."""
     facts = parse_dtype(dtype)
     family, (unit, zone) = facts.family, facts.time or ("", None)
@@ -214,7 +214,7 @@ def as_numbers(values: np.ndarray, kind: Times) -> tuple[np.ndarray, Continuous]
     return numbers, Continuous(0, 10**form.width - 1, integer=True, nullable=kind.nullable)
 
 
-def _words_out(values: np.ndarray, kind: Times, backend: str, dtype: str) -> Any:
+def _words_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
     """Return a column of text in its form, and one of objects as those of Python; libraries without objects get their own times."""
     facts = parse_dtype(dtype)
     is_text = facts.family == "text" or dtype == "category" or (kind.form is not None and facts.time is None)

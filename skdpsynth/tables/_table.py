@@ -398,7 +398,7 @@ def moment_of(value: Cell) -> Any:
     return None
 
 
-def column_out(values: np.ndarray, kind: ColumnKind, backend: str, dtype: str) -> Any:
+def column_out(values: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
     """Return the values of a column, as `read_columns` gives them, as a column of a data-frame library; of unseen ones, numbers of rows."""
     facts = parse_dtype(dtype)
     if isinstance(kind, Constant):
@@ -482,7 +482,7 @@ def holds_whole(dtype: np.dtype, number: float) -> bool:
     return abs(number) <= 2.0 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 
 
-def _numbers_out(x: np.ndarray, kind: Continuous, backend: str, dtype: str) -> Any:
+def _numbers_out(x: np.ndarray, kind: Continuous, backend: Any, dtype: str) -> Any:
     if parse_dtype(dtype).decimal is not None:
         return decimals_out(x, dtype, backend)
     facts = parse_dtype(whole_dtype(dtype) if backend == "pandas" and kind.integer and kind.nullable else dtype)
@@ -519,7 +519,7 @@ def _pandas_levels_out(codes: np.ndarray, kind: ColumnKind, dtype: str) -> Any:
     return pd.array(_level_cells(kind), dtype=target).take(codes)
 
 
-def _other_levels_out(codes: np.ndarray, kind: ColumnKind, backend: str, dtype: str) -> Any:
+def _other_levels_out(codes: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
     """Return a column of levels; ordinal texts as ordered categories where the library has them."""
     import narwhals.stable.v2 as nw
 
