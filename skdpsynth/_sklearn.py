@@ -43,7 +43,7 @@ def validate_rows(estimator: BaseEstimator, X: Table, *, reset: bool, ensure_min
     with lock_of(check_array), np.errstate(all="ignore"):
         if column_names(X) is not None and not is_pandas(X):  # the names of other frames not all versions read
             remember_columns(estimator, X, reset=reset)
-            rows = check_array(table, estimator=estimator, input_name="X", **kinds)
+            rows = check_array(np.asarray(table), estimator=estimator, input_name="X", **kinds)
         else:
             rows = validate_data(estimator, table, reset=reset, **kinds)
     if not allow_nan:

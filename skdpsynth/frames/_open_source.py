@@ -97,6 +97,8 @@ def _open_files(paths: Iterable[Any], name: str, read: ReadOptions, skips_damage
         raise ValueError(f"{name} must be files of one kind, got both {kind} and {others[0]}; give one of them by its suffix, '*.csv' say.")
     check_distinct(files, name)
     require_package("pyarrow", name, f"a {kind} file")
+    if kind == "Excel":
+        require_package("openpyxl", name, "an .xlsx file")
     if kind == "Parquet":
         return _files.ParquetFiles(name, files, read.columns, wanted)
     if kind in ("Stata", "SPSS"):

@@ -102,10 +102,6 @@ class _CellFiles(TextFiles):
 class SheetFiles(_CellFiles):
     what, word = "an .xlsx file", "sheet"
 
-    def __init__(self, name: str, files: list[Path], read: ReadOptions, *, skips_damaged: bool = False) -> None:
-        require_package("openpyxl", name, self.what)
-        super().__init__(name, files, read, skips_damaged=skips_damaged)
-
     def rows_before_names(self) -> int:
         """Return how many of the first rows are titles, of one cell at most, above a table whose names are words."""
         with closing(self._safe_rows(self._files[0])) as rows:

@@ -352,7 +352,7 @@ BROKEN_BLOCKS = {
     "a value that is wrong": ((raising, ValueError("cell 0.25")), ValueError, r"\(ValueError\); compute X alone"),
     "too little memory": ((raising, MemoryError("0.25")), MemoryError, r"\(MemoryError\); give workers more memory"),
     "a package that is missing": ((raising, ImportError("0.25")), ImportError, "install skdpsynth"),
-    "another width": ((lambda block, number: block[:, :2],), ValueError, "partition [0-9]+ has 2 of them"),
+    "another width": ((lambda block, number: block[:, :2],), ValueError, "partition [0-9]+ has 2 columns"),
     "no table": ((lambda block, number: block[0],), TypeError, "partition [0-9]+"),
 }
 
