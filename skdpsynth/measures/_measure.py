@@ -175,15 +175,7 @@ class DiscreteMeasure:
 
     @classmethod
     def from_mass(cls, partition: Partition, cells: ArrayLike, levels: ArrayLike, mass: ArrayLike) -> "DiscreteMeasure":
-        """Normalize non-negative mass to a probability measure (no mass at all: uniform on the whole space).
-
-        Parameters
-        ----------
-        partition : object with the partition protocol
-        cells, levels : array-like of shape (n_cells,), int
-            Disjoint cells, in the order of the class.
-        mass : array-like of shape (n_cells,)
-        """
+        """Normalize non-negative `mass` on disjoint `cells` of some `levels` to a measure (no mass: uniform on the whole space)."""
         cells, levels = as_numeric_array(cells, "cells", whole=True), as_numeric_array(levels, "levels", whole=True)
         mass = np.asarray(as_numeric_array(mass, "mass"), dtype=float)
         if not len(cells) == len(levels) == len(mass):
@@ -233,36 +225,17 @@ class DiscreteMeasure:
         return np.diff(upto, prepend=0)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> np.ndarray:
-        """Draw exactly `n_samples` rows, in random order.
+        """Draw exactly `n_samples` rows, in random order, shape (n_samples, n_features); sampling a released measure costs no privacy.
 
-        Parameters
-        ----------
-        n_samples : int
-        rng : numpy.random.Generator
-            Public randomness: sampling a released measure costs no privacy.
-        n_jobs : int, default=None
-            Threads; the rows do not depend on it. None: 1, or as set by ``joblib.parallel_config``.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
+        They do not depend on the number of threads, `n_jobs`; None: 1, or as set by ``joblib.parallel_config``.
         """
         check_memory("n_samples", n_samples, 8 * check_integer("n_samples", n_samples))
         return self._deal(n_samples, rng).rows(n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Draw the rows of `sample` a block at a time, in memory that does not grow with `n_samples`.
+        """Return an iterator of the rows of `sample` under the same `rng`, in blocks: memory does not grow with `n_samples`.
 
-        Parameters
-        ----------
-        n_samples : int
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        blocks : iterator of ndarray of shape (n_rows, n_features)
-            Joined, they are the rows that `sample` returns under the same generator. The number of points of each cell is decided for
-            all blocks together, and each block has an even share of each run of cells.
+        The number of points of each cell is decided for all blocks together, and each block has an even share of each run of cells.
         """
         return self._deal(n_samples, rng).blocks()
 

@@ -112,19 +112,9 @@ class BinaryPartition:
         return _diameters_by_level(self.box.width.tobytes(), self.depth)[level]
 
     def locate(self, X: np.ndarray, *, finite: bool = False) -> np.ndarray:
-        """Return the leaf of each row.
+        """Return the leaf of each row, shape (n_samples,), int64: ``cells >> (depth - level)`` are the ancestors.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Rows outside the box count as clipped to it.
-        finite : bool, default=False
-            Whether all are known to be finite, so that no test for NaN is needed.
-
-        Returns
-        -------
-        cells : ndarray of shape (n_samples,), int64
-            Numbers in [0, 2**depth); ``cells >> (depth - level)`` are the ancestors.
+        Rows outside the box count as clipped to it. Give `finite` as True if all are known to be, so that no test for NaN is needed.
         """
         X, finite = as_rows(X, self.box.n_features), check_bool("finite", finite)
         groups, cells = _axis_groups(self.box.n_features, self.depth), np.zeros(len(X), dtype=np.int64)
@@ -175,19 +165,9 @@ class BinaryPartition:
         return [codes >> int(cuts[axis + 1 :].sum()) & (1 << int(bits)) - 1 for axis, bits in enumerate(cuts)]
 
     def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
-        """Place one point in each of the cells listed.
+        """Place one point in each of the `cells` of a `level`; equal ones next to each other are spread evenly.
 
-        Parameters
-        ----------
-        cells : ndarray of shape (n_samples,), int64
-            Cells of `level`; equal ones next to each other are spread evenly.
-        level : int
-        rng : numpy.random.Generator
-            Public randomness: this is post-processing.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
+        Return an array of shape (n_samples, n_features). The randomness of `rng` is public: this is post-processing.
         """
         check_integer("level", level, 0, self.depth, "the depth of the partition is the last")
         check_generator(rng)
@@ -373,20 +353,9 @@ class Lattice:
         return cells if self._cell_of is None else self._cell_of[cells]
 
     def sample(self, cells: np.ndarray, level: int, rng: np.random.Generator) -> np.ndarray:
-        """Place one point in each of the cells listed.
+        """Place one point in each of the `cells`; equal ones next to each other are spread evenly.
 
-        Parameters
-        ----------
-        cells : ndarray of shape (n_samples,), int64
-            Equal ones next to each other are spread evenly.
-        level : int
-            Ignored: there is one level.
-        rng : numpy.random.Generator
-            Public randomness: this is post-processing.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
+        Return an array of shape (n_samples, n_features). There is one level, so `level` is ignored; the randomness of `rng` is public.
         """
         check_generator(rng)
         cells, which = np.unique(as_numeric_array(cells, "cells", whole=True), return_inverse=True)

@@ -677,18 +677,10 @@ class PrivateSearchCV(PrivateEstimator):
         out: str | PathLike[str] | None = None,
         conditions: Mapping[Hashable, Cell] | None = None,
     ) -> Any:
-        """Draw synthetic rows of the chosen estimator; free of charge.
+        """Draw synthetic rows of the chosen estimator; free of charge, and `random_state` may be seeded freely.
 
-        Parameters
-        ----------
-        n_samples : int, default=None
-            None: as many as the data had, or their noisy number.
-        random_state : int, RandomState or None, default=None
-            May be seeded freely.
-        out : str or path-like, default=None
-            A file to write them to, ".parquet" or ".csv".
-        conditions : dict, default=None
-            Required values of some cells of each row, if the chosen estimator supports it: see `LatentFactorSynthesizer.sample`.
+        Without `n_samples` there are as many as the data had, or their noisy number. They may go to a file `out`, ".parquet" or ".csv", and
+        fulfill `conditions` if the chosen estimator supports it: see `LatentFactorSynthesizer.sample`.
         """
         check_is_fitted(self)
         best = self.best_estimator_

@@ -70,16 +70,8 @@ class Display(ABC):
     def to_svg(self, **options: Any) -> str:
         """Return the picture as SVG text: letters are text, nothing is loaded from elsewhere, no script.
 
-        It opens no window, leaves no figure open and leaves this display as it is. The same numbers give the same text.
-
-        Parameters
-        ----------
-        **options : dict
-            Passed to `plot`, which also takes `ax`.
-
-        Returns
-        -------
-        svg : str
+        The `options` are those of `plot`, without an Axes. It opens no window, leaves no figure open and leaves this display as it is. The
+        same numbers give the same text.
         """
         _pyplot()
         from matplotlib import rc_context

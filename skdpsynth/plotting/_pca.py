@@ -65,13 +65,7 @@ class PrivatePCADisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: BaseEstimator) -> Self:
-        """Read a fitted `PrivatePCA`: the picture is as public as the fit.
-
-        Parameters
-        ----------
-        estimator : PrivatePCA
-            Fitted; or a `LowDimSynthesizer`, whose ``reducer_`` it is.
-        """
+        """Read a fitted `PrivatePCA`, or that of a `LowDimSynthesizer`: the picture is as public as the fit."""
         pca = _pca_of(estimator, "estimator")
         display = cls.from_estimators([pca])
         display.variances, display.noise_edge = np.linalg.eigvalsh(pca.covariance_)[::-1], float(pca.noise_edge_)

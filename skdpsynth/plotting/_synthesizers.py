@@ -72,14 +72,10 @@ class MeasureDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: BaseEstimator, features: Sequence[Hashable] | None = None) -> Self:
-        """Read the measure of a fitted estimator.
+        """Read the measure of a fitted synthesizer that has one, or whose ``synthesizer_`` does: then the axes are components.
 
-        Parameters
-        ----------
-        estimator : PrivateMeasureMechanism, SignedMeasureMechanism, or an estimator with one as ``synthesizer_``
-            Fitted. For a `LowDimSynthesizer` the axes are components.
-        features : sequence of one or two, str or int, default=None
-            Columns to draw, by name or place; the measure of more columns is summed over the others. None: the first two, or the only one.
+        `features` are one or two columns to draw, by name or place; the measure of more columns is summed over the others. None: the first
+        two, or the only one.
         """
         check_fitted("estimator", estimator, "a fitted synthesizer")
         inner = getattr(estimator, "synthesizer_", None)
@@ -311,12 +307,7 @@ class StreamDisplay(Display):
     def from_estimator(cls, estimator: BaseEstimator, random_state: int | np.random.RandomState | None = None) -> Self:
         """Draw 2000 synthetic rows of each block that was released, and take their quantiles.
 
-        Parameters
-        ----------
-        estimator : OnlineSynthesizer
-            With ``strategy="blocks"``, of columns of numbers, after at least one block.
-        random_state : int, RandomState or None, default=None
-            Seed of the synthetic rows; it may be chosen freely.
+        The stream has ``strategy="blocks"``, columns of numbers, and at least one block. The seed `random_state` may be chosen freely.
         """
         check_fitted("estimator", estimator, "a fitted OnlineSynthesizer")
         if not hasattr(estimator, "blocks_"):
@@ -333,15 +324,9 @@ class StreamDisplay(Display):
 
     @classmethod
     def from_curves(cls, times: ArrayLike, curves: Mapping[str, ArrayLike], unit: str = "rows") -> Self:
-        """Keep curves over time, such as the ``value`` of a counter, or distances at some times.
+        """Keep curves over `times` by names, such as the ``value`` of a counter, or distances: (n_times,) or (n_runs, n_times) numbers each.
 
-        Parameters
-        ----------
-        times : array-like of shape (n_times,)
-        curves : dict of str to array-like of shape (n_times,) or (n_runs, n_times)
-            By their names. They are drawn as they are: curves that were computed from real rows are not private.
-        unit : str, default="rows"
-            Unit of time.
+        They are drawn as they are: curves that were computed from real rows are not private. `unit` is that of time.
         """
         times = as_numeric_array(times, "times")
         if not isinstance(curves, dict):

@@ -62,12 +62,9 @@ class Page:
         return self.html
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the page to a file, which is complete or not there.
+        """Write the page to a file, which is complete or not there, and replace it if it exists.
 
-        Parameters
-        ----------
-        path : str or path-like
-            It ends in ".html", as a rule. An existing file is replaced. Only the owner may read a page that is not private.
+        A path ends in ".html", as a rule. Only the owner may read a page that is not private.
         """
         with atomic_write(output_path(path), is_private=not self._is_public) as file:
             file.write(self.html.encode())
@@ -140,22 +137,12 @@ class Card(Page):
         return checklist_of(self.facts)
 
     def to_registry(self, **known: Any) -> dict[str, Any]:
-        """Return the card as a draft of a record of the DP Deployments Registry, which may be written as JSON or YAML.
+        """Return the card as a draft of a record of the DP Deployments Registry: texts, numbers, lists and dicts, to be written as JSON.
 
-        It holds nothing of an internal card's comparison.
-
-        Parameters
-        ----------
-        **known : str, or list of str
-            Facts that no code can know, by the registry's own names: ``name``, ``data_curators`` (list), ``description``, ``intended_use``,
-            ``data_product_region``, ``data_product_sector``, ``publication_date``, ``sources``, ``registry_authors`` (list). Fields
-            that are left out say "not covered".
-
-        Returns
-        -------
-        record : dict
-            Only texts, numbers, lists and dicts. If the noise was seeded or epsilon is infinite, it names no variant and no
-            parameters, because there is no promise. Its notes hold the `checklist`.
+        Facts that no code can know may be given by the registry's own names: ``name``, ``data_curators`` (list), ``description``,
+        ``intended_use``, ``data_product_region``, ``data_product_sector``, ``publication_date``, ``sources``, ``registry_authors`` (list).
+        Fields that are left out say "not covered". If the noise was seeded or epsilon is infinite, it names no variant and no parameters,
+        because there is no promise. Its notes hold the `checklist`. It holds nothing of an internal card's comparison.
         """
         return registry_record(self.facts, known)
 
