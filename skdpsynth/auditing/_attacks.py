@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
+from scipy.stats import binomtest
 
 from skdpsynth._text import Result, join_words
 from skdpsynth._validation import check_integer, is_integer, short_repr
@@ -340,12 +341,9 @@ def gap_of_shares(what: str, train: np.ndarray, holdout: np.ndarray, confidence:
     ----------
     .. [1] Newcombe (1998), "Interval estimation for the difference between independent proportions", method 10.
     """
-    z, wilson = float(ndtri(0.5 + confidence / 2)), []
-    for hits in (train, holdout):
-        n, share = len(hits), float(np.mean(hits))
-        middle, reach = share + z * z / (2 * n), z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-        wilson.append((share, (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)))
-    (p, below_p, above_p), (q, below_q, above_q) = wilson
+    p, q = float(np.mean(train)), float(np.mean(holdout))
+    of_shares = [binomtest(int(np.sum(hits)), len(hits)) for hits in (train, holdout)]
+    (below_p, above_p), (below_q, above_q) = (found.proportion_ci(confidence, "wilson") for found in of_shares)
     low, high = p - q - math.hypot(p - below_p, above_q - q), p - q + math.hypot(above_p - p, q - below_q)
     return Gap(what, p, q, low, high, len(train), len(holdout))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from skdpsynth._progress import task
 from skdpsynth._sklearn import check_seed
@@ -176,7 +177,13 @@ def audit_one_run(
             outcome, draws = run(mechanism, slots.table(bits))
             mu = ledger_mu(outcome, delta)
             scores = _ratios(draws, mechanism, slots) if score is None else _scores(score, outcome, slots.n)
-            made = _guess_mask(scores, alpha) if score is None else _largest(np.abs(scores), slots.n // 2)
+            if score is None:  # the guesses that promise the largest bound, if each ratio is correct
+                expected = np.cumsum(expit(np.sort(np.abs(scores))[::-1]))
+                numbers = np.unique(np.geomspace(1, slots.n, 60).astype(int))
+                bounds = [lower_epsilon_of_one_run(int(expected[number - 1]), int(number), 0, 0.0, alpha) for number in numbers]
+                made = _largest(np.abs(scores), int(numbers[int(np.argmax(bounds))])) & (scores != 0)
+            else:
+                made = _largest(np.abs(scores), slots.n // 2)
             right = (scores > 0) == bits
             counts += [made.sum(), (made & right).sum(), (_largest(np.abs(scores), n_asked) & right).sum()]
             progress.step()
@@ -202,15 +209,6 @@ def _largest(sizes: np.ndarray, number: int) -> np.ndarray:
     chosen = np.zeros(len(sizes), dtype=bool)
     chosen[np.argsort(-sizes, kind="stable")[:number]] = True
     return chosen
-
-
-def _guess_mask(ratios: np.ndarray, alpha: float) -> np.ndarray:
-    """Choose the coins whose guesses promise the largest bound, if each ratio is correct."""
-    order = np.argsort(-np.abs(ratios), kind="stable")
-    expected = np.cumsum(1 / (1 + np.exp(-np.abs(ratios[order]))))
-    numbers = np.unique(np.geomspace(1, len(ratios), 60).astype(int))
-    bounds = [lower_epsilon_of_one_run(int(expected[number - 1]), int(number), 0, 0.0, alpha) for number in numbers]
-    return _largest(np.abs(ratios), int(numbers[int(np.argmax(bounds))])) & (ratios != 0)
 
 
 def _ratios(draws: list[Draw], mechanism: Estimator, slots: CanarySlots) -> np.ndarray:

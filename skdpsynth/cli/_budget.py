@@ -13,7 +13,6 @@ from skdpsynth.cli._options import Outputs, open_ledger, open_model, write_text
 from skdpsynth.cli._synthesize import choose_estimator, modeled_schema, say_method
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
-    from skdpsynth.domain import Schema
     from skdpsynth.privacy import PrivacyAccountant
 
 _GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
@@ -38,38 +37,31 @@ def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, 
 
     Tables are simulated; no private row is read, and nothing is spent.
     """
-    from skdpsynth.domain import Schema
+    from skdpsynth.domain import Nominal, Schema, list_names
     from skdpsynth.model_selection import plan as make_plan
+    from skdpsynth.tables import with_bounds
 
     kinds = modeled_schema(Schema.of(stated), given["unit"])
     settings = {"delta": given["delta"], "neighboring": given["neighboring"]}
     estimator, method, why = choose_estimator(given["method"], kinds, None, given["stratify"], **settings)
     say_method(voice, given["method"], method, why)
+    private, guessed = {name: kind for name, kind in kinds.items() if kind.stand_in == "private"}, None
+    if private:
+        voice.note(
+            f"Private facts about {list_names(list(private))} are guessed in the simulation, as [0, {_GUESSED_BOUND}] or as "
+            f"{_GUESSED_LEVELS} levels, and bought; for closer errors give a schema with better guesses in their place."
+        )
+        levels = [f"level {number}" for number in range(_GUESSED_LEVELS)]
+        for name, kind in private.items():
+            has_levels = hasattr(kind, "levels")
+            private[name] = Nominal(levels, nullable=kind.nullable) if has_levels else with_bounds(kind, 0, _GUESSED_BOUND)
+        guessed = kinds.with_kinds({**kinds, **private})
     with voice.progress_bars():
         settings = {"unit_rows": given["most"], "too_wide": given["too_wide"], "n_repeats": repeats, "time_limit": time_limit}
         epsilons = given["epsilons"] or (0.1, 0.3, 1, 3, 10)
-        expected = make_plan(estimator, rows, epsilons=epsilons, schema=_guess_schema(voice, kinds), **settings)
+        expected = make_plan(estimator, rows, epsilons=epsilons, schema=guessed, **settings)
     told = {"method": method, "why": why, "estimator": expected.estimator, "rows": expected.n_samples, "neighboring": expected.neighboring}
     voice.result({**told, "measures": expected.to_records()}, str(expected))
-
-
-def _guess_schema(voice: Voice, kinds: "Schema") -> "Schema | None":
-    """Return a schema in which bounds and levels that are to be bought are guesses, to simulate rows; None where all are stated."""
-    from skdpsynth.domain import Nominal, list_names
-    from skdpsynth.tables import with_bounds
-
-    private = {name: kind for name, kind in kinds.items() if kind.stand_in == "private"}
-    if not private:
-        return None
-    voice.note(
-        f"Private facts about {list_names(list(private))} are guessed in the simulation, as [0, {_GUESSED_BOUND}] or as {_GUESSED_LEVELS} "
-        "levels, and bought; for closer errors give a schema with better guesses in their place."
-    )
-    levels = [f"level {number}" for number in range(_GUESSED_LEVELS)]
-    for name, kind in private.items():
-        has_levels = hasattr(kind, "levels")
-        private[name] = Nominal(levels, nullable=kind.nullable) if has_levels else with_bounds(kind, 0, _GUESSED_BOUND)
-    return kinds.with_kinds({**kinds, **private})
 
 
 @click.group(invoke_without_command=True)

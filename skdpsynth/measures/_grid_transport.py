@@ -269,7 +269,15 @@ class TransportGrid:
         """
         amounts = np.zeros(math.prod(self.shape))
         amounts[self.cell] = mass
-        unit, whole, new = _to_whole_numbers(amounts, created)
+        # In whole numbers of 1 / unit, with no more demand than there is supply. A supply beyond all demand is never sent in full, so the
+        # excess is cut: one large supply does not make the unit coarse.
+        demand = float(-amounts[amounts < 0].sum())
+        is_whole = demand <= 2.0**_BITS and np.array_equal(amounts, np.rint(amounts)) and created == np.rint(created)
+        unit = 1.0 if is_whole else 2.0 ** min(_BITS - math.frexp(demand)[1], 1000)
+        whole = np.rint(np.minimum(amounts * unit, _MOST)).astype(np.int64)
+        new = int(np.rint(min(created * unit, _MOST)))
+        supply = sum(whole[whole > 0].tolist())  # of Python's numbers, which do not overflow
+        whole[np.argmin(whole)] += max(0, -int(whole[whole < 0].sum()) - supply - new)  # rounded: the largest demand can spare it
         prices, found = _solve_prices(whole.reshape(self.shape), new, self.metric)
         cells = slice(0, amounts.size)
         used = found.sent[cells] / unit
@@ -289,21 +297,6 @@ class _Prices:
     created: int
     more: np.ndarray  # added by the second cost
     more_created: int
-
-
-def _to_whole_numbers(amounts: np.ndarray, created: float) -> tuple[float, np.ndarray, int]:
-    """Return (unit, amounts, created) in whole numbers of 1 / unit, with no more demand than there is supply.
-
-    A supply beyond all demand is never sent in full, so the excess is cut: one large supply does not make the unit coarse.
-    """
-    demand = float(-amounts[amounts < 0].sum())
-    is_whole = demand <= 2.0**_BITS and np.array_equal(amounts, np.rint(amounts)) and created == np.rint(created)
-    unit = 1.0 if is_whole else 2.0 ** min(_BITS - math.frexp(demand)[1], 1000)
-    whole = np.rint(np.minimum(amounts * unit, _MOST)).astype(np.int64)
-    new = int(np.rint(min(created * unit, _MOST)))
-    supply = sum(whole[whole > 0].tolist())  # of Python's numbers, which do not overflow
-    whole[np.argmin(whole)] += max(0, -int(whole[whole < 0].sum()) - supply - new)  # rounded: the largest demand can spare it
-    return unit, whole, new
 
 
 def _moves(shape: tuple[int, ...], metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -334,7 +327,11 @@ def _solve_prices(mass: np.ndarray, created: int, metric: str) -> tuple[_Prices,
     flat = mass.ravel()
 
     def best(cost: np.ndarray, prices: np.ndarray, price: int) -> tuple[np.ndarray, int, PrimalDual]:
-        prices = _lipschitz_prices(np.maximum(prices, 0), source, sink, cost)
+        prices, lower = np.maximum(prices, 0), np.maximum(prices, 0)
+        np.minimum.at(lower, sink, prices[source] + cost)
+        while not np.array_equal(lower, prices):  # to the largest that rise by at most the cost along every move
+            prices = lower.copy()
+            np.minimum.at(lower, sink, prices[source] + cost)
         holes = np.flatnonzero(flat < 0)
         new = np.full(len(holes), flat.size)  # a node more, from which mass goes to any hole at no cost
         arcs = np.append(source, new), np.append(sink, holes), np.append(cost, np.zeros_like(new))
@@ -358,13 +355,3 @@ def _refine_prices(prices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         share = (at - before).reshape([-1 if other == axis else 1 for other in range(values.ndim)])
         values = values.take(before, axis) * (1 - share) + values.take(np.minimum(before + 1, last), axis) * share
     return np.floor(values).astype(np.int64).ravel()
-
-
-def _lipschitz_prices(prices: np.ndarray, source: np.ndarray, sink: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """Return the largest prices up to these that rise by at most the cost along every move."""
-    while True:
-        lower = prices.copy()
-        np.minimum.at(lower, sink, prices[source] + cost)
-        if np.array_equal(lower, prices):
-            return prices
-        prices = lower

@@ -14,7 +14,7 @@ from skdpsynth._serialization import is_array, require
 from skdpsynth._validation import as_numeric_array, check_bool, check_generator, check_integer, check_type, is_integer, short_repr
 from skdpsynth.domain import Box
 from skdpsynth.frames import as_rows
-from skdpsynth.measures._placement import Placement, pack_coordinates
+from skdpsynth.measures._placement import Placement
 from skdpsynth.persistence import savable
 
 _ROWS_LOCATED = 1 << 14  # rows, or cells, at a time: the scratch stays in cache
@@ -367,7 +367,9 @@ class Lattice:
         if ((cells < 0) | (cells >= self.n_cells)).any():
             raise ValueError(f"cells must be cell numbers, integers from 0 to {self.n_cells - 1}, but some are not.")
         bits = [(parts - 1).bit_length() for parts in self.shape]
-        codes = pack_coordinates(self.coordinates[cells].T, bits, len(cells))
+        codes = np.zeros(len(cells), dtype=np.int64)
+        for coordinate, width in zip(self.coordinates[cells].T, bits, strict=True):
+            codes = codes << width | coordinate
         return Placement.of(self.box, codes, bits, self.sides, np.zeros(len(cells), dtype=np.int8), np.ones((len(bits), 1)), spread=True)
 
 

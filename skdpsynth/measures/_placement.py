@@ -1,6 +1,6 @@
 """Points inside rectangular cells."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -36,7 +36,7 @@ class Placement:
     ) -> "Placement":
         """Prepare cells whose lower corners lie on one grid.
 
-        `codes` are the lower corners as `pack_coordinates` makes them, 62 bits in all at most, 31 an axis; `bits` how many each axis has;
+        `codes` are the coordinates of lower corners in a row, 62 bits in all at most, 31 an axis; `bits` how many each axis has;
         `steps` the side lengths of the grid; `sides`, shape (n_features, n_levels), those of the cells of each level, in steps: powers of
         two.
         """
@@ -140,15 +140,6 @@ class CellList(NamedTuple):
             chosen = np.floor(words[:, number, 0] * choices[some])
             chosen += first[some]
             np.minimum(chosen, most, out=out[:, number])
-
-
-def pack_coordinates(coordinates: Iterable[np.ndarray], bits: Sequence[int], n_cells: int) -> np.ndarray:
-    """Return the codes of cells: the coordinates of all axes, which are below ``2**bits``, in one whole number."""
-    codes = np.zeros(n_cells, dtype=np.int64)
-    for coordinate, width in zip(coordinates, bits, strict=True):
-        codes <<= width
-        codes |= coordinate
-    return codes
 
 
 class _Scratch(NamedTuple):

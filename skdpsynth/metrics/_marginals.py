@@ -174,8 +174,16 @@ def correlation_error(X: Table, Y: Table, schema: SchemaLike) -> float:
 def associations_of(rows: Rows, schema: Schema, pairs: Pairs) -> np.ndarray:
     """Return the association of each pair of columns, as `correlation_error` defines it."""
     nominal = [isinstance(kind, Nominal) for kind in schema.values()]
-    cells = _paired_codes if rows.source.in_memory else _counted_codes
-    return np.array([_association(*each, nominal[i], nominal[j]) for (i, j), each in zip(pairs, cells(rows, schema, pairs), strict=True)])
+    if not rows.source.in_memory:
+        counted = zip(pairs, _counted_codes(rows, schema, pairs), strict=True)
+        return np.array([_association(*each, nominal[i], nominal[j]) for (i, j), each in counted])
+    codes = []
+    for column, kind in zip(rows.table, schema.values(), strict=True):
+        if isinstance(kind, Continuous):
+            codes.append(np.where(np.isnan(column), -1, np.unique(column, return_inverse=True)[1]))
+        else:
+            codes.append(np.where(column < len(kind.levels), column, -1))
+    return np.array([_association(codes[i], codes[j], None, nominal[i], nominal[j]) for i, j in pairs])
 
 
 def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
@@ -188,16 +196,6 @@ def association_matrix(columns: list[np.ndarray], schema: Schema) -> np.ndarray:
 
 
 Codes = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # of two columns, -1 where missing, and frequencies; None: once each
-
-
-def _paired_codes(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[Codes]:
-    codes = []
-    for column, kind in zip(rows.table, schema.values(), strict=True):
-        if isinstance(kind, Continuous):
-            codes.append(np.where(np.isnan(column), -1, np.unique(column, return_inverse=True)[1]))
-        else:
-            codes.append(np.where(column < len(kind.levels), column, -1))
-    return ((codes[i], codes[j], None) for i, j in pairs)
 
 
 def _counted_codes(rows: Rows, schema: Schema, pairs: Pairs) -> Iterator[Codes]:

@@ -166,11 +166,11 @@ class SpendingPlan(Result):
     def smallest_epsilon(
         self, error: float, measure: str | None = None, *, delta: float | None = None, unit_rows: int | None = None
     ) -> float:
-        """Return about the smallest epsilon whose expected error is at most `error`, or raise ValueError if none of the plan is enough.
+        """Return about the least epsilon whose expected error is at most `error`, or raise ValueError if none in the plan is enough.
 
         Between the epsilons of the plan it is read off straight lines on logarithmic scales; below the first there is no answer but that.
-        Mean errors that rise with epsilon, by the luck of few tables, are first replaced by their common mean. `measure` is one of the names
-        in `measures` (None: the main one), `delta` and `unit_rows` are among those planned (None: the first).
+        Mean errors that rise with epsilon, by the luck of few tables, are first replaced by their common mean. `measure` is one of those in
+        `measures` (None: the main one), `delta` and `unit_rows` are among those planned (None: the first).
         """
         if not is_real(error) or not error > 0:
             raise ValueError(f"error must be a number greater than 0, got {short_repr(error)}; no finite epsilon gives none at all.")

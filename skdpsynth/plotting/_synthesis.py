@@ -121,7 +121,16 @@ class SynthesisDisplay(Display):
             Real rows, drawn beside the synthetic ones. They are read unprotected, so the picture is **not private**, and says so. Leave it
             out of pictures that others will see.
         """
-        schema = _infer_schema(X_synthetic) if schema is None else Schema.of(schema)
+        if schema is None:  # infer it, without columns of no kind, or of too many levels
+            table, columns = split_columns(X_synthetic)
+            dtypes = (
+                {name: np.dtype(dtype) for name, dtype in zip(table.columns, table.dtypes, strict=True)}
+                if table.library == "numpy"
+                else X_synthetic
+            )
+            guessed = Schema.skeleton(dtypes)
+            schema = {name: _infer_kind(guessed[name], column) for name, column in zip(table.columns, columns, strict=True)}
+        schema = Schema.of(schema)
         # Read as nullable, a missing cell is neither a midpoint nor a first level.
         nullable = Schema({name: as_nullable(kind) for name, kind in schema.items()})
         tables = [("X_synthetic", X_synthetic)] + [("X", X)] * (X is not None)
@@ -131,7 +140,12 @@ class SynthesisDisplay(Display):
                 raise ValueError(f"{name} must have at least one row, got none; give a table with rows.")
         kinds = {name: kind for name, kind in schema.items() if kind.coded is not None}
         coded = [_divide(name, kind, values) for (name, kind), values in zip(kinds.items(), zip(*read, strict=True), strict=True)]
-        associations = np.array([association_matrix(_subsample(columns), Schema(kinds).coded) for columns in read])
+        few = []
+        for columns in read:
+            n, rng = len(columns[0]), np.random.default_rng(_SEED)
+            some = rng.choice(n, _ASSOCIATION_ROWS, replace=False) if n > _ASSOCIATION_ROWS else slice(None)
+            few.append([column[some] for column in columns])
+        associations = np.array([association_matrix(columns, Schema(kinds).coded) for columns in few])
         pairs = {(i, j): _count_pairs(coded[i], coded[j]) for i, j in combinations(_strongest_places(associations[0]), 2)}
         return cls(tuple(column for column, _ in coded), pairs, associations, X is not None)
 
@@ -220,7 +234,11 @@ def _divide(name: Hashable, kind: ColumnKind, values: tuple[np.ndarray, ...]) ->
     if isinstance(kind.coded, Continuous):
         known = np.concatenate([cells[~np.isnan(cells)] for cells in values])
         low, high = (known.min(), known.max()) if len(known) else (kind.coded.low, kind.coded.high)
-        edges = _cut_range(float(low), float(high), kind.coded.integer)
+        if not kind.coded.integer:
+            edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
+        else:  # between whole numbers
+            step = 1 if high - low < _MOST_VALUES else int(np.ceil((high - low + 1) / _BINS))
+            edges = low - 0.5 + step * np.arange(int((high - low) // step) + 2)
         places = [np.clip(np.searchsorted(edges, cells, side="right") - 1, 0, len(edges) - 2) for cells in values]
         codes = [np.where(np.isnan(cells), -1, place) for cells, place in zip(values, places, strict=True)]
         if isinstance(kind, Calendar):
@@ -244,14 +262,6 @@ def _divide(name: Hashable, kind: ColumnKind, values: tuple[np.ndarray, ...]) ->
     return Column(name, kind, edges, levels, shares, missing), codes
 
 
-def _cut_range(low: float, high: float, is_whole: bool) -> np.ndarray:
-    """Return where to cut a range: between whole numbers if it holds only those."""
-    if not is_whole:
-        return np.linspace(low, high, _BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])
-    step = 1 if high - low < _MOST_VALUES else int(np.ceil((high - low + 1) / _BINS))
-    return low - 0.5 + step * np.arange(int((high - low) // step) + 2)
-
-
 def _count_pairs(one: tuple[Column, list[np.ndarray]], other: tuple[Column, list[np.ndarray]]) -> np.ndarray:
     """Return shares of pairs of parts, (n_tables, n_parts, n_parts of the other), among rows that have both."""
     shape = one[0].shares.shape[1], other[0].shares.shape[1]
@@ -261,14 +271,6 @@ def _count_pairs(one: tuple[Column, list[np.ndarray]], other: tuple[Column, list
         counts = np.bincount(a[known] * shape[1] + b[known], minlength=shape[0] * shape[1]).reshape(shape)
         out.append(counts / max(counts.sum(), 1))
     return np.array(out)
-
-
-def _subsample(columns: list[np.ndarray]) -> list[np.ndarray]:
-    n_rows = len(columns[0])
-    if n_rows <= _ASSOCIATION_ROWS:
-        return columns
-    some = np.random.default_rng(_SEED).choice(n_rows, _ASSOCIATION_ROWS, replace=False)
-    return [column[some] for column in columns]
 
 
 def _strongest_places(associations: np.ndarray) -> list[int]:
@@ -356,14 +358,6 @@ def _share(value: float) -> str:
     return f"{100 * value:.0f} %" if value >= 0.01 or value == 0 else f"{100 * value:.1g} %"
 
 
-def _infer_schema(X: Table) -> Schema:
-    """Infer a schema from synthetic rows, which are public; columns without a kind, or with too many levels, are left out."""
-    table, columns = split_columns(X)
-    dtypes = dict(zip(table.columns, table.dtypes, strict=True))
-    kinds = Schema.skeleton({name: np.dtype(dtype) for name, dtype in dtypes.items()} if table.library == "numpy" else X)
-    return Schema({name: _infer_kind(kinds[name], column) for name, column in zip(table.columns, columns, strict=True)})
-
-
 def _infer_kind(kind: ColumnKind, column: Any) -> Any:
     """Give a kind the bounds or levels of its cells."""
     cells = [cell for cell in (column.to_list() if hasattr(column, "to_list") else column.tolist()) if cell is not None and cell == cell]
@@ -373,7 +367,12 @@ def _infer_kind(kind: ColumnKind, column: Any) -> Any:
     if kind.stand_in is None:
         return Identifier() if isinstance(kind, Text) else kind
     if isinstance(kind, Nominal):
-        return _infer_levels(cells)
+        if not all(isinstance(cell, str | int | float) for cell in cells) or len(set(cells)) > _MOST_LEVELS:
+            return Identifier()
+        levels = sorted(set(cells), key=lambda level: (str(type(level)), level))
+        while len(levels) < 2:  # as a schema wants; the second never occurs, and its share says so
+            levels.append("(no other)" if not levels or isinstance(levels[0], str) else levels[0] + 1)
+        return Nominal(levels)
     low, high = (min(cells), max(cells)) if cells else (np.nan, np.nan)
     if isinstance(kind, Duration):
         return Duration(low, high + np.timedelta64(1, "s").astype(object))
@@ -384,13 +383,3 @@ def _infer_kind(kind: ColumnKind, column: Any) -> Any:
     if kind.integer:
         return Continuous(int(low), max(int(high), int(low) + 1), integer=True)
     return Continuous(float(low), float(high) if high > low else float(low) + 1.0, integer=False)
-
-
-def _infer_levels(cells: list[Any]) -> Any:
-    if not all(isinstance(cell, str | int | float) for cell in cells) or len(set(cells)) > _MOST_LEVELS:
-        return Identifier()
-    levels = sorted(set(cells), key=lambda level: (str(type(level)), level))
-    # A schema wants two levels at least; the second never occurs, and its share says so.
-    while len(levels) < 2:
-        levels.append("(no other)" if not levels or isinstance(levels[0], str) else levels[0] + 1)
-    return Nominal(levels)

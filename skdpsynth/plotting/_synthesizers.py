@@ -142,7 +142,7 @@ class MeasureDisplay(Display):
     def _draw_plane(self, axes: np.ndarray, drawn: list[np.ndarray], options: dict[str, Any]) -> None:
         """Draw points as atoms, and cells one by one where they are few and disjoint, not those of a marginal; else as a grid."""
         areas, whole_area = np.prod(self.high - self.low, axis=1), np.prod(np.ptp(self.ends, axis=1))
-        draw: Any = self._draw_grid
+        draw: Any = None
         if self._are_points:
             draw, shades = self._draw_atoms, drawn
         elif len(areas) <= _MOST_DRAWN and areas.sum() <= whole_area * (1 + 1e-9):
@@ -154,7 +154,11 @@ class MeasureDisplay(Display):
         is_signed = min(values.min() for values in shades) < 0
         scale = {"cmap": Color.SIGNED if is_signed else Color.POSITIVE, "vmin": -most if is_signed else 0, "vmax": most}  # white at 0
         for one, values in zip(axes.flat, shades, strict=True):
-            image = draw(one, values, {**scale, **options})
+            if draw is None:
+                x, y = np.linspace(self.ends[:, 0], self.ends[:, 1], len(values) + 1, axis=1)
+                image = one.pcolormesh(x, y, values.T, rasterized=True, **{**scale, **options})
+            else:
+                image = draw(one, values, {**scale, **options})
             one.set(xlim=self.ends[0], ylim=self.ends[1], xlabel=shorten(self.names[0]))
             if np.ptp(self.ends[0]) == np.ptp(self.ends[1]):
                 one.set_aspect("equal")
@@ -179,10 +183,6 @@ class MeasureDisplay(Display):
         cells = PolyCollection(list(corners), array=values, rasterized=len(values) > _MOST_VECTORS, **{**edges, **style})
         cells.set_clim(**span)
         return ax.add_collection(cells)
-
-    def _draw_grid(self, ax: Axes, values: np.ndarray, style: dict[str, Any]) -> Any:
-        x, y = np.linspace(self.ends[:, 0], self.ends[:, 1], len(values) + 1, axis=1)
-        return ax.pcolormesh(x, y, values.T, rasterized=True, **style)
 
 
 def _names(estimator: BaseEstimator, n_features: int) -> list[str]:
@@ -324,7 +324,7 @@ class StreamDisplay(Display):
 
     @classmethod
     def from_curves(cls, times: ArrayLike, curves: Mapping[str, ArrayLike], unit: str = "rows") -> Self:
-        """Keep curves over `times` by names, such as the ``value`` of a counter, or distances: (n_times,) or (n_runs, n_times) numbers each.
+        """Keep curves over `times` by names, such as the ``value`` of a counter, or distances: (n_times,) or (n_runs, n_times) numbers.
 
         They are drawn as they are: curves that were computed from real rows are not private. `unit` is that of time.
         """

@@ -307,7 +307,14 @@ def _pictures(
     model: BaseEstimator | PrivacyAccountant, facts: CardFacts, real: Table, accountant: PrivacyAccountant | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the pictures of a card with their captions; only `real` gives real rows."""
-    drawn = [*_sample_pictures(facts, real), *_model_pictures(getattr(model, "best_estimator_", model))]
+    drawn, fitted = list(_sample_pictures(facts, real)), getattr(model, "best_estimator_", model)
+    if hasattr(fitted, "noise_edge_"):
+        words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
+        drawn.append(("Directions of largest variance", words, PrivatePCADisplay.from_estimator(fitted).to_svg()))
+    partition = getattr(getattr(fitted, "measure_", None), "partition", None)
+    if isinstance(partition, BinaryPartition | Lattice) and fitted.n_features_in_ <= 2:
+        words = "The released probability measure: how much of it lies where."
+        drawn.append(("Released measure", words, MeasureDisplay.from_estimator(fitted).to_svg()))
     if accountant is None:
         accountant = model if isinstance(model, PrivacyAccountant) else model.accountant_
     if accountant.ledger:
@@ -333,16 +340,6 @@ def _sample_pictures(facts: CardFacts, real: Table) -> Iterator[tuple[str, str, 
     if 2 < len(names) <= _MOST_ASSOCIATED:
         words = f"1 or -1: one column follows from the other; 0: they have nothing to do with each other. Computed from {rows}"
         yield "Associations", words, display.to_svg(kind="correlations")
-
-
-def _model_pictures(model: BaseEstimator) -> Iterator[tuple[str, str, str]]:
-    if hasattr(model, "noise_edge_"):
-        words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
-        yield "Directions of largest variance", words, PrivatePCADisplay.from_estimator(model).to_svg()
-    partition = getattr(getattr(model, "measure_", None), "partition", None)
-    if isinstance(partition, BinaryPartition | Lattice) and model.n_features_in_ <= 2:
-        words = "The released probability measure: how much of it lies where."
-        yield "Released measure", words, MeasureDisplay.from_estimator(model).to_svg()
 
 
 def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows") -> Page:

@@ -283,19 +283,16 @@ class Spy:
         values, name = np.array(values), said.get("name")
         answer = drawn if self.answer is None else self.answer(name, values, drawn)
         if self.answer is None and self.answers is not None:
-            answer = self._recall(name, drawn.shape)
+            place = len(self.draws)
+            known = self.answers[place] if place < len(self.answers) else None
+            if known is None or known.name != name or known.answer.shape != drawn.shape:
+                was = "nothing" if known is None else f"{known.name!r} of shape {known.answer.shape}"
+                raise AssertionError(f"release {place} is {name!r} of shape {drawn.shape}, where on the neighbor it was {was}")
+            answer = known.answer.copy()
         self.draws.append(Draw(name, values, noise, said.get("loss"), said.get("sensitivity"), answer.copy(), **how))
         if len(self.draws) == self.until:
             raise StopRun
         return answer
-
-    def _recall(self, name: str | None, shape: tuple[int, ...]) -> np.ndarray:
-        place, answers = len(self.draws), self.answers or []
-        known = answers[place] if place < len(answers) else None
-        if known is None or known.name != name or known.answer.shape != shape:
-            was = "nothing" if known is None else f"{known.name!r} of shape {known.answer.shape}"
-            raise AssertionError(f"release {place} is {name!r} of shape {shape}, where on the neighbor it was {was}")
-        return known.answer.copy()
 
 
 @contextmanager
