@@ -152,11 +152,7 @@ class Outputs:
             return
         if suffixes and not path.lower().endswith(tuple(suffixes)):
             raise Refusal(f"{option} must end in {join_words(suffixes, 'or')}, got {path!r}")
-        place = Path(os.path.realpath(path))
-        if not place.parent.is_dir():
-            raise Refusal(f"{option} must lie in a folder that exists, got {path!r}; make the folder first")
-        if place.is_dir():
-            raise Refusal(f"{option} must name a file, got the folder {path!r}")
+        place = output_path(path, option)
         if str(place) in self._taken:
             raise Refusal(f"{option} must be a file of its own, but {path!r} is {self._taken[str(place)]}; give another name")
         if place.exists() and not self._is_forced:

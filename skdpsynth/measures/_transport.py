@@ -2,7 +2,6 @@
 
 import math
 import sys
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from skdpsynth._progress import task
-from skdpsynth._validation import as_array, check_choice, is_real, short_repr
+from skdpsynth._validation import as_numeric_array, check_choice, is_real, short_repr
 from skdpsynth.measures._grid_transport import TransportGrid, transport_on_a_line
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver, is_mass_far, min_cost_flow
 from skdpsynth.measures._partition import NORMS
@@ -233,7 +232,8 @@ class _Space:
 def _check_arguments(
     positions: ArrayLike, signed_weights: ArrayLike, metric: object, total: object, solver: object
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    positions, mass = _as_numbers(positions, "positions"), _as_numbers(signed_weights, "signed_weights")
+    named = (("positions", positions), ("signed_weights", signed_weights))
+    positions, mass = (as_numeric_array(values, name, None).astype(float) for name, values in named)
     if positions.ndim != 2 or 0 in positions.shape:
         raise ValueError(f"positions must be a table with a row for each, got shape {positions.shape}; reshape(-1, 1) makes one of a line.")
     if mass.shape != positions.shape[:1]:
@@ -250,14 +250,6 @@ def _check_arguments(
         raise ValueError(f"total must be a positive number, got {short_repr(total)}; 1 for probabilities, n for counts of n rows.")
     check_solver(solver)
     return positions, mass, float(total)
-
-
-def _as_numbers(values: object, name: str) -> np.ndarray:
-    array = as_array(values)
-    if array.dtype.kind in "iufbO":
-        with suppress(Exception):  # its text would quote the value
-            return array.astype(float)
-    raise ValueError(f"{name} must hold real numbers, got {type(values).__name__} of something else; convert them first.")
 
 
 class _Transport:
