@@ -198,7 +198,7 @@ class PrivacyEvidence(Result):
         lines += [("attributes", column, gap) for column, gap in self.by_column.items()]
         return [{"measure": name, "column": column, **{key: getattr(gap, key) for key in _NUMBERS}} for name, column, gap in lines]
 
-    def plot(self, ax: object = None) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the differences with their intervals, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
         from skdpsynth.plotting import EvidenceDisplay
 

@@ -79,7 +79,7 @@ class AuditResult(Result):
         """Whether a lower bound exceeds the promise, which happens to sound mechanisms in at most ``1 - confidence`` of audits."""
         return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
 
-    def plot(self, ax: object = None) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw the bounds beside the promise, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
         from skdpsynth.plotting import AuditDisplay
 

@@ -5,7 +5,7 @@ import inspect
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -13,7 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._validation import check_attributes, short_repr
 
-Axes: TypeAlias = Any  # of matplotlib, which is imported where it draws
+if TYPE_CHECKING:  # it is imported where it draws
+    import matplotlib.axes
+    import matplotlib.figure
+
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Place: TypeAlias = "matplotlib.axes.Axes | matplotlib.figure.FigureBase | None"  # to draw at
 _SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "skdpsynth", "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"]}
 # Text that docstrings of all displays share, by the word in braces that stands for it there.
 _SHARED = {
@@ -52,7 +57,7 @@ class Color:
 class Display(ABC):
     """A picture that is computed when it is made and can be drawn any number of times."""
 
-    ax_: Axes
+    ax_: Any  # Axes
     axes_: np.ndarray
     figure_: Any
 
@@ -64,7 +69,7 @@ class Display(ABC):
             documented.__doc__ = text.replace("display : Display", f"display : {cls.__name__}") + "\n"
 
     @abstractmethod
-    def plot(self, *ax: Axes, **options: Any) -> Self:
+    def plot(self, *given: Any, **options: Any) -> Self:
         """Draw on an Axes, or in a new figure."""
 
     def to_svg(self, **options: Any) -> str:
@@ -83,7 +88,7 @@ class Display(ABC):
             figure.savefig(text, format="svg", dpi=100, metadata={"Date": None, "Creator": None})
         return text.getvalue()[text.getvalue().index("<svg") :]
 
-    def _finish(self, axes: np.ndarray, whole: Axes, title: str | None, *, is_private: bool = True, pad: float = 6.0) -> Self:
+    def _finish(self, axes: np.ndarray, whole: Place, title: str | None, *, is_private: bool = True, pad: float = 6.0) -> Self:
         """Write a title above all panels, and remember where was drawn; a picture of real rows first says that it is not private.
 
         `whole` is the Axes that was divided into the panels, or None; `pad` is the distance of a title above a single panel, in points.
@@ -108,7 +113,7 @@ def _pyplot() -> Any:
     return plt
 
 
-def panels(ax: Axes, shape: tuple[int, int], size: tuple[float, float], **options: Any) -> tuple[np.ndarray, Axes]:
+def panels(ax: Place, shape: tuple[int, int], size: tuple[float, float], **options: Any) -> tuple[np.ndarray, Place]:
     """Return an array of Axes, and the Axes that was divided into them or None.
 
     `ax` None makes a new figure of `size` inches. An Axes is used itself for one panel, and else divided. An empty Figure takes `size`.
@@ -124,14 +129,11 @@ def panels(ax: Axes, shape: tuple[int, int], size: tuple[float, float], **option
     if shape == (1, 1):
         return np.array([[ax]], dtype=object), None
     ax.set_axis_off()
-    ratios = {"height_ratios": options.pop("height_ratios", None)}
-    spec = ax.get_subplotspec()
+    sides: dict[str, Any] = {"height_ratios": options.pop("height_ratios", None)}
+    spec, place = ax.get_subplotspec(), ax.get_position()
     if spec is None:
-        place = ax.get_position()
-        sides = {"left": place.x0, "right": place.x1, "bottom": place.y0, "top": place.y1}
-        grid = ax.figure.add_gridspec(*shape, **sides, wspace=0.35, hspace=0.6, **ratios)
-    else:
-        grid = spec.subgridspec(*shape, **ratios)
+        sides |= {"left": place.x0, "right": place.x1, "bottom": place.y0, "top": place.y1, "wspace": 0.35, "hspace": 0.6}
+    grid: Any = ax.figure.add_gridspec(*shape, **sides) if spec is None else spec.subgridspec(*shape, **sides)
     return grid.subplots(squeeze=False, **options), ax
 
 
@@ -140,7 +142,7 @@ def check_fitted(name: str, estimator: BaseEstimator, what: str) -> None:
     check_is_fitted(estimator)
 
 
-def tidy(ax: Axes, grid: str | None = None) -> None:
+def tidy(ax: Axes, grid: Literal["x", "y"] | None = None) -> None:
     """Hide the top and right sides of the frame, and draw a grid behind the rest along the axis `grid`."""
     ax.spines[["top", "right"]].set_visible(False)
     if grid is not None:
@@ -148,7 +150,7 @@ def tidy(ax: Axes, grid: str | None = None) -> None:
         ax.set_axisbelow(True)
 
 
-def name_rows(ax: Axes, names: Sequence[str], grid: str | None = None) -> None:
+def name_rows(ax: Axes, names: Sequence[str], grid: Literal["x", "y"] | None = None) -> None:
     """Name what lies at 0, 1, ... from the top of an Axes down."""
     ax.set_yticks(range(len(names)), names, fontsize=8)
     ax.set_ylim(len(names) - 0.4, -0.6)

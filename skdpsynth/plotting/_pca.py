@@ -10,7 +10,18 @@ from sklearn.base import BaseEstimator
 from skdpsynth._validation import check_choice, short_repr
 from skdpsynth.frames import Table
 from skdpsynth.metrics import captured_variance_ratio
-from skdpsynth.plotting._display import Axes, Color, Display, check_fitted, draw_mean_and_range, label_epsilons, panels, shorten, tidy
+from skdpsynth.plotting._display import (
+    Axes,
+    Color,
+    Display,
+    Place,
+    check_fitted,
+    draw_mean_and_range,
+    label_epsilons,
+    panels,
+    shorten,
+    tidy,
+)
 
 _MOST = 30  # eigenvalues that are drawn
 _MOST_NAMED = 16  # columns that are named
@@ -99,7 +110,7 @@ class PrivatePCADisplay(Display):
         epsilons = np.array([float(pca.epsilon) for pca in pcas])
         return cls(epsilons, loadings * signs, names, captured)
 
-    def plot(self, ax: Axes = None, *, title: str | None = None, kind: str = "auto", **options: Any) -> Self:
+    def plot(self, ax: Place = None, *, title: str | None = None, kind: str = "auto", **options: Any) -> Self:
         """Draw.
 
         {place}
@@ -142,14 +153,14 @@ class PrivatePCADisplay(Display):
         of_all = f" (the first {len(values)} of {len(variances)})" if len(values) < len(variances) else ""
         ax.set_xlabel(f"component{of_all}")
         ax.set_ylabel("noisy variance, squared units of the data", fontsize=8.5)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.locator_params(axis="x", integer=True)
         ax.legend(frameon=False, fontsize=8, reverse=True)
 
     def _draw_captured(self, ax: Axes, captured: np.ndarray, style: dict[str, Any]) -> None:
         draw_mean_and_range(ax, self.epsilons, captured, **style)
         if not any(text.get_text() == _REFERENCE for text in ax.texts):  # several paths may be drawn on one Axes
             ax.axhline(1, color=Color.QUIET, linestyle="--", linewidth=1)
-            place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "fontsize": 8}
+            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": "right", "fontsize": 8}
             ax.annotate(_REFERENCE, (0.99, 1), (0, 3), **place)
             ax.set_ylim(0.999, 1)
         # Start at 0, or closer if all values are near 1: these are no bars.
@@ -158,7 +169,7 @@ class PrivatePCADisplay(Display):
         ax.set(ylabel="captured variance / that of PCA\n(not private: of the rows given)", ylim=(low, 1 + 0.12 * (1 - low)))
         label_epsilons(ax, self.epsilons)
 
-    def _plot_paths(self, ax: Axes, title: str | None) -> Self:
+    def _plot_paths(self, ax: Place, title: str | None) -> Self:
         k = self.loadings.shape[1]
         axes, whole = panels(ax, (1, k), (3.1 * k + 1.2, 3.4), sharey=True)
         # The columns that weigh most in the fits of largest epsilon are named; all are drawn.
@@ -178,7 +189,7 @@ class PrivatePCADisplay(Display):
         axes.flat[-1].legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), title="column", title_fontsize=7)
         return self._finish(axes, whole, title)
 
-    def _plot_shades(self, ax: Axes, title: str | None) -> Self:
+    def _plot_shades(self, ax: Place, title: str | None) -> Self:
         components = self.loadings[0]
         k, d = components.shape
         axes, _ = panels(ax, (1, 1), (min(max(0.32 * d + 1.6, 3.5), 9.0), 0.32 * k + 1.7))
@@ -187,7 +198,7 @@ class PrivatePCADisplay(Display):
         if d <= _MOST_NAMED:
             one.set_xticks(range(d), [shorten(name, 14) for name in self.names], rotation=90 if d > 6 else 0, fontsize=7)
         else:
-            one.xaxis.get_major_locator().set_params(integer=True)
+            one.locator_params(axis="x", integer=True)
         one.set_yticks(range(k), range(1, k + 1), fontsize=7)
         one.set(xlabel="column", ylabel="component")
         one.figure.colorbar(image, ax=one, label="loading")

@@ -13,6 +13,7 @@ from skdpsynth.plotting._display import (
     Axes,
     Color,
     Display,
+    Place,
     draw_mean_and_range,
     label_epsilons,
     name_rows,
@@ -100,7 +101,7 @@ class BudgetDisplay(Display):
         budget, spent = (float(accountant.epsilon), float(accountant.delta)), (float(accountant.spent), float(accountant.spent_delta))
         return cls(names, epsilons, noises, *budget, *spent, accountant.neighboring)
 
-    def plot(self, ax: Axes = None, *, title: str | None = None, **options: Any) -> Self:
+    def plot(self, ax: Place = None, *, title: str | None = None, **options: Any) -> Self:
         """Draw a bar for each release, where the one before ends, up to what was spent, and what remains.
 
         {place}
@@ -183,7 +184,7 @@ class PlanDisplay(Display):
         check_attributes("plan", plan, ("lines", "measures", "no_privacy"), "a SpendingPlan, as skdpsynth.model_selection.plan returns it")
         return cls(plan)
 
-    def plot(self, ax: Axes = None, *, title: str | None = None, measure: str | None = None) -> Self:
+    def plot(self, ax: Place = None, *, title: str | None = None, measure: str | None = None) -> Self:
         """Draw the mean error at each epsilon, and the range of the simulated ones.
 
         A new figure has a panel for each measure, and a title that names the estimator and the rows; an Axes has one panel.
@@ -227,7 +228,7 @@ class PlanDisplay(Display):
             low = 0.6 * max(least, 1e-9 * high)
             high *= (high / low) ** 0.12
             ax.set_yscale("log")
-            ax.yaxis.get_major_locator().set_params(subs=(1, 3) if high < 1e4 * low else (1,))
+            ax.locator_params(axis="y", subs=(1, 3) if high < 1e4 * low else (1,))
             ax.yaxis.set_minor_formatter("")
         else:
             high *= 1.15
@@ -247,7 +248,7 @@ class PlanDisplay(Display):
 
 def _draw_reference(ax: Axes, value: float, line: str, words: str, side: tuple[float, str], offset: int) -> None:
     ax.axhline(value, color=Color.QUIET, linestyle=line, linewidth=1, zorder=1)
-    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8, "color": Color.QUIET}
+    where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 8, "color": Color.QUIET}
     ax.annotate(words, (side[0], value), (0, offset), ha=side[1], va="bottom" if offset > 0 else "top", **where)
 
 
@@ -278,7 +279,7 @@ class EvidenceDisplay(Display):
         check_attributes("evidence", evidence, ("gaps", "by_column", "confidence"), what)
         return cls(evidence)
 
-    def plot(self, ax: Axes = None, *, title: str | None = None) -> Self:
+    def plot(self, ax: Place = None, *, title: str | None = None) -> Self:
         """Draw a line for each measure: where training rows are, where held-out rows are, and what chance explains.
 
         {place}
@@ -357,7 +358,7 @@ class AuditDisplay(Display):
             raise ValueError(f"results must be an AuditResult, or a dict of them by name, got {short_repr(results)}; see audit_epsilon.")
         return cls(results)
 
-    def plot(self, ax: Axes = None, *, title: str | None = None) -> Self:
+    def plot(self, ax: Place = None, *, title: str | None = None) -> Self:
         """Draw a line for each audit, from 0 to its bound, and the promise at 1.
 
         {place}

@@ -25,7 +25,7 @@ from skdpsynth.domain import (
 )
 from skdpsynth.frames import Table, split_columns
 from skdpsynth.metrics import association_matrix
-from skdpsynth.plotting._display import Axes, Color, Display, panels, shorten, tidy
+from skdpsynth.plotting._display import Axes, Color, Display, Place, panels, shorten, tidy
 from skdpsynth.tables import open_columns
 
 _BINS = 24
@@ -150,7 +150,7 @@ class SynthesisDisplay(Display):
         return cls(tuple(column for column, _ in coded), pairs, associations, X is not None)
 
     def plot(
-        self, ax: Axes = None, *, title: str | None = None, kind: str = "marginals", columns: Sequence[Hashable] | None = None
+        self, ax: Place = None, *, title: str | None = None, kind: str = "marginals", columns: Sequence[Hashable] | None = None
     ) -> Self:
         """Draw.
 
@@ -174,7 +174,7 @@ class SynthesisDisplay(Display):
         heading = " – ".join(filter(None, [title, words * self.with_real]))
         return self._finish(axes, whole, heading, is_private=not self.with_real)
 
-    def _plot_marginals(self, ax: Axes, names: Sequence[Hashable] | None) -> tuple[np.ndarray, Axes]:
+    def _plot_marginals(self, ax: Place, names: Sequence[Hashable] | None) -> tuple[np.ndarray, Place]:
         known = {column.name: column for column in self.columns}
         drawn = list(known if names is None else names)
         if strange := [name for name in drawn if name not in known]:
@@ -188,7 +188,7 @@ class SynthesisDisplay(Display):
             place.set_axis_off()
         return axes, whole
 
-    def _plot_pairs(self, ax: Axes) -> tuple[np.ndarray, Axes]:
+    def _plot_pairs(self, ax: Place) -> tuple[np.ndarray, Place]:
         chosen = sorted({place for pair in self.pairs for place in pair})
         if not chosen:
             raise ValueError("kind='pairs' needs two columns at least, got one; draw its marginal.")
@@ -207,7 +207,7 @@ class SynthesisDisplay(Display):
                 one.set_axis_off()
         return axes, whole
 
-    def _plot_associations(self, ax: Axes) -> tuple[np.ndarray, Axes]:
+    def _plot_associations(self, ax: Place) -> tuple[np.ndarray, Place]:
         n_tables, n = self.associations.shape[:2]
         side = min(max(0.42 * n + 1.4, 3.2), 9.0)
         axes, whole = panels(ax, (1, n_tables), (side * n_tables + 0.8, side))
@@ -324,10 +324,11 @@ def _draw_joint(ax: Axes, across: Column, up: Column, joint: np.ndarray, colors:
     ax.set_facecolor("white")
     # Square roots make rare pairs visible beside frequent ones.
     ax.pcolormesh(across.ends, up.ends, np.sqrt(joint.T), cmap=colors, vmin=0, rasterized=True)
-    for axis, column, has_names in zip((ax.xaxis, ax.yaxis), (across, up), is_named, strict=True):
+    directions: tuple[Any, ...] = (ax.xaxis, ax.yaxis)
+    for axis, column, has_names in zip(directions, (across, up), is_named, strict=True):
         if column.edges is None:
             labels = [shorten(level, 10) for level in column.levels] if has_names else []
-            axis.set_ticks(np.arange(len(column.levels)), labels, **({"rotation": 90} if axis is ax.xaxis else {}))
+            axis.set_ticks(np.arange(len(column.levels)), labels, rotation=90 if axis is ax.xaxis else 0)
         else:
             _label_times(axis, column)
             if not column.has_times:
@@ -349,7 +350,7 @@ def _label_times(axis: Any, column: Column) -> None:
         axis.set_major_formatter(ConciseDateFormatter(locator))
 
 
-def _percent(value: float, place: int) -> str:
+def _percent(value: float, place: float) -> str:
     return f"{100 * value:.3g} %"
 
 

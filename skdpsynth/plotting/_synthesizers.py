@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from skdpsynth._validation import as_numeric_array, check_choice, short_repr
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition, Lattice
-from skdpsynth.plotting._display import Axes, Color, Display, check_fitted, draw_mean_and_range, panels, shorten, tidy
+from skdpsynth.plotting._display import Axes, Color, Display, Place, check_fitted, draw_mean_and_range, panels, shorten, tidy
 
 _MOST_DRAWN = 1500  # cells to draw one by one; more are drawn as a grid
 _MOST_EDGED = 400
@@ -94,7 +94,7 @@ class MeasureDisplay(Display):
         ends = np.column_stack([box.low, box.high])[chosen]
         return cls(weights, low[:, chosen], high[:, chosen], ends, tuple(names[i] for i in chosen), signed, bool(box.whole[chosen].all()))
 
-    def plot(self, ax: Axes = None, *, title: str | None = None, kind: str = "auto", **options: Any) -> Self:
+    def plot(self, ax: Place = None, *, title: str | None = None, kind: str = "auto", **options: Any) -> Self:
         """Draw.
 
         {place}
@@ -339,7 +339,7 @@ class StreamDisplay(Display):
                 )
         return cls(times, None, tables, unit=unit)
 
-    def plot(self, ax: Axes = None, *, title: str | None = None, scale: str = "linear", ylabel: str | None = None, **options: Any) -> Self:
+    def plot(self, ax: Place = None, *, title: str | None = None, scale: str = "linear", ylabel: str | None = None, **options: Any) -> Self:
         """Draw; of several runs the mean and the range.
 
         {place}

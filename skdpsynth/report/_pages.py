@@ -307,7 +307,8 @@ def _pictures(
     model: BaseEstimator | PrivacyAccountant, facts: CardFacts, real: Table, accountant: PrivacyAccountant | None
 ) -> Iterator[dict[str, Any]]:
     """Yield the pictures of a card with their captions; only `real` gives real rows."""
-    drawn, fitted = list(_sample_pictures(facts, real)), getattr(model, "best_estimator_", model)
+    drawn = list(_sample_pictures(facts, real))
+    fitted: Any = getattr(model, "best_estimator_", model)
     if hasattr(fitted, "noise_edge_"):
         words = "Variance of each direction as released, with noise, and the largest that noise alone is likely to show."
         drawn.append(("Directions of largest variance", words, PrivatePCADisplay.from_estimator(fitted).to_svg()))

@@ -25,7 +25,7 @@ from skdpsynth.frames import Table
 from skdpsynth.privacy import DiscreteLaplace, LedgerEntry, Noise, PrivacyAccountant, RandomBits, SecureBits
 
 SECRET = "31415"  # in cells that no message may quote
-Estimator: TypeAlias = Any  # a private estimator, of this package or of others
+Estimator: TypeAlias = BaseEstimator  # of this package or of others; audits also take counters and functions
 Law = Callable[[Any], None]
 _PROBES = 50  # rows that are drawn or transformed to compare two estimators
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), Fraction, np.generic, np.dtype, enum.Enum)

@@ -199,7 +199,7 @@ def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Estimator) -
     """A table given for a parameter, of the class or of sample, is refused or taken, but no message or warning quotes a cell."""
     table = np.full((20, 3), _CELL)
     for secret in (table, table.tolist(), with_column_names(table)):
-        _check_quotes_no_cell(lambda secret=secret: type(estimator)(secret).fit(rows()), "the first parameter")
+        _check_quotes_no_cell(partial(_fit_first, estimator, secret), "the first parameter")
         for name in estimator.get_params(deep=False):
             _check_quotes_no_cell(partial(_fit_with, estimator, **{name: secret}), name)
         if hasattr(estimator, "sample"):
@@ -211,6 +211,10 @@ def check_a_table_in_place_of_a_parameter_is_not_printed(estimator: Estimator) -
 
 def _fit_with(estimator: Estimator, **parameters: Any) -> Any:
     return clone_with(estimator).set_params(**parameters).fit(rows())
+
+
+def _fit_first(estimator: Estimator, value: object) -> Any:
+    return type(estimator)(value).fit(rows())
 
 
 def _check_quotes_no_cell(call: Callable[[], Any], what: str) -> None:
