@@ -239,21 +239,20 @@ class PartialSums(RemoteTable):
         if self._is_torn:
             raise ValueError("Adding a chunk was interrupted, so some of its rows are in the sums and others are not; begin anew.")
 
-    def _check_disjoint(self, marks: Iterable[str], what: str) -> None:
-        """Refuse sums that are here already: their rows would count twice, and one row would move sums twice as far as charged."""
+    def _join(self, sums: Statistic, n_rows: int, marks: Iterable[str], what: str) -> dict[str, Any]:
+        """Return the state with further sums; refuse any that are here already: one row would move sums twice as far as charged."""
+        self._check_whole()
         if not self._marks.isdisjoint(marks):
             raise ValueError(f"{what} must be sums of other rows, but some of them are in these sums already; add each once.")
+        return {"_sums": self._sums + sums, "n_rows": self.n_rows + n_rows, "_marks": self._marks.union(marks)}
 
     def __add__(self, other: "PartialSums") -> "PartialSums":
         """Add sums that answer the same question and have no rows in common."""
         if not isinstance(other, PartialSums) or other._same != self._same:
             raise ValueError(f"PartialSums add up where they answer the same question, here {self.question.rule}, got {short_repr(other)}.")
-        self._check_whole()
         other._check_whole()
-        self._check_disjoint(other._marks, "PartialSums that add up")
         both = copy(self)
-        both._sums, both.n_rows = self._sums + other._sums, self.n_rows + other.n_rows
-        both._marks = self._marks | other._marks
+        vars(both).update(self._join(other._sums, other.n_rows, other._marks, "PartialSums that add up"))
         return both
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -276,14 +275,8 @@ class PartialSums(RemoteTable):
                 "PartialSums for a model with the same parameters, columns and n_samples."
             )
         with lock_of(self):
-            self._check_whole()
-            self._check_disjoint(part.marks, short_repr(str(Path(path).name)))
             more = self.question.rule.from_flat(part.values)
-            self._is_torn = True
-            self._sums = self._sums + more
-            self.n_rows += int(part.n_rows)
-            self._marks |= set(part.marks)
-            self._is_torn = False
+            vars(self).update(self._join(more, int(part.n_rows), part.marks, short_repr(str(Path(path).name))))
         return self
 
     def ask(self, question: Question) -> Any:

@@ -255,7 +255,7 @@ class Budget:
         return self.rng.child("public").generator()
 
 
-# What is bought
+# Facts that are bought
 
 
 @dataclass(frozen=True, eq=False)

@@ -306,10 +306,9 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         return 1 if self.neighboring == "replace_one" else 0
 
     def _check_privacy_parameters(self) -> PrivacyAccountant | None:
-        """Check the parameters of every private estimator except bounds; return the shared accountant."""
+        """Check the parameters of every private estimator but bounds, and `neighboring`, checked by then; return the shared accountant."""
         epsilon = check_useful_epsilon(self.epsilon)
         check_delta(self.delta)
-        check_neighboring(self.neighboring)
         shared = resolve_accountant(self.accountant)
         check_rows_per_unit(getattr(self, "max_rows_per_unit", 1), epsilon)
         check_n_jobs(getattr(self, "n_jobs", None))

@@ -459,20 +459,27 @@ def merge_entries(account: int | None, other: Ledger, of: int | None, budget: Bu
         numbers[entry.id] = known or 0
         if known is not None or not (parent or (top and charged)):
             continue
-        group = entry.group
-        if entry.part_of == of and group is not None and not _ELSEWHERE.search(group):  # under a name that no group here has
-            group = f"{group} of {other.store.id}:{of or ''}"
-        line = replace(entry, part_of=parent or account, group=group, source=key)
-        here = into.sums((line.part_of, group, line.name)) if group else None
-        there = other.store.sums((entry.part_of, entry.group, entry.name)) if group else None
-        if here is not None and there is not None and here.is_at_least(there):  # it was folded
+        line = _line_here(mine, parent or account, other, of, entry)
+        if line is None:
             into.set_source(key, 0)
             continue
+        line = replace(line, source=key)
         numbers[entry.id] = add(line, top and charged)
         if is_pending:
             into.set_pending([numbers[entry.id]], True)
         new += 1
     return new
+
+
+def _line_here(mine: Ledger, part_of: int | None, other: Ledger, of: int | None, entry: LedgerEntry) -> LedgerEntry | None:
+    """Return an entry as it is written here, its group under a name that no group here has; None if it was folded into a line."""
+    group = entry.group
+    if entry.part_of == of and group is not None and not _ELSEWHERE.search(group):
+        group = f"{group} of {other.store.id}:{of or ''}"
+    here = mine.store.sums((part_of, group, entry.name)) if group else None
+    there = other.store.sums((entry.part_of, entry.group, entry.name)) if group else None
+    is_folded = here is not None and there is not None and here.is_at_least(there)
+    return None if is_folded else replace(entry, part_of=part_of, group=group)
 
 
 def _source_key(other: Ledger, number: int) -> str:

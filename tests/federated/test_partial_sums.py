@@ -180,8 +180,7 @@ def test_sums_whose_adding_was_interrupted_are_of_no_use_since_rows_could_count_
     taking = PartialSums(model, head=np.empty((0, 2)), n_samples=1000)
     with patch.object(type(taking._sums), "__add__", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         taking.add_saved(tmp_path / "half")
-    with pytest.raises(ValueError, match="was interrupted"):
-        taking.add_saved(tmp_path / "half")
+    assert taking.add_saved(tmp_path / "half").n_rows == 500  # all of a file, or nothing
     for use in (lambda: sums.add(np.ones((500, 2))), lambda: sums.save(tmp_path / "sums"), lambda: whole + sums, lambda: model.fit(sums)):
         with pytest.raises(ValueError, match="was interrupted"):
             use()
