@@ -380,16 +380,10 @@ def test_the_same_without_a_fault_is_not_accused():
 
 
 def test_noise_of_floats_is_caught_by_an_event_that_looks_at_its_last_bits():
-    rng = np.random.default_rng(0)
-    result = audit_epsilon(
-        lambda X: float(X.sum() + rng.laplace()),
-        *(X, X_NEIGHBOR),
-        lambda value: abs(value) < 0.5 and value * 2.0**53 % 1 != 0,
-        epsilon=1,
-        n_trials=2000,
-        confidence=SURE,
-    )
-    assert result.is_broken
+    rng, last_bits = np.random.default_rng(0), lambda value: abs(value) < 0.5 and value * 2.0**53 % 1 != 0
+    assert audit_epsilon(
+        lambda X: float(X.sum() + rng.laplace()), X, X_NEIGHBOR, last_bits, epsilon=1, n_trials=2000, confidence=SURE
+    ).is_broken
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from estimators import all_estimators, variants
-from internals import _latent_factors, require_fresh_refit
+from internals import require_fresh_refit
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -46,15 +46,10 @@ _OF_THE_RELEASE = {
 }
 _BY_THE_CLOCK = "check_absurd_epsilons_take_no_longer"
 pytestmark = [
+    pytest.mark.usefixtures("hasty"),  # what is asked here does not hang on how well models of tables fit
     pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning"),
     pytest.mark.filterwarnings("ignore:epsilon=500 is above:skdpsynth.exceptions.BudgetWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch):
-    """Models of tables that are fitted in fewer steps: what is asked here does not hang on how well they fit."""
-    monkeypatch.setattr(_latent_factors, "_STEPS", 20)
 
 
 def has_twin(estimator):

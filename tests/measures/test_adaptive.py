@@ -176,14 +176,8 @@ def mass_within(measure, low, high):
 def test_parts_that_counted_the_same_cells_are_one_whose_counts_and_variances_are_their_sums():
     rng = np.random.default_rng(0)
     parts = [counted(rng.beta(2, 5, 80), 2, [3, 1, 2, 0], 3.0, seed) for seed in range(5)]
-    one = replace(
-        parts[0],
-        n=400,
-        coarse=sum(part.coarse for part in parts),
-        fine=sum(part.fine for part in parts),
-        first_variance=5 * parts[0].first_variance,
-        second_variance=5 * parts[0].second_variance,
-    )
+    sums = {name: sum(getattr(part, name) for part in parts) for name in ("coarse", "fine", "first_variance", "second_variance")}
+    one = replace(parts[0], n=400, **sums)
     union, whole = measure_of_union(parts, [80] * 5), measure_of_union([one], [400])
     assert union.cells.tolist() == whole.cells.tolist()
     np.testing.assert_allclose(union.weights, whole.weights)

@@ -61,23 +61,9 @@ def test_an_entry_holds_what_was_charged_as_data():
     assert facts.pop("loss") == {"epsilon": Fraction(1, 4), "delta": 0, "rho": None, "gaussian": False, "rows": 1}
     assert facts.pop("sensitivity") == {"relation": "replace_one", "l1": 2, "l2_squared": 2, "sup": 1, "nuclear": None, "statistic": None}
     assert before <= facts.pop("time") <= time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time()))
-    assert facts == {
-        "name": "counts",
-        "neighboring": "replace_one",
-        "noise": "DiscreteLaplace",
-        "scale": (8, 16),
-        "n_values": 3,
-        "randomness": "secure",
-        "group": None,
-        "part_of": None,
-        "unit": None,
-        "id": first.id,
-        "version": __version__,
-        "dataset": None,
-        "process": None,
-        "note": None,
-        "source": None,
-    }
+    said = {"name": "counts", "neighboring": "replace_one", "noise": "DiscreteLaplace", "scale": (8, 16), "n_values": 3}
+    said |= {"randomness": "secure", "id": first.id, "version": __version__}
+    assert facts == said | dict.fromkeys(("group", "part_of", "unit", "dataset", "process", "note", "source"))
     assert (second.noise, second.scale, second.sensitivity, second.randomness) == ("DiscreteGaussian", (40,), None, "seeded")
     assert second.loss == PrivacyLoss(rho=0.001)
     assert (first.describe(), accountant.noise_of(first)) == ("DiscreteLaplace(scale=8, 16)",) * 2

@@ -181,6 +181,8 @@ def test_both_kinds_of_ledger_hold_and_add_the_same(charges, tmp_path_factory):
 
 def in_child(task):
     """Run a task in a forked process; its number."""
+    if not hasattr(os, "fork"):
+        pytest.skip("fork is a POSIX call")
     process = os.fork()
     if process == 0:
         with contextlib.suppress(BaseException):
@@ -195,7 +197,6 @@ def spends(accountant, times):
         accountant.spend(Fraction(1, 100), name=f"{os.getpid()}-{i}")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 def test_forked_processes_spend_exactly_what_there_is(path):
     """Four children of a parent whose connection is open, and the parent itself, want 50 hundredths of 1 each."""
     accountant = PrivacyAccountant(1, ledger=path)
@@ -209,7 +210,6 @@ def test_forked_processes_spend_exactly_what_there_is(path):
     assert len({entry.process for entry in accountant.ledger}) > 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 def test_a_fork_waits_for_the_charge_of_another_thread(path):
     """And no connection is open meanwhile, which the child could believe to be its own."""
     accountant, stop = PrivacyAccountant(10**6, ledger=path), threading.Event()
@@ -242,7 +242,6 @@ def test_a_pickled_accountant_reconnects_and_a_child_of_it_too(path):
     assert clone(PrivatePCA(accountant=accountant)).accountant is accountant
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 def test_processes_killed_at_random_moments_lose_no_charge(tmp_path):
     """The whole of it, 50 rounds, is in benchmarks/ledger.py."""
     rng = np.random.default_rng(0)
@@ -409,7 +408,6 @@ def test_a_ledger_of_two_names_is_refused(path, accountant, when):
     assert accountant.spent == Fraction(1, 4)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is a POSIX call")
 def test_processes_that_make_one_ledger_at_once_are_not_taken_for_two_names(tmp_path):
     paths = [tmp_path / f"{i}.db" for i in range(40)]
     start = time.time() + 0.2

@@ -259,12 +259,8 @@ def test_a_group_costs_at_least_each_member_and_at_most_the_largest_of_each_kind
     each = [Sums.of(*(entry.loss for entry in accountant.ledger if entry.name == name)) for name in {name for name, _, _ in members}]
     for copy in (accountant, accountant.record(), accountant.record().reopened()):
         assert max(sums.total(delta)[0] for sums in each) <= copy.spent
-        most = Sums(
-            epsilon=max(sums.epsilon for sums in each),
-            rho=max(sums.rho for sums in each),
-            delta=max(sums.delta for sums in each),
-            gaussian=all(sums.gaussian for sums in each),
-        )
+        largest = {name: max(getattr(sums, name) for sums in each) for name in ("epsilon", "rho", "delta")}
+        most = Sums(**largest, gaussian=all(sums.gaussian for sums in each))
         assert copy.spent <= most.total(delta)[0]
     spent = accountant.spent
     accountant.fold("strata", ["a", "b", "c"], into="all")
