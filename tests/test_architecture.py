@@ -420,7 +420,7 @@ def test_importing_the_package_loads_none_of_the_slow_ones():
 
 
 def test_tests_name_private_places_in_one_list():
-    """So a file that moves is followed by one line of `internals.py`."""
+    """`internals.py` finds what it is asked for wherever it is, so a file may move."""
     private = re.compile(r"skdpsynth(\.\w+)*\._[a-z]")
     likely = re.compile(private.pattern + r"|\bimport[\s(]+(\w+[,\s]+)*_[a-z]")
     found = {}
