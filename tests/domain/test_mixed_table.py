@@ -363,12 +363,6 @@ def test_nullable_column_of_pandas_gets_a_dtype_that_holds_missing_cells(dtype, 
         assert cells(out) == [0, 1, None if column[2] is gone else 1]
 
 
-def test_column_labels_of_pandas_need_not_be_strings():
-    for columns in ([2020, 2021], [("a", "x"), ("a", "y")], [1.5, 2.5], pd.to_datetime(["2020-01-01", "2021-01-01"])):
-        frame = pd.DataFrame([[1, 2]], columns=pd.Index(columns, tupleize_cols=False))
-        assert list(again(frame, dict.fromkeys(frame.columns, (0, 9))).columns) == list(frame.columns)
-
-
 @pytest.mark.parametrize(
     "kind", [(0, 9), [0, 1], Ordinal([0, 1]), Nominal([0, 1], nullable=True), Continuous(0, 1, nullable=True)], ids=repr
 )

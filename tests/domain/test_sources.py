@@ -282,15 +282,6 @@ def test_samples_come_back_as_arrow_without_pandas(tmp_path, monkeypatch):
 # Dask
 
 
-def test_partitions_are_those_of_dask_and_an_array_is_in_one_piece_along_its_columns():
-    dask = pytest.importorskip("dask")
-    for X, n_parts in ((sources.dask(frame(), 3), 3), (NUMERIC["dask array"](), 8)):
-        source = open_source(X)
-        parts = dask.compute(*source.partitions)
-        assert len(parts) == n_parts
-        assert all(part.shape[1] == source.head.shape[1] for part in parts)
-
-
 def test_one_partition_is_computed_at_a_time():
     array = pytest.importorskip("dask.array")
     made = []
