@@ -1,4 +1,4 @@
-"""Sums on Dask and Spark: the same bits whatever runs the tasks, and rows that stay where they are."""
+"""Sums on Dask, Spark and Ray: the same bits whatever runs the tasks, and rows that stay where they are."""
 
 import logging
 import multiprocessing
@@ -6,7 +6,9 @@ import os
 import shutil
 import signal
 import sys
+import types
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -156,6 +158,46 @@ def test_a_query_of_spark_that_fails_is_said_without_a_cell(spark):
     assert "secret" not in str(caught.value)
     with pytest.raises(TypeError, match="must be a data frame of Spark, got a RDD"):
         open_source(spark.createDataFrame(NUMBERS).rdd)
+
+
+# Ray, by the recipe of the documentation
+
+PAGE = Path(__file__).parents[2] / "docs" / "large_data.md"
+BY_RAY = {name: FITS[name] for name in ("PMM", "PMM, private n", "PCA", "LowDim")}
+BY_RAY["words"] = (LatentFactorSynthesizer(BOUGHT | {"a": (0.0, 1.0), "word": ["u", "01"]}, random_state=0), FITS["private facts"][1])
+
+
+class RayData:
+    """A data set of Ray as far as the recipe asks one."""
+
+    def __init__(self, tables):
+        self.tables, self.schema = tables, lambda: tables[0].schema
+
+    def map_batches(self, function, batch_format, batch_size):
+        sums = [function(table) for table in self.tables]
+        return types.SimpleNamespace(iter_rows=lambda: ({"sums": part["sums"][0]} for part in sums))
+
+
+@pytest.fixture(params=["as the recipe asks it", "ray"])
+def ray_data(request):
+    if request.param != "ray":
+        yield lambda tables: RayData([sources.arrow(table) for table in tables])
+        return
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("ray.data")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray.data.from_pandas
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("name", BY_RAY)
+def test_ray_gives_the_bits_of_one_table(name, ray_data):
+    block = next(block for block in PAGE.read_text(encoding="utf-8").split("```python\n")[1:] if "def ray_rows(" in block)
+    names = {}
+    exec(compile(block.split("```")[0], str(PAGE), "exec"), names)
+    estimator, table = BY_RAY[name]
+    there = names["ray_rows"](ray_data([table[start : start + 200] for start in range(0, 900, 200)]))
+    np.testing.assert_array_equal(np.asarray(shown(estimator, there)), np.asarray(shown(estimator, table)))
 
 
 dask = pytest.importorskip("dask")
