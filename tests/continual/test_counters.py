@@ -756,6 +756,25 @@ def test_a_loaded_counter_of_blocks_that_are_over_goes_on_with_the_noise_it_had_
     np.testing.assert_array_equal(np.vstack([first, values_along(loaded, stream[17:])]), expected)
 
 
+@pytest.mark.parametrize(("kind", "epsilon"), [("kary", math.inf), ("binary", 30.0), ("sparse", math.inf)])
+def test_loaded_levels_go_on_as_those_that_were_never_saved(kind, epsilon):
+    cells, accounts = np.random.default_rng(2).integers(0, 3, size=12), [PrivacyAccountant(math.inf) for _ in range(2)]
+    own = {"n_counters": 3, "history": [1, 2, 3], "random_state": SeededBits(17)}
+    straight, saved = (make(kind, 12, epsilon, accountant=accountant, **own) for accountant in accounts)
+    for counter in (straight, saved):
+        counter.update_cells(cells[:5])
+        counter.value  # noqa: B018
+    loaded, accountant = pickle.loads(pickle.dumps(saved)), accounts[1].record().reopened()
+    loaded.resume(accountant, SeededBits(17))
+    for counter in (straight, loaded):
+        counter.update_cells(cells[5:])
+    np.testing.assert_array_equal(loaded.value, straight.value)
+    for counter in (straight, loaded):
+        counter.end_level()
+    np.testing.assert_array_equal(loaded.value, straight.value)
+    assert len(accountant.ledger) == 1
+
+
 @pytest.mark.parametrize("kind", LEVELS)
 def test_a_level_that_was_loaded_does_not_end_before_it_resumes(kind):
     """Its counts would be lost."""
