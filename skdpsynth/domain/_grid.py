@@ -289,7 +289,21 @@ def spans_of(schema: Schema, dtypes: Mapping[Any, str] | None = None) -> Spans:
         return Spans((), (), (), {}, ())
     axes = axes_of(schema, dtypes)
     possible = {rule: edge for rule in schema.rules if isinstance(rule, Inequality) and (edge := _edge(rule, schema, axes))}
-    rules = _kept_by_spans(schema, possible)
+    # The inequalities and totals of whose columns no other rule needs the numbers, and at most one the larger column.
+    named: dict[int, set] = {}
+    for place, rule in enumerate(schema.rules):
+        if isinstance(rule, Inequality | Impossible | Unique):
+            named[place] = set(rule.columns_named)
+        elif isinstance(rule, Sum) and binds(rule, schema, schema.sources):
+            named[place] = set(leaves_of(rule, schema.sources))
+    highs = [rule.high for rule in schema.rules if isinstance(rule, Inequality)]
+    single = {rule for rule in possible if highs.count(rule.high) == 1}
+    left = {place for place in named if isinstance(rule := schema.rules[place], Sum) or (isinstance(rule, Inequality) and rule in single)}
+    kept: set[int] = set()
+    while left != kept:
+        kept = left
+        left = {place for place in kept if all(other in kept for other, names in named.items() if names & named[place])}
+    rules = [rule for place, rule in enumerate(schema.rules) if place in kept]
     orders = tuple(tie.orders for tie in ties_of(schema, rules, dtypes))
     columns = [name for each in orders for name in each.columns]
     edges = [possible[rule] for rule in rules if isinstance(rule, Inequality)]
@@ -308,24 +322,6 @@ def with_spans(schema: Schema, spans: Spans) -> Schema:
         is_whole = bool(low.integer and high.integer)
         kinds[edge.high] = Span(-1 if edge.may_miss else 0, edge.most, integer=is_whole, nullable=high.nullable)
     return schema._coded_as({**schema, **kinds}, tuple(rule for rule in schema.rules if rule not in spans.rules))
-
-
-def _kept_by_spans(schema: Schema, possible: Mapping[Inequality, SpanEdge]) -> list[Rule]:
-    """Return the inequalities and totals of whose columns no other rule needs the numbers, and at most one the larger column."""
-    named: dict[int, set] = {}
-    for place, rule in enumerate(schema.rules):
-        if isinstance(rule, Inequality | Impossible | Unique):
-            named[place] = set(rule.columns_named)
-        elif isinstance(rule, Sum) and binds(rule, schema, schema.sources):
-            named[place] = set(leaves_of(rule, schema.sources))
-    highs = [rule.high for rule in schema.rules if isinstance(rule, Inequality)]
-    single = {rule for rule in possible if highs.count(rule.high) == 1}
-    left = {place for place in named if isinstance(rule := schema.rules[place], Sum) or (isinstance(rule, Inequality) and rule in single)}
-    kept: set[int] = set()
-    while left != kept:
-        kept = left
-        left = {place for place in kept if all(other in kept for other, names in named.items() if names & named[place])}
-    return [rule for place, rule in enumerate(schema.rules) if place in kept]
 
 
 def _edge(rule: Inequality, schema: Schema, axes: Mapping[Any, Axis]) -> SpanEdge | None:
