@@ -52,7 +52,6 @@ from skdpsynth.frames._source import (
     Rows,
     Source,
     concatenate,
-    concatenate_batches,
     n_rows_of,
     rebatch,
     require_package,

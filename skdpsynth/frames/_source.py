@@ -291,7 +291,7 @@ class Rows:
     def collect(self) -> Chunk:
         if self.source.in_memory:
             return self.apply_maps(self.table)
-        return concatenate(list(self.chunks()), self.n_features)
+        return concatenate(self.chunks(), self.n_features)
 
     def take(self, positions: np.ndarray) -> Chunk:
         """Return the rows at some positions, in that order: the others are passed over."""
@@ -344,9 +344,11 @@ def take_rows(chunk: Chunk, rows: np.ndarray | slice) -> Chunk:
     return [column[rows] for column in chunk] if isinstance(chunk, list) else chunk[rows]
 
 
-def concatenate(chunks: list[Chunk], n_features: int) -> Chunk:
-    if not chunks:
-        return np.empty((0, n_features))
+def concatenate(chunks: Iterable[Chunk], n_features: int = 0) -> Any:
+    """Return chunks as one; a single one as it is, and none as no rows of so many features."""
+    chunks = list(chunks)
+    if len(chunks) < 2:
+        return chunks[0] if chunks else np.empty((0, n_features))
     if isinstance(chunks[0], list):
         return [np.concatenate(columns) for columns in zip(*chunks, strict=True)]
     if issparse(chunks[0]):
@@ -354,11 +356,6 @@ def concatenate(chunks: list[Chunk], n_features: int) -> Chunk:
 
         return vstack(chunks, format="csr")
     return np.concatenate(chunks)
-
-
-def concatenate_batches(parts: Iterable[Any]) -> Any:
-    parts = list(parts)
-    return parts[0] if len(parts) == 1 else concatenate(parts, 0)
 
 
 def rebatch(parts: Iterable[Any], size: int) -> Iterator[Any]:
@@ -374,7 +371,7 @@ def rebatch(parts: Iterable[Any], size: int) -> Iterator[Any]:
             n_waiting += stop - start
             start = stop
             if n_waiting == size:
-                yield concatenate_batches(waiting)
+                yield concatenate(waiting)
                 waiting, n_waiting = [], 0
     if waiting:
-        yield concatenate_batches(waiting)
+        yield concatenate(waiting)

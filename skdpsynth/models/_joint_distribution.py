@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._parallel import run_all
 from skdpsynth.domain import AllowedCells, Continuous, Nominal, Ordinal, Schema, ends_of, keys_of, list_names
-from skdpsynth.frames import concatenate_batches
+from skdpsynth.frames import concatenate
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._mixture_sampling import CELLS, STRATA, CommonNodeSampler, MixtureSampler, block_shifts, points_below
 from skdpsynth.models._noisy_tables import Block
@@ -187,7 +187,7 @@ class RejectionSampler:
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
         """Return values of columns; `n_jobs` is ignored."""
-        return concatenate_batches(self.sample_blocks(n_samples, rng))
+        return concatenate(self.sample_blocks(n_samples, rng))
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         """Yield the same, a block of rows at a time."""

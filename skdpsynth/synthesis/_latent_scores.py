@@ -12,7 +12,7 @@ from skdpsynth._validation import short_repr
 from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.domain import Box, Continuous, Ordinal, Schema, keys_of, ties_of
 from skdpsynth.fitting import Budget, Facts, Plan, check_part, fit_part
-from skdpsynth.frames import Rows, concatenate_batches
+from skdpsynth.frames import Rows, concatenate
 from skdpsynth.models import shares_of
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import Mechanism, RandomBits, mechanism
@@ -259,7 +259,7 @@ class ScoreModel:
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
         """Return values of columns, as `skdpsynth.tables` reads them; `n_jobs` is ignored."""
-        return concatenate_batches(self.sample_blocks(n_samples, rng))
+        return concatenate(self.sample_blocks(n_samples, rng))
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         """Yield the same, a block of rows at a time."""

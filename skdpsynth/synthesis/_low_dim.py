@@ -25,7 +25,7 @@ from skdpsynth.fitting import (
     fit_part,
     random_state_from,
 )
-from skdpsynth.frames import Rows, Table, concatenate_batches
+from skdpsynth.frames import Rows, Table, concatenate
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Seed, split_exactly
 from skdpsynth.synthesis._base import BATCH, PrivateSynthesizer, iter_batches
@@ -266,7 +266,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         return Subspace(self.reducer_, self._box, self._has_distance)
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
-        return concatenate_batches(self._sample_blocks(n_samples, rng))
+        return concatenate(self._sample_blocks(n_samples, rng))
 
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         subspace = None if self.reducer_ is None else self._subspace

@@ -15,7 +15,7 @@ from skdpsynth._serialization import is_of_type, require
 from skdpsynth.domain import Box, Continuous
 from skdpsynth.exceptions import BudgetExceededError, LedgerError
 from skdpsynth.fitting import Budget, Facts, fit_part, random_state_from
-from skdpsynth.frames import Rows, Table, concatenate_batches, n_rows_of, rebatch, take_rows
+from skdpsynth.frames import Rows, Table, concatenate, n_rows_of, rebatch, take_rows
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import check_epsilon
 from skdpsynth.synthesis._base import BATCH, BlockPlan, StreamBlock, iter_batches
@@ -301,7 +301,7 @@ class Blocks:
         Joined blocks have one model (`model` is that given conditions); of other blocks each gives its share. The last block, the nearest
         in time, stands in for the open one.
         """
-        return concatenate_batches(self.sample_blocks(n_samples, first, rng, model))
+        return concatenate(self.sample_blocks(n_samples, first, rng, model))
 
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator, model: BaseEstimator = None) -> Iterator[Any]:
         """Iterate over the same a part at a time; its model is fixed now, while the stream is locked."""
@@ -330,7 +330,7 @@ class Blocks:
         for _ in range(n_parts):
             rows = [rows for share in shares if n_rows_of(rows := next(share))]
             if rows:
-                whole = self._as_batch(concatenate_batches(rows))
+                whole = self._as_batch(concatenate(rows))
                 yield take_rows(whole, rng.permutation(n_rows_of(whole)))
 
     def _union(self, first: int) -> Any:
@@ -394,7 +394,7 @@ def _split_batches(batches: Iterator[Any], sizes: list[int]) -> Iterator[Any]:
         rows = left
         while not rows or sum(map(n_rows_of, rows)) < size:
             rows = [*rows, next(batches)]
-        whole = concatenate_batches(rows)
+        whole = concatenate(rows)
         rest = take_rows(whole, slice(size, None))
         left = [[column.copy() for column in rest] if isinstance(rest, list) else rest.copy()]
         yield take_rows(whole, slice(size))
