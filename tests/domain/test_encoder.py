@@ -206,15 +206,26 @@ def test_bounds_that_are_none_are_refused_beside_a_schema_too():
             MixedTypeEncoder({0: (0, 1), 1: (0, 1)}, bounds=bounds).fit(np.zeros((3, 2)))
 
 
-@pytest.mark.parametrize(("dtype", "kind"), [("uint8", (-5, -1)), ("int32", (0.2, 0.8)), ("Int8", (200, 300)), ("boolean", (2, 3))])
+CANNOT = [
+    ("uint8", (-5, -1)),
+    ("int32", (0.2, 0.8)),
+    ("Int8", (200, 300)),
+    ("boolean", (2, 3)),
+    ("bool", (0.2, 0.8)),
+    ("int64", (0.2, 0.8)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "kind"), CANNOT)
 def test_a_column_that_could_not_come_back_within_its_bounds_is_refused(dtype, kind):
     X = pd.DataFrame({"a": pd.array([1, 0], dtype=dtype)})
     with pytest.raises(
         TypeError, match=rf"^column 'a' has dtype {dtype.lower().removesuffix('ean')}, which can hold no number within its bounds"
     ):
         MixedTypeEncoder({"a": kind}).fit(X)
-    with pytest.raises(ValueError, match=r"^bounds of column 'a' must hold a number that its dtype"):
-        MixedTypeEncoder(bounds=kind).fit(X)
+    for table in (X, pl.DataFrame({"a": X["a"].to_numpy()}), X.to_numpy()) if dtype[0].islower() and dtype != "boolean" else (X,):
+        with pytest.raises(ValueError, match=r"^bounds of column ('a'|0) must hold a number that its dtype, \w+, can hold, [^\n]*\.$"):
+            MixedTypeEncoder(bounds=kind).fit(table)
     MixedTypeEncoder({"a": kind}).fit(X.astype(object))
 
 
