@@ -301,7 +301,7 @@ def reserve_all(facts: Facts, rho: str | None) -> tuple[Facts, str | None]:
 
     `rho` is that of the plan.
     """
-    rest, takes_delta = facts.part(missing=facts.missing, n_samples=facts.n_samples), facts.takes_delta
+    rest, takes_delta = facts.part(missing=facts.missing), facts.takes_delta
     for fact in facts.missing:
         _, rest, rho = fact.reserve(rest, rho)
         if isinstance(fact, NumberOfRows):

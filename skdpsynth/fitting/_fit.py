@@ -159,7 +159,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         if not isinstance(plan, Plan):
             name, kind = type(self).__name__, type(plan).__name__
             raise TypeError(f"{name}._plan must return a Plan, got a {kind}; derive yours from skdpsynth.fitting.Plan.")
-        rho = reserve_all(facts, plan.rho)[1]
+        rho = reserve_all(facts, plan.rho)[1] if facts.missing else plan.rho
         if outer is None:
             self._warn_before_charge(facts, plan, rng.seeded, labels is not None)
             if shared is not None and not self._claims:

@@ -132,7 +132,8 @@ class Ledger:
         self, entry: LedgerEntry, budget: Budget, planned: bool = False, pending: bool = False, newest: int | None = None
     ) -> LedgerEntry:
         store = self.store
-        self._check_newest(entry.part_of, newest)
+        if newest is not None:
+            self._check_newest(entry.part_of, newest)
         if entry.group is not None and store.sums((entry.part_of, entry.group, entry.name)) is not None:
             # At most one of the entries for the same rows that are all pending is ever shown, so together they cost the largest, as members
             # with other rows do, and not their sum.
