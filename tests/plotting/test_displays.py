@@ -445,10 +445,12 @@ def test_blocks_of_a_stream_follow_each_other_and_what_waits_is_marked():
     assert waits[0].get_x() == display.times[-1]
 
 
-def test_curves_of_several_runs_and_plans_are_drawn_by_their_means():
+def test_curves_of_several_runs_are_drawn_by_their_mean_and_range():
     display = StreamDisplay.from_curves([1, 2], {"error": [[1.0, 3.0], [2.0, 1.0]]}).plot(ylabel="W1")
     np.testing.assert_allclose(display.ax_.lines[0].get_ydata(), [1.5, 2.0])
     assert display.ax_.get_ylabel() == "W1"
-    expected = plan(PrivateMeasureMechanism(), n_samples=500, n_features=1, epsilons=[0.1, 1], n_repeats=2, random_state=0)
-    display = PlanDisplay.from_plan(expected).plot(measure="wasserstein")
-    np.testing.assert_allclose(display.ax_.lines[0].get_ydata(), [point.mean[0] for point in expected.points])
+
+
+def test_a_plan_is_drawn_by_the_means_of_its_points():
+    display = PlanDisplay.from_plan(made("plan")).plot(measure="wasserstein")
+    np.testing.assert_allclose(display.ax_.lines[0].get_ydata(), [point.mean[0] for point in made("plan").points])
