@@ -4,7 +4,7 @@ import copy
 import datetime
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from skdpsynth._validation import as_array, check_integer, check_memory, short_repr
 from skdpsynth.auditing._outputs import independent_draws, probe_runs, run
 from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
-from skdpsynth.domain import Box, ColumnKind, Schema, has_private
+from skdpsynth.domain import Box, Schema, has_private
 from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import Cell, column_names, eager_frame, make_frame
 from skdpsynth.metrics import Table
@@ -178,7 +178,16 @@ class Corners:
         self.kinds: list[Any] = []
         if schema is not None:
             self.names, self.kinds = list(Schema.of(schema)), list(Schema.of(schema).values())
-            self.ends = [_column_ends(kind, name) for name, kind in Schema.of(schema).items()]
+            self.ends: list[tuple[Any, Any]] = []
+            for name, kind in Schema.of(schema).items():
+                if getattr(kind, "stand_in", None) is not None:
+                    raise ValueError(f"schema must state the bounds and levels of {short_repr(name)} for a worst pair; state them.")
+                levels, low, high = getattr(kind, "levels", None), getattr(kind, "low", ""), getattr(kind, "high", "")
+                if levels is not None:
+                    low, high = levels[0], levels[-1]
+                elif not isinstance(low, str | datetime.date):
+                    low, high = float(low), float(high)
+                self.ends.append((low, high))  # two empty texts of an identifier or a text, which no mechanism reads
         else:
             if has_private(estimator.bounds):
                 raise ValueError("bounds must be public for a worst pair, got 'private'; give (low, high).")
@@ -239,18 +248,6 @@ def _bounds_of(estimator: Estimator, n_features: int | None) -> tuple[list[Any],
     check_memory("n_features", width, _CELL * width)
     box = Box.from_bounds(bounds, width)
     return list(range(width)), box.low.tolist(), box.high.tolist()
-
-
-def _column_ends(kind: ColumnKind, name: Hashable) -> tuple[Any, Any]:
-    if getattr(kind, "stand_in", None) is not None:
-        raise ValueError(f"schema must state the bounds and levels of {short_repr(name)} for a worst pair, got none; state them.")
-    levels = getattr(kind, "levels", None)
-    if levels is not None:
-        return levels[0], levels[-1]
-    if hasattr(kind, "low"):
-        low, high = kind.low, kind.high
-        return (float(low), float(high)) if not isinstance(low, datetime.date) else (low, high)
-    return "", ""  # an identifier or a text, which no mechanism reads
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skdpsynth.cli import _options as options
-from skdpsynth.cli._messages import CHECK_FAILED, Refusal, Voice, as_json, speaks
-from skdpsynth.cli._options import Outputs, open_ledger, open_model, write_text
+from skdpsynth.cli._options import CHECK_FAILED, Outputs, Refusal, Voice, as_json, open_ledger, open_model, speaks, write_text
 from skdpsynth.cli._synthesize import choose_estimator, modeled_schema, say_method
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait

@@ -9,8 +9,19 @@ import click
 
 from skdpsynth._text import join_words
 from skdpsynth.cli import _options as options
-from skdpsynth.cli._messages import Refusal, Voice, speaks
-from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_model, open_schema, takes_read_options, write_rows
+from skdpsynth.cli._options import (
+    STREAM,
+    Outputs,
+    Refusal,
+    Voice,
+    open_inputs,
+    open_ledger,
+    open_model,
+    open_schema,
+    speaks,
+    takes_read_options,
+    write_rows,
+)
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from sklearn.base import BaseEstimator

@@ -17,8 +17,8 @@ import click
 
 from skdpsynth._version import __version__
 from skdpsynth.cli._budget import audit, budget, plan
-from skdpsynth.cli._messages import in_words_of_commands
 from skdpsynth.cli._model import card, evaluate, impute, interval, sample
+from skdpsynth.cli._options import in_words_of_commands
 from skdpsynth.cli._synthesize import schema_group, synthesize
 
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141

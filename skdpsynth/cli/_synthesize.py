@@ -10,8 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skdpsynth.cli import _options as options
-from skdpsynth.cli._messages import CHECK_FAILED, Refusal, Voice, in_words_of_commands, speaks, with_rules_of_files
-from skdpsynth.cli._options import STREAM, Outputs, open_inputs, open_ledger, open_schema, takes_read_options, write_rows, write_text
+from skdpsynth.cli._options import (
+    CHECK_FAILED,
+    STREAM,
+    Outputs,
+    Refusal,
+    Voice,
+    in_words_of_commands,
+    open_inputs,
+    open_ledger,
+    open_schema,
+    speaks,
+    takes_read_options,
+    with_rules_of_files,
+    write_rows,
+    write_text,
+)
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from sklearn.base import BaseEstimator
