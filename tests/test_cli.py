@@ -206,7 +206,7 @@ def test_more_rows_of_a_model_are_free(folder):
         (("synthesize",), "Missing argument 'INPUT...'; see skdpsynth synthesize --help."),
         ((*SYNTHESIZE,), "Missing option '-o'"),
         ((*SYNTHESIZE, "-o", "out.txt"), "-o must end in .parquet, .csv, .tsv, .csv.gz or .tsv.gz, got 'out.txt'"),
-        ((*SYNTHESIZE, "-o", "nowhere/out.csv"), "make the folder first"),
+        ((*SYNTHESIZE, "-o", "nowhere/out.csv"), "make it first"),
         ((*SYNTHESIZE, "-o", "out.csv", "--model", "out.csv"), "--model must be a file of its own, but 'out.csv' is that of -o as well"),
         ((*SYNTHESIZE, "--force", "-o", "people.csv"), "'people.csv' is a file that is read here; give another name"),
         ((*SYNTHESIZE, "-o", "-", "--json"), "--json must not go with -o -"),
