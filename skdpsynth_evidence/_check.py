@@ -117,14 +117,17 @@ def check_evidence(evidence: Any) -> EvidenceCheck:
     """
     document = _read(evidence)
     try:
-        check = EvidenceCheck(n_releases=len(document["releases"]), told=_cost_of(document))
+        promise, (epsilon, delta) = document["promise"], (float(number(document["spent"][name])) for name in ("epsilon", "delta"))
+        total = f"epsilon {epsilon:g} and delta {delta:g}" if delta else f"epsilon {epsilon:g}"
+        told = f"{total} in all, under {promise['relation']!r}, for {promise['unit'] or 'a row'}"
+        check = EvidenceCheck(n_releases=len(document["releases"]), told=told)
         _check_numbers(document, check)
         lines = {release["number"]: release for release in document["releases"]}
         for release in document["releases"]:
             problems = [f"{_line(release)} {problem}" for problem in find_format_errors(release, lines)]
             check.wrong += problems
             if not problems:
-                _check_release(release, document["promise"], check)
+                _check_release(release, promise, check)
         _check_sums(document, check)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else f"something in it is not: {error}"
@@ -162,13 +165,6 @@ def _check_numbers(document: dict[str, Any], check: EvidenceCheck) -> None:
         else:
             check.wrong += [f"release {n} is missing" for n in range(first, last + 1) if n not in there]
     check.wrong += [f"release {n} is one too many" for n in there if n not in known or there.count(n) > 1]
-
-
-def _cost_of(document: dict[str, Any]) -> str:
-    promise, spent = document["promise"], document["spent"]
-    epsilon, delta = (float(number(spent[name])) for name in ("epsilon", "delta"))
-    cost = f"epsilon {epsilon:g} and delta {delta:g}" if delta else f"epsilon {epsilon:g}"
-    return f"{cost} in all, under {promise['relation']!r}, for {promise['unit'] or 'a row'}"
 
 
 def _line(release: dict[str, Any]) -> str:

@@ -10,22 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skdpsynth.cli import _options as options
-from skdpsynth.cli._options import (
-    CHECK_FAILED,
-    STREAM,
-    Outputs,
-    Refusal,
-    Voice,
-    in_words_of_commands,
-    open_inputs,
-    open_ledger,
-    open_schema,
-    speaks,
-    takes_read_options,
-    with_rules_of_files,
-    write_rows,
-    write_text,
-)
+from skdpsynth.cli._options import STREAM, Outputs, Refusal, Voice, speaks, takes_read_options
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from sklearn.base import BaseEstimator
@@ -66,15 +51,15 @@ def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, 
     from skdpsynth.domain import Schema
 
     Outputs(force, [source]).check("-o", out, (".yaml", ".yml", ".json"))
-    with open_inputs([source]) as path:
+    with options.open_inputs([source]) as path:
         found = Schema.skeleton(path, public, read)
     if codebook is not None:
         book = Schema.from_codebook(codebook)
         found = Schema({name: book.get(name, kind) for name, kind in found.items()}, read=found.read)
     if voice.is_json or str(out).lower().endswith(".json"):
-        write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
+        options.write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
     else:
-        write_text(out, f"# {_GUESSED}\n{found.to_yaml()}")
+        options.write_text(out, f"# {_GUESSED}\n{found.to_yaml()}")
     n_open = sum(kind.stand_in == "open" for kind in found.values())
     place = "" if out in (None, STREAM) else f" to {out}"
     voice.note(f"Wrote {len(found)} columns{place}, {n_open} of them with bounds or levels to fill in; check the kinds too.")
@@ -91,17 +76,17 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     Exit code 1 if something was found. A fit says nothing about cells, because that would tell of them: it clips and counts as missing
     in silence. So look before it.
     """
-    facts = open_schema(stated, read)
-    with open_inputs(sources) as table:
+    facts = options.open_schema(stated, read)
+    with options.open_inputs(sources) as table:
         findings = facts.check(table)
     found, notes = (
-        tuple(replace(each, told=in_words_of_commands(with_rules_of_files(each.told, facts))) for each in part)
+        tuple(replace(each, told=options.in_words_of_commands(options.with_rules_of_files(each.told, facts))) for each in part)
         for part in (findings, findings.notes)
     )
     told: dict[str, Any] = {"private": False, "rows": findings.n_samples}
     told |= {"findings": list(map(asdict, found)), "notes": list(map(asdict, notes))}
     voice.result(told, str(type(findings)(findings.n_samples, found, notes)))
-    return CHECK_FAILED if found else 0
+    return options.CHECK_FAILED if found else 0
 
 
 @click.command(short_help="Learn a table, and write synthetic rows.")
@@ -130,7 +115,7 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
     """
     out, page, kept, ledger, n_rows = (given[name] for name in ("out", "page", "kept", "ledger", "rows"))
     _check_places(voice, [*sources, stated], given)
-    schema = open_schema(stated, read)
+    schema = options.open_schema(stated, read)
     settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")} | {"max_rows_per_unit": given["most"] or 1}
     stratify = {str(name): name for name in schema}.get(given["stratify"], given["stratify"])
     estimator, method, why = choose_estimator(given["method"], schema, given["unit"], stratify, **settings)
@@ -138,11 +123,11 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
     say_method(voice, given["method"], method, why)
     estimator.set_params(accountant=accountant)
     with _report_charges(accountant, ledger):
-        with open_inputs(sources) as table, voice.progress_bars():
+        with options.open_inputs(sources) as table, voice.progress_bars():
             model = estimator.fit(_fit_input(table, estimator, schema), unit=given["unit"])
         if kept is not None:
             model.save(kept)
-        where = write_rows(lambda place: model.sample(n_rows, out=place), out)
+        where = options.write_rows(lambda place: model.sample(n_rows, out=place), out)
         if page is not None:
             from skdpsynth.report import card
 
@@ -180,7 +165,7 @@ def _check_ledger(path: str, estimator: "BaseEstimator") -> "PrivacyAccountant":
     from skdpsynth.exceptions import BudgetExceededError
     from skdpsynth.synthesis import PrivateMeasureMechanism
 
-    accountant = open_ledger(path)
+    accountant = options.open_ledger(path)
     if accountant.neighboring != estimator.neighboring:
         raise ValueError(f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {estimator.neighboring!r}.")
     # The plan of the fit decides which of these it is charged as, and the fit asks again before it draws.

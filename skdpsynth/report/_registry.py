@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 from skdpsynth._validation import short_repr
@@ -45,7 +46,7 @@ class Check:
 
 
 def checklist_of(facts: CardFacts) -> tuple[Check, ...]:
-    return tuple(Check(topic, status, answer) for topic, status, answer in (*_guarantee(facts), *_making(facts)))
+    return tuple(starmap(Check, (*_guarantee(facts), *_making(facts))))
 
 
 def _guarantee(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
