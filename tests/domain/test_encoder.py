@@ -206,10 +206,7 @@ def test_bounds_that_are_none_are_refused_beside_a_schema_too():
             MixedTypeEncoder({0: (0, 1), 1: (0, 1)}, bounds=bounds).fit(np.zeros((3, 2)))
 
 
-CANNOT = [("uint8", (-5, -1)), ("int32", (0.2, 0.8)), ("Int8", (200, 300)), ("boolean", (2, 3)), ("int64", (0.2, 0.8))]
-
-
-@pytest.mark.parametrize(("dtype", "kind"), CANNOT)
+@pytest.mark.parametrize(("dtype", "kind"), [("uint8", (-5, -1)), ("int32", (0.2, 0.8)), ("Int8", (200, 300)), ("boolean", (2, 3))])
 def test_a_column_that_could_not_come_back_within_its_bounds_is_refused(dtype, kind):
     X = pd.DataFrame({"a": pd.array([1, 0], dtype=dtype)})
     with pytest.raises(
