@@ -1,4 +1,4 @@
-"""What commands share: words for results and refusals, in YAML and flags, options, and the files that they read and write."""
+"""Shared parts of commands: words for results and refusals, in YAML and flags, options, and the files that they read and write."""
 
 import json
 import os
