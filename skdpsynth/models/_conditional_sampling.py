@@ -10,7 +10,7 @@ from skdpsynth.domain import AllowedCells, Cells, Continuous, Schema, Spans, Sum
 from skdpsynth.models._joint_distribution import BinSampler, JointDistribution
 from skdpsynth.models._mixture import Mixture, Part, Posterior
 from skdpsynth.models._structural_zeros import ConstrainedColumns
-from skdpsynth.models._within_bin import MIN_LEAD, DifferenceSampler, MemberColumn, NumberColumn, remaining_bin_ends
+from skdpsynth.models._within_bin import MIN_LEAD, DifferenceSampler, ListedColumn, NumberColumn, remaining_bin_ends
 from skdpsynth.tables import Evidence, with_all
 
 _ROWS = 1 << 16  # at once, as many as `BinSampler` takes
@@ -151,11 +151,11 @@ class DifferenceImputer:
         back = replace(draw, near=draw.near.swap_columns(), first=draw.second, second=draw.first, free=draw.free.T)
         # Drawn beside the second, numbers of the first are equally likely within their bin.
         low, high = np.zeros(1), np.ones(1)
-        if not isinstance(draw.first, MemberColumn):
+        if not isinstance(draw.first, ListedColumn):
             low, high = remaining_bin_ends(draw.first)
         spread = draw.shares.T * np.maximum(high - low, 1e-300)
         self.ways = (
-            () if isinstance(draw.first, MemberColumn) or isinstance(draw.second, MemberColumn) else ((draw, draw.shares), (back, spread))
+            () if isinstance(draw.first, ListedColumn) or isinstance(draw.second, ListedColumn) else ((draw, draw.shares), (back, spread))
         )
 
     def alone(self, to_fill: Columns) -> np.ndarray:
@@ -296,7 +296,6 @@ class _RowImputer:
                 column[rows[taken]] = again[name][taken]
 
     def _rows_breaking_rules(self, values: Columns, free: Columns) -> np.ndarray:
-        """Return which rows break a rule that they could keep."""
         if not len(next(iter(values.values()))):
             return np.empty(0, dtype=np.int64)
         return np.flatnonzero(~np.all([tied.holds(values, free) for tied in self.ties], axis=0))
@@ -330,7 +329,6 @@ class _RowImputer:
                 return
 
     def _draw_by_codes(self, values: Columns, free: Columns, block: int) -> dict[Hashable, np.ndarray]:
-        """Return values with those to be filled drawn given the codes of all others."""
         law = self.law
         columns = [law.linked[n].codes_of(values[n]) if n in law.linked else values[n].astype(np.int64) for n in law.names]
         codes = np.column_stack(columns)
@@ -339,8 +337,10 @@ class _RowImputer:
         drawn = np.empty_like(codes)
         for stratum in np.unique(strata):
             rows = np.flatnonzero(strata == stratum)
-            logs = self._common_log_likelihoods(stratum, codes[rows], known[rows])
-            common, n_common = (None, 1) if logs is None else (_sample_from_logs(logs, self.rng), logs.shape[1])
+            common, n_common = None, 1
+            if law.common is not None:
+                logs = self._log_evidence(stratum, codes[rows], known[rows])
+                common, n_common = _sample_from_logs(logs, self.rng), logs.shape[1]
             for place in law.blocks:
                 posterior = self._posterior(stratum, place, codes[rows], known[rows])
                 drawn[np.ix_(rows, np.array(place))] = posterior.impute(self.rng, common, n_common)
@@ -359,15 +359,14 @@ class _RowImputer:
         mixture = mixtures[self.law.blocks.index(block)]
         return Posterior(mixture, self.sizes[place], self.nullable[place], codes[:, place], known[:, place], self.patterns)
 
-    def _common_log_likelihoods(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-        """Return log P(common node and known cells) of each row, where blocks share nodes."""
-        weights = None if self.law.common is None else self.law.common[stratum]
-        if weights is None:
-            return None
+    def _log_evidence(self, stratum: int, codes: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return log P(common node and known cells) of each row; where blocks share no nodes, there is one."""
+        common = None if self.law.common is None else self.law.common[stratum]
+        weights = np.ones(1) if common is None else common
         with np.errstate(divide="ignore"):
             logs = np.tile(np.log(weights), (len(codes), 1))
         for block in self.law.blocks:
-            logs += self._posterior(stratum, block, codes, known).log_evidence_by_common(len(weights))
+            logs += self._posterior(stratum, block, codes, known).evidence(len(weights))
         return logs
 
     def _strata(self, values: Columns, free: Columns, codes: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -379,12 +378,7 @@ class _RowImputer:
             with np.errstate(divide="ignore"):
                 logs = np.tile(np.log(self.law.weights[: len(self.law.schema[self.law.stratum].levels)]), (len(rows), 1))
             for stratum in range(logs.shape[1]):
-                by_common = self._common_log_likelihoods(stratum, codes[rows], known[rows])
-                if by_common is None:
-                    evidence = sum(self._posterior(stratum, block, codes[rows], known[rows]).evidence() for block in self.law.blocks)
-                else:
-                    evidence = np.logaddexp.reduce(by_common, axis=1)
-                logs[:, stratum] += evidence
+                logs[:, stratum] += np.logaddexp.reduce(self._log_evidence(stratum, codes[rows], known[rows]), axis=1)
             strata[rows] = _sample_from_logs(logs, self.rng)
         return strata
 
@@ -451,7 +445,6 @@ class _TableImputer:
         self.ties = ties_of(schema, law.schema.rules, dtypes)
 
     def draw(self, evidence: Evidence) -> Columns:
-        """Return the columns that mechanisms see, with missing cells drawn."""
         given, known = ({name: each[name] for name in self.names} for each in (evidence.values, evidence.known))
         values, known_here = self.spans.encode_known(given, known) if self.spans else ([*given.values()], [*known.values()])
         out = [column.copy() for column in values]

@@ -50,15 +50,12 @@ class JointDistribution:
 
     @property
     def names(self) -> list[Hashable]:
-        """The columns of the blocks: all but the stratum."""
         return [name for name in self.schema if name != self.stratum]
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.tables` reads them, made by `n_jobs` threads."""
         return RowSampler(self, n_samples, rng).values(n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
-        """Yield the same, a block of rows at a time."""
         return RowSampler(self, n_samples, rng).blocks()
 
     def condition(self, wanted: Mapping[Hashable, AllowedCells]) -> tuple["JointDistribution", float]:
@@ -85,23 +82,22 @@ class JointDistribution:
             pair = (names.index(before.names[0]), names.index(before.names[1]))
             if allowed.keys() & set(pair):
                 corrections[pair] = after.correction(before, allowed.get(pair[1]))
-        laws, logs = list[_Stratum](), np.full(len(self.weights), -math.inf)
+        laws, logs = [], np.full(len(self.weights), -math.inf)
         for stratum, weight in enumerate(self.weights * shares.get(self.stratum, np.ones(len(self.weights)))):
-            laws.append(_Stratum(None))
-            if weight > 0:
-                laws[-1], log = self._condition_stratum(stratum, allowed, possible, linked, corrections)
-                logs[stratum] = math.log(weight) + log
+            is_left = weight > 0
+            laws.append(self._condition_stratum(stratum, allowed, possible, linked, corrections) if is_left else (None, None, -math.inf))
+            logs[stratum] = math.log(weight) + laws[-1][2] if is_left else -math.inf
         if logs.max() == -math.inf:
             return self, 0.0
         weights = np.exp(logs - logs.max())
         law = replace(
             self,
             weights=weights / weights.sum(),
-            mixtures=tuple(each.mixtures for each in laws),
+            mixtures=tuple(mixtures for mixtures, _, _ in laws),
             linked=linked,
             near=tuple(near),
             wanted={**self.wanted, **wanted},
-            common=None if self.common is None else tuple(each.common for each in laws),
+            common=None if self.common is None else tuple(common for _, common, _ in laws),
         )
         return law, float(weights.sum() * math.exp(logs.max()))
 
@@ -112,51 +108,37 @@ class JointDistribution:
         tied: Sequence[ConstrainedColumns],
         linked: Mapping[Hashable, LinkedColumn],
         corrections: Mapping[tuple[int, int], np.ndarray],
-    ) -> tuple["_Stratum", float]:
-        """Return (the law of a stratum on a condition, the logarithm of its probability there)."""
-        found, log = [], 0.0
+    ) -> tuple[tuple[Mixture, ...] | None, np.ndarray | None, float]:
+        """Return (the mixtures of a stratum on a condition, the weights of its common nodes, the logarithm of its probability there)."""
         common = None if self.common is None else self.common[stratum]
-        logs = np.zeros(0 if common is None else len(common))
+        common = np.ones(1) if common is None else common
+        found, logs = [], np.zeros(len(common))
         for block, mixture in zip(self.blocks, self.mixtures[stratum] or (), strict=True):
             here = {place: allowed[column] for place, column in enumerate(block) if column in allowed}
             conditional, probability = mixture.condition(here) if here else (mixture, 1.0)
             for pair, factors in corrections.items() if probability else ():
                 if pair[0] in block:
-                    conditional, share = conditional.reweigh((block.index(pair[0]), block.index(pair[1])), factors)
+                    conditional, share = conditional.reweigh([block.index(column) for column in pair], partial(_look_up, factors))
                     probability *= share
-            for each in tied if probability else ():
-                conditional, share = self._exclude_impossible(conditional, block, each, linked)
-                probability *= share
+            for each in tied if probability else ():  # tuples of bins in which a condition leaves only numbers that break a rule go
+                columns = [self.names.index(name) for name in each.tie.orders.columns]
+                if columns[0] in block:
+                    places, can_hold = [block.index(column) for column in columns], partial(_can_hold, each, linked)
+                    conditional, share = conditional.reweigh(places, can_hold)
+                    probability *= share
             if not probability:
-                return _Stratum(None), -math.inf
+                return None, None, -math.inf
             found.append(conditional)
-            if common is None:
-                log += math.log(probability)
-            elif conditional is not mixture:
-                logs += (
-                    math.log(probability) + _log_weights_by_common(conditional, len(common)) - _log_weights_by_common(mixture, len(common))
-                )
-        if common is None:
-            return _Stratum(tuple(found)), log
+            if conditional is not mixture:
+                with np.errstate(divide="ignore"):
+                    after, before = (np.log(each.weights.reshape(len(common), -1).sum(axis=1)) for each in (conditional, mixture))
+                logs += math.log(probability) + after - before
         with np.errstate(divide="ignore"):
             logs = np.where(common > 0, np.log(common) + np.where(common > 0, logs, 0), -math.inf)
         if (largest := logs.max()) == -math.inf:
-            return _Stratum(None), -math.inf
+            return None, None, -math.inf
         weights = np.exp(logs - largest)
-        return _Stratum(tuple(found), weights / weights.sum()), float(largest + math.log(weights.sum()))
-
-    def _exclude_impossible(
-        self, mixture: Mixture, block: Block, tied: ConstrainedColumns, linked: Mapping[Hashable, LinkedColumn]
-    ) -> tuple[Mixture, float]:
-        """Leave out tuples of bins in which a condition leaves only numbers that break a rule."""
-        places = {self.names[column]: place for place, column in enumerate(block)}
-        names = [name for name in tied.tie.columns if name != self.stratum]
-        if names[0] not in places:
-            return mixture, 1.0
-        number, part = next((n, part) for n, part in enumerate(mixture.parts) if places[names[0]] in part.columns)
-        codes = {name: part.codes[:, part.columns.index(places[name])] for name in tied.tie.orders.columns}
-        part, whole = part.only(tied.can_hold(codes, linked))
-        return mixture.replace_part(number, part, whole)
+        return tuple(found), weights / weights.sum(), float(largest + math.log(weights.sum()))
 
     def dtype_of(self, name: Hashable) -> Any:
         if name in self.linked and isinstance(self.linked[name].missing, float):
@@ -164,18 +146,13 @@ class JointDistribution:
         return np.min_scalar_type(-self.schema[name].n_codes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Stratum:
-    """Mixtures of one stratum, and the weights of its common nodes."""
-
-    mixtures: tuple[Mixture, ...] | None
-    common: np.ndarray | None = None
+def _look_up(factors: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the factors of pairs of codes; 1 beyond them, as of a missing cell."""
+    return np.pad(factors, (0, 1), constant_values=1.0)[np.minimum(first, len(factors)), np.minimum(second, factors.shape[1])]
 
 
-def _log_weights_by_common(mixture: Mixture, n_common: int) -> np.ndarray:
-    """Return the logarithm of the weight that the nodes of each common node have together."""
-    with np.errstate(divide="ignore"):
-        return np.log(mixture.weights.reshape(n_common, -1).sum(axis=1))
+def _can_hold(tied: ConstrainedColumns, linked: Mapping[Hashable, LinkedColumn], *codes: np.ndarray) -> np.ndarray:
+    return tied.can_hold(dict(zip(tied.tie.orders.columns, codes, strict=True)), linked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,11 +163,9 @@ class RejectionSampler:
     meets: Callable[[list[np.ndarray]], np.ndarray]
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
-        """Return values of columns; `n_jobs` is ignored."""
         return concatenate(self.sample_blocks(n_samples, rng))
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
-        """Yield the same, a block of rows at a time."""
         n_left, n_drawn, size = n_samples, 0, min(max(_LEAST_DRAWN, n_samples), _MOST_DRAWN)
         while n_left:
             if n_drawn > _FIRST_TRIES + _TRIES * n_samples:
@@ -239,7 +214,6 @@ class RowSampler:
         return columns
 
     def blocks(self) -> Iterator[list[np.ndarray]]:
-        """Yield the same, a block of rows at a time."""
         for block in range(self.n_blocks):
             rows = self._rows(block)
             columns = [np.empty(rows.stop - rows.start, dtype=self.law.dtype_of(name)) for name in self.law.schema]
@@ -278,7 +252,6 @@ class RowSampler:
             settling.settle(written, codes_of, rng)
 
     def _draw_codes(self, n_rows: int, block: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the strata of a block of rows, and the codes of its other columns."""
         upto = points_below(self.strata, n_rows, block_shifts(self.shift, block, STRATA)).astype(np.int64)
         coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.law.blocks)))]
         for of_stratum, common, start, stop in zip(self.codes, self.common, [0, *upto], upto, strict=False):
@@ -297,8 +270,6 @@ class RowSampler:
 
 
 class BinSampler:
-    """Values of a column whose codes are bins of cells."""
-
     def __init__(self, column: LinkedColumn, rng: np.random.Generator) -> None:
         self.column, self.shifts = column, rng.random(column.n_bins)
 
@@ -411,7 +382,6 @@ class UniqueKeySampler:
             self._take(keys)
 
     def _is_repeated(self, keys: np.ndarray) -> np.ndarray:
-        """Return whether each key was taken before, or comes earlier in the list."""
         again = np.ones(len(keys), dtype=bool)
         again[np.unique(keys, return_index=True)[1]] = False
         return again | self._is_taken(keys)
@@ -433,7 +403,6 @@ class UniqueKeySampler:
                 self.runs[-2:] = [np.sort(np.concatenate(self.runs[-2:]))]
 
     def _free_keys(self, keys: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return keys that are free, each once."""
         if self.taken is not None:
             return _nearest_free_keys(keys, np.flatnonzero(~self.taken))
         out, left = keys.copy(), np.arange(len(keys))

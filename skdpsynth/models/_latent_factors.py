@@ -61,7 +61,6 @@ class BlockTables:
     def of(
         cls, block: Block, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, groups: tuple, n_ordered: tuple[int, ...]
     ) -> "BlockTables":
-        """Select the tables of a block from those of all columns."""
         pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables}
         columns, deviations = [one_way.tables[i,] for i in block], weighting_deviations(one_way, two_way)
         return cls(columns, pairs, np.maximum(totals, _LEAST_ROWS), deviations, groups, n_ordered)
@@ -217,7 +216,6 @@ class LatentFactors:
 
 
 def _stack_fits(fits: Sequence[FactorFit]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the intercepts and the loadings of several fits."""
     return np.array(list(map(attrgetter("intercepts"), fits))), np.array(list(map(attrgetter("loadings"), fits)))
 
 

@@ -74,7 +74,6 @@ class Codes:
         return self.n_since + n_more < _MAX_REUSE * self.n_rows
 
     def after(self, n_more: float) -> "Codes":
-        """Return these codes after so many more rows were counted in them."""
         return replace(self, n_since=self.n_since + n_more)
 
 
@@ -108,7 +107,6 @@ class Measurements:
         return found if self.n_samples is None else self.n_samples * shares_of(found)
 
     def model(self, n_factors: int) -> "TableModel":
-        """Fit the factors of each block to the tables within it."""
         codes, names, totals, (links, one_way, two_way) = self.codes, self._names, self.totals, self._shrunken_tables()
         blocks, common, ordered, tables = codes.blocks, codes.common, self._is_ordered(names), []
         for block in blocks:
@@ -219,7 +217,6 @@ def recoding_matrix(old: Link | LevelGroups, new: Link | LevelGroups, nullable: 
 
 
 def _recode_table(table: np.ndarray, variance: float, recodings: Sequence[np.ndarray | None]) -> Table:
-    """Return a table of classes by codes in other codes, and the mean variance of a count of it."""
     for axis, shares in enumerate(recodings, start=1):
         if shares is not None:
             table = np.moveaxis(np.tensordot(table, shares, (axis, 0)), -1, axis)
@@ -386,7 +383,6 @@ class TableModel:
     def _mixtures(
         self, label: int, recoded: Mapping[Hashable, Callable[[np.ndarray], np.ndarray]], nonempty: Mapping[Hashable, np.ndarray]
     ) -> tuple[Mixture, ...]:
-        """Return the law of the codes that are drawn of each block, in a class."""
         names, found = [name for name in self.schema if name != self.stratum], []
         for columns, factors in zip(self.blocks, self.factors, strict=True):
             places = {place: names[column] for place, column in enumerate(columns)}
@@ -397,11 +393,9 @@ class TableModel:
         return tuple(found)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.tables` reads them, made by `n_jobs` threads."""
         return self.law().sample(n_samples, rng, n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
-        """Yield the same, a block of rows at a time."""
         return self.law().sample_blocks(n_samples, rng)
 
 

@@ -1,7 +1,7 @@
 """Mixtures of products: the law of a block of columns, its exact conditional laws, and posteriors of very many rows at once."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -73,7 +73,6 @@ class Part:
 
     @classmethod
     def of_column(cls, column: int, probabilities: np.ndarray) -> "Part":
-        """Return the part of one column, whose tuples are its codes."""
         return cls((column,), np.arange(len(probabilities))[:, None], probabilities)
 
     @property
@@ -90,11 +89,6 @@ class Part:
                 of_codes = self.within[column].condition(told)[1] if column in self.within else told[:, None]
                 shares = shares * of_codes[self.codes[:, place]]
         return shares
-
-    def only(self, kept: np.ndarray) -> tuple["Part", np.ndarray]:
-        """Return (the part on some of its tuples, their probability given each node)."""
-        conditional, whole = _normalize(self.probabilities[kept])
-        return Part(self.columns, self.codes[kept], conditional, self.within), whole
 
     def condition(self, allowed: Mapping[int, np.ndarray]) -> tuple["Part", np.ndarray]:
         """Return (the part on a condition, P(condition | node)); tuples that it excludes are left out.
@@ -157,25 +151,19 @@ class Mixture:
             return self, 0.0
         return replace(self, weights=weights / total, parts=tuple(parts)), total * math.exp(largest)
 
-    def reweigh(self, columns: tuple[int, int], factors: np.ndarray) -> tuple["Mixture", float]:
-        """Condition on an event with probability `factors` given the codes of two columns of one part; return as `condition` does.
+    def reweigh(self, columns: Sequence[int], factors: Callable[..., np.ndarray]) -> tuple["Mixture", float]:
+        """Condition on an event with the probability ``factors(*codes)`` given the codes of some columns of one part, as `condition` does.
 
-        Codes beyond the factors, such as that of a missing cell, have the factor 1. The mean of the factors is a probability together with
-        that of `condition`.
+        A mean of factors that are no probabilities is one together with that of `condition`.
         """
         number, part = next((n, part) for n, part in enumerate(self.parts) if columns[0] in part.columns)
-        first, second = (part.codes[:, part.columns.index(column)] for column in columns)
-        inside = (first < factors.shape[0]) & (second < factors.shape[1])
-        own = np.ones(len(part.codes))
-        own[inside] = factors[first[inside], second[inside]]
-        conditional, whole = _normalize(part.probabilities * own[:, None])
-        return self.replace_part(number, replace(part, probabilities=conditional), whole)
-
-    def replace_part(self, number: int, part: Part, whole: np.ndarray) -> tuple["Mixture", float]:
-        """Replace a part by a conditional one, with P(condition | node); return as `condition` does."""
+        shares = factors(*(part.codes[:, part.columns.index(column)] for column in columns))
+        kept = np.flatnonzero(shares)
+        conditional, whole = _normalize(part.probabilities[kept] * shares[kept, None])
         weights = self.weights * whole
         if not (total := float(weights.sum())):
             return self, 0.0
+        part = replace(part, codes=part.codes[kept], probabilities=conditional)
         return Mixture(weights / total, (*self.parts[:number], part, *self.parts[number + 1 :])), total
 
 
@@ -248,7 +236,6 @@ class Pattern:
         return np.concatenate([np.zeros((1, share.shape[1])), np.cumsum(share, axis=0)]).T.copy()
 
     def sample(self, groups: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the codes of a tuple of each row, shape (n_rows, n_columns), given its group and node."""
         first, last = self.starts[groups], self.starts[groups + 1]
         if len(groups) <= _FEW and "upto" not in vars(self):
             return self.codes[first + self._tuple_steps(first, last, nodes, rng)]
@@ -313,20 +300,11 @@ class Posterior:
         self.parts = [_PartRows(part, sizes, nullable, codes, known, patterns) for part in mixture.parts]
         self._contradiction_penalty = _CONTRADICTION * sum((part.is_contradicted for part in self.parts), np.zeros(len(codes)))
 
-    def evidence(self) -> np.ndarray:
-        """Return the log-likelihood of the known cells of each row, shape (n_rows,).
+    def evidence(self, n_common: int = 1) -> np.ndarray:
+        """Return the log-likelihood of the known cells of each row given each common node, shape (n_rows, n_common).
 
         Codes that the model rules out say nothing of the nodes, but each such contradiction speaks against the class as a whole.
         """
-        out = np.empty(self.n_rows)
-        for rows, logs, excluded in self._chunks():
-            largest = logs.max(axis=1)
-            logs -= largest[:, None]
-            out[rows] = np.log(np.exp(logs).sum(axis=1, dtype=float)) + largest - _CONTRADICTION * excluded
-        return out - self._contradiction_penalty
-
-    def log_evidence_by_common(self, n_common: int) -> np.ndarray:
-        """Return the log-likelihood of the known cells of each row given each common node, shape (n_rows, n_common)."""
         whole = self.mixture.weights.reshape(n_common, -1).sum(axis=1)
         out = np.empty((self.n_rows, n_common))
         for rows, logs, excluded in self._chunks():
@@ -429,7 +407,6 @@ class _PartRows:
             logs += np.where(self.is_known[rows, place, None], within.logs[codes[rows]], np.float32(0))
 
     def fill(self, out: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> None:
-        """Write the codes of the part's columns, the unknown ones drawn given the node."""
         made = self.codes
         for number, pattern in enumerate(self.patterns):
             missing = np.flatnonzero(~pattern.known)

@@ -27,9 +27,7 @@ class MixtureSampler:
         self.parts = [(part.columns, None if part.is_plain else part.codes.T) for part in mixture.parts]
         self.within = [part.within for part in mixture.parts]
         self.of_parts = [_cumulative_probabilities(part.probabilities) for part in mixture.parts]
-        self.nodes_upto = (
-            _cumulative_shares(mixture.weights) if n_common is None else _cumulative_shares_within(mixture.weights.reshape(n_common, -1))
-        )
+        self.nodes_upto = _cumulative_shares(mixture.weights.reshape(n_common or 1, -1))
         self.of_nodes = rng.random(n_common or 1)
         self.of_codes = rng.random((len(mixture.parts), len(mixture.weights)), dtype=np.float32)
 
@@ -39,10 +37,8 @@ class MixtureSampler:
         `of_common` is the number of rows of each common node: they come one common node after the other.
         """
         shifts = block_shifts(self.of_nodes, block, NODES)
-        if of_common is None:
-            counts = np.diff(points_below(self.nodes_upto, n_rows, shifts).astype(np.int64))
-        else:
-            counts = np.diff(points_below(self.nodes_upto, of_common[:, None], shifts[:, None]).astype(np.int64), axis=1).ravel()
+        n_points = np.array([n_rows]) if of_common is None else of_common
+        counts = np.diff(points_below(self.nodes_upto, n_points[:, None], shifts[:, None]).astype(np.int64), axis=1).ravel()
         nodes = np.flatnonzero(counts)
         counts = counts[nodes]
         order = rng.permutation(n_rows) if of_common is None else _shuffle_places_within(of_common, rng)
@@ -66,14 +62,16 @@ class CommonNodeSampler:
     """Numbers of rows of a block by the node that all blocks of columns share."""
 
     def __init__(self, weights: np.ndarray, rng: np.random.Generator) -> None:
-        self.upto, self.shift = _cumulative_shares(weights), rng.random(1)
+        self.upto, self.shift = _cumulative_shares(weights[None])[0], rng.random(1)
 
     def counts(self, n_rows: int, block: int) -> np.ndarray:
         return np.diff(points_below(self.upto, n_rows, block_shifts(self.shift, block, COMMON)).astype(np.int64))
 
 
-def _cumulative_shares_within(weights: np.ndarray) -> np.ndarray:
-    """Return the shares of the nodes of each common node up to each, shape (n_common, n_nodes + 1)."""
+def _cumulative_shares(weights: np.ndarray) -> np.ndarray:
+    """Return the shares of the nodes of each row up to each, from 0 to 1, shape (n_rows, n_nodes + 1)."""
+    if np.ptp(weights) == 0:  # sums would be off in the last digit
+        return np.tile(np.arange(weights.shape[1] + 1) / weights.shape[1], (len(weights), 1))
     upto = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
     whole = upto[:, -1:]
     upto /= np.where(whole > 0, whole, 1.0)
@@ -100,14 +98,6 @@ def _systematic_shares(groups: np.ndarray, rng: np.random.Generator) -> np.ndarr
     ranks, shares = np.arange(len(groups)) - np.repeat(first, counts), np.empty(len(groups))
     shares[order] = (ranks + np.repeat(rng.random(len(counts)), counts)) / np.repeat(counts, counts)
     return shares
-
-
-def _cumulative_shares(weights: np.ndarray) -> np.ndarray:
-    """Return the shares of nodes up to each, from 0 to 1."""
-    if np.ptp(weights) == 0:
-        return np.arange(len(weights) + 1) / len(weights)  # sums would be off in the last digit
-    upto = np.concatenate([[0.0], np.cumsum(weights)])
-    return upto / upto[-1]
 
 
 def _cumulative_probabilities(probabilities: np.ndarray) -> np.ndarray:

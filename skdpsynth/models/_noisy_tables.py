@@ -111,7 +111,6 @@ class Pool:
         require(is_array(self.counts, "if", -1) and len(self.counts) and self.variance >= 0 and self.n_rows >= 0)
 
     def merge(self, other: "Pool | None") -> "Pool":
-        """Return the counts of these and of other rows."""
         if other is None:
             return self
         rows = [other.n_rows, self.n_rows]
@@ -242,7 +241,6 @@ class Estimates:
 
 
 def _over(values: Mapping[Block, _Value], n_columns: int) -> dict[Block, _Value]:
-    """Return the values of single columns, or of pairs."""
     return {columns: value for columns, value in values.items() if len(columns) == n_columns}
 
 

@@ -151,7 +151,6 @@ class _PriorParts:
 
 
 def _shrinkage_factor(square: float, n_free: float, variance: float) -> float:
-    """Return the share k of the distance from the prior."""
     return float(james_stein_factor(square, n_free, variance)) if n_free >= _LEAST and variance else 1.0
 
 

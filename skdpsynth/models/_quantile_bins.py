@@ -144,7 +144,6 @@ def _cell_masses(levels: Sequence[np.ndarray | None], variance: float, n_cells: 
 
 
 def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return where bins of about equal mass begin and end."""
     n_bins = check_integer("n_bins", n_bins, 1, _MOST_BINS)
     cuts = as_numeric_array(cuts, "cuts", whole=True)
     n_cells, upto = len(mass), np.concatenate([[0.0], np.cumsum(mass)])
@@ -192,7 +191,6 @@ def _smooth_shares(mass: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.
 
 
 def _posterior_shares(mass: np.ndarray, differences: np.ndarray, variance: float, means: np.ndarray) -> np.ndarray:
-    """Return the expected share of the left child of each node."""
     whole = np.where(mass > 0, mass, 1.0)
     shares = np.clip((differences / whole + 1) / 2, 0, 1)
     noisy = mass <= _CLEAR * np.sqrt(variance)
@@ -438,7 +436,6 @@ class LevelGroups:
         return cls(order, Link(shares_of(posterior_counts(counts, deviation))[order], edges))
 
     def reweigh(self, counts: np.ndarray, deviation: float) -> "LevelGroups":
-        """Return the same codes with the mass of other noisy counts."""
         return LevelGroups(self.order, Link(shares_of(posterior_counts(counts, deviation))[self.order], self.link.edges))
 
     @property
@@ -447,7 +444,6 @@ class LevelGroups:
 
     @property
     def codes(self) -> np.ndarray:
-        """The code of each level, shape (n_levels,)."""
         codes = np.empty(len(self.order), dtype=np.int64)
         codes[self.order] = self.link.codes
         return codes

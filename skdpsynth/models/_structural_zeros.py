@@ -127,7 +127,6 @@ def max_tuples(tie: Tie, schema: Schema, cuts: Mapping[Hashable, np.ndarray]) ->
 
 
 def possible_strata(tied: Sequence[ConstrainedColumns], stratum: Hashable, n_strata: int) -> np.ndarray:
-    """Return which classes of rows can occur at all."""
     possible = np.ones(n_strata, dtype=bool)
     for each in tied:
         if stratum in each.tie.columns:
@@ -213,12 +212,10 @@ class ConstrainedSoftmax:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Pairs of the columns, by their places in the group."""
         return list(combinations(range(len(self.columns)), 2))
 
     @cached_property
     def _sums(self) -> list[Any]:
-        """A matrix for each column that sums tuples by its classes."""
         return [_indicator_matrix(self.tuples[:, j], n) for j, n in enumerate(self.n_classes)]
 
     @cached_property

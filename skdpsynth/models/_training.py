@@ -57,7 +57,6 @@ class Smoothness:
         return cls(tuple(parts))
 
     def times(self, loadings: np.ndarray) -> np.ndarray:
-        """Return the product of the precision and loadings, shape (n_codes, n_factors)."""
         if not self.parts:
             return loadings
         out = loadings.copy()
@@ -136,7 +135,6 @@ class Targets:
 
     @cached_property
     def slices(self) -> list[list[slice]]:
-        """The codes of the columns of each law."""
         return [slices_of(law, self.sizes) for law in self.laws]
 
     def split(self, rng: np.random.Generator) -> tuple["Targets", "Targets"]:
@@ -160,8 +158,6 @@ class Targets:
 
 @dataclass(frozen=True, eq=False)
 class FactorFit:
-    """One fit."""
-
     intercepts: np.ndarray  # shape (n_classes, n_codes)
     loadings: np.ndarray  # shape (n_classes, n_codes, n_factors)
     n_steps: int
@@ -428,7 +424,6 @@ class TripleErrors:
 
 
 def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:
-    """Return the codes of the columns of a group among those of all columns."""
     starts = starts_of(sizes)
     return [slice(starts[column], starts[column] + sizes[column]) for column in law.columns]
 
@@ -449,7 +444,6 @@ def softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.nda
 
 
 def starts_of(sizes: np.ndarray) -> np.ndarray:
-    """Return where the codes of each column begin."""
     return np.cumsum(sizes) - sizes
 
 

@@ -70,7 +70,6 @@ class CoarsePairs:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Number of groups of each column."""
         return np.array([int(group.max()) + 1 for group in self.groups])
 
     @property
@@ -78,7 +77,6 @@ class CoarsePairs:
         return np.repeat(np.arange(len(self.groups)), self.sizes)
 
     def only(self, columns: Sequence[int]) -> "CoarsePairs":
-        """Return the interactions of some columns, in this order."""
         kept = self.codes_of(columns)
         return replace(self, groups=tuple(self.groups[column] for column in columns), interactions=self.interactions[np.ix_(kept, kept)])
 
@@ -135,8 +133,6 @@ class CommonFactors:
 
 @dataclass(frozen=True, eq=False)
 class WideTargets:
-    """Targets of all blocks together."""
-
     blocks: Sequence[Block]
     targets: Sequence[Sequence[Targets]]  # of each block, in each class
     nodes: Sequence[np.ndarray]  # of each block: equally many for each common node, in its order; the first factors are common
@@ -146,7 +142,6 @@ class WideTargets:
     variance: float = 1.0  # of the prior of the loadings of a block's own factors
 
     def only(self, numbers: Sequence[int]) -> "WideTargets":
-        """Return the targets of some of the blocks."""
         blocks = [self.blocks[number] for number in numbers]
         columns = [column for block in blocks for column in block]
         place = {column: number for number, column in enumerate(columns)}
@@ -212,7 +207,6 @@ class _Descent:
         self.adam = Adam(parameters, rates)
 
     def _set_weights(self, is_ordered: np.ndarray) -> None:
-        """Set the weights of the parts of the objective."""
         wide, of_classes = self.wide, self.wide.targets[0]
         squares = np.array([target.n for target in of_classes]) ** 2
         self.weights = squares / squares.sum()
@@ -253,7 +247,6 @@ class _Descent:
         return loadings + self.own[label] if self.own else loadings
 
     def gradients(self) -> tuple[list[np.ndarray], float]:
-        """Return the derivatives by the parameters, and the objective."""
         at = [self._probabilities(label) for label in range(len(self.intercepts))]
         beside, objective = self._errors_of_merged(at)
         of_intercepts, of_loadings = [], []

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,34 +24,22 @@ class LinkedColumn(ABC):
 
     inside: CellsInBins
     n_bins: int
-
-    @property
-    @abstractmethod
-    def missing(self) -> Any:
-        """The value of a missing cell."""
+    missing: float  # the value of a missing cell: NaN, or the number after the last level
 
     @abstractmethod
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return a value in each of some cells."""
 
     @abstractmethod
-    def _cells(self, values: np.ndarray) -> np.ndarray:
-        """Return the cells of values; -1 of a missing one."""
-
     def codes_of(self, values: np.ndarray) -> np.ndarray:
-        return np.append(self.inside.bins, self.n_bins)[self._cells(values)]
+        """Return the codes of values."""
 
     @abstractmethod
     def condition(self, wanted: AllowedCells) -> tuple["LinkedColumn", np.ndarray]:
         """Return (the column on a condition, the probability of the condition in each bin), exactly."""
 
-
-@dataclass(frozen=True, eq=False)
-class OrderedColumn(LinkedColumn):
-    """A column of numbers: its bins have ends."""
-
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first and the last value of each bin that a condition leaves; those of the column, where none is left."""
+        """Return the first and the last number of each bin that a condition leaves; those of the column, where none is left."""
         first, last = self._ends_of_cells()
         left = first <= last
         if not left.any():
@@ -63,24 +51,23 @@ class OrderedColumn(LinkedColumn):
 
     @abstractmethod
     def _ends_of_cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first and the last value of each cell."""
+        """Return the first and the last number of each cell."""
 
 
 @dataclass(frozen=True, eq=False)
-class NumberColumn(OrderedColumn):
+class NumberColumn(LinkedColumn):
     """Numbers of a continuous column, uniform within each cell."""
 
     grid: Grid
     nearest: np.ndarray  # of each bin, the nearest one with mass
-    missing: ClassVar[float] = np.nan
 
     @classmethod
     def of(cls, link: Link, grid: Grid) -> "NumberColumn":
         bins, some = np.arange(link.n_bins), np.flatnonzero(link.masses)
-        return cls(CellsInBins.of(link), link.n_bins, grid, some[np.abs(bins[:, None] - some).argmin(axis=1)])
+        return cls(CellsInBins.of(link), link.n_bins, np.nan, grid, some[np.abs(bins[:, None] - some).argmin(axis=1)])
 
     def codes_of(self, values: np.ndarray) -> np.ndarray:
-        return np.append(self.nearest, self.n_bins)[super().codes_of(values)]
+        return np.append(self.nearest, self.n_bins)[np.append(self.inside.bins, self.n_bins)[self.grid.locate(values)]]
 
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.grid.place(cells, rng)
@@ -89,9 +76,6 @@ class NumberColumn(OrderedColumn):
         edges = self.grid.edges
         last = edges[1:] - 1 if self.grid.kind.integer else np.nextafter(edges[1:], -np.inf)
         return edges[:-1], np.minimum(last, self.grid.kind.high)
-
-    def _cells(self, values: np.ndarray) -> np.ndarray:
-        return self.grid.locate(values)
 
     def condition(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
         """Condition on a range, of whose first and last cell a part may be left, or on some whole numbers."""
@@ -104,15 +88,18 @@ class NumberColumn(OrderedColumn):
         numbers = wanted.among[(wanted.among >= self.grid.edges[0]) & (wanted.among < self.grid.edges[-1])]
         cells = self.grid.locate(numbers)
         inside, shares = self.inside.select(cells).condition(1 / self.grid.widths[cells], self.n_bins)
-        return MemberColumn(inside, self.n_bins, numbers), shares
+        return ListedColumn(inside, self.n_bins, np.nan, numbers), shares
 
 
 @dataclass(frozen=True, eq=False)
-class MemberColumn(OrderedColumn):
-    """Some numbers of a continuous column, each of which is a cell."""
+class ListedColumn(LinkedColumn):
+    """Values that are cells: some numbers of a continuous column, or the levels of a column of very many, whose codes are groups."""
 
-    numbers: np.ndarray
-    missing: ClassVar[float] = np.nan
+    numbers: np.ndarray  # values, or numbers of levels
+
+    def codes_of(self, values: np.ndarray) -> np.ndarray:
+        order = np.argsort(self.numbers)  # a missing cell sorts to the end
+        return np.append(self.inside.bins[order], self.n_bins)[np.searchsorted(self.numbers, values, sorter=order)]
 
     def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.numbers[cells]
@@ -120,48 +107,14 @@ class MemberColumn(OrderedColumn):
     def _ends_of_cells(self) -> tuple[np.ndarray, np.ndarray]:
         return self.numbers, self.numbers
 
-    def _cells(self, values: np.ndarray) -> np.ndarray:
-        return np.where(np.isnan(values), -1, np.searchsorted(self.numbers, values))
-
     def condition(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
-        if wanted.among is None:
-            kept = (self.numbers >= wanted.low) & (self.numbers <= wanted.high)
-        else:
-            kept = np.isin(self.numbers, wanted.among)
-        inside, shares = self.inside.condition(kept.astype(float), self.n_bins)
-        return replace(self, inside=inside), shares
-
-
-@dataclass(frozen=True, eq=False)
-class LevelColumn(LinkedColumn):
-    """Levels of a column of very many, whose codes are groups of them."""
-
-    order: np.ndarray
-
-    @classmethod
-    def of(cls, groups: LevelGroups) -> "LevelColumn":
-        return cls(CellsInBins.of(groups.link), groups.n_bins, groups.order)
-
-    @property
-    def missing(self) -> int:
-        return len(self.order)
-
-    def place(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return self.order[cells]
-
-    def _cells(self, values: np.ndarray) -> np.ndarray:
-        cells = np.full(len(self.order) + 1, -1)
-        cells[self.order] = np.arange(len(self.order))
-        return cells[values]
-
-    def condition(self, wanted: AllowedCells) -> tuple[LinkedColumn, np.ndarray]:
-        inside, shares = self.inside.condition(np.isin(self.order, wanted.chosen).astype(float), self.n_bins)
+        inside, shares = self.inside.condition(wanted.of(self.numbers).astype(float), self.n_bins)
         return replace(self, inside=inside), shares
 
 
 def link_column(link: Link | LevelGroups, grid: Grid | None) -> LinkedColumn:
     if isinstance(link, LevelGroups):
-        return LevelColumn.of(link)
+        return ListedColumn(CellsInBins.of(link.link), link.n_bins, len(link.order), link.order)
     assert grid is not None
     return NumberColumn.of(link, grid)
 
@@ -201,7 +154,6 @@ class DifferenceLaw:
         return np.where(most > least, np.clip(found, low, high), low)
 
     def swap_columns(self) -> "DifferenceLaw":
-        """Return the law of the first less the second."""
         # Cells begin with a whole number that they hold, and end with one that they do not: k, ..., k + w - 1 becomes 1 - k - w, ..., -k.
         return DifferenceLaw(self.second, self.first, self.whole - self.edges[::-1], self.mass[::-1].copy(), self.whole)
 
@@ -216,13 +168,12 @@ class DifferenceSampler:
     """
 
     near: DifferenceLaw
-    first: NumberColumn | MemberColumn  # maybe on a condition
-    second: NumberColumn | MemberColumn
+    first: NumberColumn | ListedColumn  # maybe on a condition
+    second: NumberColumn | ListedColumn
     free: np.ndarray  # pairs of bins in which the two are independent, shape (n_bins, n_bins)
 
     @classmethod
     def of(cls, near: DifferenceLaw, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
-        """Return the law of two columns, without a condition."""
         found = cls(near, linked[near.first], linked[near.second], np.zeros((1, 1), dtype=bool))
         return replace(found, free=found.shares < MIN_LEAD)
 
@@ -231,32 +182,31 @@ class DifferenceSampler:
         return self.near.first, self.near.second
 
     def on(self, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
-        """Return the law on the columns restricted by conditions."""
         return replace(self, first=linked[self.near.first], second=linked[self.near.second])
 
     @cached_property
     def _cells(self) -> np.ndarray:
         """P(difference leads to the remaining numbers of each bin of the second | cell of the first), shape (n_cells, n_bins)."""
         low, high, bins = self._pieces
-        if isinstance(self.first, MemberColumn):
+        if isinstance(self.first, ListedColumn):
             middle = self.first.numbers
         else:
             edges = self.first.grid.edges
             middle = np.floor((edges[:-1] + edges[1:] - 1) / 2) if self.first.grid.kind.integer else (edges[:-1] + edges[1:]) / 2
         lead = self._lead(middle[:, None], low[None], high[None])
-        if not isinstance(self.second, MemberColumn):
+        if not isinstance(self.second, ListedColumn):
             return lead
         return np.stack([lead[:, bins == code].sum(axis=1) for code in range(self.second.n_bins)], axis=1)
 
     def _lead(self, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return P(difference leads from x to a piece of the second); for single real numbers, its density."""
         lead = self.near.below(high - x) - self.near.below(low - x)
-        return lead / _NARROW if isinstance(self.second, MemberColumn) and not self.near.whole else lead
+        return lead / _NARROW if isinstance(self.second, ListedColumn) and not self.near.whole else lead
 
     @cached_property
     def _pieces(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where pieces of the second begin and end, and their bins: one a bin, or one for each number that a condition leaves."""
-        if isinstance(self.second, MemberColumn):
+        if isinstance(self.second, ListedColumn):
             numbers, half = self.second.numbers, 0 if self.near.whole else _NARROW / 2
             return numbers - half, numbers + (half or 1), self.second.inside.bins
         return *remaining_bin_ends(self.second), np.arange(self.second.n_bins)
@@ -309,7 +259,7 @@ class DifferenceSampler:
 
     def beside(self, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the second number of each row: the first plus a difference that leads to its bin."""
-        if isinstance(self.second, MemberColumn):
+        if isinstance(self.second, ListedColumn):
             return self._sample_members(self.second.numbers, x, j, rng)
         low, high, _ = self._pieces
         y = x + self.near.between(low[j] - x, high[j] - x, rng)

@@ -47,7 +47,6 @@ class SampleRequest:
     blocks: Callable[[int, np.random.Generator], Iterator[Any]]  # ``blocks(n_samples, rng)`` gives an iterator of parts
 
     def to(self, out: str | PathLike[str] | None) -> Any:
-        """Return a table, or write it to a file and return its path."""
         if out is None:
             self._check_memory(self.n_samples, f"n_samples={self.n_samples} makes a table", "it by sample_batches, or into a file by out=")
             with np.errstate(all="ignore"):  # underflow is expected, and no error to a caller who asks for errors

@@ -100,7 +100,6 @@ class ParametricBootstrap:
         return model.refit(links, one_way, two_way, rows, _FITS, n_steps)
 
     def pool(self, values: Sequence[np.ndarray]) -> "BootstrapPool":
-        """Return columns that the model drew as codes and cells."""
         model = self.model
         places = {name: place for place, name in enumerate(model.schema)}
         grids = grids_of(model.schema)
@@ -139,7 +138,6 @@ class ParametricBootstrap:
         return self._noisy_tables(dict(zip(places, exact.tables(noisy), strict=True)), name)
 
     def _links(self, pool: "BootstrapPool", rows: np.ndarray, bits: RandomBits) -> _Links:
-        """Return the links, in the same bins, by noisy counts of cells and of levels."""
         links: dict[Hashable, Link | LevelGroups] = {}
         for name, link in self.model.links.items():
             if isinstance(link, Link):
@@ -165,7 +163,6 @@ class BootstrapPool:
 
 
 def _n_codes(model: TableModel) -> list[int]:
-    """Return the number of codes of each column but the stratum."""
     blocks = zip(model.blocks, model.factors, strict=True)
     sizes = dict(item for block, factors in blocks for item in zip(block, factors.sizes.tolist(), strict=True))
     return [sizes[column] for column in sorted(sizes)]

@@ -200,7 +200,6 @@ def _model_attributes(model: TableModel) -> dict[str, Any]:
 
 
 def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
-    """Return the number of rows, public or estimated."""
     return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
@@ -279,7 +278,6 @@ def _release_level_groups(rows: Rows, plan: MarginalsPlan, budget: Budget, known
 
 
 def _release_tables(coded: _CodedRows, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
-    """Release a table for each tuple of columns, in each class."""
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(coded.sizes) - 1, *place) for place in places]))
     noisy, noise = answer_query(exact.query(budget.relation), plan.shares[name], budget, name)
     return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), noise.variance)

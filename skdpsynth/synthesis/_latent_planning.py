@@ -125,7 +125,6 @@ class MarginalsPlan(Plan):
 
     @cached_property
     def places(self) -> dict[Hashable, int]:
-        """Places of the columns in the schema."""
         return {name: place for place, name in enumerate(self.schema)}
 
     @cached_property
@@ -144,7 +143,6 @@ class MarginalsPlan(Plan):
 
     @property
     def n_classes(self) -> int:
-        """Number of levels of the stratum."""
         return 1 if self.stratum is None else self.schema[self.stratum].n_codes
 
     @property
@@ -326,7 +324,6 @@ def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
 
 
 def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
-    """Return the deviations of the noise on tables of columns and of merged pairs."""
     n_tables = {"counts of columns": len(plan.kinds), "counts of pairs, merged": math.comb(len(plan.kinds), 2)}
     sensitivities = {name: Marginals.sensitivity(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
     return [mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in sensitivities.items()]
@@ -335,7 +332,6 @@ def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
 def answer_query(
     query: Query, share: PrivacyLoss, budget: Budget, name: str, kinds: Sequence[str] = ("laplace", "gaussian")
 ) -> tuple[np.ndarray, Mechanism]:
-    """Release the values of a query at a share of the budget; return them with their noise."""
     noise = mechanism(query.sensitivity, share, kinds, len(query.values))
     return budget.answer(query, noise, name), noise
 

@@ -112,7 +112,6 @@ def _threshold_columns(schema: Schema) -> dict[Hashable, int]:
 
 
 def _check_size(n_latent: int, n_samples: int) -> None:
-    """Refuse a schema that would take too long or too much memory, by public numbers."""
     if n_latent > _MOST_LATENT or n_latent * n_samples > _MOST_VALUES:
         raise ValueError(
             f"schema makes {n_latent} latent columns of {n_samples} rows for strategy='scores', and up to {_MOST_LATENT} columns and "
@@ -150,7 +149,6 @@ class LatentLinks:
 
     @property
     def widths(self) -> list[int]:
-        """Number of latent columns of each column."""
         return [
             1 + kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes - 1
             for name, kind in self.schema.items()
@@ -253,16 +251,13 @@ class ScoreModel:
 
     @classmethod
     def of_synthesizer(cls, links: LatentLinks, synthesizer: Any) -> "ScoreModel":
-        """Let a fitted synthesizer sample the latent columns."""
         none = np.zeros(0)
         return cls(links, none, np.zeros((0, 0)), none, synthesizer)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
-        """Return values of columns, as `skdpsynth.tables` reads them; `n_jobs` is ignored."""
         return concatenate(self.sample_blocks(n_samples, rng))
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
-        """Yield the same, a block of rows at a time."""
         if self.synthesizer is not None:
             seed = np.random.RandomState(rng.integers(2**32, size=8, dtype=np.uint32))
             for latent in self.synthesizer.sample_batches(n_samples, _ROWS, random_state=seed):

@@ -178,7 +178,6 @@ def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relat
 
 
 def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence[DifferenceLaw]) -> list[Triple]:
-    """Return the triples of columns that are drawn by themselves, and whose tables are not too large."""
     tied = {name for tie in plan.ties for name in tie.columns} | {name for each in near for name in (each.first, each.second)}
     places = [place for place, name in enumerate(plan.names) if name in tied]
     return candidate_triples(sizes[:-1], places, _MOST_CELLS // sizes[-1])
@@ -340,7 +339,6 @@ def _release_differences(
     budget: Budget,
     n_rows: float,
 ) -> tuple[DifferenceLaw, ...]:
-    """Release fine differences, in a tree for each pair; return their laws."""
     schema, places = plan.schema, plan.places
     edges = [edges_of_differences(schema[a], schema[b]) for a, b in pairs]
     depths = [(len(own) - 1).bit_length() - 1 for own in edges]

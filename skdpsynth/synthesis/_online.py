@@ -402,7 +402,6 @@ class OnlineSynthesizer(PrivateSynthesizer):
         with lock_of(self): return self._take(X, unit, save) or self  # fmt: skip  # noqa: E701
 
     def _take(self, X: Table, unit: Unit, save: str | PathLike[str] | None) -> Any:
-        """Take in rows, with the lock held."""
         place = None if save is None else self._check_save_path(save)
         if not hasattr(self, "_stream"):
             return self._begin(X, unit, place)
@@ -431,7 +430,6 @@ class OnlineSynthesizer(PrivateSynthesizer):
             self._extend(chunk, settings, units)
 
     def _extend(self, X: Table, settings: dict, units: tuple[dict, dict] | None) -> Any:
-        """Take in checked rows: all of them, or none."""
         budget = self._budget()
         streams.settle(budget.accountant, is_first=not self._time)  # as what is drawn now may be shown, nobody else may begin here
         was = self._stream
@@ -743,7 +741,6 @@ class OnlineSynthesizer(PrivateSynthesizer):
     # Parameters
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that are out of their domain, or do not go together."""
         table = {
             "strategy": ("blocks", "paper", ""),
             "counter": ("kary", "binary", "sparse", ""),
@@ -787,7 +784,6 @@ class OnlineSynthesizer(PrivateSynthesizer):
         return self._current_settings()
 
     def _check_horizon(self, seen: int, more: int) -> None:
-        """Refuse rows or ticks that would pass the horizon: public numbers."""
         if self.horizon is not None and seen + more > self.horizon:
             raise ValueError(
                 f"horizon is {self.horizon} {self._time_unit}s, {seen} have come, and {more} more would pass it; raise horizon, or fit a "

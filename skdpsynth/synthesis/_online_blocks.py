@@ -60,7 +60,6 @@ class NumericRows:
             buffer[0][place + rows.start : place + rows.stop] = steps
 
     def as_table(self, buffer: list[np.ndarray], n_rows: int) -> Any:
-        """Return the rows as a synthesizer gets them."""
         return self.container.fill(self.box.restore(buffer[0][:n_rows]))
 
 
@@ -252,7 +251,6 @@ class Blocks:
         return replace(self, blocks=(*kept, last), rates=self.rates[n_gone:], left=left, dropped=dropped)
 
     def _name(self, start: int, stop: int) -> str:
-        """Return the name of a block in the ledger: its times, which are public."""
         return f"{'ticks' if self.in_ticks else 'rows'} {start} to {stop - 1}"
 
     def _dropped_label(self, dropped: int) -> str:
@@ -286,7 +284,6 @@ class Blocks:
         return math.inf if found is None else int(found[1]) + 1
 
     def snapshot(self) -> "Blocks":
-        """Return a copy for use while rows come."""
         return replace(self, charged=[*self.charged])
 
     def model(self, first: int) -> Any:
@@ -319,7 +316,6 @@ class Blocks:
         return np.column_stack(rows) if self.kept.reader is None and isinstance(rows, list) else rows
 
     def _mix_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[Any]:
-        """Yield rows of all blocks, a part at a time, with a share of each."""
         n_parts = -(-n_samples // BATCH)
         blocks = self._parts(first)
         upto = np.cumsum([length * rate for length, rate, _ in blocks])
@@ -388,7 +384,6 @@ def _share(model: BaseEstimator, count: int, n_parts: int, rng: np.random.Genera
 
 
 def _split_batches(batches: Iterator[Any], sizes: list[int]) -> Iterator[Any]:
-    """Yield the rows of batches in parts of these sizes."""
     left: list[Any] = []
     for size in sizes:
         rows = left

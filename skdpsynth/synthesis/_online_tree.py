@@ -182,11 +182,9 @@ class GrowingTree:
         return (max(1, int(self.counters[0].value[0])), self._error) if self.in_ticks else (self.n_seen - first, 0.0)
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
-        """Return rows of the measure of this time; uniform ones before there are cells."""
         return self._measure(rng).sample(n_samples, rng)
 
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Iterate over the same a block at a time: those of this time, also if more rows come meanwhile."""
         return self._measure(rng).sample_blocks(n_samples, rng)
 
     def _measure(self, rng: np.random.Generator) -> DiscreteMeasure:

@@ -69,7 +69,6 @@ def _count_variances(noises: Sequence[Mechanism | None], shares: Sequence[Fracti
 
 
 def _release_levels(counts: Histogram, noises: Sequence[Mechanism | None], budget: Budget) -> list[Any]:
-    """Release the levels that have noise, from the counts of the finest."""
     return [
         None if noise is None else budget.answer(histogram.query(budget.relation), noise, f"counts of level {level}")
         for level, (histogram, noise) in enumerate(zip(counts.levels(), noises, strict=True))

@@ -104,7 +104,6 @@ class Subspace:
 
     @property
     def longest(self) -> float:
-        """The largest distance of a row of the box from the mean."""
         return float(np.linalg.norm(np.maximum(np.abs(self.box.low - self.mean), np.abs(self.box.high - self.mean))))
 
     @property
@@ -268,7 +267,6 @@ class _AxisCells:
 
 
 def count_axis_cells(rows: Rows, grids: list[np.ndarray]) -> Marginals:
-    """Count the rows in the cells of each axis: a row is in one cell of each."""
     sizes, tables = [len(edges) - 1 for edges in grids], [(axis,) for axis in range(len(grids))]
     return total(rows.map(_AxisCells(tuple(grids))), Marginals.over(sizes, tables))
 
