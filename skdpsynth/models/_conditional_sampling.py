@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth.domain import AllowedCells, Cells, Continuous, Schema, Spans, Sum, Tie, cells_of_levels, ends_of, keys_of, ties_of
+from skdpsynth.domain import AllowedCells, Cells, Continuous, Schema, Spans, Tie, cells_of_levels, ends_of, keys_of, ties_of
 from skdpsynth.models._joint_distribution import BinSampler, JointDistribution
 from skdpsynth.models._mixture import Mixture, Part, Posterior
 from skdpsynth.models._structural_zeros import ConstrainedColumns
@@ -91,7 +91,20 @@ class ConstraintImputer:
         columns = [part.columns.index(places[name]) for name in drawn]
         tuples, inverse = np.unique(part.codes[:, columns], axis=0, return_inverse=True)
         weights = np.bincount(inverse.ravel(), weights=part.probabilities @ mixture.weights)
-        codes, cells = self._candidates(part, places, tuples, drawn, row)
+        # A code of each tuple in each column, and the cells of codes: a given number is a bin of its own.
+        codes, cells, (shown, missing) = dict[Hashable, np.ndarray](), dict[Hashable, Cells](), self.to_axes(row)
+        for name in self.names:
+            if name in drawn:
+                within, own = part.within.get(places[name]), tuples[:, drawn.index(name)]
+                codes[name] = own if within is None else np.unique(within.classes, return_index=True)[1][own]
+                cells[name] = self.tied.cells[name]
+            elif name in self.tie.axes:
+                cells[name] = Cells(0, shown[name], shown[name], True)
+                codes[name] = np.full(len(tuples), int(missing[name][0]))
+            else:
+                column = self.linked.get(name)
+                cells[name] = cells_of_levels(len(self.schema[name].levels) if column is None else column.n_bins, True)
+                codes[name] = np.full(len(tuples), int(row[name][0] if column is None else column.codes_of(row[name])[0]))
         can = self.tie.about(free).can_occur(codes, cells) & (weights > 0)
         for name in drawn:  # a value, where there is one
             fuller = can & ~cells[name].missing[codes[name]]
@@ -100,27 +113,6 @@ class ConstraintImputer:
             return None
         chosen = int(rng.choice(len(can), p=np.where(can, weights, 0) / weights[can].sum()))
         return {name: self._value(name, part, places[name], int(tuples[chosen, place]), mixture, rng) for place, name in enumerate(drawn)}
-
-    def _candidates(
-        self, part: Part, places: Mapping, tuples: np.ndarray, free: Sequence, row: Columns
-    ) -> tuple[dict[Hashable, np.ndarray], dict[Hashable, Cells]]:
-        """Return (a code of each tuple in each column, the cells of codes): a given number is a bin of its own."""
-        codes, cells, (shown, missing) = {}, {}, self.to_axes(row)
-        for name in self.names:
-            if name in free:
-                within = part.within.get(places[name])
-                own = tuples[:, list(free).index(name)]
-                codes[name] = own if within is None else np.unique(within.classes, return_index=True)[1][own]
-                cells[name] = self.tied.cells[name]
-                continue
-            if name in self.tie.axes:
-                cells[name] = Cells(0, shown[name], shown[name], True)
-                codes[name] = np.full(len(tuples), int(missing[name][0]))
-            else:
-                is_linked = name in self.linked
-                cells[name] = cells_of_levels(self.linked[name].n_bins if is_linked else len(self.schema[name].levels), True)
-                codes[name] = np.full(len(tuples), int(self.linked[name].codes_of(row[name])[0] if is_linked else row[name][0]))
-        return codes, cells
 
     def _value(self, name: Hashable, part: Part, place: int, code: int, mixture: Mixture, rng: np.random.Generator) -> Any:
         within = part.within.get(place)
@@ -333,8 +325,14 @@ class _RowImputer:
         columns = [law.linked[n].codes_of(values[n]) if n in law.linked else values[n].astype(np.int64) for n in law.names]
         codes = np.column_stack(columns)
         known = ~np.column_stack([free[name] for name in law.names])
-        strata = self._strata(values, free, codes, known)
-        drawn = np.empty_like(codes)
+        strata, drawn = np.zeros(len(codes), dtype=np.int64), np.empty_like(codes)
+        if law.stratum is not None:  # it is drawn given all other cells where it is to be filled
+            strata, rows = values[law.stratum].astype(np.int64), np.flatnonzero(free[law.stratum])
+            with np.errstate(divide="ignore"):
+                logs = np.tile(np.log(law.weights[: len(law.schema[law.stratum].levels)]), (len(rows), 1))
+            for stratum in range(logs.shape[1] if len(rows) else 0):
+                logs[:, stratum] += np.logaddexp.reduce(self._log_evidence(stratum, codes[rows], known[rows]), axis=1)
+            strata[rows] = _sample_from_logs(logs, self.rng)
         for stratum in np.unique(strata):
             rows = np.flatnonzero(strata == stratum)
             common, n_common = None, 1
@@ -369,19 +367,6 @@ class _RowImputer:
             logs += self._posterior(stratum, block, codes, known).evidence(len(weights))
         return logs
 
-    def _strata(self, values: Columns, free: Columns, codes: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """Return the stratum of each row, drawn given all other cells where it is to be filled."""
-        if self.law.stratum is None:
-            return np.zeros(len(codes), dtype=np.int64)
-        strata, rows = values[self.law.stratum].astype(np.int64), np.flatnonzero(free[self.law.stratum])
-        if len(rows):
-            with np.errstate(divide="ignore"):
-                logs = np.tile(np.log(self.law.weights[: len(self.law.schema[self.law.stratum].levels)]), (len(rows), 1))
-            for stratum in range(logs.shape[1]):
-                logs[:, stratum] += np.logaddexp.reduce(self._log_evidence(stratum, codes[rows], known[rows]), axis=1)
-            strata[rows] = _sample_from_logs(logs, self.rng)
-        return strata
-
 
 def _sample_from_logs(logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a column for each row, with probability in proportion to the exponential of its number; any, if all are minus infinity."""
@@ -405,26 +390,18 @@ def impute_table(
     `schema` is that of the whole table, with computed columns, and `dtypes` say how cells are written; `values` are as `skdpsynth.tables`
     reads them. `complete`: cells that rules leave no value get one against the rules.
     """
-    present = {name: ~gone for name, gone in missing.items()}
     if not len(next(iter(values.values()))):
         return dict(values)
-    completing = _TableImputer(law, schema, dtypes, spans, rng)
-    evidence = Evidence(schema, values, present, dtypes)
-    out = completing.draw(evidence)
+    imputer = _TableImputer(law, schema, dtypes, spans, rng)
+    evidence = Evidence(schema, values, {name: ~gone for name, gone in missing.items()}, dtypes)
+    out = imputer.draw(evidence)
     if schema.sources:
-        completing.redraw_levels(evidence, out)
-        completing.redraw_parts(evidence, out)
+        imputer.redraw_levels(evidence, out)
+        imputer.redraw_parts(evidence, out)
     for names in keys_of(law.schema.rules, law.schema.whole):
         fill_keys(names, law.schema, out, {name: ~evidence.known[name] for name in names}, rng)
-    if complete:
-        _fill_against_rules(law, schema.coded, spans, out, rng)
-    return with_all(evidence, out, evidence.known).values
-
-
-def _fill_against_rules(law: JointDistribution, kinds: Mapping[Any, Any], spans: Spans, out: Columns, rng: np.random.Generator) -> None:
-    """Fill cells that are still missing, in place, by draws from the law of their column alone."""
-    for place, name in enumerate(law.schema):
-        kind, is_number = kinds[name], isinstance(kinds[name], Continuous)
+    for place, name in enumerate(law.schema if complete else ()):  # cells still missing, by draws from the law of their column alone
+        kind, is_number = schema.coded[name], isinstance(schema.coded[name], Continuous)
         wanted = AllowedCells(kind.low, kind.high) if is_number else AllowedCells(among=np.arange(len(kind.levels)))
         for default in (None, kind.midpoint if is_number else 0):  # where no row of the law has a value
             rows = np.flatnonzero(np.isnan(out[name]) if is_number else out[name] >= len(kind.levels))
@@ -435,6 +412,7 @@ def _fill_against_rules(law: JointDistribution, kinds: Mapping[Any, Any], spans:
                 out[name][rows] = default
             elif probability:
                 out[name][rows] = spans.decode(conditional.sample(len(rows), rng))[place]
+    return with_all(evidence, out, evidence.known).values
 
 
 class _TableImputer:
@@ -496,8 +474,16 @@ class _TableImputer:
         sums = [source for source in self.schema.sources.values() if hasattr(source, "total")]
         self._take_remainders(evidence, out, sums)
         if (rows := np.flatnonzero(evidence.disagreement(out, are_sums=True))).size:
-            for rule in sums:
-                self._share_remainder(evidence, out, rule, rows)
+            # The remainder is spread over the parts that may change, one after the other, each up to its bounds.
+            for rule in (rule for rule in sums if rule.total in evidence.values):
+                parts = [out.get(part, evidence.values[part])[rows] for part in rule.columns]
+                lacking = np.where(evidence.known[rule.total][rows], evidence.values[rule.total][rows] - np.sum(parts, axis=0), 0.0)
+                lacking = np.nan_to_num(lacking)  # a part that stays missing leaves the sum open
+                for name in (part for part in reversed(rule.columns) if part in out):
+                    kind, own = self.law.schema[name], out[name][rows]
+                    moved = np.where(evidence.known[name][rows] | np.isnan(own), 0.0, np.clip(own + lacking, kind.low, kind.high) - own)
+                    out[name][rows] = own + moved
+                    lacking = lacking - moved
             self._take_remainders(evidence, out, sums)
 
     def _take_remainders(self, evidence: Evidence, out: Columns, sums: list[Any]) -> None:
@@ -510,19 +496,6 @@ class _TableImputer:
                     fresh, _ = self._again(evidence, rows, out, *held)
                     found = fresh.known[part]
                     out[part][rows[found]] = fresh.values[part][found]
-
-    def _share_remainder(self, evidence: Evidence, out: Columns, rule: Sum, rows: np.ndarray) -> None:
-        """Spread the remainder of a sum over the parts that may change, one after the other, each up to its bounds."""
-        if rule.total not in evidence.values:
-            return
-        parts = [out.get(part, evidence.values[part])[rows] for part in rule.columns]
-        lacking = np.where(evidence.known[rule.total][rows], evidence.values[rule.total][rows] - np.sum(parts, axis=0), 0.0)
-        lacking = np.nan_to_num(lacking)  # a part that stays missing leaves the sum open
-        for name in (part for part in reversed(rule.columns) if part in out):
-            kind, own = self.law.schema[name], out[name][rows]
-            moved = np.where(evidence.known[name][rows] | np.isnan(own), 0.0, np.clip(own + lacking, kind.low, kind.high) - own)
-            out[name][rows] = own + moved
-            lacking = lacking - moved
 
 
 def _write_rows(out: Columns, rows: np.ndarray, new: Columns) -> None:

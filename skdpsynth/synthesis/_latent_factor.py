@@ -21,7 +21,7 @@ from skdpsynth.privacy import AccountantLike, Seed
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
-from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, fitted_model_attributes
+from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, model_attributes
 from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
 from skdpsynth.synthesis._latent_scores import ScoresStrategy
 from skdpsynth.tables import close_schema, continue_table, encode, open_columns, schema_of_box, start_table
@@ -309,7 +309,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         vars(union).update(vars(blocks[-1]))
         union._counted = pool_measurements([block._counted for block in blocks], numbers)
         union.n_samples_ = union._counted.n_samples
-        vars(union).update(fitted_model_attributes(union._counted, self._n_factors))
+        vars(union).update(model_attributes(union._counted.model(self._n_factors)))
         return union
 
     @property
@@ -332,7 +332,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         # A block of a stream is counted, and gets a model of its own only if somebody asks for it: a sample of the stream is drawn from
         # one model of all its blocks.
         if name in ("factors_", "_model") and "_counted" in vars(self):
-            self.__dict__.update(fitted_model_attributes(self._counted, self._n_factors))
+            self.__dict__.update(model_attributes(self._counted.model(self._n_factors)))
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

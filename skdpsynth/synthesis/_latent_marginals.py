@@ -37,7 +37,6 @@ from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, tot
 from skdpsynth.synthesis._latent_planning import (
     MAX_CODES,
     ONE_BLOCK,
-    CodesOfStream,
     MarginalsPlan,
     PairRelease,
     answer_query,
@@ -49,14 +48,13 @@ from skdpsynth.synthesis._latent_planning import (
 )
 from skdpsynth.synthesis._latent_selection import (
     SPLITS,
+    TRIPLES,
     PairSelection,
     column_splits,
-    describe_loose_orders,
-    describe_unordered_times,
     find_near_columns,
-    has_triples,
     plan_triples,
     release_triples,
+    warn_of_order,
 )
 
 
@@ -82,16 +80,15 @@ class MarginalsStrategy:
 
     def plan(self, synthesizer: BaseEstimator, facts: Facts, schema: Schema) -> MarginalsPlan:
         spans = synthesizer._spans if "_container" in vars(synthesizer) else spans_of(schema.whole)
-        block, of_stream = None, synthesizer._block
-        if of_stream is not None:
-            codes = of_stream.past[-1]._counted.codes if of_stream.past else None
-            block = CodesOfStream(codes, codes is None or not codes.can_count(of_stream.n_expected))
-        coded = with_spans(schema, spans)
-        if block is not None and block.codes is not None and not block.codes.fits(coded):
+        of_stream, codes = synthesizer._block, None
+        if of_stream is not None and of_stream.past:
+            codes = of_stream.past[-1]._counted.codes
+        chooses, coded = codes is None or not codes.can_count(of_stream.n_expected), with_spans(schema, spans)
+        if codes is not None and not codes.fits(coded):
             raise ValueError(
                 "codes of the earlier blocks of the stream must fit its schema, got an edited file; load the one that was saved."
             )
-        return plan(facts, coded, synthesizer.stratify, synthesizer._n_factors, block)
+        return plan(facts, coded, synthesizer.stratify, synthesizer._n_factors, of_stream is not None, codes, chooses)
 
     def fitted_attributes(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
         schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior
@@ -101,9 +98,7 @@ class MarginalsStrategy:
         plan = replace(plan, prior=prior, ties=ties_of(schema, plan.schema.rules, dtypes))
         attributes = _release_and_fit(rows.map(spans) if spans else rows, plan, budget)
         near = attributes["_counted"].codes.near if "_counted" in attributes else attributes["_model"].near
-        for message in (describe_unordered_times(schema, near), describe_loose_orders(schema, spans)):
-            if message is not None:
-                budget.warn(message)
+        warn_of_order(schema, spans, near, budget)
         return attributes
 
 
@@ -126,7 +121,7 @@ def _release_and_fit(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[st
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
     if plan.n_samples is None:
         warn_of_noise(budget, plan, budget.relation, totals.sum())
-    codes = replace(codes, n_rows=n_samples) if plan.block is None or plan.block.chooses else codes.after(n_samples)
+    codes = replace(codes, n_rows=n_samples) if plan.chooses else codes.after(n_samples)
     beside = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, plan), pairs, plan, codes)
     counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
     attributes, triples = _fit_model(counted, coded, plan, budget)
@@ -142,26 +137,32 @@ def _release_and_fit(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[st
 
 def _choose_codes(rows: Rows, located: Rows, plan: MarginalsPlan, budget: Budget) -> tuple[Codes, MarginalsPlan]:
     """Return the codes of columns, earlier or new ones, and the plan with the rest of the budget."""
-    known = None if plan.block is None else plan.block.codes
-    if known is not None and plan.block is not None and not plan.block.chooses:
+    known = plan.codes
+    if known is not None and not plan.chooses:
         return known, plan
-    pools = {} if known is None else known.pools
-    links, cells, pools_of_cells = _release_links(located, plan, budget, pools)
-    groups, levels, pools_of_levels = _release_level_groups(located, plan, budget, pools)
-    tied, chosen = constrain_columns(plan.ties, plan.schema, links | groups)
-    codes = Codes(chosen, cells | levels, pools_of_cells | pools_of_levels, (), 0, tied=tuple(tied))
-    near, plan = find_near_columns(rows, codes, plan, budget, plan.n_samples or _pooled_n_rows(codes.pools, known))
-    return _grade_outer_bins(replace(codes, near=near), plan, budget.relation), plan
+    cells, pools, links = _release_cells(located, plan, budget, {} if known is None else known.pools)
+    tied, links = constrain_columns(plan.ties, plan.schema, links)
+    codes = Codes(links, cells, pools, (), 0, tied=tuple(tied))
+    near, plan = find_near_columns(rows, codes, plan, budget, plan.n_samples or _pooled_n_rows(pools, known))
+    growth = bin_growth(plan, budget.relation, _pooled_n_rows(pools))
+    if growth is None:
+        return replace(codes, near=near), plan
+    # Outer bins become narrow enough to show where rows end; but columns near each other, and those that rules compare, whose bins may not
+    # become more, stay as they are.
+    fixed = joint_columns((), near) | {name for tie in plan.ties for name in tie.ordered_columns}
+    links = {name: grade_bins(link, growth) if isinstance(link, Link) and name not in fixed else link for name, link in links.items()}
+    tied, links = constrain_columns(plan.ties, plan.schema, links)
+    return replace(codes, near=near, links=links, tied=tuple(tied)), plan
 
 
 def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:
     """Return the attributes that hold the model, and the tables of three columns if there is a second round."""
-    if plan.block is not None:
+    if plan.is_block:
         return {"_counted": counted}, []
-    fitted, triples = fitted_model_attributes(counted, plan.n_factors), []
-    if has_triples(plan):
+    fitted, triples = model_attributes(counted.model(plan.n_factors)), []
+    if TRIPLES in plan.shares:
         triples = [release_triples(coded.rows, coded.sizes, plan, budget, counted.codes.near, fitted["_model"], counted.totals)]
-        fitted = _model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
+        fitted = model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
     return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
 
 
@@ -191,11 +192,7 @@ def _count_prior(located: Rows, pairs: Sequence[tuple[int, int]], plan: Marginal
     return PublicPrior({i: tables[i] for i in columns}, {pair: tables[pair] for pair in pairs}, cells)
 
 
-def fitted_model_attributes(counted: Measurements, n_factors: int) -> dict[str, Any]:
-    return _model_attributes(counted.model(n_factors))
-
-
-def _model_attributes(model: TableModel) -> dict[str, Any]:
+def model_attributes(model: TableModel) -> dict[str, Any]:
     return {"factors_": model.factors, "_model": model}
 
 
@@ -203,49 +200,40 @@ def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
     return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
-_ReleasedLinks = tuple[dict[Hashable, Link | LevelGroups], dict[Hashable, np.ndarray], dict[Hashable, Pool]]
-
-
-def _release_links(located: Rows, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]) -> _ReleasedLinks:
-    """Release the trees of all continuous columns at once; return (links, counts by column, those counts pooled with the `known` ones)."""
-    grids = plan.grids
-    if not grids:
-        return {}, {}, {}
-    trees = _count_cells(located, plan)
-    noisy, noise = answer_query(trees.query(budget.relation), plan.shares["counts of cells"], budget, "counts of cells")
-    pools = {
-        name: Pool(counts, noise.variance, max(1.0, float(next(iter(levels.values())).sum()))).merge(known.get(name))
-        for name, counts, levels in zip(grids, trees.columns(noisy), trees.levels(noisy), strict=True)
-    }
+def _release_cells(
+    located: Rows, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]
+) -> tuple[dict[Hashable, np.ndarray], dict[Hashable, Pool], dict[Hashable, Link | LevelGroups]]:
+    """Release the trees of continuous columns, and the levels of columns of many; return counts, those pooled with `known` ones, links."""
+    cells: dict[Hashable, np.ndarray] = {}
+    pools: dict[Hashable, Pool] = {}
     links: dict[Hashable, Link | LevelGroups] = {}
-    cuts, joined = constraint_cuts(plan.schema, grids), trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
-    n_rows = _pooled_n_rows(pools)
-    few = PairSelection.of(plan, budget.relation, plan.n_samples or n_rows)
-    n_bins = choose_n_bins(plan, budget.relation, n_rows) if few is None else few.n_bins
-    for (name, grid), levels in zip(grids.items(), joined, strict=True):
-        tree = [levels.get(j) for j in range(1, grid.depth + 1)]
-        links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
-    return links, dict(zip(grids, trees.columns(noisy), strict=True)), pools
+    if plan.grids:
+        trees = _count_cells(located, plan)
+        noisy, noise = answer_query(trees.query(budget.relation), plan.shares["counts of cells"], budget, "counts of cells")
+        for name, counts, levels in zip(plan.grids, trees.columns(noisy), trees.levels(noisy), strict=True):
+            n_rows = max(1.0, float(next(iter(levels.values())).sum()))
+            cells[name], pools[name] = counts, Pool(counts, noise.variance, n_rows).merge(known.get(name))
+        cuts, n_rows = constraint_cuts(plan.schema, plan.grids), _pooled_n_rows(pools)
+        few = PairSelection.of(plan, budget.relation, plan.n_samples or n_rows)
+        n_bins = choose_n_bins(plan, budget.relation, n_rows) if few is None else few.n_bins
+        pooled = trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
+        for (name, grid), levels in zip(plan.grids.items(), pooled, strict=True):
+            tree = [levels.get(j) for j in range(1, grid.depth + 1)]
+            links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
+    if many := many_level_columns(plan.schema):
+        exact = _count_levels(located, many, plan)
+        noisy, noise = answer_query(exact.query(budget.relation), plan.shares["counts of levels"], budget, "counts of levels")
+        for name, counts in zip(many, exact.tables(noisy), strict=True):
+            cells[name], kind = counts, plan.schema[name]
+            pools[name] = pool = Pool(counts, noise.variance, max(1.0, float(counts.sum()))).merge(known.get(name))
+            links[name] = LevelGroups.of(pool.counts[: len(kind.levels)], math.sqrt(pool.variance), kind.group_numbers, MAX_CODES)
+    return cells, pools, links
 
 
 def _pooled_n_rows(pools: Mapping[Hashable, Pool], before: Codes | None = None) -> float:
     """Return the estimated number of rows counted for codes; with the codes before, of this block alone."""
     rows = [pool.n_rows - (before.pools[name].n_rows if before and name in before.pools else 0.0) for name, pool in pools.items()]
     return max(1.0, float(np.mean(rows))) if rows else 1.0
-
-
-def _grade_outer_bins(codes: Codes, plan: MarginalsPlan, relation: str) -> Codes:
-    """Return codes whose outer bins are narrow enough to show where rows end, if noise allows it.
-
-    Columns near each other, and those that rules compare, whose bins may not become more, stay as they are.
-    """
-    growth = bin_growth(plan, relation, _pooled_n_rows(codes.pools))
-    if growth is None:
-        return codes
-    fixed = joint_columns((), codes.near) | {name for tie in plan.ties for name in tie.ordered_columns}
-    links = {name: grade_bins(link, growth) if isinstance(link, Link) and name not in fixed else link for name, link in codes.links.items()}
-    tied, links = constrain_columns(plan.ties, plan.schema, links)
-    return replace(codes, links=links, tied=tuple(tied))
 
 
 def _rows_for_pair_selection(
@@ -259,22 +247,6 @@ def _rows_for_pair_selection(
     masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
     shares = [np.append(mass, [0.0] * (size - len(mass))) for mass, size in zip(masses, coded.sizes, strict=False)]
     return coded.rows, coded.sizes[:-1], [column_splits(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
-
-
-def _release_level_groups(rows: Rows, plan: MarginalsPlan, budget: Budget, known: Mapping[Hashable, Pool]) -> _ReleasedLinks:
-    """Release the counts of all levels of the columns with many levels, a table each; return what `_release_links` does."""
-    schema, names = plan.schema, many_level_columns(plan.schema)
-    if not names:
-        return {}, {}, {}
-    exact = _count_levels(rows, names, plan)
-    values, noise = answer_query(exact.query(budget.relation), plan.shares["counts of levels"], budget, "counts of levels")
-    noisy = dict(zip(names, exact.tables(values), strict=True))
-    pools = {name: Pool(counts, noise.variance, max(1.0, float(counts.sum()))).merge(known.get(name)) for name, counts in noisy.items()}
-    groups: dict[Hashable, Link | LevelGroups] = {
-        name: LevelGroups.of(pool.counts[: len(schema[name].levels)], math.sqrt(pool.variance), schema[name].group_numbers, MAX_CODES)
-        for name, pool in pools.items()
-    }
-    return groups, noisy, pools
 
 
 def _release_tables(coded: _CodedRows, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -50,6 +50,7 @@ class PairRelease:
     pairs: tuple[Pair, ...]
     noise: Mechanism
     over: Interactions | None = None  # None: tables
+    scales: Mapping[tuple[int, ...], int] = field(default_factory=dict)  # of interactions
 
     @classmethod
     def chosen(
@@ -72,24 +73,19 @@ class PairRelease:
                 noise = mechanism(over.sensitivity(relation), share, ("gaussian",), over.n_values)
             except ValueError:  # its scale is too large to be sampled
                 continue
-            other = cls(tuple(sizes), tuple(pairs), noise, over)
+            other = cls(tuple(sizes), tuple(pairs), noise, over, dict(zip(over.pairs, over.scales, strict=True)))
             return min(tables, other, key=lambda each: each.error(of_columns))
         return tables
 
     @property
-    def _scales(self) -> dict[tuple[int, ...], int]:
-        return {} if self.over is None else dict(zip(self.over.pairs, self.over.scales, strict=True))
-
-    @property
     def deviation(self) -> float:
         """Standard deviation of the noise on a count of a pair, or on an interaction in counts."""
-        return self.noise.deviation / min(self._scales.values(), default=1)
+        return self.noise.deviation / min(self.scales.values(), default=1)
 
     def error(self, of_columns: float) -> float:
         """Return the expected error of estimates, as `expected_error` measures it."""
-        variance, scales = self.noise.variance, self._scales
-        own: dict[tuple[int, ...], float] = {pair: variance / scales.get(pair, 1) ** 2 for pair in self.pairs}
-        return expected_error(self.sizes[:-1], own, of_columns, are_tables=self.over is None)
+        variances = {pair: self.noise.variance / self.scales.get(pair, 1) ** 2 for pair in self.pairs}
+        return expected_error(self.sizes[:-1], variances, of_columns, are_tables=self.over is None)  # type: ignore[arg-type]
 
     def ask(self, rows: Rows, budget: Budget, name: str) -> NoisyTables | NoisyInteractions:
         """Release the pairs of rows of codes, of which the last is the class."""
@@ -99,15 +95,7 @@ class PairRelease:
             noisy = budget.answer(exact.query(budget.relation), self.noise, name)
             return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), self.noise.variance)
         noisy = budget.answer(self.over.query(exact, budget.relation), self.noise, name)
-        return NoisyInteractions(self.over.tables(noisy), self._scales, self.noise.variance)
-
-
-@dataclass(frozen=True, eq=False)
-class CodesOfStream:
-    """The codes of a block of a stream, which is counted only; the model is that of all blocks."""
-
-    codes: Codes | None  # released by earlier blocks
-    chooses: bool  # whether codes are chosen anew, by these counts and the earlier ones; else they stay, and their step costs nothing
+        return NoisyInteractions(self.over.tables(noisy), self.scales, self.noise.variance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +108,9 @@ class MarginalsPlan(Plan):
     n_samples: int | None = None  # where it is public
     shares: Mapping[str, PrivacyLoss]  # of each step, in their order, by the name of its release
     ties: tuple[Tie, ...] = ()  # constraints of the schema on several columns
-    block: CodesOfStream | None = None
+    is_block: bool = False  # whether it is a block of a stream, which is counted only: the model is that of all blocks
+    codes: Codes | None = None  # released by earlier blocks
+    chooses: bool = True  # whether codes are chosen (anew, by these counts and the earlier ones); else they stay, and cost nothing
     prior: Rows | None = None  # a public table of the same columns, on which no release depends
 
     @cached_property
@@ -131,12 +121,12 @@ class MarginalsPlan(Plan):
     def grids(self) -> dict[Hashable, Grid]:
         return grids_of(self.schema)
 
-    @property
+    @cached_property
     def names(self) -> list[Hashable]:
         """Names of the columns, without the stratum."""
         return [name for name in self.schema if name != self.stratum]
 
-    @property
+    @cached_property
     def kinds(self) -> list[Any]:
         """Kinds of the columns, without the stratum."""
         return [self.schema[name] for name in self.names]
@@ -151,14 +141,25 @@ class MarginalsPlan(Plan):
         return "counts of pairs" in self.shares and "counts of pairs, merged" not in self.shares
 
 
-def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block: CodesOfStream | None = None) -> MarginalsPlan:
+def split_share(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, PrivacyLoss]:
+    return dict(zip(weights, share.split(list(weights.values())), strict=True))
+
+
+def plan(
+    facts: Facts,
+    schema: Schema,
+    stratum: Hashable,
+    n_factors: int,
+    is_block: bool = False,
+    codes: Codes | None = None,
+    chooses: bool = True,
+) -> MarginalsPlan:
     """Share the budget among the steps that this schema needs; refuse what would take too long."""
     _check_size(schema, stratum)
     ties = ties_of(schema.whole, schema.rules)
     _check_structural_zeros(schema, ties)
     n_columns = len(schema) - (stratum is not None)
     has_blocks = n_columns > ONE_BLOCK
-    chooses = block is None or block.chooses
     has_step = {
         "counts of cells": chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
         "counts of levels": chooses and bool(many_level_columns(schema)),
@@ -167,22 +168,23 @@ def plan(facts: Facts, schema: Schema, stratum: Hashable, n_factors: int, block:
         "counts of pairs": n_columns > 1,
     }
     weights = {name: weight for name, weight in (_SHARES_OF_BLOCKS if has_blocks else _shares(schema, stratum)).items() if has_step[name]}
-    if block is not None:
+    if is_block:
         weights |= {name: _OF_CODES * weights[name] for name in ("counts of cells", "counts of levels") if name in weights}
     options = []
     for budget in _budgets(facts):
-        shares = dict(zip(weights, budget.split(list(weights.values())), strict=True))
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
-        columns = MarginalsPlan(rho is not None, rho=rho, schema=schema, stratum=stratum, n_factors=n_factors, shares=shares)
-        options.append(replace(columns, n_samples=facts.n_samples, ties=ties, block=block))
+        step = {"schema": schema, "stratum": stratum, "n_factors": n_factors, "shares": split_share(budget, weights), "ties": ties}
+        options.append(
+            MarginalsPlan(rho is not None, rho=rho, n_samples=facts.n_samples, is_block=is_block, codes=codes, chooses=chooses, **step)
+        )
     made = min(options, key=lambda option: _noise_error(option, facts.neighboring)) if len(options) > 1 else options[0]
     if "counts of pairs" in weights and not has_blocks:
         made = _optimize_column_share(made, facts.neighboring)
     if facts.n_samples is not None:
         warn_of_noise(facts, made, facts.neighboring, facts.n_samples)
     if not facts.delta and facts.epsilon != math.inf:
-        with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, block)
-        facts.warn_if_delta_helps(*(max(_deviations(each, facts.neighboring)) for each in (made, with_delta)))
+        with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, is_block, codes, chooses)
+        facts.warn_if_delta_helps(*(_largest_deviation(each, facts.neighboring) for each in (made, with_delta)))
     return made
 
 
@@ -233,10 +235,10 @@ def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     """
     if not plan.counts_all_pairs or not any(isinstance(kind, Continuous) for kind in plan.kinds):
         return _BINS
-    noise = _plan_pairs(plan, plan.shares, _planned_sizes(plan), relation)[0].deviation
+    noise = _plan_pairs(plan, relation)[0].deviation
     if not noise:
         return _MOST_BINS
-    few = _numeric_weight(plan.schema, plan.stratum) if plan.block is None else 0.0
+    few = _numeric_weight(plan.schema, plan.stratum) if not plan.is_block else 0.0
     sizes = [size for size, kind in zip(_planned_sizes(plan), plan.kinds, strict=True) if not isinstance(kind, Continuous)]
     n_others = len(plan.kinds) - 1
     # Tables of all classes inform the same factors, so their noise adds up.
@@ -255,7 +257,7 @@ def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | Non
     sizes = _planned_sizes(plan)
     precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
     if plan.counts_all_pairs:
-        pairs = _plan_pairs(plan, plan.shares, sizes, relation)[0]
+        pairs = _plan_pairs(plan, relation, sizes)[0]
         if pairs.over is None:  # tables tell of columns, too
             precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
     rows = n_rows * math.sqrt(precision / plan.n_classes)
@@ -277,16 +279,16 @@ def _noise_error(plan: MarginalsPlan, relation: str) -> float:
     trees = Trees.sensitivity(relation, [_USUAL_DEPTH] * n_trees)
     of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
     if not plan.counts_all_pairs:
-        return of_cells * math.prod(_deviations(plan, relation))
-    chosen, of_columns = _plan_pairs(plan, plan.shares, [_USUAL_SIZE] * len(plan.kinds), relation)
-    return of_cells * chosen.error(of_columns)
+        return of_cells * math.prod(_table_deviations(plan, relation))
+    return of_cells * _pair_error(plan, relation, [_USUAL_SIZE] * len(plan.kinds))
 
 
-def _plan_pairs(plan: MarginalsPlan, shares: Mapping[str, PrivacyLoss], sizes: Sequence[int], relation: str) -> tuple[PairRelease, float]:
-    """Return the release of all pairs of columns of these sizes, and the variance of the noise on the columns."""
-    of_columns = mechanism(Marginals.sensitivity(relation, len(sizes)), shares["counts of columns"]).variance
-    pairs = list(combinations(range(len(sizes)), 2))
-    return PairRelease.chosen([*sizes, plan.n_classes], pairs, of_columns, shares["counts of pairs"], relation, plan.n_samples), of_columns
+def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> tuple[PairRelease, float]:
+    """Return the release of all pairs of columns, of the planned sizes or of these, and the variance of the noise on the columns."""
+    sizes = _planned_sizes(plan) if sizes is None else sizes
+    of_columns = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
+    pairs, share = list(combinations(range(len(sizes)), 2)), plan.shares["counts of pairs"]
+    return PairRelease.chosen([*sizes, plan.n_classes], pairs, of_columns, share, relation, plan.n_samples), of_columns
 
 
 def _planned_sizes(plan: MarginalsPlan) -> list[int]:
@@ -302,25 +304,24 @@ def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
     first, second = plan.shares["counts of columns"], plan.shares["counts of pairs"]
     if first.rho is None:
         return plan
-    sizes, options = _planned_sizes(plan), [dict(plan.shares)]
-    usual = float(first.rho / (first.rho + second.rho))
+    options, usual = [plan], float(first.rho / (first.rho + second.rho))
     for part in (part for part in _PARTS_OF_COLUMNS if part > usual):
         of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
-        options.append({**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs})
-
-    def error(shares: Mapping[str, PrivacyLoss]) -> float:
-        chosen, of_columns = _plan_pairs(plan, shares, sizes, relation)
-        return chosen.error(of_columns)
-
-    return replace(plan, shares=min(options, key=error))
+        options.append(replace(plan, shares={**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs}))
+    return min(options, key=lambda option: _pair_error(option, relation))
 
 
-def _deviations(plan: MarginalsPlan, relation: str) -> list[float]:
-    """Return the deviations of the noise on the steps whose number of tables is public."""
-    if plan.counts_all_pairs:
-        pairs, of_columns = _plan_pairs(plan, plan.shares, _planned_sizes(plan), relation)
-        return [math.sqrt(of_columns), pairs.deviation]
-    return _table_deviations(plan, relation)
+def _pair_error(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> float:
+    chosen, of_columns = _plan_pairs(plan, relation, sizes)
+    return chosen.error(of_columns)
+
+
+def _largest_deviation(plan: MarginalsPlan, relation: str) -> float:
+    """Return the largest deviation of the noise on the steps whose number of tables is public."""
+    if not plan.counts_all_pairs:
+        return max(_table_deviations(plan, relation))
+    pairs, of_columns = _plan_pairs(plan, relation)
+    return max(math.sqrt(of_columns), pairs.deviation)
 
 
 def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
@@ -351,7 +352,7 @@ def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: f
         n_pairs = math.comb(len(sizes), 2)
         n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
         # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
-        if n_cells * _plan_pairs(plan, plan.shares, sizes, relation)[0].deviation / math.sqrt(2 * math.pi) > n:
+        if n_cells * _plan_pairs(plan, relation, sizes)[0].deviation / math.sqrt(2 * math.pi) > n:
             told.warn(
                 f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only "
                 "strong dependences are kept: use more rows, a larger epsilon or fewer columns."

@@ -31,7 +31,7 @@ from skdpsynth.models import (
 )
 from skdpsynth.privacy import PrivacyLoss, mechanism, selection_loss
 from skdpsynth.statistics import DifferencesOf, Marginals, Trees, dependences, distances, sensitivity_of_dependences, total
-from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query
+from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query, split_share
 
 Triple = tuple[int, ...]
 Pair = tuple[int, int]
@@ -85,16 +85,16 @@ class PairSelection:
         root of t, which finds weaker pairs, too. They pay where each is counted at `_LARGER` times the share of each of all pairs: with
         Gaussian noise, the noise is smaller by the root of that.
         """
-        if not plan.counts_all_pairs or plan.block is not None or plan.stratum is not None:
+        if not plan.counts_all_pairs or plan.is_block or plan.stratum is not None:
             return None
         share, n_columns, n_rows = plan.shares[PAIRS], len(plan.schema), max(1, round(n_rows))
         if share.is_infinite or n_columns < 3:
             return None
         n_all, of_all = math.comb(n_columns, 2), mechanism(Marginals.sensitivity(relation, math.comb(n_columns, 2)), share).deviation
-        shares = _split_share(share, _SHARES)
-        look = mechanism(sensitivity_of_dependences(relation, n_all, _quartile_rank(n_all)), shares[LOOK]).deviation
+        shares = split_share(share, _SHARES)
+        look = mechanism(sensitivity_of_dependences(relation, n_all, n_all // 4 + 1), shares[LOOK]).deviation
         if n_rows < _DROWNED * of_all or n_rows < _SEEN * look:
-            shares = _split_share(share, {name: weight for name, weight in _SHARES.items() if name != LOOK})
+            shares = split_share(share, {name: weight for name, weight in _SHARES.items() if name != LOOK})
         scale = _STRONG * n_rows / Fraction(round(64 * (math.log(n_all) + _CHOICE_MARGIN)), 64)
         sup = sensitivity_of_dependences(relation, n_all).times(share.rows).sup
         n_affordable = _loss_ratio(shares[CHOICE], selection_loss(sup, scale, share))
@@ -118,7 +118,7 @@ class PairSelection:
         pairs = list(combinations(range(len(sizes)), 2))
         exact = total(rows, Marginals.over(list(sizes), pairs))
         if LOOK in self.shares:
-            query = dependences(exact, pairs, splits, self.n_rows, budget.relation, _quartile_rank(len(pairs)))
+            query = dependences(exact, pairs, splits, self.n_rows, budget.relation, len(pairs) // 4 + 1)
             if budget.answer(query, mechanism(query.sensitivity, self.shares[LOOK]), LOOK)[0] > _WIDE * self.n_rows:
                 return pairs, _with_pair_share(plan, self.shares[CHOICE] + self.shares[PAIRS])
         query, part = dependences(exact, pairs, splits, self.n_rows, budget.relation), list(range(len(sizes)))
@@ -133,17 +133,9 @@ class PairSelection:
         return sorted(chosen), _with_pair_share(plan, self.shares[PAIRS])
 
 
-def _split_share(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, PrivacyLoss]:
-    return dict(zip(weights, share.split(list(weights.values())), strict=True))
-
-
 def _loss_ratio(loss: PrivacyLoss, other: PrivacyLoss) -> float:
     """Return how many losses like another one, of the same kind, add up to this one."""
     return float(loss.epsilon / other.epsilon if loss.rho is None else loss.rho / other.rho)
-
-
-def _quartile_rank(n_pairs: int) -> int:
-    return n_pairs // 4 + 1
 
 
 def _with_pair_share(plan: MarginalsPlan, share: PrivacyLoss) -> MarginalsPlan:
@@ -165,14 +157,14 @@ def column_splits(shares: np.ndarray, kind: object) -> np.ndarray:
 
 def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relation: str, near: Sequence[DifferenceLaw]) -> MarginalsPlan:
     """Share what pairs have with a second round where it pays, by public numbers and the noisy number of rows."""
-    if plan.block is not None or not plan.counts_all_pairs:
+    if plan.is_block or not plan.counts_all_pairs:
         return plan
     share = plan.shares[PAIRS]
     n_triples = min(len(_candidate_triples(plan, sizes, near)), _CONSIDERED)
     if not n_triples or share.rho is None or share.is_infinite:
         return plan
     weights = {name: weight for name, weight in _SHARES_OF_TRIPLES.items() if name != DISTANCES or n_triples > _MOST}
-    parts = dict(zip(weights, share.split(list(weights.values())), strict=True))
+    parts = split_share(share, weights)
     noise = mechanism(Marginals.sensitivity(relation, min(n_triples, _MOST)), parts[TRIPLES], ("gaussian",)).deviation
     return replace(plan, shares={**plan.shares, **parts}) if n_rows >= _CLEAR_OF_TRIPLES * noise else plan
 
@@ -181,10 +173,6 @@ def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence
     tied = {name for tie in plan.ties for name in tie.columns} | {name for each in near for name in (each.first, each.second)}
     places = [place for place, name in enumerate(plan.names) if name in tied]
     return candidate_triples(sizes[:-1], places, _MOST_CELLS // sizes[-1])
-
-
-def has_triples(plan: MarginalsPlan) -> bool:
-    return TRIPLES in plan.shares
 
 
 def release_triples(
@@ -248,32 +236,28 @@ def candidate_pairs(plan: MarginalsPlan) -> list[NamePair]:
     return comparable(schema, ruled)
 
 
-def describe_unordered_times(schema: Schema, near: Sequence[DifferenceLaw]) -> str | None:
-    """Return a warning about dates or times on one scale that no rule or released difference keeps in order, or None."""
+def warn_of_order(schema: Schema, spans: Spans, near: Sequence[DifferenceLaw], budget: Budget) -> None:
+    """Warn of times that no rule or released difference keeps in order, and of an `Inequality` that is not kept as start and span."""
     told = {frozenset((each.first, each.second)) for each in near}
     ruled = {name for rule in schema.rules for name in rule.columns_named}
     for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)}):
         if frozenset(pair) not in told and not ruled & set(pair):
             first, second = (short_repr(name) for name in pair)
-            return (
+            budget.warn(
                 f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
                 "differences were not released, as noise is too large for these rows or they are not near each other; if one comes after "
                 "the other, state an Inequality in the schema."
             )
-    return None
-
-
-def describe_loose_orders(schema: Schema, spans: Spans) -> str | None:
-    """Return a warning about an `Inequality` that is kept, but not as start and span, by public facts; or None."""
+            break
     for rule in schema.rules:
         if isinstance(rule, Inequality) and rule not in spans.rules:
             low, high = (short_repr(name) for name in (rule.low, rule.high))
-            return (
+            budget.warn(
                 f"Columns {low} and {high} are kept in order by a rule, but may come out far too wide apart: a span between them needs two "
                 "columns of one scale (times of one resolution; no real number below a whole one) of which no other rule says more than "
                 "orders and sums, and one smaller column for each larger one; state the two alike, or leave the other rule out."
             )
-    return None
+            break
 
 
 def can_detect_near_columns(n_pairs: int, look: float, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
