@@ -235,7 +235,21 @@ class RowSampler:
 
     def _write(self, block: int, columns: list[np.ndarray], offset: int = 0) -> None:
         rows, rng = self._rows(block), np.random.default_rng([*self.entropy, block])
-        strata, coded = self._draw_codes(rows.stop - rows.start, block, rng)
+        n_rows = rows.stop - rows.start
+        upto = points_below(self.strata, n_rows, block_shifts(self.shift, block, STRATA)).astype(np.int64)
+        coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.law.blocks)))]
+        for of_stratum, common, start, stop in zip(self.codes, self.common, [0, *upto], upto, strict=False):
+            if stop > start:
+                n_rows_of = int(stop - start)
+                counts = None if common is None else common.counts(n_rows_of, block)
+                order = None if common is None else rng.permutation(n_rows_of)
+                for draw, places in zip(of_stratum, self.law.blocks, strict=True):
+                    for place, own in zip(places, draw.codes(n_rows_of, block, rng, counts), strict=True):
+                        coded[place][start:stop] = own if order is None else np.take(own, order)
+        strata = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
+        if len(upto) > 1:
+            order = rng.permutation(n_rows)
+            strata, coded = strata[order], [np.take(own, order) for own in coded]
         codes, codes_of, written = iter(coded), {}, {}
         for name, column in zip(self.law.schema, columns, strict=True):
             out = written[name] = column[rows.start - offset : rows.stop - offset]
@@ -250,23 +264,6 @@ class RowSampler:
             near.place(written, codes_of, rng)
         for settling in self.settling:
             settling.settle(written, codes_of, rng)
-
-    def _draw_codes(self, n_rows: int, block: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
-        upto = points_below(self.strata, n_rows, block_shifts(self.shift, block, STRATA)).astype(np.int64)
-        coded = [np.empty(n_rows, dtype=np.uint32) for _ in range(sum(map(len, self.law.blocks)))]
-        for of_stratum, common, start, stop in zip(self.codes, self.common, [0, *upto], upto, strict=False):
-            if stop > start:
-                n_rows_of = int(stop - start)
-                counts = None if common is None else common.counts(n_rows_of, block)
-                order = None if common is None else rng.permutation(n_rows_of)
-                for draw, columns in zip(of_stratum, self.law.blocks, strict=True):
-                    for column, codes in zip(columns, draw.codes(n_rows_of, block, rng, counts), strict=True):
-                        coded[column][start:stop] = codes if order is None else np.take(codes, order)
-        strata = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
-        if len(upto) == 1:
-            return strata, coded
-        order = rng.permutation(n_rows)
-        return strata[order], [np.take(codes, order) for codes in coded]
 
 
 class BinSampler:
@@ -329,7 +326,11 @@ class BinConstraintSampler:
             if not len(broken):
                 return
             of_rows = {name: missing[name][broken] for name in orders.columns}
-            drawn = {name: self._redraw(name, codes[name][broken], rng) for name in orders.columns}
+            drawn = {}
+            for name in orders.columns:  # any number for a missing cell
+                own, column = codes[name][broken], self.linked[name]
+                cells = column.inside.sample_cells(np.minimum(own, column.n_bins - 1), rng)
+                drawn[name] = self._to_axis(name, column.place(cells, rng), own)
             holds = orders.holds(drawn, of_rows)
             for name in orders.columns:
                 shown[name][broken[holds]] = drawn[name][holds]
@@ -343,11 +344,6 @@ class BinConstraintSampler:
         )
         for name in orders.columns:
             shown[name][broken] = moved[name]
-
-    def _redraw(self, name: Hashable, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return new numbers within bins; any number for a missing cell."""
-        bins = np.minimum(codes, len(self.ends[name][0]) - 1)
-        return self._to_axis(name, self.linked[name].place(self.linked[name].inside.sample_cells(bins, rng), rng), codes)
 
 
 class UniqueKeySampler:
@@ -403,8 +399,14 @@ class UniqueKeySampler:
                 self.runs[-2:] = [np.sort(np.concatenate(self.runs[-2:]))]
 
     def _free_keys(self, keys: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        if self.taken is not None:
-            return _nearest_free_keys(keys, np.flatnonzero(~self.taken))
+        if self.taken is not None:  # the next above that no other takes, from the front again beyond the last
+            free, order, steps = np.flatnonzero(~self.taken), np.argsort(keys, kind="stable"), np.arange(len(keys))
+            places = np.maximum.accumulate(np.searchsorted(free, keys[order]) - steps) + steps
+            beyond = places >= len(free)
+            places[beyond] = np.setdiff1d(np.arange(len(free)), places[~beyond])[: int(beyond.sum())]
+            out = np.empty_like(keys)
+            out[order] = free[places]
+            return out
         out, left = keys.copy(), np.arange(len(keys))
         for attempt in range(_KEY_TRIES):  # among so many, hardly one is hit twice
             last = self.sizes[-1] if attempt < _KEY_TRIES // 2 else self.n_keys
@@ -446,17 +448,3 @@ class _Digits:
 
     def values(self, digits: np.ndarray) -> np.ndarray:
         return digits + self.low if self.some is None else self.some[digits]
-
-
-def _nearest_free_keys(keys: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """Return one of the free keys for each: the next above that no other takes, from the front again beyond the last."""
-    order = np.argsort(keys, kind="stable")
-    steps = np.arange(len(keys))
-    places = np.maximum.accumulate(np.searchsorted(free, keys[order]) - steps) + steps
-    beyond = places >= len(free)
-    if beyond.any():
-        unused = np.setdiff1d(np.arange(len(free)), places[~beyond])
-        places[beyond] = unused[: int(beyond.sum())]
-    out = np.empty_like(keys)
-    out[order] = free[places]
-    return out

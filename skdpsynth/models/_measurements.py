@@ -11,10 +11,9 @@ from scipy.fft import dct, idct
 from scipy.linalg import null_space
 
 from skdpsynth._serialization import is_array, require
-from skdpsynth.domain import Continuous, Nominal, Schema, Tie, edges_of_spans, grids_of
+from skdpsynth.domain import Nominal, Schema, Tie, edges_of_spans, grids_of
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors
-from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import LevelGroups, Link, RefinedBins, share_by_mass
@@ -152,49 +151,40 @@ class Measurements:
 def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -> Measurements:
     """Estimate the tables of the union of disjoint parts, in time order, in the codes of the last one.
 
-    `numbers` tells how many rows of the union each part stands for.
+    `numbers` tells how many rows of the union each part stands for. The prior is that of the last part that has one: a loaded stream has
+    none.
     """
-    last = parts[-1]
-    steps = [_pool_step(parts, numbers, step) for step in ("one_way", "two_way")]
-    return replace(last, one_way=steps[0], two_way=steps[1], n_samples=max(1, round(sum(numbers))), beside=_latest_prior(parts))
-
-
-def _latest_prior(parts: Sequence[Measurements]) -> PublicPrior | None:
-    """Return the prior in the codes of the last part, from an earlier part where a loaded stream lacks it."""
-    known = [part for part in parts if part.beside is not None]
-    if not known or known[-1] is parts[-1]:
-        return parts[-1].beside
-    part, recodings = known[-1], _recoding_matrices(known[-1], parts[-1])
-    assert part.beside is not None
-    steps = {
-        step: {place: _recode_table(table, 0.0, [recodings[i] for i in place])[0] for place, table in getattr(part.beside, step).items()}
-        for step in ("one_way", "two_way")
-    }
-    return replace(part.beside, **steps)
-
-
-def _pool_step(parts: Sequence[Measurements], numbers: Sequence[float], step: str) -> NoisyTables:
-    last = parts[-1]
+    last, steps = parts[-1], dict[str, NoisyTables]()
     recodings = [_recoding_matrices(part, last) for part in parts]
     counts = [max(1.0, float(part.totals.sum())) for part in parts]
-    tables, variances, sizes = {}, [], []
-    for place in getattr(last, step).tables:
-        found: list[Table | None] = []
-        for part, recoding in zip(parts, recodings, strict=True):
-            noisy = getattr(part, step)
-            table = noisy.tables.get(place)
-            found.append(None if table is None else _recode_table(table, noisy.variance, [recoding[i] for i in place]))
-        tables[place], variance = pool_tables(found, counts, numbers)
-        variances.append(variance)
-        sizes.append(tables[place].size)
-    return NoisyTables(tables, float(np.average(variances, weights=sizes)) if sizes else getattr(last, step).variance)
+    for step in ("one_way", "two_way"):
+        tables, variances, sizes = {}, [], []
+        for place in getattr(last, step).tables:
+            found: list[Table | None] = []
+            for part, recoding in zip(parts, recodings, strict=True):
+                noisy = getattr(part, step)
+                table = noisy.tables.get(place)
+                found.append(None if table is None else _recode_table(table, noisy.variance, [recoding[i] for i in place]))
+            tables[place], variance = pool_tables(found, counts, numbers)
+            variances.append(variance)
+            sizes.append(tables[place].size)
+        mean = float(np.average(variances, weights=sizes)) if sizes else getattr(last, step).variance
+        steps[step] = NoisyTables(tables, mean)
+    beside = None
+    for part, recoding in zip(parts, recodings, strict=True):
+        if (prior := part.beside) is not None:
+            own = [
+                {place: _recode_table(table, 0.0, [recoding[i] for i in place])[0] for place, table in each.items()}
+                for each in (prior.one_way, prior.two_way)
+            ]
+            beside = replace(prior, one_way=own[0], two_way=own[1])
+    return replace(last, **steps, n_samples=max(1, round(sum(numbers))), beside=beside)
 
 
 def _recoding_matrices(part: Measurements, last: Measurements) -> dict[int, np.ndarray | None]:
     """Return, by the place of each column, the shares of the old codes that become each new one; None where codes stayed."""
-    names = [name for name in last.schema if name != last.stratum]
     out: dict[int, np.ndarray | None] = {}
-    for place, name in enumerate(names):
+    for place, name in enumerate(last._names):
         old, new = part.codes.links.get(name), last.codes.links.get(name)
         out[place] = None if old is None or new is None or old is new else recoding_matrix(old, new, last.schema[name].nullable)
     return out
@@ -246,7 +236,7 @@ def shrink_class_contrasts(
     contrasts = null_space(unit[None]) * one_way.deviation  # orthogonal ones, whose noise has variance 1
     evens: dict[Block, np.ndarray] = {place: np.outer(unit, unit @ table) for place, table in one_way.tables.items()}
     back = contrasts.T / one_way.variance
-    noisy = [_to_cosines(back @ table, is_ordered[place[0]]) for place, table in one_way.tables.items()]
+    noisy = [_cosines(back @ table, is_ordered[place[0]], dct) for place, table in one_way.tables.items()]
     # Noise moves all coefficients but one: if all codes are ordered, the first cosine is the sum, which is 0.
     fixed = [int(is_ordered[i].all() and len(is_ordered[i]) >= _LEAST_ORDERED) for (i,) in one_way.tables]
     means, left = posterior_means(np.hstack([part[:, n:] for part, n in zip(noisy, fixed, strict=True)]))
@@ -254,7 +244,8 @@ def shrink_class_contrasts(
     for (place, even), part, n in zip(evens.items(), noisy, fixed, strict=True):
         stop = start + part.shape[1] - n
         part[:, :n], part[:, n:] = 0, means[:, start:stop]
-        columns[place], start = even + contrasts @ _from_cosines(part, is_ordered[place[0]]), stop
+        contrast = _cosines(part, is_ordered[place[0]], idct)
+        columns[place], start = even + contrasts @ (contrast - contrast.mean(axis=1, keepdims=True)), stop  # classes keep their rows
     moves = {i: columns[i,] - table for (i,), table in one_way.tables.items()}
     pairs: dict[Block, np.ndarray] = {
         (i, j): table + moves[i][:, :, None] / table.shape[2] + moves[j][:, None, :] / table.shape[1]
@@ -285,15 +276,10 @@ def posterior_means(values: np.ndarray) -> tuple[np.ndarray, float]:
     return values * (1 - share), min(float(np.mean(1 - share + spread)), 1.0)
 
 
-def _to_cosines(contrast: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
+def _cosines(contrast: np.ndarray, is_ordered: np.ndarray, transform: Callable[..., np.ndarray]) -> np.ndarray:
+    """Return the transform of the ordered codes by `dct`, or `idct`."""
     n = int(is_ordered.sum())
-    return contrast.copy() if n < _LEAST_ORDERED else np.hstack([dct(contrast[:, :n], axis=1, norm="ortho"), contrast[:, n:]])
-
-
-def _from_cosines(contrast: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
-    n = int(is_ordered.sum())
-    contrast = contrast if n < _LEAST_ORDERED else np.hstack([idct(contrast[:, :n], axis=1, norm="ortho"), contrast[:, n:]])
-    return contrast - contrast.mean(axis=1, keepdims=True)  # classes keep their rows
+    return contrast.copy() if n < _LEAST_ORDERED else np.hstack([transform(contrast[:, :n], axis=1, norm="ortho"), contrast[:, n:]])
 
 
 @savable
@@ -364,43 +350,32 @@ class TableModel:
                 if not link.masses.all():
                     nonempty[name] = np.append(link.masses > 0, [True] * self.schema[name].nullable).astype(float)
             elif (finer := RefinedBins.of(link)) is not None:
-                links[name], recoded[name] = finer.link, partial(_refine_probabilities, link, finer)
+                links[name] = finer.link
+                recoded[name] = lambda table, link=link, finer=finer: finer.probabilities(share_by_mass(link, table))
             elif link.alike is not None:
                 recoded[name] = partial(share_by_mass, link)
         columns = {name: link_column(link, grids.get(name)) for name, link in links.items()}
+        names, mixtures = [name for name in self.schema if name != self.stratum], []
+        for label in range(len(self.weights)):
+            found = []
+            for block, factors in zip(self.blocks, self.factors, strict=True):
+                places = {place: names[column] for place, column in enumerate(block)}
+                mixture = factors.mixture(label).recode({place: recoded[name] for place, name in places.items() if name in recoded})
+                some = {place: nonempty[name] for place, name in places.items() if name in nonempty}
+                conditional, probability = mixture.condition(some) if some else (mixture, 1.0)
+                found.append(conditional if probability else mixture)
+            mixtures.append(tuple(found))
+        common = None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights)
+        near = tuple(DifferenceSampler.of(each, columns) for each in self.near)
         return JointDistribution(
-            self.schema,
-            self.stratum,
-            self.blocks,
-            self.weights,
-            tuple(self._mixtures(label, recoded, nonempty) for label in range(len(self.weights))),
-            columns,
-            self.tied,
-            common=None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights),
-            near=tuple(DifferenceSampler.of(each, columns) for each in self.near),
+            self.schema, self.stratum, self.blocks, self.weights, tuple(mixtures), columns, self.tied, common=common, near=near
         )
-
-    def _mixtures(
-        self, label: int, recoded: Mapping[Hashable, Callable[[np.ndarray], np.ndarray]], nonempty: Mapping[Hashable, np.ndarray]
-    ) -> tuple[Mixture, ...]:
-        names, found = [name for name in self.schema if name != self.stratum], []
-        for columns, factors in zip(self.blocks, self.factors, strict=True):
-            places = {place: names[column] for place, column in enumerate(columns)}
-            mixture = factors.mixture(label).recode({place: recoded[name] for place, name in places.items() if name in recoded})
-            some = {place: nonempty[name] for place, name in places.items() if name in nonempty}
-            conditional, probability = mixture.condition(some) if some else (mixture, 1.0)
-            found.append(conditional if probability else mixture)
-        return tuple(found)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
         return self.law().sample(n_samples, rng, n_jobs)
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         return self.law().sample_blocks(n_samples, rng)
-
-
-def _refine_probabilities(link: Link, finer: RefinedBins, table: np.ndarray) -> np.ndarray:
-    return finer.probabilities(share_by_mass(link, table))
 
 
 def stratum_weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[ConstrainedColumns]) -> np.ndarray:
@@ -431,8 +406,14 @@ def uniform_model(schema: Schema, stratum: Hashable, ties: Sequence[Tie], most_c
         if isinstance(kind, Nominal) and len(kind.levels) > most_codes:
             links[name] = LevelGroups.of(np.ones(len(kind.levels)), 1.0, kind.group_numbers, most_codes)
     tied, links = constrain_columns(ties, schema, links)
-    names = [name for name in schema if name != stratum]
-    shares = [_code_probabilities(schema, name, links) for name in names]
+    names, shares = [name for name in schema if name != stratum], []
+    for name in names:
+        kind, link = schema[name], links.get(name)
+        if isinstance(link, LevelGroups):
+            whole = np.bincount(link.codes).astype(float)
+            shares.append(np.append(whole, [1.0] * kind.nullable) / (whole.sum() + kind.nullable))
+        else:
+            shares.append(np.full(kind.n_codes, 1 / kind.n_codes) if link is None else np.append(link.masses, [0.0] * kind.nullable))
     block, n_strata = tuple(range(len(names))), 1 if stratum is None else schema[stratum].n_codes
     sizes, logits = np.array([len(share) for share in shares]), np.log(np.maximum(np.concatenate(shares), _NEVER))
     intercepts = np.tile(logits, (1, n_strata, 1))
@@ -440,14 +421,3 @@ def uniform_model(schema: Schema, stratum: Hashable, ties: Sequence[Tie], most_c
     factors = LatentFactors(sizes, np.zeros((1, 1)), intercepts, np.zeros((*intercepts.shape, 1)), groups)
     possible = possible_strata(tied, stratum, n_strata).astype(float)
     return TableModel(schema, stratum, possible / possible.sum(), (block,), (factors,), links, tuple(tied))
-
-
-def _code_probabilities(schema: Schema, name: Hashable, links: dict[Hashable, Link | LevelGroups]) -> np.ndarray:
-    kind, link = schema[name], links.get(name)
-    if link is None:
-        return np.full(kind.n_codes, 1 / kind.n_codes)
-    if isinstance(link, LevelGroups):
-        whole = np.bincount(link.codes).astype(float)
-        return np.append(whole, [1.0] * kind.nullable) / (whole.sum() + kind.nullable)
-    assert isinstance(kind, Continuous)
-    return np.append(link.masses, [0.0] * kind.nullable)

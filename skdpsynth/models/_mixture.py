@@ -195,7 +195,12 @@ class Pattern:
         """Group the tuples; `sizes` are the numbers of codes of the columns, and `gone` the code of a missing cell, or -1."""
         possible = (part.probabilities > 0).any(axis=1)
         codes, probabilities = part.codes[possible], part.probabilities[possible]
-        kept = _fullest_tuples((codes == gone) & ~known, codes, sizes)
+        missing, kept = (codes == gone) & ~known, np.ones(len(codes), dtype=bool)
+        for some in np.unique(missing[missing.any(axis=1)], axis=0):  # tuples that have more missing cells than need be
+            keys = known_code_keys(codes, ~some, sizes)
+            alike = (missing == some).all(axis=1)
+            fuller = (~missing | some).all(axis=1) & ~alike
+            kept &= ~(alike & np.isin(keys, keys[fuller]))
         codes, probabilities = codes[kept], probabilities[kept]
         keys = known_code_keys(codes, known, sizes)
         order = np.argsort(keys, kind="stable")
@@ -237,32 +242,24 @@ class Pattern:
 
     def sample(self, groups: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         first, last = self.starts[groups], self.starts[groups + 1]
-        if len(groups) <= _FEW and "upto" not in vars(self):
-            return self.codes[first + self._tuple_steps(first, last, nodes, rng)]
+        if len(groups) <= _FEW and "upto" not in vars(self):  # row by row, as sums over all tuples would take longer
+            steps = []
+            for start, stop, node, share in zip(first, last, nodes, rng.random(len(nodes)), strict=True):
+                upto = np.cumsum(self.probabilities[start:stop, node])
+                upto = upto if upto[-1] > 0 else np.arange(1.0, stop - start + 1)
+                steps.append(min(int(np.searchsorted(upto, share * upto[-1], side="right")), stop - start - 1))
+            return self.codes[first + steps]
         low, high = self.upto[nodes, first], self.upto[nodes, last]
         targets = low + rng.random(len(groups)) * (high - low)
-        places = _locate_in_sums(self.upto, nodes, targets)
+        if self.upto.shape[1] <= _NARROW:
+            places = (self.upto[nodes, 1:] <= targets[:, None]).sum(axis=1)
+        else:
+            places = np.empty(len(nodes), dtype=np.int64)
+            order = np.argsort(nodes.astype(np.min_scalar_type(len(self.upto))), kind="stable")  # short numbers sort in one pass
+            different, starts = np.unique(nodes[order], return_index=True)
+            for node, rows in zip(different, np.split(order, starts[1:]), strict=True):
+                places[rows] = np.searchsorted(self.upto[node], targets[rows], side="right") - 1
         return self.codes[np.clip(places, first, last - 1)]
-
-    def _tuple_steps(self, first: np.ndarray, last: np.ndarray, nodes: np.ndarray, rng: np.random.Generator) -> list[int]:
-        """Return which of the tuples of its group each row has: row by row, as sums over all tuples would take longer."""
-        steps = []
-        for start, stop, node, share in zip(first, last, nodes, rng.random(len(nodes)), strict=True):
-            upto = np.cumsum(self.probabilities[start:stop, node])
-            upto = upto if upto[-1] > 0 else np.arange(1.0, stop - start + 1)
-            steps.append(min(int(np.searchsorted(upto, share * upto[-1], side="right")), stop - start - 1))
-        return steps
-
-
-def _fullest_tuples(missing: np.ndarray, codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return which tuples have no more missing cells that could be filled than need be, given all their other cells."""
-    kept = np.ones(len(codes), dtype=bool)
-    for gone in np.unique(missing[missing.any(axis=1)], axis=0):
-        keys = known_code_keys(codes, ~gone, sizes)
-        alike = (missing == gone).all(axis=1)
-        fuller = (~missing | gone).all(axis=1) & ~alike
-        kept &= ~(alike & np.isin(keys, keys[fuller]))
-    return kept
 
 
 def known_code_keys(codes: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -271,18 +268,6 @@ def known_code_keys(codes: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> 
     for column in np.flatnonzero(known):
         keys = keys * sizes[column] + codes[:, column]
     return keys
-
-
-def _locate_in_sums(upto: np.ndarray, nodes: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the tuples in which numbers lie, each in the sums of its node."""
-    if upto.shape[1] <= _NARROW:
-        return (upto[nodes, 1:] <= targets[:, None]).sum(axis=1)
-    places = np.empty(len(nodes), dtype=np.int64)
-    order = np.argsort(nodes.astype(np.min_scalar_type(len(upto))), kind="stable")  # short numbers sort in one pass
-    different, first = np.unique(nodes[order], return_index=True)
-    for node, rows in zip(different, np.split(order, first[1:]), strict=True):
-        places[rows] = np.searchsorted(upto[node], targets[rows], side="right") - 1
-    return places
 
 
 class Posterior:

@@ -26,7 +26,11 @@ class MixtureSampler:
     def __init__(self, mixture: Mixture, rng: np.random.Generator, n_common: int | None = None) -> None:
         self.parts = [(part.columns, None if part.is_plain else part.codes.T) for part in mixture.parts]
         self.within = [part.within for part in mixture.parts]
-        self.of_parts = [_cumulative_probabilities(part.probabilities) for part in mixture.parts]
+        self.of_parts = []  # P(code <= m | node), shape (n_nodes, n_codes)
+        for part in mixture.parts:
+            upto = np.cumsum(part.probabilities, axis=0)
+            upto /= upto[-1]
+            self.of_parts.append(np.ascontiguousarray(upto.T, dtype=np.float32 if len(upto) <= _NARROW else float))
         self.nodes_upto = _cumulative_shares(mixture.weights.reshape(n_common or 1, -1))
         self.of_nodes = rng.random(n_common or 1)
         self.of_codes = rng.random((len(mixture.parts), len(mixture.weights)), dtype=np.float32)
@@ -98,13 +102,6 @@ def _systematic_shares(groups: np.ndarray, rng: np.random.Generator) -> np.ndarr
     ranks, shares = np.arange(len(groups)) - np.repeat(first, counts), np.empty(len(groups))
     shares[order] = (ranks + np.repeat(rng.random(len(counts)), counts)) / np.repeat(counts, counts)
     return shares
-
-
-def _cumulative_probabilities(probabilities: np.ndarray) -> np.ndarray:
-    """Return P(code <= m | node), shape (n_nodes, n_codes)."""
-    upto = np.cumsum(probabilities, axis=0)
-    upto /= upto[-1]
-    return np.ascontiguousarray(upto.T, dtype=np.float32 if len(upto) <= _NARROW else float)
 
 
 def _codes_of_nodes(upto: np.ndarray, nodes: np.ndarray, counts: np.ndarray, shifts: np.ndarray) -> np.ndarray:

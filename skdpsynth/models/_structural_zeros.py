@@ -227,7 +227,16 @@ class ConstrainedSoftmax:
         """Return the probabilities from the logits of each column of the group, shape (size, n_nodes)."""
         within, score = [], None
         for j, own in enumerate(logits):
-            whole, inside = _logsumexp_by_class(own, self.classes[j], self.n_classes[j])
+            if self.is_plain[j]:
+                whole, inside = np.empty_like(own), np.ones_like(own)
+                whole[self.classes[j]] = own
+            else:
+                order = np.argsort(self.classes[j], kind="stable")
+                first = np.searchsorted(self.classes[j][order], np.arange(self.n_classes[j]))
+                largest = np.maximum.reduceat(own[order], first, axis=0)
+                shares = np.exp(own - largest[self.classes[j]])
+                sums = _sum_by_class(shares, self.classes[j], self.n_classes[j])
+                whole, inside = largest + np.log(sums), shares / sums[self.classes[j]]
             within.append(inside)
             part = whole[self.tuples[:, j]]
             score = part if score is None else np.add(score, part, out=score)
@@ -272,8 +281,22 @@ class ConstrainedSoftmax:
         by_tuples = np.zeros_like(state.tuples)
         for j, (G, w) in enumerate(zip(by_singles, state.within, strict=True)):
             by_tuples += _sum_by_class(G * w, self.classes[j], self.n_classes[j])[self.tuples[:, j]]
-        for pair, H in by_pairs.items():
-            self._add_pair(state, pair, H.astype(state.tuples.dtype, copy=False), by_tuples, by_within)
+        for pair, by_codes in by_pairs.items():
+            (j, k), H = pair, by_codes.astype(state.tuples.dtype, copy=False)
+            cj, ck, wj, wk = self.classes[j], self.classes[k], state.within[j], state.within[k]
+            if self.is_plain[j] and self.is_plain[k]:
+                by_class = np.empty_like(H)
+                by_class[np.ix_(cj, ck)] = H
+                by_tuples += by_class[self.tuples[:, j], self.tuples[:, k]][:, None]
+                continue
+            # By codes of one column and classes of the other: half of the sum, which both derivatives share.
+            half = np.array([H[:, ck == c] @ wk[ck == c] for c in range(self.n_classes[k])])  # (n_classes_k, size_j, n_nodes)
+            other = np.array([H[cj == c].T @ wj[cj == c] for c in range(self.n_classes[j])])  # (n_classes_j, size_k, n_nodes)
+            W = self._of_pair(state, pair)
+            by_within[j] += np.einsum("cmz,mcz->mz", half, W[cj])
+            by_within[k] += np.einsum("clz,clz->lz", other, W[:, ck])
+            by_W = np.array([_sum_by_class(own * wj, cj, self.n_classes[j]) for own in half])  # (n_classes_k, n_classes_j, n_nodes)
+            by_tuples += by_W[self.tuples[:, k], self.tuples[:, j]]
         by_tuples -= np.einsum("tz,tz->z", state.tuples, by_tuples)
         by_tuples *= state.tuples
         out = []
@@ -283,24 +306,6 @@ class ConstrainedSoftmax:
                 whole = whole + D - _sum_by_class(w * D, self.classes[j], self.n_classes[j])[self.classes[j]]
             out.append(w * whole)
         return out
-
-    def _add_pair(self, state: ConstrainedState, pair: Pair, H: np.ndarray, by_tuples: np.ndarray, by_within: list[np.ndarray]) -> None:
-        j, k = pair
-        cj, ck = self.classes[j], self.classes[k]
-        if self.is_plain[j] and self.is_plain[k]:
-            by_class = np.empty_like(H)
-            by_class[np.ix_(cj, ck)] = H
-            by_tuples += by_class[self.tuples[:, j], self.tuples[:, k]][:, None]
-            return
-        wj, wk = state.within[j], state.within[k]
-        # By codes of one column and classes of the other: half of the sum, which both derivatives share.
-        half = np.array([H[:, ck == c] @ wk[ck == c] for c in range(self.n_classes[k])])  # (n_classes_k, size_j, n_nodes)
-        other = np.array([H[cj == c].T @ wj[cj == c] for c in range(self.n_classes[j])])  # (n_classes_j, size_k, n_nodes)
-        W = self._of_pair(state, pair)
-        by_within[j] += np.einsum("cmz,mcz->mz", half, W[cj])
-        by_within[k] += np.einsum("clz,clz->lz", other, W[:, ck])
-        by_W = np.array([_sum_by_class(own * wj, cj, self.n_classes[j]) for own in half])  # (n_classes_k, n_classes_j, n_nodes)
-        by_tuples += by_W[self.tuples[:, k], self.tuples[:, j]]
 
 
 def _indicator_matrix(keys: np.ndarray, size: int) -> Any:
@@ -316,18 +321,6 @@ def _sum_by_class(values: np.ndarray, classes: np.ndarray, n_classes: int) -> np
         return out
     order = np.argsort(classes, kind="stable")
     return np.add.reduceat(values[order], np.searchsorted(classes[order], np.arange(n_classes)), axis=0)
-
-
-def _logsumexp_by_class(logits: np.ndarray, classes: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    if n_classes == len(classes):
-        whole = np.empty_like(logits)
-        whole[classes] = logits
-        return whole, np.ones_like(logits)
-    order = np.argsort(classes, kind="stable")
-    largest = np.maximum.reduceat(logits[order], np.searchsorted(classes[order], np.arange(n_classes)), axis=0)
-    shares = np.exp(logits - largest[classes])
-    sums = _sum_by_class(shares, classes, n_classes)
-    return largest + np.log(sums), shares / sums[classes]
 
 
 @dataclass(frozen=True, eq=False)

@@ -247,7 +247,10 @@ class _Descent:
         return loadings + self.own[label] if self.own else loadings
 
     def gradients(self) -> tuple[list[np.ndarray], float]:
-        at = [self._probabilities(label) for label in range(len(self.intercepts))]
+        at: list[list[Probabilities]] = []
+        for label in range(len(self.intercepts)):
+            loadings, parts = self.loadings(label), zip(self.codes, self.nodes, self.wide.targets, strict=True)
+            at.append([Probabilities.of(t[label], self.intercepts[label][codes] + loadings[codes] @ Z.T) for codes, Z, t in parts])
         beside, objective = self._errors_of_merged(at)
         of_intercepts, of_loadings = [], []
         for label, weight in enumerate(self.weights):
@@ -266,13 +269,6 @@ class _Descent:
         objective += float((self.pull * self.slopes**2).sum() + (self.pull_of_bends * self.bends**2).sum()) / 2
         objective += sum(float((self.pull * part**2).sum()) for part in self.own) / CLASS_SHARE / 2
         return [*of_intercepts, by_slopes + self.pull * self.slopes, total + self.pull_of_bends * self.bends, *own], objective
-
-    def _probabilities(self, label: int) -> list[Probabilities]:
-        loadings, targets = self.loadings(label), self.wide.targets
-        return [
-            Probabilities.of(of_classes[label], self.intercepts[label][codes] + loadings[codes] @ nodes.T)
-            for codes, nodes, of_classes in zip(self.codes, self.nodes, targets, strict=True)
-        ]
 
     def _errors_of_merged(self, at: Sequence[Sequence[Probabilities]]) -> tuple[list[np.ndarray], float]:
         """Return the derivatives of the error of merged tables by the probabilities of codes at common nodes, and the error."""
@@ -323,7 +319,14 @@ def learn_common_factors(
     counts = n * mask * (np.outer(whole, even) + np.outer(even, alone) + merged.interactions)
     deviation = merged.deviation * n
     target = Targets.of_all([n * mass for mass in masses], counts, mask.astype(np.float32), n, (deviation / 7, deviation))
-    nodes, work = _choose_nodes(target, nodes, _WORK_OF_COMMON / 2)
+    work = step_work([target]) * _PILOT_STEPS * nodes.shape[1]
+    if not deviation or work > _WORK_OF_COMMON / 2:
+        work = 0.0
+    else:  # as many factors as count splitting chooses, as more would learn noise
+        fitted, judged = target.split(np.random.default_rng(_SEED))
+        options = [quasi_normal(len(nodes), n_factors) for n_factors in range(1, nodes.shape[1])] + [nodes]
+        pilots = (train_factors([fitted], each, _PILOT_VARIANCE, [0], _PILOT_STEPS) for each in options)
+        nodes = options[int(np.argmin([score([judged], each, *fits) for each, fits in zip(options, pilots, strict=True)]))]
     variance, more = choose_variance([target], nodes, _WORK_OF_COMMON / 2)
     most_steps = int(np.clip((_WORK_OF_COMMON - work - more) / step_work([target]), _LEAST_STEPS, _STEPS))
     (fit,) = train_factors([target], nodes, variance, [0], most_steps)
@@ -331,16 +334,6 @@ def learn_common_factors(
     Q = at.singles - np.repeat(np.add.reduceat(at.singles, starts, axis=0) / merged.sizes[:, None], merged.sizes, axis=0)
     common = CommonFactors(merged, nodes, fit.loadings[0].astype(np.float32), variance)
     return common, join_into_blocks(merged.dependence(Q @ Q.T / len(nodes)), tied)
-
-
-def _choose_nodes(target: Targets, nodes: np.ndarray, most_work: float) -> tuple[np.ndarray, float]:
-    """Return nodes of as many factors as count splitting chooses, as more would learn noise; and the work."""
-    work = step_work([target]) * _PILOT_STEPS * nodes.shape[1]
-    if not target.deviation or work > most_work:
-        return nodes, 0.0
-    fitted, judged = target.split(np.random.default_rng(_SEED))
-    options = [quasi_normal(len(nodes), n_factors) for n_factors in range(1, nodes.shape[1])] + [nodes]
-    return min(options, key=lambda each: score([judged], each, *train_factors([fitted], each, _PILOT_VARIANCE, [0], _PILOT_STEPS))), work
 
 
 def fit_wide_factors(
@@ -352,12 +345,18 @@ def fit_wide_factors(
     are independent. `is_ordered` says which codes of each column have an order.
     """
     targets, totals = [each.targets() for each in tables], np.asarray(tables[0].totals)
-    nodes = _block_nodes(common, [len(block) for block in blocks], min(n_factors, _FACTORS))
+    n_own, rng, nodes = min(n_factors, _FACTORS), np.random.default_rng(_SEED), []
+    own = quasi_normal(N_COMMON * _INNER, n_own).reshape(N_COMMON, _INNER, n_own)
+    for block in blocks:
+        # Runs of a Sobol sequence are even by themselves. In another order in each block, their deviations from that are independent. A
+        # column by itself has no factors of its own.
+        inner = own[rng.permutation(N_COMMON)] if len(block) > 1 else np.zeros((N_COMMON, 1, n_own))
+        nodes.append(np.hstack([np.repeat(common.nodes, inner.shape[1], axis=0), inner.reshape(-1, n_own)]))
     wide = WideTargets(blocks, targets, nodes, common, totals / float(totals.sum()), is_ordered)
     fits = train_blocks(replace(wide, variance=_choose_block_variance(wide)), 0, _STEPS)
     return tuple(
-        LatentFactors(of_classes[0].sizes, own, fit.intercepts[None], fit.loadings[None], each.groups)
-        for each, of_classes, own, fit in zip(tables, targets, nodes, fits, strict=True)
+        LatentFactors(of_classes[0].sizes, Z, fit.intercepts[None], fit.loadings[None], each.groups)
+        for each, of_classes, Z, fit in zip(tables, targets, nodes, fits, strict=True)
     )
 
 
@@ -379,15 +378,3 @@ def _choose_block_variance(wide: WideTargets) -> float:
         fits = train_blocks(replace(pilot, targets=fitted, variance=variance), 0, _PILOT_STEPS)
         scores.append(sum(score(each, own, fit) for each, own, fit in zip(judged, pilot.nodes, fits, strict=True)))
     return _VARIANCES[int(np.argmin(scores))]
-
-
-def _block_nodes(common: CommonFactors, widths: Sequence[int], n_own: int) -> list[np.ndarray]:
-    """Return the nodes of blocks of `widths` columns; a column by itself has no factors of its own."""
-    own, rng = quasi_normal(N_COMMON * _INNER, n_own).reshape(N_COMMON, _INNER, n_own), np.random.default_rng(_SEED)
-    out = []
-    for width in widths:
-        # Runs of a Sobol sequence are even by themselves. In another order in each block, their deviations from that are independent.
-        inner = own[rng.permutation(N_COMMON)] if width > 1 else np.zeros((N_COMMON, 1, n_own))
-        n_inner = inner.shape[1]
-        out.append(np.hstack([np.repeat(common.nodes, n_inner, axis=0), inner.reshape(-1, n_own)]))
-    return out

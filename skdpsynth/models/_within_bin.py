@@ -242,42 +242,34 @@ class DifferenceSampler:
         known = np.flatnonzero((i < self.first.n_bins) & (j < self.second.n_bins))
         rows = known[~self.free[i[known], j[known]] & (self.shares[i[known], j[known]] > 0)]
         if len(rows):
-            x = self.first.place(self._cells_of_first(i[rows], j[rows], rng), rng)
+            inside, cells = self.first.inside, np.empty(len(rows), dtype=np.int64)
+            starts = np.searchsorted(inside.bins, np.arange(self.first.n_bins + 1))
+            for code in np.unique(j[rows]):
+                some = np.flatnonzero(j[rows] == code)
+                upto = np.concatenate([[0.0], np.cumsum(inside.part * self._cells[:, code])])
+                start, stop = starts[i[rows[some]]], starts[i[rows[some]] + 1]
+                drawn = np.searchsorted(upto, upto[start] + rng.random(len(some)) * (upto[stop] - upto[start]), side="right") - 1
+                cells[some] = np.clip(drawn, start, stop - 1)
+            x = self.first.place(cells, rng)
             values[first][rows] = x
             values[second][rows] = self.beside(x, j[rows], rng)
 
-    def _cells_of_first(self, i: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        inside, out = self.first.inside, np.empty(len(i), dtype=np.int64)
-        first = np.searchsorted(inside.bins, np.arange(self.first.n_bins + 1))
-        for code in np.unique(j):
-            rows = np.flatnonzero(j == code)
-            upto = np.concatenate([[0.0], np.cumsum(inside.part * self._cells[:, code])])
-            low, high = upto[first[i[rows]]], upto[first[i[rows] + 1]]
-            cells = np.searchsorted(upto, low + rng.random(len(rows)) * (high - low), side="right") - 1
-            out[rows] = np.clip(cells, first[i[rows]], first[i[rows] + 1] - 1)
-        return out
-
     def beside(self, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the second number of each row: the first plus a difference that leads to its bin."""
+        low, high, bins = self._pieces
         if isinstance(self.second, ListedColumn):
-            return self._sample_members(self.second.numbers, x, j, rng)
-        low, high, _ = self._pieces
+            out = np.empty(len(x))
+            for code in np.unique(j):
+                rows, own = np.flatnonzero(j == code), np.flatnonzero(bins == code)
+                upto = np.cumsum(self._lead(x[rows, None], low[own], high[own]) + 1e-300, axis=1)
+                chosen = (upto < rng.random((len(rows), 1)) * upto[:, -1:]).sum(axis=1)
+                out[rows] = self.second.numbers[own[chosen]]
+            return out
         y = x + self.near.between(low[j] - x, high[j] - x, rng)
         if self.near.whole:
             y = np.floor(y)
         least, most = self.second.ends()
         return np.clip(y, least[j], most[j])
-
-    def _sample_members(self, numbers: np.ndarray, x: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return the second number of each row, where a condition leaves some numbers."""
-        low, high, bins = self._pieces
-        out = np.empty(len(x))
-        for code in np.unique(j):
-            rows, own = np.flatnonzero(j == code), np.flatnonzero(bins == code)
-            upto = np.cumsum(self._lead(x[rows, None], low[own], high[own]) + 1e-300, axis=1)
-            chosen = (upto < rng.random((len(rows), 1)) * upto[:, -1:]).sum(axis=1)
-            out[rows] = numbers[own[chosen]]
-        return out
 
 
 def remaining_bin_ends(column: NumberColumn) -> tuple[np.ndarray, np.ndarray]:

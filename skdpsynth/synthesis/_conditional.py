@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._validation import check_bool, check_memory, is_integer, short_repr
-from skdpsynth.domain import AllowedCells, Spans, keys_of, list_names, spans_of
+from skdpsynth.domain import Spans, keys_of, list_names, spans_of
 from skdpsynth.frames import Cell, Table
 from skdpsynth.models import RejectionSampler, impute_table
 from skdpsynth.privacy import Seed
@@ -284,7 +284,11 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             on_codes = spans.hull(wanted)
             conditional, probability = law.condition(on_codes)
             if not probability:
-                raise _impossible_conditions_error(law, on_codes)
+                alone = [name for name, want in on_codes.items() if not law.condition({name: want})[1]]
+                what = f"that on {list_names(alone[:1])} has" if alone else f"those on {list_names(list(on_codes))} together have"
+                raise ValueError(
+                    f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out."
+                )
             if of_spans := {name: want for name, want in wanted.items() if name in spans.linked_columns}:
                 conditional = RejectionSampler(conditional, partial(spans.meets, wanted=of_spans))
         copy: Any = object.__new__(type(self))
@@ -298,10 +302,3 @@ class ConditionalSynthesizer(PrivateSynthesizer):
             )
         with np.errstate(all="ignore"):
             return self._model.law()
-
-
-def _impossible_conditions_error(law: Any, wanted: Mapping[Hashable, AllowedCells]) -> ValueError:
-    """Return an error that names the conditions to which the model gives no probability: one alone, or several together."""
-    alone = [name for name, want in wanted.items() if not law.condition({name: want})[1]]
-    what = f"that on {list_names(alone[:1])} has" if alone else f"those on {list_names(list(wanted))} together have"
-    return ValueError(f"conditions must have a probability above 0 in the model, but {what} none; widen a range, or leave one out.")

@@ -53,33 +53,28 @@ class ParametricBootstrap:
         entries = (entry for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES)
         noises = {entry.name: _NOISES[entry.noise](entry.scale[0] if entry.scale else 0) for entry in entries}
         sizes, names = _n_codes(model), [name for name in model.schema if name != model.stratum]
-        scales = {tuple(names.index(name) for name in columns[-2:]): c for columns, c in synthesizer.interaction_scales_.items()}
-        over = None
+        lead = 0 if model.stratum is None else 1
+
+        def by_place(values: Mapping[tuple, Any], n_columns: int) -> dict[tuple[int, ...], Any]:
+            found = {tuple(names.index(name) for name in columns[lead:]): value for columns, value in values.items()}
+            return {place: value for place, value in found.items() if len(place) == n_columns}
+
+        def tables(values: Mapping[tuple, np.ndarray], n_columns: int) -> dict[tuple[int, ...], np.ndarray]:
+            return {place: table if lead else table[None] for place, table in by_place(values, n_columns).items()}
+
+        over, scales = None, by_place(synthesizer.interaction_scales_, 2)
         if scales:
             multipliers = tuple(c // (sizes[i] * sizes[j]) for (i, j), c in scales.items())
             over = Interactions(tuple(sizes), tuple(scales), len(model.weights), multipliers)  # type: ignore[arg-type]
-        is_public = synthesizer.neighboring == "replace_one"
         weak = replace(model, factors=tuple(replace(factors, variance=_WEAK) for factors in model.factors))
-        lead = 0 if model.stratum is None else 1
-        pairs: Any = [tuple(names.index(name) for name in columns[lead:]) for columns in synthesizer.marginals_consistent_]
-        replay = cls(weak, noises, over, tuple(pair for pair in pairs if len(pair) == 2), n_samples, is_public)
-        one_way, two_way = replay._released_tables(synthesizer, names)
-        return replace(replay, model=replay._fit(model.links, one_way, two_way, _STEPS))
-
-    def _released_tables(
-        self, synthesizer: BaseEstimator, names: Sequence[Hashable]
-    ) -> tuple[NoisyTables, NoisyTables | NoisyInteractions]:
-        """Return the tables that the synthesizer released, by the places of columns."""
-
-        def by_place(tables: Mapping[tuple, np.ndarray], n_columns: int) -> dict[tuple[int, ...], np.ndarray]:
-            lead = 0 if self.model.stratum is None else 1
-            found = {tuple(names.index(name) for name in columns[lead:]): table for columns, table in tables.items()}
-            return {place: table if lead else table[None] for place, table in found.items() if len(place) == n_columns}
-
-        one_way = self._noisy_tables(by_place(synthesizer.marginals_, 1), "counts of columns")
-        if self.interactions is None:
-            return one_way, self._noisy_tables(by_place(synthesizer.marginals_, 2), "counts of pairs")
-        return one_way, self._noisy_interactions(by_place(synthesizer.interactions_, 2))
+        pairs, is_public = tuple(by_place(synthesizer.marginals_consistent_, 2)), synthesizer.neighboring == "replace_one"
+        replay = cls(weak, noises, over, pairs, n_samples, is_public)  # type: ignore[arg-type]
+        one_way = replay._noisy_tables(tables(synthesizer.marginals_, 1), "counts of columns")
+        if over is None:
+            two_way: NoisyTables | NoisyInteractions = replay._noisy_tables(tables(synthesizer.marginals_, 2), "counts of pairs")
+        else:
+            two_way = replay._noisy_interactions(tables(synthesizer.interactions_, 2))
+        return replace(replay, model=replay._fit(model.links, one_way, two_way))
 
     def _noisy_tables(self, tables: Mapping[tuple[int, ...], np.ndarray], name: str) -> NoisyTables:
         return NoisyTables(tables, float(self.noises[name].variance(1)) if tables else 0.0)
@@ -89,7 +84,7 @@ class ParametricBootstrap:
         scales: Any = dict(zip(self.interactions.pairs, self.interactions.scales, strict=True))
         return NoisyInteractions(tables, scales, float(self.noises["interactions of pairs"].variance(1)))
 
-    def _fit(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions, n_steps: int) -> TableModel:
+    def _fit(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions) -> TableModel:
         n_samples = self.n_samples if self.is_public else None
         model, estimates = self.model, Estimates.of([one_way, of_pairs], self.pairs, n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
@@ -97,7 +92,7 @@ class ParametricBootstrap:
         links, one_way, two_way = threshold_bins(
             names, links, estimates.one_way, estimates.two_way, rows, together, edges_of_spans(model.schema)
         )
-        return model.refit(links, one_way, two_way, rows, _FITS, n_steps)
+        return model.refit(links, one_way, two_way, rows, _FITS, _STEPS)
 
     def pool(self, values: Sequence[np.ndarray]) -> "BootstrapPool":
         model = self.model
@@ -122,11 +117,11 @@ class ParametricBootstrap:
         one_way = self._count(codes, sizes, columns, "counts of columns", bits)
         if self.interactions is None:
             tables = self._count(codes, sizes, self.pairs, "counts of pairs", bits)
-            return self._fit(links, one_way, tables, _STEPS)
+            return self._fit(links, one_way, tables)
         exact = Marginals.of(codes, sizes, [(len(sizes) - 1, *pair) for pair in self.interactions.pairs])
         values = self.interactions.query(exact, "replace_one").values
         noisy = values + self.noises["interactions of pairs"].sample(values.shape, bits)
-        return self._fit(links, one_way, self._noisy_interactions(self.interactions.tables(noisy)), _STEPS)
+        return self._fit(links, one_way, self._noisy_interactions(self.interactions.tables(noisy)))
 
     def _count(
         self, codes: Sequence[np.ndarray], sizes: Sequence[int], places: Sequence[tuple[int, ...]], name: str, bits: RandomBits

@@ -5,14 +5,14 @@ import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth._serialization import require
 from skdpsynth._validation import Whole, check_parameters, short_repr
-from skdpsynth.domain import BoundsLike, Box, Continuous, Nominal, Schema, SchemaLike, is_name, list_names, ties_of, with_spans
+from skdpsynth.domain import BoundsLike, Continuous, Nominal, Schema, SchemaLike, is_name, list_names, ties_of, with_spans
 from skdpsynth.fitting import Budget, Facts, MissingFact, PrivateLevels, private_columns
 from skdpsynth.frames import Rows, Table, TableKind, open_source
 from skdpsynth.models import pool_measurements, uniform_model
@@ -230,7 +230,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             self._open_prior(reader.schema_)
             return X, {"schema": reader.schema_.coded}
         if self.prior is not None:
-            check_prior_is_another(self.prior, X)
+            are_paths = isinstance(self.prior, str | os.PathLike) and isinstance(X, str | os.PathLike)
+            if self.prior is X or (
+                are_paths and os.path.realpath(self.prior) == os.path.realpath(X)
+            ):  # as far as shows without reading rows
+                raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")
         self._container, rows = start_table(self, X, self._least_rows)
         self._open_prior(self._container.schema)
         # A column has no more codes than these, however many levels are found.
@@ -283,7 +287,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         if self.strategy != "marginals":
             return BlockPlan()
         if self.prior is not None and self.schema is None:
-            check_prior_of_numbers(self.prior, facts.box)
+            _check_table(self.prior)
+            box, columns = facts.box, cast("Sequence[Any]", TableKind.of(open_source(self.prior, "prior").head).columns)
+            if len(columns) != box.n_features:
+                raise ValueError(f"prior must have the {box.n_features} columns of X, got {len(columns)}; select them.")
+            open_prior(self.prior, schema_of_box(box, columns))  # whatever its columns are called
         elif self.prior is not None:
             open_prior(self.prior, Schema.of(self.schema))
         self._block = StreamBlock()
@@ -293,9 +301,13 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         return BlockPlan(True, 2.25, least_rows(self._plan(facts), facts.neighboring), is_fast=False)
 
     def _join_blocks(self, blocks: Sequence[Any], numbers: Sequence[float], reader: BaseEstimator) -> "LatentFactorSynthesizer":
-        return self._pool_blocks(blocks, numbers) if blocks else self._fit_public_facts(reader)
-
-    def _fit_public_facts(self, reader: BaseEstimator) -> "LatentFactorSynthesizer":
+        if blocks:
+            union: Any = object.__new__(type(self))
+            vars(union).update(vars(blocks[-1]))
+            union._counted = pool_measurements([block._counted for block in blocks], numbers)
+            union.n_samples_ = union._counted.n_samples
+            vars(union).update(model_attributes(union._counted.model(self._n_factors)))
+            return union
         public = clone(self)
         vars(public).update({name: value for name, value in vars(reader).items() if name in ("_container", "schema_")})
         whole = public.schema_
@@ -303,14 +315,6 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         ties = ties_of(whole, schema.rules, dict(zip(whole, public._container.dtypes, strict=True)))
         public._model = uniform_model(schema, self.stratify, ties, MAX_CODES)
         return public
-
-    def _pool_blocks(self, blocks: Sequence[Any], numbers: Sequence[float]) -> "LatentFactorSynthesizer":
-        union: Any = object.__new__(type(self))
-        vars(union).update(vars(blocks[-1]))
-        union._counted = pool_measurements([block._counted for block in blocks], numbers)
-        union.n_samples_ = union._counted.n_samples
-        vars(union).update(model_attributes(union._counted.model(self._n_factors)))
-        return union
 
     @property
     def _model_of_counts(self) -> Any:
@@ -376,11 +380,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         if self.synthesizer is not None:
             check_parameters(self, {"synthesizer": ("pmm", "psmm", "")})
         self._way.check(self, schema)
-        if self.stratify is not None:
-            self._check_stratify(schema)
-
-    def _check_stratify(self, schema: Schema) -> None:
-        column = self.stratify
+        if (column := self.stratify) is None:
+            return
         if not is_name(column) or column not in schema:
             raise ValueError(f"stratify must be a column of schema, got {short_repr(column)}; give its name.")
         kind = schema[column]
@@ -416,24 +417,6 @@ def open_prior(prior: Table, schema: Schema, buys: bool = False) -> Rows:
     if not rows.source.is_readable and any(kind.stand_in for kind in schema.values()):
         raise ValueError("prior must be a table that can be read where bounds or levels are private, got one that lies elsewhere; copy it.")
     return rows
-
-
-def check_prior_of_numbers(prior: Table, box: Box) -> None:
-    """Refuse a public table that cannot be one of numbers within these bounds, whatever its columns are called."""
-    _check_table(prior)
-    source = open_source(prior, "prior")
-    columns: Sequence[Any] = TableKind.of(source.head).columns
-    if len(columns) != box.n_features:
-        raise ValueError(f"prior must have the {box.n_features} columns of X, got {len(columns)}; select them.")
-    open_prior(prior, schema_of_box(box, columns))
-
-
-def check_prior_is_another(prior: Table, X: Table) -> None:
-    """Refuse the protected table as the public one, where that shows without reading rows."""
-    are_paths = isinstance(prior, str | os.PathLike) and isinstance(X, str | os.PathLike)
-    is_one_file = are_paths and os.path.realpath(prior) == os.path.realpath(X)
-    if prior is X or is_one_file:
-        raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")
 
 
 def _check_table(prior: Table) -> None:
