@@ -309,7 +309,20 @@ class OnlineSynthesizer(PrivateSynthesizer):
             warn_if_small(part, tree_depth(part.size))
             stream: Any = GrowingTree(Box(box.low, box.high), facts.epsilon, self.counter, self._in_ticks)
         else:
-            inner, plan = self._inner_synthesizer(part)
+            if self.synthesizer is None:
+                inner: Any = PrivateMeasureMechanism()
+            else:
+                inner = clone_part(self.synthesizer, "OnlineSynthesizer", "None or ", takes_tables=self._reader is not None)
+            first = clone(inner)
+            check_part(first, part)
+            if self._in_ticks:
+                if not isinstance(inner, PrivateEstimator):
+                    raise ValueError(
+                        'synthesizer must derive from PrivateSynthesizer for neighboring="add_or_remove_one", because it must release how '
+                        f"many rows a block has; {type(inner).__name__} does not."
+                    )
+                check_part(clone(inner), part.part(n_samples=1))  # as few may be found
+            plan = first._plan_blocks(part.part()) if isinstance(first, PrivateSynthesizer) else BlockPlan()
             if self._reader is not None:
                 kept: Any = MixedRows(self._reader)
             else:  # a single column is cut finer than many
@@ -319,23 +332,6 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 part.warn(f"samples are uniform until {plan.least} rows have come, because the noise of fewer would be all that they show.")
         facts.told.extend(part.told)
         return _StreamPlan(spends_delta=given, stream=stream)
-
-    def _inner_synthesizer(self, facts: Facts) -> tuple[Any, BlockPlan]:
-        """Return the unfitted synthesizer of a block, and how blocks are cut and joined; refuse one that cannot run on a block."""
-        if self.synthesizer is None:
-            inner: Any = PrivateMeasureMechanism()
-        else:
-            inner = clone_part(self.synthesizer, "OnlineSynthesizer", "None or ", takes_tables=self._reader is not None)
-        part = clone(inner)
-        check_part(part, facts)
-        if self._in_ticks:
-            if not isinstance(inner, PrivateEstimator):
-                raise ValueError(
-                    'synthesizer must derive from PrivateSynthesizer for neighboring="add_or_remove_one", because it must release how many '
-                    f"rows a block has; {type(inner).__name__} does not."
-                )
-            check_part(clone(inner), facts.part(n_samples=1))  # as few may be found
-        return inner, part._plan_blocks(facts.part()) if isinstance(part, PrivateSynthesizer) else BlockPlan()
 
     def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:
         self._rng, self._charged_to, self._was_saved, self._said = budget.rng, self.accountant, False, ""
@@ -422,12 +418,30 @@ class OnlineSynthesizer(PrivateSynthesizer):
         """Take in checked rows: all at once where they are held, or make a tick, or are saved; else a chunk at a time."""
         is_one = self._in_ticks or rows.source.in_memory
         chunks: Any = [rows.collect()] if is_one else rows.chunks()
-        if place is not None:
-            return self._extend_and_save(chunks, settings, units, place)
-        if is_one:
-            return self._extend(chunks[0], settings, units)
-        for chunk in chunks:
-            self._extend(chunk, settings, units)
+        if place is None:
+            if is_one:
+                return self._extend(chunks[0], settings, units)
+            for chunk in chunks:
+                self._extend(chunk, settings, units)
+            return
+        # Take them in and save the result, as if in one step; `skdpsynth.privacy._streams` has the steps and their proof.
+        budget = self._budget()
+        before: Any = self._stream
+        stream, charged = before, [*before.charged]
+        with streams.pending_charges(self.accountant_):
+            try:
+                with np.errstate(all="ignore"):
+                    for chunk in chunks:
+                        stream = stream.with_new_rows(chunk, self, budget)
+                self._publish(stream, settings, units, place)
+            except BaseException:
+                if self._stream is before and budget.is_broken:
+                    # An error of a release may follow from its noise, so a second draw would cost too: its block is left out for good.
+                    with suppress(Exception):
+                        self._publish(before, self._settings, None, place)
+                elif self._stream is before:
+                    before.charged[:] = charged  # nothing of it was shown, so it may be drawn again
+                raise
 
     def _extend(self, X: Table, settings: dict, units: tuple[dict, dict] | None) -> Any:
         budget = self._budget()
@@ -458,28 +472,6 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if message != self._said:
             self._said = message
             warn(message, SmallSampleWarning)
-
-    # Rows that are saved as they are taken in
-
-    def _extend_and_save(self, chunks: Iterable[Any], settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
-        """Take in rows and save the result, as if in one step; `skdpsynth.privacy._streams` has the steps and their proof."""
-        budget = self._budget()
-        before: Any = self._stream
-        stream, charged = before, [*before.charged]
-        with streams.pending_charges(self.accountant_):
-            try:
-                with np.errstate(all="ignore"):
-                    for chunk in chunks:
-                        stream = stream.with_new_rows(chunk, self, budget)
-                self._publish(stream, settings, units, place)
-            except BaseException:
-                if self._stream is before and budget.is_broken:
-                    # An error of a release may follow from its noise, so a second draw would cost too: its block is left out for good.
-                    with suppress(Exception):
-                        self._publish(before, self._settings, None, place)
-                elif self._stream is before:
-                    before.charged[:] = charged  # nothing of it was shown, so it may be drawn again
-                raise
 
     def _publish(self, stream: BaseEstimator, settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
         """Save a state, and make it that of the stream."""
@@ -679,7 +671,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self, n_samples: int | None, random_state: Seed, since: int | None, conditions: Mapping[Hashable, Cell] | None
     ) -> SampleRequest:
         with lock_of(self):
-            first = self._first if since is None else self._check_since(since)
+            first, last = self._first, self._time - 1
+            if since is not None:
+                if self.strategy != "blocks":
+                    raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
+                if not is_integer(since, first, last):
+                    raise ValueError(f"since must be a {self._time_unit} of the stream from {first} to {last}, got {short_repr(since)}.")
+                first = int(since)
             if n_samples is None:
                 known, error = (self.n_samples_, self._size_error) if since is None else self._stream.n_rows(first)
                 n_samples = default_n_samples(known, error, self.n_features_in_)
@@ -797,15 +795,6 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 "X must come in a stated order for OnlineSynthesizer, which cuts blocks by position, got a lazy frame or query, which has "
                 "none; write its rows in order of arrival to a Parquet file and give the path, or give it in memory."
             )
-
-    def _check_since(self, since: object) -> int:
-        """Return the row, or tick, that a sample begins with, or refuse it."""
-        if self.strategy != "blocks":
-            raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
-        first, last = self._first, self._time - 1
-        if not is_integer(since, first, last):
-            raise ValueError(f"since must be a {self._time_unit} of the stream from {first} to {last}, got {short_repr(since)}.")
-        return int(since)
 
     def _check_save_path(self, save: str | PathLike[str] | None) -> Path:
         """Return the path at which a stream is saved as it takes in rows; refuse one that cannot be written, before any charge."""

@@ -287,10 +287,30 @@ class Blocks:
         return replace(self, charged=[*self.charged])
 
     def model(self, first: int) -> Any:
-        """Return the one synthesizer of all blocks since `first`, or before the first block that of a schema alone; None: there is none."""
-        if self.blocks:
-            return self._union(first) if self.plan.is_joined else None
-        return None if self.kept.reader is None else self.inner._join_blocks((), (), self.kept.reader)
+        """Return the one synthesizer of all blocks since `first`, or before the first block that of a schema alone; None: there is none.
+
+        The rest of the first block, and the waiting rows for which the last one stands, count in quarters of a block where a model takes
+        long to make: so it is good for some more rows, and follows from the time alone, not from earlier samples.
+        """
+        if not self.blocks:
+            return None if self.kept.reader is None else self.inner._join_blocks((), (), self.kept.reader)
+        if not self.plan.is_joined:
+            return None
+        blocks = [block for block in self.blocks if block[1] > first] or [self.blocks[-1]]
+        steps = [1.0 if self.plan.is_fast else (stop - start) / _PARTS for start, stop, _ in blocks]
+        lengths = [round(length / step) for (length, *_), step in zip(self._parts(first), steps, strict=True)]
+        lengths[-1] = max(lengths[-1], 1)
+        key = tuple((start, stop, n) for (start, stop, _), n in zip(blocks, lengths, strict=True) if n)
+        union = self.unions.get(key)
+        if union is None:
+            rates = self.rates[len(self.rates) - len(blocks) :]
+            numbers = [n * step * rate for n, step, rate in zip(lengths, steps, rates, strict=True)]
+            kept = [(model, number) for (*_, model), number in zip(blocks, numbers, strict=True) if number]
+            union = self.inner._join_blocks(*zip(*kept, strict=True), self.kept.reader)
+            while len(self.unions) >= _MAX_UNIONS:
+                self.unions.pop(next(iter(self.unions)), None)
+            self.unions[key] = union
+        return union
 
     def sample(self, n_samples: int, first: int, rng: np.random.Generator, model: BaseEstimator = None) -> Any:
         """Return rows like those of the stream since `first`; before the first block, uniform ones that keep the rules of a schema.
@@ -328,28 +348,6 @@ class Blocks:
             if rows:
                 whole = self._as_batch(concatenate(rows))
                 yield take_rows(whole, rng.permutation(n_rows_of(whole)))
-
-    def _union(self, first: int) -> Any:
-        """Return the synthesizer of all blocks since `first`; post-processing of their releases.
-
-        The rest of the first block, and the waiting rows for which the last one stands, count in quarters of a block where a model takes
-        long to make: so it is good for some more rows, and follows from the time alone, not from earlier samples.
-        """
-        blocks = [block for block in self.blocks if block[1] > first] or [self.blocks[-1]]
-        steps = [1.0 if self.plan.is_fast else (stop - start) / _PARTS for start, stop, _ in blocks]
-        lengths = [round(length / step) for (length, *_), step in zip(self._parts(first), steps, strict=True)]
-        lengths[-1] = max(lengths[-1], 1)
-        key = tuple((start, stop, n) for (start, stop, _), n in zip(blocks, lengths, strict=True) if n)
-        union = self.unions.get(key)
-        if union is None:
-            rates = self.rates[len(self.rates) - len(blocks) :]
-            numbers = [n * step * rate for n, step, rate in zip(lengths, steps, rates, strict=True)]
-            kept = [(model, number) for (*_, model), number in zip(blocks, numbers, strict=True) if number]
-            union = self.inner._join_blocks(*zip(*kept, strict=True), self.kept.reader)
-            while len(self.unions) >= _MAX_UNIONS:
-                self.unions.pop(next(iter(self.unions)), None)
-            self.unions[key] = union
-        return union
 
     def _check_loaded(self) -> None:
         require(is_of_type(self.blocks, tuple[tuple[int, int, Any], ...]) and is_of_type(self.rates, tuple[float, ...]))

@@ -135,7 +135,11 @@ class GrowingTree:
         if self.in_ticks and self.epsilon != math.inf:
             self._error += _COUNT_ERROR / float(shares[0])
         for counter, share in zip(self.counters, shares, strict=True):
-            counter.every = self._comparison_interval(length, share)
+            if self.counter != "sparse" or self.epsilon == math.inf or self.in_ticks:
+                counter.every = 1
+            else:  # steps between comparisons, a public choice: a larger epsilon than the tree uses would only compare more often
+                felt = share * min(1, 2**_FINEST / self.epsilon)
+                counter.every = max(1, int(9 * math.log(max(length, 2)) / float(felt / 4) / _COMPARISONS))
             counter.start_level(length, share, child, rng.child(name))
 
     def _split(self) -> InhomogeneousCounter:
@@ -153,14 +157,6 @@ class GrowingTree:
     def _sensitivity(self) -> int:
         """The L1 sensitivity of the counts of a depth: a replaced row leaves one cell for another; an added one is in one."""
         return 1 if self.in_ticks else 2
-
-    def _comparison_interval(self, length: int, share: Amount) -> int:
-        """Return the steps from one comparison of a sparse counter to the next: a public choice."""
-        if self.counter != "sparse" or self.epsilon == math.inf or self.in_ticks:
-            return 1
-        # A larger epsilon than the tree makes use of would only compare more often.
-        felt = share * min(1, 2**_FINEST / self.epsilon)
-        return max(1, int(9 * math.log(max(length, 2)) / float(felt / 4) / _COMPARISONS))
 
     def _level_name(self) -> str:
         return f"{'ticks' if self.in_ticks else 'rows'} {self.level_start(self.level) - 1} to {self.level_start(self.level + 1) - 2}"

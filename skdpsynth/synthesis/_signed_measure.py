@@ -316,7 +316,18 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             if not (np.array_equal(self.cells.box.low, box.low) and np.array_equal(self.cells.box.high, box.high)):
                 raise ValueError("cells must cover the box of bounds, got a Lattice of another box; give bounds=(box.low, box.high).")
             return self.cells
-        positions = self._representatives()
+        cells, names = self.cells, list(getattr(self, "feature_names_in_", ()))
+        if hasattr(cells, "columns") and names:  # in the order of the columns of the rows
+            if sorted(map(str, cells.columns)) != sorted(names):
+                raise ValueError(f"cells must have the columns of X, {names}, got {list(map(str, cells.columns))}; rename or drop some.")
+            cells = np.column_stack([np.asarray(cells[name]) for name in names])
+        try:
+            positions = np.array(cells, dtype=float)
+        except (TypeError, ValueError, OverflowError):  # which quote the cell
+            raise ValueError(
+                f"cells must be a Lattice or a table of numbers, a row for each representative, got {type(self.cells).__name__} of "
+                "something else; give an array of shape (n_cells, n_features)."
+            ) from None
         if positions.ndim != 2 or not len(positions) or positions.shape[1] != box.n_features:
             raise ValueError(
                 f"cells must hold at least one representative, a row of {box.n_features} numbers each, got shape {positions.shape}; "
@@ -327,21 +338,6 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         if len(np.unique(positions, axis=0)) < len(positions):
             raise ValueError("cells must differ from each other, but some are equal; drop the copies.")
         return NearestCells(box, positions, self.metric)
-
-    def _representatives(self) -> np.ndarray:
-        """Return `cells` as an array; a data frame in the order of the columns of the rows."""
-        cells, names = self.cells, list(getattr(self, "feature_names_in_", ()))
-        if hasattr(cells, "columns") and names:
-            if sorted(map(str, cells.columns)) != sorted(names):
-                raise ValueError(f"cells must have the columns of X, {names}, got {list(map(str, cells.columns))}; rename or drop some.")
-            cells = np.column_stack([np.asarray(cells[name]) for name in names])
-        try:
-            return np.array(cells, dtype=float)
-        except (TypeError, ValueError, OverflowError):  # which quote the cell
-            raise ValueError(
-                f"cells must be a Lattice or a table of numbers, a row for each representative, got {type(self.cells).__name__} of "
-                "something else; give an array of shape (n_cells, n_features)."
-            ) from None
 
 
 def default_n_cells(size: float, n_features: int) -> int:
