@@ -127,9 +127,17 @@ class LatentFactors:
             intercepts = np.log(np.maximum([target.one_way for target in targets], 1e-30)).astype(float)
             loadings = np.zeros((1, *intercepts.shape, n_factors))
             return cls(sizes, nodes, intercepts[None], loadings, tables.groups, n_ordered=tables.n_ordered)
+        a_step, n_pairs = step_work(targets), int(np.count_nonzero(targets[0].mask))
+        has_all_pairs = n_pairs == int(sizes.sum() ** 2 - (sizes**2).sum())
+        variances, most_fits = (VARIANCES, _FITS) if has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(_FITS, _FITS_FOR_FEW_PAIRS))
+        fits: list[FactorFit] = []
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
         with one_blas_thread(int(sizes.sum()) <= _SMALL):
-            fits, variance = _fit_restarts(targets, nodes)
+            variance, work = choose_variance(targets, nodes, _WORK / 4, variances)
+            while not fits or (len(fits) < most_fits and work + fits[-1].n_steps * a_step <= _WORK):  # as long as there is time
+                most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
+                fits += train_factors(targets, nodes, variance, [len(fits)], most_steps)
+                work += fits[-1].n_steps * a_step
         return cls(sizes, nodes, *_stack_fits(fits), tables.groups, variance, tables.n_ordered)
 
     def refit(self, tables: BlockTables, n_fits: int, n_steps: int) -> "LatentFactors":
@@ -144,14 +152,13 @@ class LatentFactors:
 
     def with_triples(self, tables: BlockTables, triples: Mapping[Triple, np.ndarray], deviation: float) -> "LatentFactors":
         """Continue all fits together, with tables of three columns (and the deviation of their noise) beside those of `of`."""
-        targets = tables.targets()
+        targets, n_cells = tables.targets(), sum(table.size for table in triples.values())
         # As far as they are exact, a table of three columns weighs no more than one of two.
         weight = min((targets[0].deviation / deviation) ** 2, 1.0) if deviation else 1.0
         errors = [
             TripleErrors({triple: table[c] / n for triple, table in triples.items()}, self.sizes, weight)
             for c, n in enumerate(tables.totals)
         ]
-        n_cells = sum(table.size for table in triples.values())
         a_step = (step_work(targets) + _OF_CELLS * n_cells) * len(self.loadings)
         n_steps = int(np.clip(_WORK / 2 / a_step, _LEAST_TRIPLE_STEPS, _TRIPLE_STEPS))
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
@@ -170,32 +177,27 @@ class LatentFactors:
 
     def probabilities(self, label: int = 0) -> np.ndarray:
         """Return P(code | fit and node) in a class, shape (n_codes, n_fits * n_nodes)."""
-        logits = self._logits(label)
-        states = self._group_states(label, logits)
+        return self._at_nodes(label)[0]
+
+    def _at_nodes(self, label: int) -> tuple[np.ndarray, list[tuple[ConstrainedSoftmax | WeightedPair, Any]]]:
+        """Return P(code | fit and node) in a class, and the laws of the groups there with their states."""
+        logits = np.hstack([a[label][:, None] + B[label] @ self.nodes.T for a, B in zip(self.intercepts, self.loadings, strict=True)])
+        laws = [group.law(label) for group in self.groups]
+        states = [(law, law.forward([logits[rows] for rows in slices_of(law, self.sizes)])) for law in laws]
         probabilities = softmax(logits, starts_of(self.sizes), self.sizes)
         for law, state in states:
             write_slices(probabilities, slices_of(law, self.sizes), state.singles)
-        return probabilities
-
-    def _group_states(self, label: int, logits: np.ndarray) -> list[tuple[ConstrainedSoftmax | WeightedPair, Any]]:
-        laws = [group.law(label) for group in self.groups]
-        return [(law, law.forward([logits[rows] for rows in slices_of(law, self.sizes)])) for law in laws]
-
-    def _logits(self, label: int) -> np.ndarray:
-        parts = [a[label][:, None] + B[label] @ self.nodes.T for a, B in zip(self.intercepts, self.loadings, strict=True)]
-        return np.hstack(parts)
+        return probabilities, states
 
     def mixture(self, label: int = 0) -> Mixture:
         """Return the law of a class, which can be conditioned and sampled from."""
-        mixture = Mixture.of_columns(np.split(self.probabilities(label), starts_of(self.sizes)[1:]))
-        if not self.groups:
-            return mixture
-        tied = [law.part(state) for law, state in self._group_states(label, self._logits(label))]
+        probabilities, states = self._at_nodes(label)
+        mixture, tied = Mixture.of_columns(np.split(probabilities, starts_of(self.sizes)[1:])), [law.part(state) for law, state in states]
         free = [part for part in mixture.parts if not any(set(part.columns) & set(each.columns) for each in tied)]
         return Mixture(mixture.weights, tuple(sorted([*free, *tied], key=lambda part: part.columns[0])))
 
     def sample(self, n_samples: int, rng: np.random.Generator, label: int = 0) -> np.ndarray:
-        """Draw codes of a class; `draw` does it in blocks.
+        """Draw codes of a class.
 
         Parameters
         ----------
@@ -208,29 +210,11 @@ class LatentFactors:
         -------
         codes : int64 ndarray of shape (n_columns, n_samples)
         """
-        return np.array(list(self.draw(label, rng).codes(n_samples, 0, rng)), dtype=np.int64)
-
-    def draw(self, label: int, rng: np.random.Generator) -> "MixtureSampler":
-        """Return a sampler of the codes of a class, in blocks of rows."""
-        return MixtureSampler(self.mixture(label), rng)
+        return np.array(list(MixtureSampler(self.mixture(label), rng).codes(n_samples, 0, rng)), dtype=np.int64)
 
 
 def _stack_fits(fits: Sequence[FactorFit]) -> tuple[np.ndarray, np.ndarray]:
     return np.array(list(map(attrgetter("intercepts"), fits))), np.array(list(map(attrgetter("loadings"), fits)))
-
-
-def _fit_restarts(targets: Sequence[Targets], nodes: np.ndarray) -> tuple[list[FactorFit], float]:
-    """Fit from different starts, as long as there is time; return also the variance of the prior."""
-    a_step, sizes = step_work(targets), targets[0].sizes
-    has_all_pairs = int(np.count_nonzero(targets[0].mask)) == int(sizes.sum() ** 2 - (sizes**2).sum())
-    variances, most_fits = (VARIANCES, _FITS) if has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(_FITS, _FITS_FOR_FEW_PAIRS))
-    variance, work = choose_variance(targets, nodes, _WORK / 4, variances)
-    fits: list[FactorFit] = []
-    while not fits or (len(fits) < most_fits and work + fits[-1].n_steps * a_step <= _WORK):
-        most_steps = int(np.clip((_WORK - work) / a_step, _LEAST_STEPS, _STEPS))
-        fits += train_factors(targets, nodes, variance, [len(fits)], most_steps)
-        work += fits[-1].n_steps * a_step
-    return fits, variance
 
 
 def quasi_normal(n_points: int, n_dimensions: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ _MIN_GROUPS = 3  # of a nominal column with more codes
 _MAX_GROUPS = 2048  # of all columns, up to which nominal ones have more: a model of so many takes about ten seconds
 
 Block = tuple[int, ...]
-_Value = TypeVar("_Value")
 
 
 @savable
@@ -183,7 +182,8 @@ class Estimates:
     totals: np.ndarray  # rows of each class
     tables: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...); the margins of a pair are those of its columns
     variances: Mapping[Block, float]  # of every cell of a table
-    variances_of_parts: Mapping[Block, float]  # of a number, before it is centered, of an effect or interaction
+    one_way: NoisyTables  # of one column, with the harmonic mean variance of a number of an effect before it is centered
+    two_way: NoisyTables  # of two columns, with the mean variance of a number of an interaction before it is centered
     variance_of_total: float  # of the number of all rows
 
     @classmethod
@@ -220,28 +220,17 @@ class Estimates:
                         axes.append(axis)
                 tables[place] += np.expand_dims(value, tuple(axes)) / others
                 variances[place] += variance / others**2 * free
-        return cls(totals, tables, variances, {part: mean.variance for part, mean in means.items() if part}, of_whole)
+        steps = []
+        for n_columns in (1, 2):
+            own = np.array([mean.variance for part, mean in means.items() if len(part) == n_columns])
+            variance = 0.0 if not len(own) else float(own.mean()) if n_columns == 2 else float(1 / np.mean(1 / own)) if own.all() else 0.0
+            steps.append(NoisyTables({place: table for place, table in tables.items() if len(place) == n_columns}, variance))
+        return cls(totals, tables, variances, *steps, of_whole)
 
     def rows(self, n_samples: int | None = None) -> np.ndarray:
         """Return the totals, but none below 0, and, where the number of all rows is public, shares of it."""
         rows = np.maximum(self.totals, 0.0)
         return rows if n_samples is None else n_samples * shares_of(rows)
-
-    @property
-    def one_way(self) -> NoisyTables:
-        """Tables of one column, with the harmonic mean variance of a number of an effect before it is centered."""
-        found = np.array(list(_over(self.variances_of_parts, 1).values()))
-        return NoisyTables(_over(self.tables, 1), float(1 / np.mean(1 / found)) if len(found) and found.all() else 0.0)
-
-    @property
-    def two_way(self) -> NoisyTables:
-        """Tables of two columns, with the mean variance of a number of an interaction before it is centered."""
-        found = np.array(list(_over(self.variances_of_parts, 2).values()))
-        return NoisyTables(_over(self.tables, 2), float(found.mean()) if len(found) else 0.0)
-
-
-def _over(values: Mapping[Block, _Value], n_columns: int) -> dict[Block, _Value]:
-    return {columns: value for columns, value in values.items() if len(columns) == n_columns}
 
 
 def weighting_deviations(one_way: NoisyTables, two_way: NoisyTables) -> tuple[float, float]:

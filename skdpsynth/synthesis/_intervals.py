@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from skdpsynth._progress import track_steps
 from skdpsynth._validation import is_integer, is_real, short_repr
-from skdpsynth.domain import Grid, Spans, edges_of_spans, grids_of
+from skdpsynth.domain import Spans, edges_of_spans, grids_of
 from skdpsynth.frames import Table
 from skdpsynth.models import Estimates, LevelGroups, Link, NoisyInteractions, NoisyTables, TableModel, joint_columns, threshold_bins
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, RandomBits, SeededBits
@@ -52,7 +52,7 @@ class ParametricBootstrap:
         model = synthesizer._model_of_counts
         entries = (entry for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES)
         noises = {entry.name: _NOISES[entry.noise](entry.scale[0] if entry.scale else 0) for entry in entries}
-        sizes, names = _n_codes(model), [name for name in model.schema if name != model.stratum]
+        sizes, names = model.factors[0].sizes.tolist(), [name for name in model.schema if name != model.stratum]
         lead = 0 if model.stratum is None else 1
 
         def by_place(values: Mapping[tuple, Any], n_columns: int) -> dict[tuple[int, ...], Any]:
@@ -94,73 +94,51 @@ class ParametricBootstrap:
         )
         return model.refit(links, one_way, two_way, rows, _FITS, _STEPS)
 
-    def pool(self, values: Sequence[np.ndarray]) -> "BootstrapPool":
-        model = self.model
-        places = {name: place for place, name in enumerate(model.schema)}
-        grids = grids_of(model.schema)
-        cells = CellsOf({places[name]: grid for name, grid in grids.items()})(values)
+    def encode(self, values: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return rows that the model drew as cells, and as codes: last that of the stratum."""
+        model, places = self.model, {name: place for place, name in enumerate(self.model.schema)}
+        cells = CellsOf({places[name]: grid for name, grid in grids_of(model.schema).items()})(values)
         bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in model.links.items()}
         stratum = None if model.stratum is None else places[model.stratum]
-        codes = Coding((*(places[name] for name in model.schema if name != model.stratum), stratum), bins)(cells)
-        return BootstrapPool({name: cells[places[name]] for name in model.links}, codes, grids)
+        return cells, Coding((*(places[name] for name in model.schema if name != model.stratum), stratum), bins)(cells)
 
-    def resample_and_fit(self, pool: "BootstrapPool", rng: np.random.Generator, bits: RandomBits) -> TableModel:
-        """Draw rows of a pool, repeat the releases of the fit on them, and fit the model again.
+    def resample_and_fit(
+        self, cells: Sequence[np.ndarray], codes: Sequence[np.ndarray], rng: np.random.Generator, bits: RandomBits
+    ) -> TableModel:
+        """Draw rows of the model, given as cells and codes, repeat the releases of the fit on them, and fit the model again.
 
         Rows are drawn with replacement, independent of each other, so the fitted model has the error of a sample beside that of noise.
         """
-        rows = rng.integers(len(pool.codes[0]), size=self.n_samples)
-        codes = [column[rows] for column in pool.codes]
-        links = self._links(pool, rows, bits)
-        sizes = [*_n_codes(self.model), len(self.model.weights)]
-        columns = [(i,) for i in range(len(sizes) - 1)]
-        one_way = self._count(codes, sizes, columns, "counts of columns", bits)
-        if self.interactions is None:
-            tables = self._count(codes, sizes, self.pairs, "counts of pairs", bits)
-            return self._fit(links, one_way, tables)
-        exact = Marginals.of(codes, sizes, [(len(sizes) - 1, *pair) for pair in self.interactions.pairs])
-        values = self.interactions.query(exact, "replace_one").values
-        noisy = values + self.noises["interactions of pairs"].sample(values.shape, bits)
-        return self._fit(links, one_way, self._noisy_interactions(self.interactions.tables(noisy)))
+        rows, links, sizes = rng.integers(len(codes[0]), size=self.n_samples), dict(self.model.links), self.model.factors[0].sizes.tolist()
+        drawn, all_sizes = [column[rows] for column in codes], [*sizes, len(self.model.weights)]
 
-    def _count(
-        self, codes: Sequence[np.ndarray], sizes: Sequence[int], places: Sequence[tuple[int, ...]], name: str, bits: RandomBits
-    ) -> NoisyTables:
-        if not places:
-            return NoisyTables({}, 0.0)
-        exact = Marginals.of(codes, sizes, [(len(sizes) - 1, *place) for place in places])
-        noisy = exact.counts + self.noises[name].sample(exact.counts.shape, bits)
-        return self._noisy_tables(dict(zip(places, exact.tables(noisy), strict=True)), name)
+        def release(exact: np.ndarray, name: str) -> np.ndarray:
+            return exact + self.noises[name].sample(exact.shape, bits)
 
-    def _links(self, pool: "BootstrapPool", rows: np.ndarray, bits: RandomBits) -> _Links:
-        links: dict[Hashable, Link | LevelGroups] = {}
-        for name, link in self.model.links.items():
+        def count(places: Sequence[tuple[int, ...]], name: str) -> NoisyTables:
+            if not places:
+                return NoisyTables({}, 0.0)
+            exact = Marginals.of(drawn, all_sizes, [(len(sizes), *place) for place in places])
+            return self._noisy_tables(dict(zip(places, exact.tables(release(exact.counts, name)), strict=True)), name)
+
+        for name, link in links.items():
+            own = cells[list(self.model.schema).index(name)]
             if isinstance(link, Link):
-                depth = pool.grids[name].depth
-                exact = Trees.of([pool.cells[name][rows]], [depth])
-                noise = self.noises["counts of cells"]
-                levels = exact.levels(exact.counts + noise.sample(exact.counts.shape, bits))[0]
-                links[name] = link.reweigh([levels.get(j) for j in range(1, depth + 1)], float(noise.variance(1)))
+                depth = grids_of(self.model.schema)[name].depth
+                exact = Trees.of([own[rows]], [depth])
+                levels = exact.levels(release(exact.counts, "counts of cells"))[0]
+                variance = float(self.noises["counts of cells"].variance(1))
+                links[name] = link.reweigh([levels.get(j) for j in range(1, depth + 1)], variance)
             else:
-                noise = self.noises["counts of levels"]
-                counts = np.bincount(pool.cells[name][rows], minlength=len(link.order) + 1)[: len(link.order)]
-                links[name] = link.reweigh(counts + noise.sample(counts.shape, bits), float(noise.variance(1)) ** 0.5)
-        return links
-
-
-@dataclass(frozen=True, eq=False)
-class BootstrapPool:
-    """Rows of a model, so many that samples of them are nearly samples of the model."""
-
-    cells: Mapping[Hashable, np.ndarray]  # cells of numbers (-1: missing) and numbers of levels, of the columns that have links
-    codes: Sequence[np.ndarray]  # of all columns but the stratum, and last of that
-    grids: Mapping[Hashable, Grid]
-
-
-def _n_codes(model: TableModel) -> list[int]:
-    blocks = zip(model.blocks, model.factors, strict=True)
-    sizes = dict(item for block, factors in blocks for item in zip(block, factors.sizes.tolist(), strict=True))
-    return [sizes[column] for column in sorted(sizes)]
+                counts = np.bincount(own[rows], minlength=len(link.order) + 1)[: len(link.order)]
+                deviation = float(self.noises["counts of levels"].variance(1)) ** 0.5
+                links[name] = link.reweigh(release(counts, "counts of levels"), deviation)
+        one_way = count([(i,) for i in range(len(sizes))], "counts of columns")
+        if self.interactions is None:
+            return self._fit(links, one_way, count(self.pairs, "counts of pairs"))
+        tables = Marginals.of(drawn, all_sizes, [(len(sizes), *pair) for pair in self.interactions.pairs])
+        noisy = release(self.interactions.query(tables, "replace_one").values, "interactions of pairs")
+        return self._fit(links, one_way, self._noisy_interactions(self.interactions.tables(noisy)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,10 +211,10 @@ class BootstrapWorld:
         # Post-processing (proof: `ParametricBootstrap`): these bits make noise for synthetic rows, so they need not be secure.
         bits = SeededBits(int.from_bytes(self.rng.bytes(32)))
         with np.errstate(all="ignore"):
-            pool = self.replay.pool(self.rows)
+            cells, codes = self.replay.encode(self.rows)
         for _ in track_steps("fit again", range(number)):
             with np.errstate(all="ignore"):
-                model = self.replay.resample_and_fit(pool, self.rng, bits)
+                model = self.replay.resample_and_fit(cells, codes, self.rng, bits)
             yield self.table(model)
 
 

@@ -80,15 +80,23 @@ class MarginalsStrategy:
 
     def plan(self, synthesizer: BaseEstimator, facts: Facts, schema: Schema) -> MarginalsPlan:
         spans = synthesizer._spans if "_container" in vars(synthesizer) else spans_of(schema.whole)
-        of_stream, codes = synthesizer._block, None
-        if of_stream is not None and of_stream.past:
-            codes = of_stream.past[-1]._counted.codes
-        chooses, coded = codes is None or not codes.can_count(of_stream.n_expected), with_spans(schema, spans)
+        of_stream, coded = synthesizer._block, with_spans(schema, spans)
+        codes = of_stream.past[-1]._counted.codes if of_stream is not None and of_stream.past else None
         if codes is not None and not codes.fits(coded):
             raise ValueError(
                 "codes of the earlier blocks of the stream must fit its schema, got an edited file; load the one that was saved."
             )
-        return plan(facts, coded, synthesizer.stratify, synthesizer._n_factors, of_stream is not None, codes, chooses)
+        bare = MarginalsPlan(
+            schema=coded,
+            stratum=synthesizer.stratify,
+            n_factors=synthesizer._n_factors,
+            n_samples=facts.n_samples,
+            ties=ties_of(coded.whole, coded.rules),
+            is_block=of_stream is not None,
+            codes=codes,
+            chooses=codes is None or not codes.can_count(of_stream.n_expected),
+        )
+        return plan(facts, bare)
 
     def fitted_attributes(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
         schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior

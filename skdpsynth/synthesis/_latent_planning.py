@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpsynth._parallel import cached_property
 from skdpsynth._validation import short_repr
-from skdpsynth.domain import Continuous, Grid, Nominal, Schema, Tie, cuts_of, grids_of, list_names, ties_of
+from skdpsynth.domain import Continuous, Grid, Nominal, Schema, Tie, cuts_of, grids_of, list_names
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
@@ -106,7 +106,7 @@ class MarginalsPlan(Plan):
     stratum: Hashable = None  # a column
     n_factors: int = 1
     n_samples: int | None = None  # where it is public
-    shares: Mapping[str, PrivacyLoss]  # of each step, in their order, by the name of its release
+    shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # of each step, in their order, by the name of its release
     ties: tuple[Tie, ...] = ()  # constraints of the schema on several columns
     is_block: bool = False  # whether it is a block of a stream, which is counted only: the model is that of all blocks
     codes: Codes | None = None  # released by earlier blocks
@@ -131,6 +131,11 @@ class MarginalsPlan(Plan):
         """Kinds of the columns, without the stratum."""
         return [self.schema[name] for name in self.names]
 
+    @cached_property
+    def planned_sizes(self) -> list[int]:
+        """Approximate number of codes of the columns that have tables."""
+        return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in self.kinds]
+
     @property
     def n_classes(self) -> int:
         return 1 if self.stratum is None else self.schema[self.stratum].n_codes
@@ -145,46 +150,38 @@ def split_share(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, P
     return dict(zip(weights, share.split(list(weights.values())), strict=True))
 
 
-def plan(
-    facts: Facts,
-    schema: Schema,
-    stratum: Hashable,
-    n_factors: int,
-    is_block: bool = False,
-    codes: Codes | None = None,
-    chooses: bool = True,
-) -> MarginalsPlan:
+def plan(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
     """Share the budget among the steps that this schema needs; refuse what would take too long."""
-    _check_size(schema, stratum)
-    ties = ties_of(schema.whole, schema.rules)
-    _check_structural_zeros(schema, ties)
-    n_columns = len(schema) - (stratum is not None)
+    _check_size(bare)
+    _check_structural_zeros(bare)
+    schema, n_columns, relation = bare.schema, len(bare.kinds), facts.neighboring
     has_blocks = n_columns > ONE_BLOCK
     has_step = {
-        "counts of cells": chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
-        "counts of levels": chooses and bool(many_level_columns(schema)),
+        "counts of cells": bare.chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
+        "counts of levels": bare.chooses and bool(many_level_columns(schema)),
         "counts of columns": True,
-        "counts of pairs, merged": chooses and has_blocks,
+        "counts of pairs, merged": bare.chooses and has_blocks,
         "counts of pairs": n_columns > 1,
     }
-    weights = {name: weight for name, weight in (_SHARES_OF_BLOCKS if has_blocks else _shares(schema, stratum)).items() if has_step[name]}
-    if is_block:
-        weights |= {name: _OF_CODES * weights[name] for name in ("counts of cells", "counts of levels") if name in weights}
+    usual = _SHARES_OF_BLOCKS if has_blocks else _SHARES if bare.stratum is None else _SHARES_OF_CLASSES
+    more = 0.0 if has_blocks else round(_FOR_CELLS * _numeric_weight(bare.kinds), 2)  # hundredths: a ledger is read by people
+    weights = {}
+    for name in filter(has_step.__getitem__, usual):
+        weights[name] = round(usual[name] + {"counts of cells": more, "counts of pairs": -more}.get(name, 0), 2)
+        if bare.is_block and name in ("counts of cells", "counts of levels"):
+            weights[name] *= _OF_CODES
     options = []
     for budget in _budgets(facts):
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
-        step = {"schema": schema, "stratum": stratum, "n_factors": n_factors, "shares": split_share(budget, weights), "ties": ties}
-        options.append(
-            MarginalsPlan(rho is not None, rho=rho, n_samples=facts.n_samples, is_block=is_block, codes=codes, chooses=chooses, **step)
-        )
-    made = min(options, key=lambda option: _noise_error(option, facts.neighboring)) if len(options) > 1 else options[0]
+        options.append(replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights)))
+    made = min(options, key=lambda option: _noise_error(option, relation)) if len(options) > 1 else options[0]
     if "counts of pairs" in weights and not has_blocks:
-        made = _optimize_column_share(made, facts.neighboring)
+        made = _optimize_column_share(made, relation)
     if facts.n_samples is not None:
-        warn_of_noise(facts, made, facts.neighboring, facts.n_samples)
+        warn_of_noise(facts, made, relation, facts.n_samples)
     if not facts.delta and facts.epsilon != math.inf:
-        with_delta = plan(facts.part(delta=facts.usual_delta), schema, stratum, n_factors, is_block, codes, chooses)
-        facts.warn_if_delta_helps(*(_largest_deviation(each, facts.neighboring) for each in (made, with_delta)))
+        with_delta = plan(facts.part(delta=facts.usual_delta), bare)
+        facts.warn_if_delta_helps(_largest_deviation(made, relation), _largest_deviation(with_delta, relation))
     return made
 
 
@@ -213,16 +210,9 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
     return pure + [loss for loss in of_kinds if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
 
 
-def _numeric_weight(schema: Schema, stratum: Hashable) -> float:
+def _numeric_weight(kinds: Sequence[Any]) -> float:
     """Return 0 where half of the columns or fewer are numbers, up to 1 where all are; a public fact."""
-    kinds = [kind for name, kind in schema.items() if name != stratum]
     return max(0.0, 2 * sum(isinstance(kind, Continuous) for kind in kinds) / max(len(kinds), 1) - 1)
-
-
-def _shares(schema: Schema, stratum: Hashable) -> dict[str, float]:
-    usual, more = _SHARES if stratum is None else _SHARES_OF_CLASSES, _FOR_CELLS * _numeric_weight(schema, stratum)
-    moved = {"counts of cells": round(more, 2), "counts of pairs": -round(more, 2)}  # hundredths: a ledger is read by people
-    return {name: round(weight + moved.get(name, 0), 2) for name, weight in usual.items()}
 
 
 def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
@@ -238,8 +228,8 @@ def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     noise = _plan_pairs(plan, relation)[0].deviation
     if not noise:
         return _MOST_BINS
-    few = _numeric_weight(plan.schema, plan.stratum) if not plan.is_block else 0.0
-    sizes = [size for size, kind in zip(_planned_sizes(plan), plan.kinds, strict=True) if not isinstance(kind, Continuous)]
+    few = 0.0 if plan.is_block else _numeric_weight(plan.kinds)
+    sizes = [size for size, kind in zip(plan.planned_sizes, plan.kinds, strict=True) if not isinstance(kind, Continuous)]
     n_others = len(plan.kinds) - 1
     # Tables of all classes inform the same factors, so their noise adds up.
     logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(plan.n_classes))) - float(np.log(sizes).sum())
@@ -254,7 +244,7 @@ def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | Non
     Only narrow bins show where rows end. But the rows of one must stand out of the noise of all bins that it is cut into: so bins double
     where a bin of the usual mass, cut in as many as there are levels of cells, has `_CLEAR` times their noise, and else grow faster.
     """
-    sizes = _planned_sizes(plan)
+    sizes = plan.planned_sizes
     precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
     if plan.counts_all_pairs:
         pairs = _plan_pairs(plan, relation, sizes)[0]
@@ -285,15 +275,10 @@ def _noise_error(plan: MarginalsPlan, relation: str) -> float:
 
 def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> tuple[PairRelease, float]:
     """Return the release of all pairs of columns, of the planned sizes or of these, and the variance of the noise on the columns."""
-    sizes = _planned_sizes(plan) if sizes is None else sizes
+    sizes = plan.planned_sizes if sizes is None else sizes
     of_columns = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
     pairs, share = list(combinations(range(len(sizes)), 2)), plan.shares["counts of pairs"]
     return PairRelease.chosen([*sizes, plan.n_classes], pairs, of_columns, share, relation, plan.n_samples), of_columns
-
-
-def _planned_sizes(plan: MarginalsPlan) -> list[int]:
-    """Return the approximate number of codes of the columns that have tables."""
-    return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in plan.kinds]
 
 
 def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
@@ -348,7 +333,7 @@ def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: f
         return
     if len(plan.kinds) > 1 and plan.counts_all_pairs:
         n_bins = choose_n_bins(plan, relation, n)
-        sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, _planned_sizes(plan), strict=True)]
+        sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, plan.planned_sizes, strict=True)]
         n_pairs = math.comb(len(sizes), 2)
         n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
         # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
@@ -368,11 +353,11 @@ def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: f
         )
 
 
-def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
+def _check_structural_zeros(plan: MarginalsPlan) -> None:
     """Refuse rules with too many combinations for the model, or on merged levels, by public facts."""
-    many = many_level_columns(schema)
-    cuts = cuts_of(schema.whole, schema.rules)
-    for tie in ties:
+    schema = plan.schema
+    many, cuts = many_level_columns(schema), cuts_of(schema.whole, schema.rules)
+    for tie in plan.ties:
         told = {name for each in tie.allowed for name, score in each.scores.items() if len(score.levels)}
         for name in (each for each in many if each in told):
             raise ValueError(
@@ -386,19 +371,18 @@ def _check_structural_zeros(schema: Schema, ties: Sequence[Tie]) -> None:
             )
 
 
-def _check_size(schema: Schema, stratum: Hashable) -> None:
+def _check_size(plan: MarginalsPlan) -> None:
     """Refuse a schema that would take too long or too much memory, by public numbers."""
     sizes = []  # the most codes that each column may have in tables of pairs
-    for kind in (kind for name, kind in schema.items() if name != stratum):
+    for kind in plan.kinds:
         n_codes = 2 * _MOST_BINS + kind.nullable if isinstance(kind, Continuous) else kind.n_codes
         sizes.append(min(n_codes, MAX_CODES + kind.nullable) if isinstance(kind, Nominal) else n_codes)
     if math.comb(len(sizes), 2) > _MAX_TABLES:
         raise ValueError(
             f"schema has {len(sizes)} columns, whose pairs are more than {_MAX_TABLES} tables and would take minutes; leave columns out."
         )
-    strata = 1 if stratum is None else schema[stratum].n_codes
-    if max_pair_counts(sizes, len(sizes) > ONE_BLOCK) * strata > _MAX_COUNTS:
+    if max_pair_counts(sizes, len(sizes) > ONE_BLOCK) * plan.n_classes > _MAX_COUNTS:
         raise ValueError(
-            f"schema has {sum(sizes)} levels and bins in all (in {strata} classes of stratify), whose pairs are more than {_MAX_COUNTS} "
-            "counts and would take minutes; merge levels, or leave columns out."
+            f"schema has {sum(sizes)} levels and bins in all (in {plan.n_classes} classes of stratify), whose pairs are more than "
+            f"{_MAX_COUNTS} counts and would take minutes; merge levels, or leave columns out."
         )

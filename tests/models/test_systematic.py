@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import CELLS, CODES, NODES, STRATA, _mixture_sampling, block_shifts, points_below, shuffle_within
+from internals import CELLS, CODES, NODES, STRATA, MixtureSampler, _mixture_sampling, block_shifts, points_below, shuffle_within
 from laws import ALARM, kolmogorov
 from scipy import stats
 
