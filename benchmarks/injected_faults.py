@@ -138,7 +138,7 @@ FAULTS = (
     ),
     Fault(
         "triples_exact",
-        "synthesis/_latent_selection.py",
+        "synthesis/_latent_planning.py",
         "np.argsort(-noisy,",
         "np.argsort(0 * noisy - query.values,",
         "which three columns are counted follows from exact distances",
@@ -187,7 +187,7 @@ FAULTS = (
     ),
     Fault(
         "near_exact",
-        "synthesis/_latent_selection.py",
+        "synthesis/_latent_marginals.py",
         "zip(pairs, exact.tables(noisy), edges, apart, strict=True)",
         "zip(pairs, exact.tables(), edges, apart, strict=True)",
         "which columns are near each other follows from exact differences",

@@ -172,7 +172,7 @@ EQUIVALENT: dict[str, str] = {
     "fitting/_budget.py:Facts.usual_delta": "a delta that a warning proposes",
     "synthesis/_latent_planning.py:plan:facts.usual_delta": "a delta that a warning proposes",
     "statistics/_interactions.py:Interactions.over": "multipliers, of which any serve: the change is derived of those that are taken",
-    "synthesis/_latent_selection.py:can_detect_near_columns": "by public numbers, whether a step is bought, whose noise is planned anew",
+    "synthesis/_latent_marginals.py:can_detect_near_columns": "by public numbers, whether a step is bought, whose noise is planned anew",
     "synthesis/_latent_planning.py:least_rows": "as can_detect_near_columns",
     "synthesis/_latent_planning.py:_noise_error": "an expected error, for a warning and for choices among shares",
     "synthesis/_latent_planning.py:_plan_pairs": "as _noise_error",

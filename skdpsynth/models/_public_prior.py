@@ -52,17 +52,17 @@ class PublicPrior:
     def pull(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray) -> tuple[NoisyTables, NoisyTables]:
         """Return tables of `Estimates` that are nearer to the prior, with the variance that is left."""
         told = {place: center_table(_scale_to_totals(self.one_way[place], totals)) for place in one_way.tables}
-        columns = _PriorParts.of(one_way, told, {place: np.zeros_like(part) for place, part in told.items()})
-        if not columns.is_prior_near:
+        pulled = _pull_parts(one_way, told, {place: np.zeros_like(part) for place, part in told.items()})
+        if pulled is None:
             return one_way, two_way
-        moves, variance = columns.pull()
+        moves, variance = pulled
         own = NoisyTables({place: table + moves[place] for place, table in one_way.tables.items()}, variance)
         told = {place: center_table(_scale_to_totals(self.two_way[place], totals)) for place in two_way.tables}
         held = {place: np.maximum(table, 0.0) for place, table in own.tables.items()}
         rows = {place: np.maximum(table.sum(axis=1), 1.0)[:, None, None] for place, table in held.items()}
         alone: dict[Block, np.ndarray] = {(i, j): held[i,][:, :, None] * held[j,][:, None, :] / rows[i,] for i, j in two_way.tables}
-        pairs = _PriorParts.of(two_way, told, {place: center_table(table) for place, table in alone.items()}, alone)
-        further, variance = pairs.pull() if pairs.is_prior_near else (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
+        pulled = _pull_parts(two_way, told, {place: center_table(table) for place, table in alone.items()}, alone)
+        further, variance = pulled or (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
         tables: dict[Block, np.ndarray] = {}
         for (i, j), table in two_way.tables.items():
             of_columns = moves[i,][:, :, None] / table.shape[2] + moves[j,][:, None, :] / table.shape[1]
@@ -88,66 +88,43 @@ class PublicPrior:
         return out
 
 
-@dataclass(frozen=True, eq=False)
-class _PriorParts:
-    """Effects of columns, or interactions of pairs, which are pulled together."""
+_Parts = Mapping[Block, np.ndarray]
 
-    noisy: Mapping[Block, np.ndarray]
-    told: Mapping[Block, np.ndarray]  # of the prior
-    unknown: Mapping[Block, np.ndarray]  # expected without a prior
-    blocks: Mapping[Block, np.ndarray]  # numbers that share one k
-    given: float  # the variance of noise
 
-    @classmethod
-    def of(
-        cls,
-        released: NoisyTables,
-        told: Mapping[Block, np.ndarray],
-        unknown: Mapping[Block, np.ndarray],
-        rows: Mapping[Block, np.ndarray] | None = None,
-    ) -> "_PriorParts":
-        """Take the parts out of tables; `rows` are those expected in each cell, None: all numbers have one k."""
-        noisy = {place: center_table(table) for place, table in released.tables.items()}
-        blocks = {place: np.zeros(part.shape, dtype=int) for place, part in noisy.items()}
-        if rows is not None and released.variance:
-            # By the octave of the expected rows in deviations of noise: each has up to four times as many as the last.
-            for place in noisy:
-                octaves = np.floor(np.log2(np.maximum(rows[place] / released.deviation, 1e-9)) / 2) + 2
-                blocks[place] = np.clip(octaves, 0, _OCTAVES - 1).astype(int)
-            sizes = np.bincount(np.concatenate([np.zeros(0, dtype=int), *(block.ravel() for block in blocks.values())]), minlength=1)
-            # Octaves of few cells are one with the next lower one that has enough, or with the lowest.
-            starts = [octave for octave, size in enumerate(sizes) if octave == 0 or size >= _FEW]
-            joined = np.searchsorted(starts, np.arange(len(sizes)), side="right") - 1
-            blocks = {place: joined[block] for place, block in blocks.items()}
-        return cls(noisy, told, unknown, blocks, released.variance)
+def _pull_parts(
+    released: NoisyTables, told: _Parts, unknown: _Parts, rows: _Parts | None = None
+) -> tuple[dict[Block, np.ndarray], float] | None:
+    """Return how much to add to the parts of tables, and the variance that is left of a number; None if the prior is too far from them.
 
-    @property
-    def is_prior_near(self) -> bool:
-        """Whether the prior is nearer to the noisy numbers than the expectation without it, or not clearly farther.
-
-        The difference of the squared distances is linear in the noise, and so its deviation is known.
-        """
-        apart = math.sqrt(sum(float(np.sum((told - self.unknown[place]) ** 2)) for place, told in self.told.items()))
-        further = sum(self._sums(self.told)[0]) - sum(self._sums(self.unknown)[0])
-        return further <= _DOUBT * 2 * math.sqrt(self.given) * apart
-
-    def _sums(self, others: Mapping[Block, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the squared distance from others, and how many numbers are free, in each block."""
-        squares, free = np.zeros(_OCTAVES), np.zeros(_OCTAVES)
-        for place, part in self.noisy.items():
-            labels = self.blocks[place].ravel()
-            squares += np.bincount(labels, ((part - others[place]) ** 2).ravel(), _OCTAVES)
-            free += np.bincount(labels, minlength=_OCTAVES) * math.prod(1 - 1 / size for size in part.shape[1:])
-        return squares, free
-
-    def pull(self) -> tuple[dict[Block, np.ndarray], float]:
-        """Return how much to add to each part, and the variance that is left of a number."""
-        squares, free = self._sums(self.told)
-        shares = np.array([_shrinkage_factor(*each, self.given) for each in zip(squares, free, strict=True)])
-        moves = {place: center_table((1 - shares[self.blocks[place]]) * (self.told[place] - part)) for place, part in self.noisy.items()}
-        # Even if all are drawn to p, the error is that of 2 numbers of d.
-        left = max(float(shares @ free), min(2.0, free.sum())) / max(free.sum(), 1.0)
-        return moves, left * self.given
+    `told` are the parts of the prior, and `unknown` those expected without it. `rows` are those expected in each cell; None: all numbers
+    have one k. The difference of the squared distances of both is linear in the noise, and so its deviation is known.
+    """
+    noisy = {place: center_table(table) for place, table in released.tables.items()}
+    blocks = {place: np.zeros(part.shape, dtype=int) for place, part in noisy.items()}  # numbers that share one k
+    if rows is not None and released.variance:
+        # By the octave of the expected rows in deviations of noise: each has up to four times as many as the last.
+        for place in noisy:
+            octaves = np.floor(np.log2(np.maximum(rows[place] / released.deviation, 1e-9)) / 2) + 2
+            blocks[place] = np.clip(octaves, 0, _OCTAVES - 1).astype(int)
+        sizes = np.bincount(np.concatenate([np.zeros(0, dtype=int), *(block.ravel() for block in blocks.values())]), minlength=1)
+        # Octaves of few cells are one with the next lower one that has enough, or with the lowest.
+        starts = [octave for octave, size in enumerate(sizes) if octave == 0 or size >= _FEW]
+        joined = np.searchsorted(starts, np.arange(len(sizes)), side="right") - 1
+        blocks = {place: joined[block] for place, block in blocks.items()}
+    squares, free, further, apart = np.zeros(_OCTAVES), np.zeros(_OCTAVES), np.zeros(_OCTAVES), 0.0
+    for place, part in noisy.items():
+        labels = blocks[place].ravel()
+        squares += np.bincount(labels, ((part - told[place]) ** 2).ravel(), _OCTAVES)
+        further += np.bincount(labels, ((part - unknown[place]) ** 2).ravel(), _OCTAVES)
+        free += np.bincount(labels, minlength=_OCTAVES) * math.prod(1 - 1 / size for size in part.shape[1:])
+        apart += float(np.sum((told[place] - unknown[place]) ** 2))
+    if sum(squares) - sum(further) > _DOUBT * 2 * math.sqrt(released.variance) * math.sqrt(apart):
+        return None
+    shares = np.array([_shrinkage_factor(*each, released.variance) for each in zip(squares, free, strict=True)])
+    moves = {place: center_table((1 - shares[blocks[place]]) * (told[place] - part)) for place, part in noisy.items()}
+    # Even if all are drawn to p, the error is that of 2 numbers of d.
+    left = max(float(shares @ free), min(2.0, free.sum())) / max(free.sum(), 1.0)
+    return moves, left * released.variance
 
 
 def _shrinkage_factor(square: float, n_free: float, variance: float) -> float:

@@ -1,4 +1,7 @@
-"""Strategy "marginals" of mixed tables: releases of noisy counts of cells, columns and pairs."""
+"""Strategy "marginals" of mixed tables: releases of noisy counts of cells, columns and pairs, and of columns near each other.
+
+Columns near each other are found by noisy counts of coarse differences, and modeled by noisy trees of fine ones.
+"""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -10,12 +13,27 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skdpsynth._validation import short_repr
-from skdpsynth.domain import Continuous, Nominal, Schema, spans_of, ties_of, with_spans
+from skdpsynth.domain import (
+    Continuous,
+    Grid,
+    Inequality,
+    Nominal,
+    Schema,
+    Spans,
+    Times,
+    comparable,
+    edges_of_differences,
+    keys_of,
+    spans_of,
+    ties_of,
+    with_spans,
+)
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.frames import Rows
 from skdpsynth.models import (
     CoarsePairs,
     Codes,
+    DifferenceLaw,
     Estimates,
     LevelGroups,
     Link,
@@ -32,30 +50,48 @@ from skdpsynth.models import (
     joint_columns,
     learn_common_factors,
     merge_codes,
+    orient_difference,
+    threshold_link,
 )
-from skdpsynth.statistics import CellsOf, Coding, Marginals, Merging, Trees, total
+from skdpsynth.privacy import PrivacyLoss, mechanism
+from skdpsynth.statistics import (
+    CellsOf,
+    Coding,
+    DifferencesOf,
+    Marginals,
+    Merging,
+    Trees,
+    total,
+)
 from skdpsynth.synthesis._latent_planning import (
     MAX_CODES,
     ONE_BLOCK,
+    SPLITS,
+    TRIPLES,
     MarginalsPlan,
     PairRelease,
+    PairSelection,
     answer_query,
     bin_growth,
     choose_n_bins,
+    column_splits,
     many_level_columns,
     plan,
-    warn_of_noise,
-)
-from skdpsynth.synthesis._latent_selection import (
-    SPLITS,
-    TRIPLES,
-    PairSelection,
-    column_splits,
-    find_near_columns,
     plan_triples,
     release_triples,
-    warn_of_order,
+    warn_of_noise,
 )
+
+_SEARCH_SHARES = (0.01, 0.02, 0.04)  # of the share of pairs, for coarse differences: the least that can detect them
+_RELEASE_SHARE = 0.05  # of the share of pairs, for fine differences
+_MOST_NEAR = 8  # pairs whose fine differences are counted
+_CELLS = 32  # of coarse differences
+_FINE_BINS = 16  # of fine differences, which are told from noise bin by bin
+_POINTS = 128  # of each column, to tell the differences of independent columns
+_HELD, _WITHIN = 0.8, 0.35  # so much of the rows, in cells that would hold so much of them if the columns were independent
+_NOISE = 0.05  # of the rows: more noise on what is held could not tell
+_DEVIATIONS = 2  # of that noise
+NamePair = tuple[Hashable, Hashable]
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,3 +363,134 @@ def _by_columns(tables: Mapping[tuple[int, ...], Any], names: Sequence[Hashable]
         (*lead, *(names[i] for i in place)): table[0] if stratum is None and isinstance(table, np.ndarray) else table
         for place, table in tables.items()
     }
+
+
+def find_near_columns(
+    rows: Rows, codes: Codes, plan: MarginalsPlan, budget: Budget, n_rows: float
+) -> tuple[tuple[DifferenceLaw, ...], MarginalsPlan]:
+    """Return the laws of differences of columns near each other, and the plan with the rest of the share of pairs."""
+    pairs = candidate_pairs(plan)
+    if not pairs:
+        return (), plan
+    share = plan.shares["counts of pairs"]
+    looks = [part for part in _SEARCH_SHARES if can_detect_near_columns(len(pairs), part, share, budget.relation, n_rows)]
+    if not looks:
+        return (), plan
+    to_look, rest = share.split([looks[0], 1 - looks[0]])
+    links = {name: link for name, link in codes.links.items() if isinstance(link, Link)}
+    found = _find_near_pairs(rows, pairs, links, plan, to_look, budget)
+    near: tuple[DifferenceLaw, ...] = ()
+    if found:
+        to_tell, rest = rest.split([_RELEASE_SHARE, 1 - _RELEASE_SHARE])
+        near = _release_differences(rows, found, links, plan, to_tell, budget, n_rows)
+    return near, replace(plan, shares={**plan.shares, "counts of pairs": rest})
+
+
+def candidate_pairs(plan: MarginalsPlan) -> list[NamePair]:
+    """Return the pairs of columns that may be near each other, by public facts: on one scale, and named by no rule."""
+    schema = plan.schema
+    if not plan.counts_all_pairs:
+        return []
+    ruled = {name for tie in plan.ties for name in tie.columns} | {name for names in keys_of(schema.rules, schema.whole) for name in names}
+    return comparable(schema, ruled)
+
+
+def warn_of_order(schema: Schema, spans: Spans, near: Sequence[DifferenceLaw], budget: Budget) -> None:
+    """Warn of times that no rule or released difference keeps in order, and of an `Inequality` that is not kept as start and span."""
+    told = {frozenset((each.first, each.second)) for each in near}
+    ruled = {name for rule in schema.rules for name in rule.columns_named}
+    for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)}):
+        if frozenset(pair) not in told and not ruled & set(pair):
+            first, second = (short_repr(name) for name in pair)
+            budget.warn(
+                f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
+                "differences were not released, as noise is too large for these rows or they are not near each other; if one comes after "
+                "the other, state an Inequality in the schema."
+            )
+            break
+    for rule in schema.rules:
+        if isinstance(rule, Inequality) and rule not in spans.rules:
+            low, high = (short_repr(name) for name in (rule.low, rule.high))
+            budget.warn(
+                f"Columns {low} and {high} are kept in order by a rule, but may come out far too wide apart: a span between them needs two "
+                "columns of one scale (times of one resolution; no real number below a whole one) of which no other rule says more than "
+                "orders and sums, and one smaller column for each larger one; state the two alike, or leave the other rule out."
+            )
+            break
+
+
+def can_detect_near_columns(n_pairs: int, look: float, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
+    """Whether noise lets differences show columns near each other, by public or noisy numbers."""
+    to_look, rest = share.split([look, 1 - look])
+    to_tell = rest.split([_RELEASE_SHARE, 1 - _RELEASE_SHARE])[0]
+    window = mechanism(Marginals.sensitivity(relation, n_pairs), to_look).deviation * math.sqrt(_CELLS * _WITHIN)
+    half = mechanism(Trees.sensitivity(relation, [13]), to_tell).deviation
+    return max(window, half) <= _NOISE * n_rows
+
+
+def _find_near_pairs(
+    rows: Rows, pairs: Sequence[NamePair], links: Mapping[Hashable, Link], plan: MarginalsPlan, share: PrivacyLoss, budget: Budget
+) -> list[NamePair]:
+    """Count coarse differences, between quantiles of independent columns; return the pairs with most of them in few cells.
+
+    The nearest pairs come first, at most 8, and none has a column in common with another.
+    """
+    places, points = plan.places, {name: _quantile_points(links[name], plan.grids[name]) for pair in pairs for name in pair}
+    apart = [np.sort((points[b][:, None] - points[a]).ravel()) for a, b in pairs]  # stand for differences of independent columns
+    inner = np.arange(1, _CELLS) / _CELLS
+    edges = [np.concatenate([[-np.inf], np.unique(np.quantile(each, inner)), [np.inf]]) for each in apart]
+    cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=True))
+    exact = total(cells, Marginals.over([len(own) for own in edges], [(i,) for i in range(len(pairs))]))
+    noisy, noise = answer_query(exact.query(budget.relation), share, budget, "counts of differences, coarse")
+    spreads = {}
+    for pair, table, own, independent in zip(pairs, exact.tables(noisy), edges, apart, strict=True):
+        expected = np.histogram(independent, own)[0] / len(independent)
+        if (spread := independent_share(table[:-1], expected, noise.deviation)) <= _WITHIN:
+            spreads[pair] = spread
+    chosen: list[NamePair] = []
+    for pair in sorted(spreads, key=lambda pair: spreads[pair]):
+        if len(chosen) < _MOST_NEAR and not any(name in each for each in chosen for name in pair):
+            chosen.append(pair)
+    return chosen
+
+
+def independent_share(noisy: np.ndarray, expected: np.ndarray, deviation: float) -> float:
+    """Return the least share that independent columns would have in neighboring cells which hold most rows, beyond their noise.
+
+    `expected` holds the share of each cell if the columns were independent; `deviation` is that of the noise of a count.
+    """
+    upto, share = (np.concatenate([[0.0], np.cumsum(each)]) for each in (noisy, expected))
+    first, last = np.array(list(combinations(range(len(upto)), 2))).T
+    held = upto[last] - upto[first] - _DEVIATIONS * deviation * np.sqrt(last - first)
+    enough = held >= _HELD * max(upto[-1], 1.0)
+    return float((share[last] - share[first])[enough].min()) if enough.any() else 1.0
+
+
+def _quantile_points(link: Link, grid: Grid) -> np.ndarray:
+    """Return numbers that are equally far apart in probability."""
+    upto = np.concatenate([[0.0], np.cumsum(link.mass)])
+    points = np.interp((np.arange(_POINTS) + 0.5) / _POINTS * upto[-1], upto, grid.edges)
+    return np.floor(points) if grid.kind.integer else points
+
+
+def _release_differences(
+    rows: Rows,
+    pairs: Sequence[NamePair],
+    links: Mapping[Hashable, Link],
+    plan: MarginalsPlan,
+    share: PrivacyLoss,
+    budget: Budget,
+    n_rows: float,
+) -> tuple[DifferenceLaw, ...]:
+    schema, places = plan.schema, plan.places
+    edges = [edges_of_differences(schema[a], schema[b]) for a, b in pairs]
+    depths = [(len(own) - 1).bit_length() - 1 for own in edges]
+    cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=False))
+    exact = total(cells, Trees.over(depths))
+    noisy, noise = answer_query(exact.query(budget.relation), share, budget, "counts of differences")
+    laws = []
+    for (a, b), own, depth, of_tree in zip(pairs, edges, depths, exact.levels(noisy), strict=True):
+        link = Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, _FINE_BINS)
+        law = threshold_link(link, n_rows, noise.deviation)
+        laws.append(orient_difference(DifferenceLaw(a, b, own, law.mass, schema[a].integer), links, plan.grids))
+    return tuple(laws)

@@ -82,47 +82,22 @@ class Projection:
         return np.clip(T, *self.reach, out=T)
 
 
-@dataclass(frozen=True, eq=False)
 class Subspace:
     """Released directions of a fitted `PrivatePCA` within a public box; the last axis may be the distance of a row from them."""
 
-    reducer: Any
-    box: Box
-    has_distance: bool = False
-
-    @cached_property
-    def axes(self) -> np.ndarray:
-        return self.reducer.components_.astype(float)
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        return self.reducer.mean_.astype(float)
-
-    @property
-    def n_axes(self) -> int:
-        return len(self.axes) + self.has_distance
-
-    @property
-    def longest(self) -> float:
-        return float(np.linalg.norm(np.maximum(np.abs(self.box.low - self.mean), np.abs(self.box.high - self.mean))))
-
-    @property
-    def reach(self) -> Bounds:
-        """Public interval of each axis: the image of the box."""
-        ends = self.axes * (self.box.low - self.mean), self.axes * (self.box.high - self.mean)
+    def __init__(self, reducer: Any, box: Box, has_distance: bool = False) -> None:
+        self.reducer, self.box, self.has_distance = reducer, box, has_distance
+        self.axes, self.mean = reducer.components_.astype(float), reducer.mean_.astype(float)
+        self.n_axes = len(self.axes) + has_distance
+        # The largest distance of a row of the box from the mean, and the image of the box on each axis.
+        self.longest = float(np.linalg.norm(np.maximum(np.abs(box.low - self.mean), np.abs(box.high - self.mean))))
+        ends = self.axes * (box.low - self.mean), self.axes * (box.high - self.mean)
         low, high = np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
-        return (np.append(low, 0.0), np.append(high, self.longest)) if self.has_distance else (low, high)
-
-    @property
-    def variances(self) -> np.ndarray:
-        """Noisy mean square of each axis."""
-        along = self.reducer.explained_variance_.astype(float)
-        return np.append(along, self.beside) if self.has_distance else along
-
-    @property
-    def beside(self) -> float:
-        """Noisy mean square of the distance from the subspace."""
-        return max(0.0, float(np.trace(self.reducer.covariance_) - self.reducer.explained_variance_.sum()))
+        self.reach: Bounds = (np.append(low, 0.0), np.append(high, self.longest)) if has_distance else (low, high)
+        # Noisy mean squares of the distance from the subspace, and of each axis.
+        self.beside = max(0.0, float(np.trace(reducer.covariance_) - reducer.explained_variance_.sum()))
+        along = reducer.explained_variance_.astype(float)
+        self.variances = np.append(along, self.beside) if has_distance else along
 
     @property
     def project(self) -> Projection:

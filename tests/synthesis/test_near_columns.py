@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from internals import _latent_selection, independent_share
+from internals import _latent_marginals, independent_share
 from laws import kept_beside_answers
 
 from skdpsynth import LatentFactorSynthesizer
@@ -87,7 +87,7 @@ def test_where_no_columns_can_be_near_nothing_is_bought_and_nothing_changes(case
     else:
         table, schema = table[["begin", "ward"]], Schema({name: SCHEMA[name] for name in ("begin", "ward")})
     one = fitted(schema, table, epsilon)
-    monkeypatch.setattr(_latent_selection, "candidate_pairs", lambda plan: [])
+    monkeypatch.setattr(_latent_marginals, "candidate_pairs", lambda plan: [])
     other = fitted(schema, table, epsilon)
     assert steps_of(one) == steps_of(other)
     pd.testing.assert_frame_equal(one.sample(300, random_state=0), other.sample(300, random_state=0))
