@@ -155,7 +155,13 @@ def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -
     none.
     """
     last, steps = parts[-1], dict[str, NoisyTables]()
-    recodings = [_recoding_matrices(part, last) for part in parts]
+    recodings = list[dict[int, np.ndarray | None]]()  # of each part, by the place of a column; None where codes stayed
+    for part in parts:
+        recodings.append({})
+        for place, name in enumerate(last._names):
+            old, new = part.codes.links.get(name), last.codes.links.get(name)
+            is_same = old is None or new is None or old is new
+            recodings[-1][place] = None if is_same else recoding_matrix(old, new, last.schema[name].nullable)  # type: ignore[arg-type]
     counts = [max(1.0, float(part.totals.sum())) for part in parts]
     for step in ("one_way", "two_way"):
         tables, variances, sizes = {}, [], []
@@ -179,15 +185,6 @@ def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -
             ]
             beside = replace(prior, one_way=own[0], two_way=own[1])
     return replace(last, **steps, n_samples=max(1, round(sum(numbers))), beside=beside)
-
-
-def _recoding_matrices(part: Measurements, last: Measurements) -> dict[int, np.ndarray | None]:
-    """Return, by the place of each column, the shares of the old codes that become each new one; None where codes stayed."""
-    out: dict[int, np.ndarray | None] = {}
-    for place, name in enumerate(last._names):
-        old, new = part.codes.links.get(name), last.codes.links.get(name)
-        out[place] = None if old is None or new is None or old is new else recoding_matrix(old, new, last.schema[name].nullable)
-    return out
 
 
 def recoding_matrix(old: Link | LevelGroups, new: Link | LevelGroups, nullable: bool) -> np.ndarray:

@@ -48,10 +48,22 @@ def merge_codes(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.nda
     """
     counts = [table.sum(axis=0) for table in one_way.tables.values()]
     sizes = [len(each) if nominal else 2 for each, nominal in zip(counts, is_nominal, strict=True)]
-    most = max(sizes, default=0)
+    most, groups = max(sizes, default=0), []
     while most > _MIN_GROUPS and sum(min(size, most) for size in sizes) > _MAX_GROUPS:
         most -= 1
-    return [_equal_mass_groups(each, most if nominal else 0) for each, nominal in zip(counts, is_nominal, strict=True)]
+    for noisy, nominal in zip(counts, is_nominal, strict=True):
+        mass = np.maximum(noisy, 0).astype(float)
+        if not nominal or len(mass) <= 2:
+            upto = np.cumsum(mass) - mass / 2
+            half = (upto > mass.sum() / 2).astype(np.int64)
+            groups.append(half if 0 < half.sum() < len(mass) else (np.arange(len(mass)) >= (len(mass) + 1) // 2).astype(np.int64))
+            continue
+        group, load = np.zeros(len(mass), dtype=np.int64), np.zeros(min(most, len(mass)))
+        for rank, code in enumerate(np.argsort(-mass, kind="stable")):  # each into the lightest group so far
+            group[code] = rank if rank < len(load) else int(np.argmin(load))
+            load[group[code]] += mass[code]
+        groups.append(group)
+    return groups
 
 
 def join_into_blocks(dependence: np.ndarray, tied: Sequence[Sequence[int]] = ()) -> list[Block]:
@@ -81,20 +93,6 @@ def max_pair_counts(sizes: Sequence[int], in_blocks: bool) -> int:
     ordered = sorted(sizes, reverse=True)
     width = _MAX_BLOCK_SIZE if in_blocks else max(len(ordered), 1)
     return sum(sum(ordered[i : i + width]) ** 2 for i in range(0, len(ordered), width))
-
-
-def _equal_mass_groups(noisy: np.ndarray, most: int) -> np.ndarray:
-    """Merge codes into groups of about equal mass: `most` of any codes, each into the lightest so far; if 0, two of neighbors."""
-    mass = np.maximum(noisy, 0).astype(float)
-    if not most or len(mass) <= 2:
-        upto = np.cumsum(mass) - mass / 2
-        half = (upto > mass.sum() / 2).astype(np.int64)
-        return half if 0 < half.sum() < len(mass) else (np.arange(len(mass)) >= (len(mass) + 1) // 2).astype(np.int64)
-    group, load = np.zeros(len(mass), dtype=np.int64), np.zeros(min(most, len(mass)))
-    for rank, code in enumerate(np.argsort(-mass, kind="stable")):
-        group[code] = rank if rank < len(load) else int(np.argmin(load))
-        load[group[code]] += mass[code]
-    return group
 
 
 @savable

@@ -166,7 +166,15 @@ def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: f
     for level, variance in zip(estimates, errors, strict=True):
         width = (1 << len(estimates)) // len(level)
         cells = np.clip(n_cells - np.arange(len(level)) * width, 0, width)
-        shares = _posterior_shares(mass, level[0::2] - level[1::2], 2 * variance, _smooth_shares(mass, cells[0::2], cells[1::2]))
+        differences, means = level[0::2] - level[1::2], _smooth_shares(mass, cells[0::2], cells[1::2])
+        shares = np.clip((differences / np.where(mass > 0, mass, 1.0) + 1) / 2, 0, 1)
+        noisy = mass <= _CLEAR * np.sqrt(2 * variance)
+        shares[noisy & (means == 1)] = 1.0
+        for mean in np.unique(means[noisy & (means > 0) & (means < 1)]):
+            here, points = noisy & (means == mean), _prior_points(float(mean))
+            off = differences[here, None] - mass[here, None] * (2 * points - 1)
+            weights = np.exp((np.min(off**2, axis=1, keepdims=True) - off**2) / (4 * variance))
+            shares[here] = (weights @ points) / weights.sum(axis=1)
         mass = np.stack([mass * shares, mass * (1 - shares)], axis=1).ravel()
     return mass[:n_cells]
 
@@ -188,19 +196,6 @@ def _smooth_shares(mass: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.
     bent = np.rint(_MEANS * np.clip(bent, _LEAST_MEAN, 1 - _LEAST_MEAN)) / _MEANS
     even[:n_nodes] = np.where(left[:n_nodes] == right[:n_nodes], bent, even[:n_nodes])
     return even
-
-
-def _posterior_shares(mass: np.ndarray, differences: np.ndarray, variance: float, means: np.ndarray) -> np.ndarray:
-    whole = np.where(mass > 0, mass, 1.0)
-    shares = np.clip((differences / whole + 1) / 2, 0, 1)
-    noisy = mass <= _CLEAR * np.sqrt(variance)
-    shares[noisy & (means == 1)] = 1.0
-    for mean in np.unique(means[noisy & (means > 0) & (means < 1)]):
-        here, points = noisy & (means == mean), _prior_points(float(mean))
-        off = differences[here, None] - mass[here, None] * (2 * points - 1)
-        weights = np.exp((np.min(off**2, axis=1, keepdims=True) - off**2) / (2 * variance))
-        shares[here] = (weights @ points) / weights.sum(axis=1)
-    return shares
 
 
 @lru_cache(256)

@@ -1,8 +1,8 @@
 """Training of latent factors on noisy tables: the most likely loadings under a normal prior, whose variance count splitting chooses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations, repeat
 from typing import Any
 
@@ -184,22 +184,17 @@ def train_factors(
     for intercepts, shared, own in parts:
         arrays += [*intercepts, shared, *own]
         rates += [1.0] * (len(intercepts) + 1) + [CLASS_SHARE] * len(own)
-    descent, squares, n_counts = Adam(arrays, rates), 0.0, 0.0
+    squares, n_counts = 0.0, 0.0
     for target in targets:
         squares, n_counts = squares + target.n**2, n_counts + float(target.mask.sum())
     pull = np.float32(targets[0].deviation ** 2 / squares / variance / len(parts))
     of_noise = n_counts / 4 * targets[0].deviation ** 2 / squares
-    schedule = PlateauSchedule(most_steps, PLATEAU_TOLERANCE * WINDOW * of_noise if of_noise else -np.inf, bool(triples))
-    for _ in track_steps("fit the latent factors", range(most_steps)):
-        gradients, objective = _gradients(targets, Z, parts, pull, triples)
-        rate = schedule.rate(objective)
-        if rate == 0:
-            break
-        descent.step(gradients, rate)
+    least_fall = PLATEAU_TOLERANCE * WINDOW * of_noise if of_noise else -np.inf
+    n_steps = descend(arrays, rates, partial(_gradients, targets, Z, parts, pull, triples), most_steps, least_fall, bool(triples))
     out = []
     for intercepts, shared, own in parts:
         loadings = [shared + part for part in own] if own else [shared]
-        out.append(FactorFit(np.array(intercepts, dtype=float)[:, :, 0], np.array(loadings, dtype=float), schedule.n_steps))
+        out.append(FactorFit(np.array(intercepts, dtype=float)[:, :, 0], np.array(loadings, dtype=float), n_steps))
     return out
 
 
@@ -292,44 +287,40 @@ def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: FactorFit) -> fl
     return found
 
 
-class PlateauSchedule:
-    """Step sizes: constant until the objective is flat, then falling; of fits that go on, smaller ones, as each is at its best."""
+def descend(
+    parameters: Sequence[np.ndarray],
+    rates: Sequence[float | np.ndarray],
+    gradients: Callable[[], tuple[list, float]],
+    most_steps: int,
+    least_fall: float,
+    goes_on: bool = False,
+) -> int:
+    """Change parameters in place by Adam until the objective is flat; return the number of steps.
 
-    def __init__(self, most_steps: int, least_fall: float, goes_on: bool = False) -> None:
-        self.n_steps, self._least_fall, self._rate = 0, -np.inf if goes_on else least_fall, _SLOWER * RATE if goes_on else RATE
-        self._begin, self._end = most_steps - (most_steps + 3) // 4, most_steps  # of the last steps, in which the rate falls
-        if goes_on:
-            self._begin, self._end = _COOLS * most_steps + 1, most_steps + 1
-        self._sum, self._before = 0.0, np.inf
-
-    def rate(self, objective: float) -> float:
-        """Return the rate of the next step; 0 when there is none."""
-        if self.n_steps >= self._end:
-            return 0.0
-        self.n_steps += 1
-        self._sum += objective
-        if self.n_steps % WINDOW == 0:
-            if self.n_steps < self._begin and self._before - self._sum < self._least_fall:
-                self._begin, self._end = self.n_steps, self.n_steps + self.n_steps // 3
-            self._before, self._sum = self._sum, 0.0
-        cooled = (self.n_steps - self._begin) / (self._end - self._begin)
-        return self._rate * (1 - 0.95 * max(0.0, cooled))
-
-
-class Adam:
-    """Adam, on arrays that it changes in place."""
-
-    def __init__(self, parameters: list[np.ndarray], rates: Sequence[float | np.ndarray]) -> None:
-        self._rates, self._n_steps = rates, 0
-        self._parts = list(zip(parameters, map(np.zeros_like, parameters), map(np.zeros_like, parameters), strict=True))
-
-    def step(self, gradients: list, rate: float) -> None:
-        self._n_steps += 1
-        step = self._n_steps
-        for (parameter, m, v), gradient, factor in zip(self._parts, gradients, self._rates, strict=True):
-            m += 0.1 * (gradient - m)
-            v += 0.01 * (gradient * gradient - v)
-            parameter -= factor * rate * (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.99**step)) + 1e-12)
+    The rate is constant until the objective falls by less than `least_fall` from window to window, and then it falls. Fits that go on are
+    at their best each: they take smaller steps, and all of them.
+    """
+    begin, end = most_steps - (most_steps + 3) // 4, most_steps  # of the last steps, in which the rate falls
+    if goes_on:
+        begin, end = _COOLS * most_steps + 1, most_steps + 1
+    moments = [(np.zeros_like(parameter), np.zeros_like(parameter)) for parameter in parameters]
+    whole, before, n_steps = 0.0, np.inf, 0
+    for _ in track_steps("fit the latent factors", range(most_steps)):
+        if n_steps >= end:
+            break
+        slopes, objective = gradients()
+        n_steps += 1
+        whole += objective
+        if n_steps % WINDOW == 0:
+            if n_steps < begin and before - whole < least_fall and not goes_on:
+                begin, end = n_steps, n_steps + n_steps // 3
+            before, whole = whole, 0.0
+        rate = (_SLOWER * RATE if goes_on else RATE) * (1 - 0.95 * max(0.0, (n_steps - begin) / (end - begin)))
+        for parameter, (m, v), slope, factor in zip(parameters, moments, slopes, rates, strict=True):
+            m += 0.1 * (slope - m)
+            v += 0.01 * (slope * slope - v)
+            parameter -= factor * rate * (m / (1 - 0.9**n_steps)) / (np.sqrt(v / (1 - 0.99**n_steps)) + 1e-12)
+    return n_steps
 
 
 @dataclass(frozen=True, eq=False)

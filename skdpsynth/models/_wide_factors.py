@@ -7,19 +7,17 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri, ndtri
 
-from skdpsynth._progress import track_steps
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, quasi_normal
 from skdpsynth.models._noisy_tables import Block, NoisyInteractions, NoisyTables, iter_pairs, join_into_blocks, shares_of
 from skdpsynth.models._training import (
     CLASS_SHARE,
     PLATEAU_TOLERANCE,
     WINDOW,
-    Adam,
     FactorFit,
-    PlateauSchedule,
     Probabilities,
     Targets,
     choose_variance,
+    descend,
     score,
     starts_of,
     step_work,
@@ -166,16 +164,10 @@ def train_blocks(wide: WideTargets, seed: int, most_steps: int) -> list[FactorFi
     logarithm of a normal density is linear in its mean but for terms that all codes share.
     """
     descent = _Descent(wide, seed)
-    flat = PlateauSchedule(most_steps, descent.least_fall)
-    for _ in track_steps("fit the latent factors", range(most_steps)):
-        gradients, objective = descent.gradients()
-        rate = flat.rate(objective)
-        if rate == 0:
-            break
-        descent.adam.step(gradients, rate)
+    n_steps = descend(descent.parameters, descent.rates, descent.gradients, most_steps, descent.least_fall)
     intercepts = np.array(descent.intercepts, dtype=float)[:, :, 0]
     loadings = np.array([descent.loadings(label) for label in range(len(intercepts))], dtype=float)
-    return [FactorFit(intercepts[:, codes].copy(), loadings[:, codes].copy(), flat.n_steps) for codes in descent.codes]
+    return [FactorFit(intercepts[:, codes].copy(), loadings[:, codes].copy(), n_steps) for codes in descent.codes]
 
 
 class _Descent:
@@ -197,14 +189,10 @@ class _Descent:
         self.own = [np.zeros_like(self.bends) for _ in one_way] if n_classes > 1 else []
         self.grouping_matrix = wide.common.merged.grouping_matrix(self.order)
         self._set_weights(is_ordered)
-        parameters = [*self.intercepts, self.slopes, self.bends, *self.own]
+        self.parameters = [*self.intercepts, self.slopes, self.bends, *self.own]
         # Where noise is small, the prior hardly keeps bends from going as far as slopes: their steps must.
-        rates: list[float | np.ndarray] = [
-            *[1.0] * (n_classes + 1),
-            np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32),
-            *[CLASS_SHARE] * len(self.own),
-        ]
-        self.adam = Adam(parameters, rates)
+        of_bends = np.where(is_ordered, _BEND, 1.0)[:, None].astype(np.float32)
+        self.rates: list[float | np.ndarray] = [*[1.0] * (n_classes + 1), of_bends, *[CLASS_SHARE] * len(self.own)]
 
     def _set_weights(self, is_ordered: np.ndarray) -> None:
         wide, of_classes = self.wide, self.wide.targets[0]
@@ -353,28 +341,21 @@ def fit_wide_factors(
         inner = own[rng.permutation(N_COMMON)] if len(block) > 1 else np.zeros((N_COMMON, 1, n_own))
         nodes.append(np.hstack([np.repeat(common.nodes, inner.shape[1], axis=0), inner.reshape(-1, n_own)]))
     wide = WideTargets(blocks, targets, nodes, common, totals / float(totals.sum()), is_ordered)
-    fits = train_blocks(replace(wide, variance=_choose_block_variance(wide)), 0, _STEPS)
+    variance, widest, n_columns = _VARIANCES[-1], list[int](), 0
+    if targets[0][0].deviation:  # the variance of the prior of blocks' own factors is chosen by count splitting, on the widest blocks
+        for number in sorted(range(len(blocks)), key=lambda number: -len(blocks[number])):
+            if n_columns < _PILOT_COLUMNS and len(blocks[number]) > 1:
+                widest.append(number)
+                n_columns += len(blocks[number])
+        pilot, rng, scores = wide.only(widest), np.random.default_rng(_SEED), list[float]()
+        split = [[target.split(rng) for target in of_classes] for of_classes in pilot.targets]
+        fitted, judged = ([[pair[side] for pair in of_classes] for of_classes in split] for side in (0, 1))
+        for each in _VARIANCES:
+            pilots = train_blocks(replace(pilot, targets=fitted, variance=each), 0, _PILOT_STEPS)
+            scores.append(sum(score(own, Z, fit) for own, Z, fit in zip(judged, pilot.nodes, pilots, strict=True)))
+        variance = _VARIANCES[int(np.argmin(scores))]
+    fits = train_blocks(replace(wide, variance=variance), 0, _STEPS)
     return tuple(
         LatentFactors(of_classes[0].sizes, Z, fit.intercepts[None], fit.loadings[None], each.groups)
         for each, of_classes, Z, fit in zip(tables, targets, nodes, fits, strict=True)
     )
-
-
-def _choose_block_variance(wide: WideTargets) -> float:
-    """Choose the variance of the prior of the loadings of blocks' own factors by count splitting, on the widest blocks."""
-    if not wide.targets[0][0].deviation:
-        return _VARIANCES[-1]
-    widest, n_columns = [], 0
-    for number in sorted(range(len(wide.blocks)), key=lambda number: -len(wide.blocks[number])):
-        if n_columns < _PILOT_COLUMNS and len(wide.blocks[number]) > 1:
-            widest.append(number)
-            n_columns += len(wide.blocks[number])
-    pilot = wide.only(widest)
-    rng = np.random.default_rng(_SEED)
-    scores: list[float] = []
-    split = [[target.split(rng) for target in of_classes] for of_classes in pilot.targets]
-    fitted, judged = ([[pair[side] for pair in of_classes] for of_classes in split] for side in (0, 1))
-    for variance in _VARIANCES:
-        fits = train_blocks(replace(pilot, targets=fitted, variance=variance), 0, _PILOT_STEPS)
-        scores.append(sum(score(each, own, fit) for each, own, fit in zip(judged, pilot.nodes, fits, strict=True)))
-    return _VARIANCES[int(np.argmin(scores))]

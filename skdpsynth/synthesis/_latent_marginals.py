@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     Continuous,
-    Grid,
     Inequality,
     Nominal,
     Schema,
@@ -152,7 +151,9 @@ def _release_and_fit(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[st
     located = _locate_cells(rows, plan)
     codes, plan = _choose_codes(rows, located, plan, budget)
     coded = _encode_rows(located, plan, codes.links)
-    one_way = _release_tables(coded, [(i,) for i in range(len(names))], "counts of columns", plan, budget)
+    exact = total(coded.rows, Marginals.over(coded.sizes, [(len(names), i) for i in range(len(names))]))
+    noisy, noise = answer_query(exact.query(budget.relation), plan.shares["counts of columns"], budget, "counts of columns")
+    one_way = NoisyTables({(i,): table for i, table in enumerate(exact.tables(noisy))}, noise.variance)
     if not codes.blocks:
         codes = replace(codes, **_release_blocks(coded, one_way, plan, budget))
     plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
@@ -293,12 +294,6 @@ def _rows_for_pair_selection(
     return coded.rows, coded.sizes[:-1], [column_splits(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
 
 
-def _release_tables(coded: _CodedRows, places: Sequence[tuple[int, ...]], name: str, plan: MarginalsPlan, budget: Budget) -> NoisyTables:
-    exact = total(coded.rows, Marginals.over(coded.sizes, [(len(coded.sizes) - 1, *place) for place in places]))
-    noisy, noise = answer_query(exact.query(budget.relation), plan.shares[name], budget, name)
-    return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), noise.variance)
-
-
 def _release_blocks(coded: _CodedRows, one_way: NoisyTables, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
     """Return the blocks of columns: all in one; or, of many columns, the common factors, and blocks that depend on each other beyond them.
 
@@ -382,7 +377,17 @@ def find_near_columns(
     near: tuple[DifferenceLaw, ...] = ()
     if found:
         to_tell, rest = rest.split([_RELEASE_SHARE, 1 - _RELEASE_SHARE])
-        near = _release_differences(rows, found, links, plan, to_tell, budget, n_rows)
+        schema, places, laws = plan.schema, plan.places, []
+        edges = [edges_of_differences(schema[a], schema[b]) for a, b in found]
+        depths = [(len(own) - 1).bit_length() - 1 for own in edges]
+        cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in found], edges, counts_missing=False))
+        exact = total(cells, Trees.over(depths))
+        noisy, noise = answer_query(exact.query(budget.relation), to_tell, budget, "counts of differences")
+        for (a, b), own, depth, of_tree in zip(found, edges, depths, exact.levels(noisy), strict=True):
+            link = Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, _FINE_BINS)
+            law = threshold_link(link, n_rows, noise.deviation)
+            laws.append(orient_difference(DifferenceLaw(a, b, own, law.mass, schema[a].integer), links, plan.grids))
+        near = tuple(laws)
     return near, replace(plan, shares={**plan.shares, "counts of pairs": rest})
 
 
@@ -435,7 +440,11 @@ def _find_near_pairs(
 
     The nearest pairs come first, at most 8, and none has a column in common with another.
     """
-    places, points = plan.places, {name: _quantile_points(links[name], plan.grids[name]) for pair in pairs for name in pair}
+    places, points = plan.places, {}  # numbers of each column that are equally far apart in probability
+    for name in {name for pair in pairs for name in pair}:
+        grid, upto = plan.grids[name], np.concatenate([[0.0], np.cumsum(links[name].mass)])
+        points[name] = np.interp((np.arange(_POINTS) + 0.5) / _POINTS * upto[-1], upto, grid.edges)
+        points[name] = np.floor(points[name]) if grid.kind.integer else points[name]
     apart = [np.sort((points[b][:, None] - points[a]).ravel()) for a, b in pairs]  # stand for differences of independent columns
     inner = np.arange(1, _CELLS) / _CELLS
     edges = [np.concatenate([[-np.inf], np.unique(np.quantile(each, inner)), [np.inf]]) for each in apart]
@@ -464,33 +473,3 @@ def independent_share(noisy: np.ndarray, expected: np.ndarray, deviation: float)
     held = upto[last] - upto[first] - _DEVIATIONS * deviation * np.sqrt(last - first)
     enough = held >= _HELD * max(upto[-1], 1.0)
     return float((share[last] - share[first])[enough].min()) if enough.any() else 1.0
-
-
-def _quantile_points(link: Link, grid: Grid) -> np.ndarray:
-    """Return numbers that are equally far apart in probability."""
-    upto = np.concatenate([[0.0], np.cumsum(link.mass)])
-    points = np.interp((np.arange(_POINTS) + 0.5) / _POINTS * upto[-1], upto, grid.edges)
-    return np.floor(points) if grid.kind.integer else points
-
-
-def _release_differences(
-    rows: Rows,
-    pairs: Sequence[NamePair],
-    links: Mapping[Hashable, Link],
-    plan: MarginalsPlan,
-    share: PrivacyLoss,
-    budget: Budget,
-    n_rows: float,
-) -> tuple[DifferenceLaw, ...]:
-    schema, places = plan.schema, plan.places
-    edges = [edges_of_differences(schema[a], schema[b]) for a, b in pairs]
-    depths = [(len(own) - 1).bit_length() - 1 for own in edges]
-    cells = rows.map(DifferencesOf.over([(places[a], places[b]) for a, b in pairs], edges, counts_missing=False))
-    exact = total(cells, Trees.over(depths))
-    noisy, noise = answer_query(exact.query(budget.relation), share, budget, "counts of differences")
-    laws = []
-    for (a, b), own, depth, of_tree in zip(pairs, edges, depths, exact.levels(noisy), strict=True):
-        link = Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, _FINE_BINS)
-        law = threshold_link(link, n_rows, noise.deviation)
-        laws.append(orient_difference(DifferenceLaw(a, b, own, law.mass, schema[a].integer), links, plan.grids))
-    return tuple(laws)

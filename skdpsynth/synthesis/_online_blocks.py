@@ -207,7 +207,19 @@ class Blocks:
         if self.in_ticks and max(model.n_samples_ for *_, model in blocks) < least:
             stream._warn_once(f"blocks have had less than {least} rows each, so samples may tell little; let a tick hold more rows.")
         state = replace(self, blocks=blocks, rates=rates, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
-        return state if stream.window is None else state._within(stream.window, budget)
+        # Blocks that end before the window go; the last one stays, because it stands in for the open block.
+        *past, last = state.blocks
+        n_gone = 0 if stream.window is None else sum(block[1] <= stop - stream.window for block in past)
+        if not n_gone:
+            return state
+        # The ledger keeps one line for all that is gone, so that a stream that never ends stays small.
+        dropped = past[n_gone - 1][1]
+        gone = [times for times in self.charged if times[1] <= dropped]
+        folded = [self._dropped_label(self.dropped), *(self._name(*times) for times in gone)]
+        budget.accountant.fold(self.group, folded, into=self._dropped_label(dropped))
+        del self.charged[: len(gone)]
+        left = self.left + sum(rate * (end - begin) for (begin, end, _), rate in zip(past[:n_gone], rates, strict=False))
+        return replace(state, blocks=(*past[n_gone:], last), rates=rates[n_gone:], left=left, dropped=dropped)
 
     def _release_block(self, start: int, stop: int, budget: Budget) -> Any:
         """Charge the open rows, and return a synthesizer fitted to them."""
@@ -233,22 +245,6 @@ class Blocks:
             raise
         vars(model).pop("_block", None)
         return model
-
-    def _within(self, window: int, budget: Budget) -> "Blocks":
-        """Drop the blocks that end before the window; the last one stays, because it stands in for the open block."""
-        *past, last = self.blocks
-        kept = [block for block in past if block[1] > self.n_seen - window]
-        if len(kept) == len(past):
-            return self
-        n_gone = len(past) - len(kept)
-        dropped = past[n_gone - 1][1]
-        # The ledger keeps one line for all that is gone, so that a stream that never ends stays small.
-        gone = [times for times in self.charged if times[1] <= dropped]
-        folded = [self._dropped_label(self.dropped), *(self._name(*times) for times in gone)]
-        budget.accountant.fold(self.group, folded, into=self._dropped_label(dropped))
-        del self.charged[: len(gone)]
-        left = self.left + sum(rate * (stop - start) for (start, stop, _), rate in zip(past[:n_gone], self.rates, strict=False))
-        return replace(self, blocks=(*kept, last), rates=self.rates[n_gone:], left=left, dropped=dropped)
 
     def _name(self, start: int, stop: int) -> str:
         return f"{'ticks' if self.in_ticks else 'rows'} {start} to {stop - 1}"
