@@ -54,7 +54,7 @@ class MixtureSampler:
             tuples = shuffle_within(tuples, of_part.shape[1], counts, rng)
             classes = {columns[0]: tuples} if codes is None else {c: np.take(own, tuples) for c, own in zip(columns, codes, strict=True)}
             for each, own in within.items():
-                of_rows, in_class = np.repeat(nodes, counts), classes[each].astype(np.int64)
+                of_rows, in_class = np.repeat(nodes, counts.astype(np.int64)), classes[each].astype(np.int64)
                 classes[each] = own.codes_at(of_rows, in_class, _systematic_shares(of_rows * own.n_classes + in_class, rng))
             drawn |= {each: np.take(own, order) for each, own in classes.items()}
             while column in drawn:

@@ -87,8 +87,8 @@ def small_model():
 
 def test_columns_of_many_codes_are_drawn_as_those_of_few(monkeypatch):
     model = small_model()
-    few = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
+    few = list(MixtureSampler(model.mixture(0), np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
     monkeypatch.setattr(_mixture_sampling, "_NARROW", 1)
-    many = list(model.draw(0, np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
+    many = list(MixtureSampler(model.mixture(0), np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
     for a, b in zip(few, many, strict=True):
         np.testing.assert_array_equal(a, b)
