@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -53,7 +53,12 @@ class ScoresStrategy:
         """Share epsilon between thresholds and moments; refuse what the inner estimator refuses, and what would take too long."""
         sizes = _threshold_columns(schema)
         n_latent = sum(LatentLinks(schema, dict.fromkeys(sizes, np.zeros(0))).widths)
-        _check_size(n_latent, facts.n_samples or 1)
+        n_samples = facts.n_samples or 1
+        if n_latent > _MOST_LATENT or n_latent * n_samples > _MOST_VALUES:
+            raise ValueError(
+                f"schema makes {n_latent} latent columns of {n_samples} rows for strategy='scores', and up to {_MOST_LATENT} columns and "
+                f"{_MOST_VALUES} values are practical; merge levels, or use strategy='marginals'."
+            )
         noise, rest = None, facts.epsilon
         if sizes:
             first, second = facts.share.pure.split([_SHARE, 1 - _SHARE])
@@ -89,10 +94,14 @@ class ScoresStrategy:
             check_part(clone(plan.part), facts)  # it warns as soon as the number of rows is known
             budget.told.extend(facts.told)
         if isinstance(part, LowDimSynthesizer):
-            model = ScoreModel.of_synthesizer(links, part)
-        else:
-            moments = part.mean_, part.components_, part.explained_variance_, part.covariance_
-            model = ScoreModel.of_moments(links, *moments, synthesizer._n_factors)
+            model = ScoreModel(links, np.zeros(0), np.zeros((0, 0)), np.zeros(0), part)
+        else:  # the principal components that hold 80 % of the variance, at most `n_factors`, are factors: equation (3)
+            variances = part.explained_variance_
+            r = int(np.searchsorted(np.cumsum(shares_of(variances)), _EXPLAINED)) + 1
+            r = min(r, synthesizer._n_factors, len(variances))
+            loadings = part.components_[:r].T * np.sqrt(variances[:r])
+            residual = np.sqrt(np.maximum(np.diag(part.covariance_) - (loadings**2).sum(axis=1), 0))
+            model = ScoreModel(links, part.mean_, loadings, residual)
         return {"n_samples_": part.n_samples_, "_size_error": part._size_error, "marginals_": counts, "factors_": part, "_model": model}
 
 
@@ -109,21 +118,6 @@ class _Uniforms:
 
 def _threshold_columns(schema: Schema) -> dict[Hashable, int]:
     return {name: len(kind.levels) for name, kind in schema.items() if isinstance(kind, Ordinal) and not kind.nullable}
-
-
-def _check_size(n_latent: int, n_samples: int) -> None:
-    if n_latent > _MOST_LATENT or n_latent * n_samples > _MOST_VALUES:
-        raise ValueError(
-            f"schema makes {n_latent} latent columns of {n_samples} rows for strategy='scores', and up to {_MOST_LATENT} columns and "
-            f"{_MOST_VALUES} values are practical; merge levels, or use strategy='marginals'."
-        )
-
-
-class Uniforms(Protocol):
-    """A source of independent uniform numbers of [0, 1), such as a numpy Generator."""
-
-    def random(self, shape: tuple[int, int]) -> Any:
-        """Return an array of them."""
 
 
 @savable
@@ -154,41 +148,34 @@ class LatentLinks:
             for name, kind in self.schema.items()
         ]
 
-    def latent(self, values: Sequence[np.ndarray], rng: Uniforms) -> np.ndarray:
+    def latent(self, values: Sequence[np.ndarray], rng: np.random.Generator | _Uniforms) -> np.ndarray:
         """Draw the latent columns of each row, within ``[-edge, edge]``.
 
         A row's draw is a function of the row, the released thresholds and uniform numbers of its own, which are independent of those of
         other rows. So replacing a row replaces one latent row; and where one is added, the others keep their law, and one more comes.
         """
-        parts = [np.empty((0, sum(self.widths)))]
-        for start in range(0, len(values[0]), _ROWS):
-            part = [column[start : start + _ROWS] for column in values]
-            parts.append(self._latent(part, rng.random((len(part[0]), sum(self._n_uniform)))))
-        return np.concatenate(parts)
-
-    @property
-    def _n_uniform(self) -> list[int]:
-        """Number of uniform numbers that each column of a row takes."""
-        return [
+        n_uniform = [
             2 * kind.nullable if isinstance(kind, Continuous) else 1 if name in self.thresholds else kind.n_codes
             for name, kind in self.schema.items()
         ]
-
-    def _latent(self, values: Sequence[np.ndarray], uniform: np.ndarray) -> np.ndarray:
-        blocks, own = [], np.split(uniform, np.cumsum(self._n_uniform)[:-1], axis=1)
-        for (name, kind), column, u in zip(self.schema.items(), values, own, strict=True):
-            if isinstance(kind, Continuous):
-                missing = np.isnan(column)
-                x = np.where(missing, kind.midpoint, column)
-                blocks.append(self.edge * (2 * (x - kind.low) / (kind.high - kind.low) - 1)[:, None])
-                if kind.nullable:
-                    blocks.append(_utilities(missing.astype(np.int64), u))
-            elif name in self.thresholds:
-                upto = np.concatenate([[0.0], ndtr(self.thresholds[name]), [1.0]])
-                blocks.append(ndtri(upto[column] + u[:, 0] * (upto[column + 1] - upto[column]))[:, None])
-            else:
-                blocks.append(_utilities(column, u))
-        return np.clip(np.hstack(blocks), -self.edge, self.edge)
+        parts = [np.empty((0, sum(self.widths)))]
+        for start in range(0, len(values[0]), _ROWS):
+            chunk, blocks = [column[start : start + _ROWS] for column in values], []
+            uniform = np.split(rng.random((len(chunk[0]), sum(n_uniform))), np.cumsum(n_uniform)[:-1], axis=1)
+            for (name, kind), column, u in zip(self.schema.items(), chunk, uniform, strict=True):
+                if isinstance(kind, Continuous):
+                    missing = np.isnan(column)
+                    x = np.where(missing, kind.midpoint, column)
+                    blocks.append(self.edge * (2 * (x - kind.low) / (kind.high - kind.low) - 1)[:, None])
+                    if kind.nullable:
+                        blocks.append(_utilities(missing.astype(np.int64), u))
+                elif name in self.thresholds:
+                    upto = np.concatenate([[0.0], ndtr(self.thresholds[name]), [1.0]])
+                    blocks.append(ndtri(upto[column] + u[:, 0] * (upto[column + 1] - upto[column]))[:, None])
+                else:
+                    blocks.append(_utilities(column, u))
+            parts.append(np.clip(np.hstack(blocks), -self.edge, self.edge))
+        return np.concatenate(parts)
 
     def values(self, latent: np.ndarray, scale: np.ndarray, center: np.ndarray) -> list[np.ndarray]:
         """Return the values of synthetic latent columns; `scale` and `center` standardize those with thresholds, as when drawn."""
@@ -238,21 +225,6 @@ class ScoreModel:
     @property
     def schema(self) -> Schema:
         return self.links.schema
-
-    @classmethod
-    def of_moments(
-        cls, links: LatentLinks, mean: np.ndarray, components: np.ndarray, variances: np.ndarray, covariance: np.ndarray, most_factors: int
-    ) -> "ScoreModel":
-        """Keep as factors the principal components that hold 80 % of the variance, at most `most_factors`, equation (3)."""
-        r = min(int(np.searchsorted(np.cumsum(shares_of(variances)), _EXPLAINED)) + 1, most_factors, len(variances))
-        loadings = components[:r].T * np.sqrt(variances[:r])
-        residual = np.sqrt(np.maximum(np.diag(covariance) - (loadings**2).sum(axis=1), 0))
-        return cls(links, mean, loadings, residual)
-
-    @classmethod
-    def of_synthesizer(cls, links: LatentLinks, synthesizer: Any) -> "ScoreModel":
-        none = np.zeros(0)
-        return cls(links, none, np.zeros((0, 0)), none, synthesizer)
 
     def sample(self, n_samples: int, rng: np.random.Generator, n_jobs: int | None = None) -> list[np.ndarray]:
         return concatenate(self.sample_blocks(n_samples, rng))
