@@ -21,7 +21,7 @@ from skdpsynth._validation import Between, Whole, check_choice, check_parameters
 from skdpsynth.domain import BoundsLike, Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, check_rows_per_unit, check_y_is_ignored, clone_part
-from skdpsynth.frames import Cell, FirstRows, Rows, Table, Unit, check_length, split_units
+from skdpsynth.frames import Cell, FirstRows, Rows, Table, Unit, check_length, concatenate_batches, split_units
 from skdpsynth.persistence import savable, save_pending, to_bytes
 from skdpsynth.privacy import (
     AccountantLike,
@@ -683,25 +683,27 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 n_samples = default_n_samples(known, error, self.n_features_in_)
             number = check_n_samples(n_samples)
             stream = self._readable()  # more rows make a new state of blocks
-            draw, draw_blocks = stream.sample, stream.sample_blocks
+            draw = stream.sample_blocks
             if conditions is not None:
                 if self._reader is None or not stream.plan.is_joined:
                     raise ValueError(
                         "conditions need a stream with synthesizer=LatentFactorSynthesizer(schema), whose blocks have one model, got "
                         "another; draw more rows and keep those that you want, which costs no privacy."
                     )
-                model = stream.model(first)._condition_on(conditions)
-                draw, draw_blocks = partial(draw, model=model), partial(draw_blocks, model=model)
-            rows, blocks = partial(self._draw_locked, draw, first), partial(self._draw_locked, draw_blocks, first)
-            return SampleRequest(self._container, self.n_features_in_, number, check_generator(random_state), rows, blocks)
+                draw = partial(draw, model=stream.model(first)._condition_on(conditions))
 
-    def _draw_locked(self, draw: Callable[..., Any], first: int, n_samples: int, rng: np.random.Generator) -> Any:
-        with lock_of(self):
-            return draw(n_samples, first, rng)
+        def blocks(n_samples: int, rng: np.random.Generator) -> Iterator[Any]:
+            with lock_of(self):  # blocks that come now are of the present model
+                return draw(n_samples, first, rng)
+
+        def rows(n_samples: int, rng: np.random.Generator) -> Any:
+            return concatenate_batches(blocks(n_samples, rng))
+
+        return SampleRequest(self._container, self.n_features_in_, number, check_generator(random_state), rows, blocks)
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         with lock_of(self):
-            return self._readable().sample(n_samples, self._first, rng)
+            return concatenate_batches(self._readable().sample_blocks(n_samples, self._first, rng))
 
     def _readable(self) -> Any:
         """Return the state to draw from, with the lock held."""

@@ -308,16 +308,12 @@ class Blocks:
             self.unions[key] = union
         return union
 
-    def sample(self, n_samples: int, first: int, rng: np.random.Generator, model: BaseEstimator = None) -> Any:
-        """Return rows like those of the stream since `first`; before the first block, uniform ones that keep the rules of a schema.
-
-        Joined blocks have one model (`model` is that given conditions); of other blocks each gives its share. The last block, the nearest
-        in time, stands in for the open one.
-        """
-        return concatenate(self.sample_blocks(n_samples, first, rng, model))
-
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator, model: BaseEstimator = None) -> Iterator[Any]:
-        """Iterate over the same a part at a time; its model is fixed now, while the stream is locked."""
+        """Iterate over rows like those since `first`; before the first block, uniform ones that keep the rules of a schema.
+
+        Joined blocks have one model, fixed now (`model` is that given conditions); of other blocks each gives its share. The last block,
+        the nearest in time, stands in for the open one.
+        """
         model = self.model(first) if model is None else model
         if model is not None:
             return map(self._as_batch, model._sample_blocks(n_samples, rng))

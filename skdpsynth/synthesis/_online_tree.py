@@ -177,9 +177,6 @@ class GrowingTree:
         """Return the number of rows (here: from the start) and its expected error."""
         return (max(1, int(self.counters[0].value[0])), self._error) if self.in_ticks else (self.n_seen - first, 0.0)
 
-    def sample(self, n_samples: int, first: int, rng: np.random.Generator) -> np.ndarray:
-        return self._measure(rng).sample(n_samples, rng)
-
     def sample_blocks(self, n_samples: int, first: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         return self._measure(rng).sample_blocks(n_samples, rng)
 
