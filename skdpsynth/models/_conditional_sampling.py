@@ -480,9 +480,9 @@ class _TableImputer:
                 lacking = np.where(evidence.known[rule.total][rows], evidence.values[rule.total][rows] - np.sum(parts, axis=0), 0.0)
                 lacking = np.nan_to_num(lacking)  # a part that stays missing leaves the sum open
                 for name in (part for part in reversed(rule.columns) if part in out):
-                    kind, own = self.law.schema[name], out[name][rows]
-                    moved = np.where(evidence.known[name][rows] | np.isnan(own), 0.0, np.clip(own + lacking, kind.low, kind.high) - own)
-                    out[name][rows] = own + moved
+                    kind, held = self.law.schema[name], out[name][rows]
+                    moved = np.where(evidence.known[name][rows] | np.isnan(held), 0.0, np.clip(held + lacking, kind.low, kind.high) - held)
+                    out[name][rows] = held + moved
                     lacking = lacking - moved
             self._take_remainders(evidence, out, sums)
 

@@ -184,7 +184,8 @@ def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -
                 for each in (prior.one_way, prior.two_way)
             ]
             beside = replace(prior, one_way=own[0], two_way=own[1])
-    return replace(last, **steps, n_samples=max(1, round(sum(numbers))), beside=beside)
+    n_samples = max(1, round(sum(numbers)))
+    return replace(last, one_way=steps["one_way"], two_way=steps["two_way"], n_samples=n_samples, beside=beside)
 
 
 def recoding_matrix(old: Link | LevelGroups, new: Link | LevelGroups, nullable: bool) -> np.ndarray:
@@ -347,8 +348,7 @@ class TableModel:
                 if not link.masses.all():
                     nonempty[name] = np.append(link.masses > 0, [True] * self.schema[name].nullable).astype(float)
             elif (finer := RefinedBins.of(link)) is not None:
-                links[name] = finer.link
-                recoded[name] = lambda table, link=link, finer=finer: finer.probabilities(share_by_mass(link, table))
+                links[name], recoded[name] = finer.link, partial(_refine_probabilities, link, finer)
             elif link.alike is not None:
                 recoded[name] = partial(share_by_mass, link)
         columns = {name: link_column(link, grids.get(name)) for name, link in links.items()}
@@ -373,6 +373,10 @@ class TableModel:
 
     def sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         return self.law().sample_blocks(n_samples, rng)
+
+
+def _refine_probabilities(link: Link, finer: RefinedBins, table: np.ndarray) -> np.ndarray:
+    return finer.probabilities(share_by_mass(link, table))
 
 
 def stratum_weights(totals: np.ndarray, stratum: Hashable, tied: Sequence[ConstrainedColumns]) -> np.ndarray:

@@ -223,7 +223,7 @@ class Estimates:
             own = np.array([mean.variance for part, mean in means.items() if len(part) == n_columns])
             variance = 0.0 if not len(own) else float(own.mean()) if n_columns == 2 else float(1 / np.mean(1 / own)) if own.all() else 0.0
             steps.append(NoisyTables({place: table for place, table in tables.items() if len(place) == n_columns}, variance))
-        return cls(totals, tables, variances, *steps, of_whole)
+        return cls(totals, tables, variances, steps[0], steps[1], of_whole)
 
     def rows(self, n_samples: int | None = None) -> np.ndarray:
         """Return the totals, but none below 0, and, where the number of all rows is public, shares of it."""

@@ -300,7 +300,8 @@ def descend(
     The rate is constant until the objective falls by less than `least_fall` from window to window, and then it falls. Fits that go on are
     at their best each: they take smaller steps, and all of them.
     """
-    begin, end = most_steps - (most_steps + 3) // 4, most_steps  # of the last steps, in which the rate falls
+    begin: float = most_steps - (most_steps + 3) // 4  # of the last steps, in which the rate falls
+    end = most_steps
     if goes_on:
         begin, end = _COOLS * most_steps + 1, most_steps + 1
     moments = [(np.zeros_like(parameter), np.zeros_like(parameter)) for parameter in parameters]

@@ -262,8 +262,9 @@ def test_cells_that_meet_the_image_of_the_box_are_all_kept(d, k):
 def test_cells_outside_the_image_of_the_box_are_dropped_but_distances_are_cut_whatever_the_image():
     """The image of the unit square under a turn by 45 degrees fills half of its bounding box."""
     X = np.random.default_rng(0).random((50, 2))
-    subspace = subspace_of(X, 2, center="public")
-    subspace.reducer.components_ = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    reducer = subspace_of(X, 2, center="public").reducer
+    reducer.components_ = np.array([[1, 1], [1, -1]]) / np.sqrt(2)
+    subspace = Subspace(reducer, unit_box(2))
     lattice = subspace.lattice(subspace.reach, 1000)
     assert 0.5 < lattice.n_cells / np.prod(lattice.shape) < 0.57
     ends = np.array([-0.5, 0.0]), np.array([0.5, 0.5])
