@@ -41,13 +41,9 @@ class LinkedColumn(ABC):
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the first and the last number of each bin that a condition leaves; those of the column, where none is left."""
         first, last = self._ends_of_cells()
-        left = first <= last
-        if not left.any():
-            return np.zeros(self.n_bins), np.zeros(self.n_bins)
-        bins, low, high = self.inside.bins[left], np.full(self.n_bins, np.inf), np.full(self.n_bins, -np.inf)
-        np.minimum.at(low, bins, first[left])
-        np.maximum.at(high, bins, last[left])
-        return np.where(low <= high, low, low.min()), np.where(low <= high, high, high.max())
+        low, high = _ends_of_bins(self, first, last, first <= last)
+        held = low <= high
+        return (np.where(held, low, low.min()), np.where(held, high, high.max())) if held.any() else (np.zeros(self.n_bins),) * 2
 
     @abstractmethod
     def _ends_of_cells(self) -> tuple[np.ndarray, np.ndarray]:
@@ -177,6 +173,10 @@ class DifferenceSampler:
         found = cls(near, linked[near.first], linked[near.second], np.zeros((1, 1), dtype=bool))
         return replace(found, free=found.shares < MIN_LEAD)
 
+    @classmethod
+    def of_links(cls, near: DifferenceLaw, links: Mapping[Hashable, Any], grids: Mapping[Hashable, Grid]) -> "DifferenceSampler":
+        return cls.of(near, {name: NumberColumn.of(links[name], grids[name]) for name in (near.first, near.second)})
+
     @property
     def names(self) -> tuple[Hashable, Hashable]:
         return self.near.first, self.near.second
@@ -274,13 +274,17 @@ class DifferenceSampler:
 
 def remaining_bin_ends(column: NumberColumn) -> tuple[np.ndarray, np.ndarray]:
     """Return where the remaining numbers of each bin begin and end; twice 0, where there are none."""
-    starts, stops, bins = column.grid.edges[:-1], column.grid.edges[1:], column.inside.bins
+    starts, stops = column.grid.edges[:-1], column.grid.edges[1:]
+    low, high = _ends_of_bins(column, starts, stops, stops > starts)
+    return np.where(low > high, 0.0, low), np.where(low > high, 0.0, high)
+
+
+def _ends_of_bins(column: LinkedColumn, first: np.ndarray, last: np.ndarray, left: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest end in each bin of the cells that are left; infinite ones where there is none."""
     low, high = np.full(column.n_bins, np.inf), np.full(column.n_bins, -np.inf)
-    left = stops > starts
-    np.minimum.at(low, bins[left], starts[left])
-    np.maximum.at(high, bins[left], stops[left])
-    none = low > high
-    return np.where(none, 0.0, low), np.where(none, 0.0, high)
+    np.minimum.at(low, column.inside.bins[left], first[left])
+    np.maximum.at(high, column.inside.bins[left], last[left])
+    return low, high
 
 
 def joint_columns(tied: Sequence[ConstrainedColumns], near: Sequence[DifferenceLaw]) -> set[Hashable]:
@@ -293,8 +297,7 @@ def orient_difference(near: DifferenceLaw, links: Mapping[Hashable, Any], grids:
 
     def miss(each: DifferenceLaw) -> float:
         own, other = (links[name].masses for name in (each.first, each.second))
-        draw = DifferenceSampler.of(each, {name: NumberColumn.of(links[name], grids[name]) for name in (each.first, each.second)})
-        return float(np.abs(own @ draw.shares - other).sum())
+        return float(np.abs(own @ DifferenceSampler.of_links(each, links, grids).shares - other).sum())
 
     return min(near, near.swap_columns(), key=miss)
 
@@ -309,9 +312,7 @@ def difference_pairs(
         pair = (each.first, each.second)
         if not set(pair) <= set(places):
             continue
-        weights = DifferenceSampler.of(each, {name: NumberColumn.of(links[name], grids[name]) for name in pair}).weights(
-            links[each.first].masses
-        )
+        weights = DifferenceSampler.of_links(each, links, grids).weights(links[each.first].masses)
         weights = np.pad(weights, [(0, int(schema[name].nullable)) for name in pair], constant_values=1.0)
         out.append(WeightedPair((places[each.first], places[each.second]), weights))
     return tuple(out)
