@@ -378,9 +378,9 @@ def _sample_from_logs(logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def impute_table(
     law: JointDistribution,
     schema: Schema,
-    dtypes: Mapping[Any, str],
-    values: Mapping[Any, np.ndarray],
-    missing: Mapping[Any, np.ndarray],
+    dtypes: Mapping[Hashable, str],
+    values: Columns,
+    missing: Columns,
     spans: Spans,
     rng: np.random.Generator,
     complete: bool = False,
@@ -416,7 +416,9 @@ def impute_table(
 
 
 class _TableImputer:
-    def __init__(self, law: JointDistribution, schema: Schema, dtypes: Mapping[Any, str], spans: Spans, rng: np.random.Generator) -> None:
+    def __init__(
+        self, law: JointDistribution, schema: Schema, dtypes: Mapping[Hashable, str], spans: Spans, rng: np.random.Generator
+    ) -> None:
         self.law, self.schema, self.dtypes, self.spans, self.rng = law, schema, dtypes, spans, rng
         self.names = list(law.schema)
         self.patterns: dict = {}
@@ -503,9 +505,7 @@ def _write_rows(out: Columns, rows: np.ndarray, new: Columns) -> None:
         out[name][rows] = column
 
 
-def fill_keys(
-    names: Sequence[Hashable], schema: Schema, values: Mapping[Any, np.ndarray], to_fill: Mapping[Any, np.ndarray], rng: np.random.Generator
-) -> None:
+def fill_keys(names: Sequence[Hashable], schema: Schema, values: Columns, to_fill: Columns, rng: np.random.Generator) -> None:
     """Make repeated keys unique, in place, by their cells that are to be filled, as long as there are free keys.
 
     Keys that are given are taken first. A key that no row has yet keeps the cells that the model drew.

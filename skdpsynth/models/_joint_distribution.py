@@ -292,7 +292,7 @@ class BinConstraintSampler:
     that do.
     """
 
-    def __init__(self, tied: ConstrainedColumns, linked: Mapping[Hashable, Any]) -> None:
+    def __init__(self, tied: ConstrainedColumns, linked: Mapping[Hashable, LinkedColumn]) -> None:
         self.names = [name for name in tied.tie.columns if name in tied.tie.axes]
         self.tie, self.orders = tied.tie, restrict_axes(tied.tie.orders, linked)
         self.linked = {name: linked[name] for name in self.names}

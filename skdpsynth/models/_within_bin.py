@@ -169,7 +169,7 @@ class DifferenceSampler:
     free: np.ndarray  # pairs of bins in which the two are independent, shape (n_bins, n_bins)
 
     @classmethod
-    def of(cls, near: DifferenceLaw, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
+    def of(cls, near: DifferenceLaw, linked: Mapping[Hashable, LinkedColumn]) -> "DifferenceSampler":
         found = cls(near, linked[near.first], linked[near.second], np.zeros((1, 1), dtype=bool))
         return replace(found, free=found.shares < MIN_LEAD)
 
@@ -181,7 +181,7 @@ class DifferenceSampler:
     def names(self) -> tuple[Hashable, Hashable]:
         return self.near.first, self.near.second
 
-    def on(self, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
+    def on(self, linked: Mapping[Hashable, LinkedColumn]) -> "DifferenceSampler":
         return replace(self, first=linked[self.near.first], second=linked[self.near.second])
 
     @cached_property
@@ -292,7 +292,7 @@ def joint_columns(tied: Sequence[ConstrainedColumns], near: Sequence[DifferenceL
     return {name for each in tied for name in each.tie.columns} | {name for each in near for name in (each.first, each.second)}
 
 
-def orient_difference(near: DifferenceLaw, links: Mapping[Hashable, Any], grids: Mapping[Hashable, Grid]) -> DifferenceLaw:
+def orient_difference(near: DifferenceLaw, links: Mapping[Hashable, Link], grids: Mapping[Hashable, Grid]) -> DifferenceLaw:
     """Choose as the second column the one that the first plus an independent difference explains better."""
 
     def miss(each: DifferenceLaw) -> float:

@@ -16,6 +16,7 @@ from skdpsynth._validation import available_memory, is_integer, short_repr
 from skdpsynth.domain import Date, Schema
 from skdpsynth.fitting import Facts, PrivateEstimator
 from skdpsynth.frames import Rows, Table, check_output_path, n_rows_of, output_suffix, rebatch, write_table
+from skdpsynth.measures import Lattice
 from skdpsynth.metrics import QualityReport, quality_report, wasserstein_distance
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import SecureBits, Seed
@@ -78,7 +79,7 @@ class SampleRequest:
             blocks = self.blocks(self.n_samples, self.rng)
         return self._fill_batches(rebatch(blocks, int(size)))
 
-    def _fill_batches(self, parts: Iterator[Any]) -> Iterator[Any]:
+    def _fill_batches(self, parts: Iterator[Table]) -> Iterator[Any]:
         start = 0
         while True:
             with np.errstate(all="ignore"):  # not while the caller has the table
@@ -130,7 +131,7 @@ class PrivateSynthesizer(PrivateEstimator):
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> Any:
         """Return an (n_samples, n_features) array of floats in the box."""
 
-    def _for_projected_rows(self, lattice_of: Callable[[int], Any], facts: Facts) -> Any:
+    def _for_projected_rows(self, lattice_of: Callable[[int], Lattice], facts: Facts) -> Any:
         """Return this, unfitted, for projected rows; ``lattice_of(n_cells)`` gives cells that cover just their image."""
         return self
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 from sklearn.base import BaseEstimator
 
@@ -230,7 +231,7 @@ def check_interval_arguments(statistic: object, level: object, n_refits: object)
     return float(level), int(n_refits)
 
 
-def estimate_interval(world: BootstrapWorld, statistic: Callable[[Any], Any], level: float, n_refits: int) -> Interval:
+def estimate_interval(world: BootstrapWorld, statistic: Callable[[Table], ArrayLike], level: float, n_refits: int) -> Interval:
     """Return the interval of a statistic from re-fits to samples of a model."""
     truth, names = _evaluate_statistic(statistic, world.population())
     like = truth.shape, names
@@ -243,7 +244,7 @@ def estimate_interval(world: BootstrapWorld, statistic: Callable[[Any], Any], le
 
 
 def _evaluate_statistic(
-    statistic: Callable[[Any], Any], table: Table, shape: tuple[int, ...] | None = None, names: tuple | None = None
+    statistic: Callable[[Table], ArrayLike], table: Table, shape: tuple[int, ...] | None = None, names: tuple | None = None
 ) -> tuple[np.ndarray, tuple | None]:
     """Return a statistic of a synthetic table, in the order of `names`, with its names; or refuse it: an error quotes nothing private."""
     try:

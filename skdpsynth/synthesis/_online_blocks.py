@@ -208,18 +208,17 @@ class Blocks:
             stream._warn_once(f"blocks have had less than {least} rows each, so samples may tell little; let a tick hold more rows.")
         state = replace(self, blocks=blocks, rates=rates, _buffer=self.kept.make_room(0), begun=stop, n_open=0)
         # Blocks that end before the window go; the last one stays, because it stands in for the open block.
-        *past, last = state.blocks
-        n_gone = 0 if stream.window is None else sum(block[1] <= stop - stream.window for block in past)
+        n_gone = 0 if stream.window is None else sum(block[1] <= stop - stream.window for block in blocks[:-1])
         if not n_gone:
             return state
         # The ledger keeps one line for all that is gone, so that a stream that never ends stays small.
-        dropped = past[n_gone - 1][1]
+        dropped = blocks[n_gone - 1][1]
         gone = [times for times in self.charged if times[1] <= dropped]
         folded = [self._dropped_label(self.dropped), *(self._name(*times) for times in gone)]
         budget.accountant.fold(self.group, folded, into=self._dropped_label(dropped))
         del self.charged[: len(gone)]
-        left = self.left + sum(rate * (end - begin) for (begin, end, _), rate in zip(past[:n_gone], rates, strict=False))
-        return replace(state, blocks=(*past[n_gone:], last), rates=rates[n_gone:], left=left, dropped=dropped)
+        left = self.left + sum(rate * (end - begin) for (begin, end, _), rate in zip(blocks[:n_gone], rates, strict=False))
+        return replace(state, blocks=blocks[n_gone:], rates=rates[n_gone:], left=left, dropped=dropped)
 
     def _release_block(self, start: int, stop: int, budget: Budget) -> Any:
         """Charge the open rows, and return a synthesizer fitted to them."""
@@ -366,14 +365,14 @@ def _share(model: BaseEstimator, count: int, n_parts: int, rng: np.random.Genera
     """Return an iterator over the rows that a block gives to a sample, in about equal parts."""
     shift, size = rng.random(), -(-count // n_parts)
     if hasattr(model, "schema_"):
-        batches: Iterator[Any] = rebatch(model._sample_blocks(count, rng), size)
+        batches: Iterator[Table] = rebatch(model._sample_blocks(count, rng), size)
     else:
         batches = (np.asarray(batch, dtype=float) for batch in iter_batches(model, count, size, lambda: random_state_from(rng)))
     ends = [int(part * count / n_parts + shift) for part in range(n_parts)]
     return _split_batches(batches, np.diff([*ends, count]).tolist())
 
 
-def _split_batches(batches: Iterator[Any], sizes: list[int]) -> Iterator[Any]:
+def _split_batches(batches: Iterator[Table], sizes: list[int]) -> Iterator[Any]:
     left: list[Any] = []
     for size in sizes:
         rows = left

@@ -237,7 +237,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
     def _sample_blocks(self, n_samples: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
         return self.measure_.sample_blocks(n_samples, rng)
 
-    def _for_projected_rows(self, lattice_of: Callable[[int], Any], facts: Facts) -> "SignedMeasureMechanism":
+    def _for_projected_rows(self, lattice_of: Callable[[int], Lattice], facts: Facts) -> "SignedMeasureMechanism":
         n_cells = default_n_cells(facts.size, facts.n_features) if self.n_cells == "auto" else self.n_cells
         return self.set_params(n_cells="auto", cells=lattice_of(n_cells))
 

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdpsynth._parallel import cached_property
+from skdpsynth.decomposition import PrivatePCA
 from skdpsynth.domain import Box
 from skdpsynth.fitting import Budget, Facts
 from skdpsynth.frames import Rows
@@ -85,7 +85,7 @@ class Projection:
 class Subspace:
     """Released directions of a fitted `PrivatePCA` within a public box; the last axis may be the distance of a row from them."""
 
-    def __init__(self, reducer: Any, box: Box, has_distance: bool = False) -> None:
+    def __init__(self, reducer: PrivatePCA, box: Box, has_distance: bool = False) -> None:
         self.reducer, self.box, self.has_distance = reducer, box, has_distance
         self.axes, self.mean = reducer.components_.astype(float), reducer.mean_.astype(float)
         self.n_axes = len(self.axes) + has_distance
