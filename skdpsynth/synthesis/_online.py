@@ -21,7 +21,7 @@ from skdpsynth._validation import Between, Whole, check_choice, check_parameters
 from skdpsynth.domain import BoundsLike, Box, Schema
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, check_rows_per_unit, check_y_is_ignored, clone_part
-from skdpsynth.frames import Cell, FirstRows, Rows, Table, Unit, check_length, concatenate_batches, split_units
+from skdpsynth.frames import Cell, FirstRows, Rows, Table, Unit, check_length, concatenate, split_units
 from skdpsynth.persistence import savable, save_pending, to_bytes
 from skdpsynth.privacy import (
     AccountantLike,
@@ -697,13 +697,13 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 return draw(n_samples, first, rng)
 
         def rows(n_samples: int, rng: np.random.Generator) -> Any:
-            return concatenate_batches(blocks(n_samples, rng))
+            return concatenate(blocks(n_samples, rng))
 
         return SampleRequest(self._container, self.n_features_in_, number, check_generator(random_state), rows, blocks)
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         with lock_of(self):
-            return concatenate_batches(self._readable().sample_blocks(n_samples, self._first, rng))
+            return concatenate(self._readable().sample_blocks(n_samples, self._first, rng))
 
     def _readable(self) -> Any:
         """Return the state to draw from, with the lock held."""
