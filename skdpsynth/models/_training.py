@@ -223,8 +223,8 @@ def _gradients(
     squares = np.array([target.n for target in targets]) ** 2
     weights, objective, by_class = (squares / squares.sum()).astype(np.float32), 0.0, []
     for label, (target, weight) in enumerate(zip(targets, weights, strict=True)):
-        logits = np.hstack([a[label] + (shared + own[label] if own else shared) @ Z.T for a, shared, own in parts])
-        at = Probabilities.of(target, logits)
+        logits = [a[label] + (shared + own[label] if own else shared) @ Z.T for a, shared, own in parts]
+        at = Probabilities.of(target, np.hstack(logits) if len(parts) > 1 else logits[0])
         slope, square = at.slope(target, triples[label].slope(at.singles) if triples else None)
         objective += square * float(weight)
         by_class.append((np.split(slope, len(parts), axis=1), weight / (len(Z) * len(parts))))

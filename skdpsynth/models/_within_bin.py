@@ -169,7 +169,7 @@ class DifferenceSampler:
     free: np.ndarray  # pairs of bins in which the two are independent, shape (n_bins, n_bins)
 
     @classmethod
-    def of(cls, near: DifferenceLaw, linked: Mapping[Hashable, LinkedColumn]) -> "DifferenceSampler":
+    def of(cls, near: DifferenceLaw, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
         found = cls(near, linked[near.first], linked[near.second], np.zeros((1, 1), dtype=bool))
         return replace(found, free=found.shares < MIN_LEAD)
 
@@ -181,7 +181,7 @@ class DifferenceSampler:
     def names(self) -> tuple[Hashable, Hashable]:
         return self.near.first, self.near.second
 
-    def on(self, linked: Mapping[Hashable, LinkedColumn]) -> "DifferenceSampler":
+    def on(self, linked: Mapping[Hashable, Any]) -> "DifferenceSampler":
         return replace(self, first=linked[self.near.first], second=linked[self.near.second])
 
     @cached_property

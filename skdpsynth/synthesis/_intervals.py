@@ -244,7 +244,7 @@ def estimate_interval(world: BootstrapWorld, statistic: Callable[[Table], ArrayL
 
 
 def _evaluate_statistic(
-    statistic: Callable[[Table], ArrayLike], table: Table, shape: tuple[int, ...] | None = None, names: tuple | None = None
+    statistic: Callable[[Table], Any], table: Table, shape: tuple[int, ...] | None = None, names: tuple | None = None
 ) -> tuple[np.ndarray, tuple | None]:
     """Return a statistic of a synthetic table, in the order of `names`, with its names; or refuse it: an error quotes nothing private."""
     try:

@@ -22,8 +22,8 @@ from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import BlockPlan, StreamBlock
 from skdpsynth.synthesis._conditional import ConditionalSynthesizer
 from skdpsynth.synthesis._latent_marginals import MarginalsStrategy, model_attributes
-from skdpsynth.synthesis._latent_planning import MAX_CODES, MarginalsPlan, least_rows
-from skdpsynth.synthesis._latent_scores import ScoresPlan, ScoresStrategy
+from skdpsynth.synthesis._latent_planning import MAX_CODES, least_rows
+from skdpsynth.synthesis._latent_scores import ScoresStrategy
 from skdpsynth.tables import close_schema, continue_table, encode, open_columns, schema_of_box, start_table
 
 _STRATEGIES: dict[str, MarginalsStrategy | ScoresStrategy] = {"marginals": MarginalsStrategy(), "scores": ScoresStrategy()}
@@ -269,7 +269,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         self._check_parameters(schema)
         return self._way.plan(self, facts, schema)
 
-    def _release(self, rows: Rows, plan: MarginalsPlan | ScoresPlan, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
         self.__dict__.update(self._way.fitted_attributes(self, rows, plan, budget))
         self.__dict__.pop("_prior", None)

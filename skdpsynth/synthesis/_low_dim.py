@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -263,7 +263,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
 
     @property
     def _subspace(self) -> Subspace:
-        return Subspace(self.reducer_, self._box, self._has_distance)
+        return Subspace(cast("PrivatePCA", self.reducer_), self._box, self._has_distance)
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return concatenate(self._sample_blocks(n_samples, rng))

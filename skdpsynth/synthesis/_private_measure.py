@@ -349,7 +349,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         warn_if_small(facts, plan.finest if depth is None and self.partition is None else facts.n_features)
         return plan
 
-    def _release(self, rows: Rows, plan: OneStage | PublishedLevels | Adaptive, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         n = self.n_samples_
         if self._block is not None:
             self._counted = plan.counts_of(rows, n, budget)
