@@ -171,12 +171,12 @@ class Derived(Unseen):
 
 
 def times_given(derived: Derived, nullable: bool = False, has_zone: bool = False) -> Times:
-    year, offset = 31_622_400, "+00:00" if has_zone else ""
+    offset = "+00:00" if has_zone else ""
     all_of: dict[str, tuple] = {
         "date": ("0001-01-01", "9999-12-31"),
         "datetime": (f"0001-01-01T00:00:00{offset}", f"9999-12-31T23:59:59{offset}"),
+        **{"time": ("00:00", "23:59:59"), "duration": (-9998 * 31_622_400, 9998 * 31_622_400)},  # leap years of seconds
     }
-    all_of |= {"time": ("00:00", "23:59:59"), "duration": (-9998 * year, 9998 * year)}
     return _GIVES[derived.gives](*(derived.bounds or all_of[derived.gives]), nullable=nullable, format=derived.format)
 
 

@@ -48,7 +48,6 @@ class Kind:
         return {name: fact for name, fact in facts.items() if fact not in (None, ())}
 
     def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it, beside its name."""
         facts = {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in self._facts().items()}
         return {"kind": type(self).__name__.lower().removesuffix("ofday"), **facts}
 
@@ -531,7 +530,6 @@ def _is_level(level: object) -> bool:
 
 
 def is_flag(value: object) -> bool:
-    """Whether this is True or False, or a number equal to one of them."""
     return isinstance(value, bool | np.bool_ | int | float) and value in (True, False)
 
 
@@ -559,7 +557,6 @@ def is_name(name: object) -> bool:
 
 
 def name_repr(name: Hashable) -> str:
-    """Return how a message shows the name of a column, which is public."""
     return f"({', '.join(map(name_repr, name))})" if isinstance(name, tuple) else short_repr(name)
 
 

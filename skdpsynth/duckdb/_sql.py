@@ -320,7 +320,6 @@ class Database:
         self._made: dict[Any, tuple[Any, str]] = {}
 
     def column_types(self) -> dict[str, Any]:
-        """Return the dtype of each column, as narwhals calls it."""
         import narwhals.stable.v2 as nw
 
         return dict(nw.from_native(self._relation).collect_schema())
@@ -345,7 +344,6 @@ class Database:
             self.drop(self._made.popitem()[1][1])
 
     def n_rows(self, name: str | None = None) -> int:
-        """Return the number of rows, or of those of a temporary table."""
         return int(self._fetch(f"SELECT count(*) AS n FROM {name or self.rows}")["n"][0])
 
     def drop(self, name: str) -> None:

@@ -137,7 +137,6 @@ def rows_at_once(n_columns: int) -> int:
 
 
 def require_package(package: str, name: str, what: str) -> None:
-    """Refuse what needs a package that is not installed, by its name."""
     if find_spec(package) is None:
         raise ImportError(f"{name} is {what}, which needs {package} to be read; install it: pip install {package}.")
 

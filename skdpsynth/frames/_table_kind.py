@@ -90,7 +90,6 @@ def to_native(X: Table) -> Any:
 
 
 def make_frame(columns: dict[Any, list[Any]], what: str) -> Any:
-    """Return columns with names as a data frame of pandas or polars or a table of pyarrow, whichever is installed first."""
     library = next((each for each in ("pandas", "polars", "pyarrow") if find_spec(each) is not None), None)
     if library is None:
         raise ImportError(f"{what}: pip install pandas; or number the columns.")
@@ -324,7 +323,6 @@ def chunk_library(chunk: Table) -> str:
 
 
 def without_rows(chunk: Table) -> Any:
-    """Return a table with the columns and dtypes of another, and no rows."""
     library = chunk_library(chunk)
     if library == "pyarrow":
         return chunk.schema.remove_metadata().empty_table()

@@ -1,6 +1,6 @@
 """Rows under a schema: cells become numbers and codes, and go back."""
 
-from skdpsynth.tables._cells import kind_out, numbers_of
+from skdpsynth.tables._cells import numbers_of
 from skdpsynth.tables._encoder import MixedTypeEncoder, encode
 from skdpsynth.tables._findings import Findings, Violations, count_violations, findings_of
 from skdpsynth.tables._given_cells import Evidence, IncompleteRows, allowed_cells, with_all

@@ -321,7 +321,6 @@ class Evidence:
         self.known[name][rows] = True
 
     def compute(self, name: Hashable, rows: np.ndarray) -> np.ndarray:
-        """Return a computed column of some rows from its inputs as they stand."""
         source = self.sources[name]
         own = {each: self.values[each][rows] for each in inputs_of(source, self.schema)}
         kinds = {**self.schema, **{each: self.kinds[each] for each in own if isinstance(self.schema[each], Derived)}}

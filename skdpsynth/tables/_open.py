@@ -276,7 +276,6 @@ def open_columns(X: Table, schema: Schema, name: str = "X", buys: bool = False) 
 
 
 def columns_of(X: Table, schema: SchemaLike, name: str = "X") -> dict[Any, np.ndarray]:
-    """Return the columns of a table by their names, as `read_columns` gives them, in the order of the schema."""
     schema = Schema.of(schema)
     return dict(zip(schema.coded, open_columns(X, schema, name).collect(), strict=True))
 

@@ -112,8 +112,17 @@ def _microseconds(cell: Cell, kind: Times, read: Callable[[str], int | None]) ->
             found = read(cell)
         elif kind.form is not None and kind.form.width and isinstance(cell, int | float | np.integer | np.floating):
             found = read(str(int(cell))) if cell == int(cell) else None
-        elif isinstance(kind, Calendar):
-            found = _moment(cell, isinstance(kind, Date))
+        elif isinstance(kind, Calendar):  # a date is that of the cell's own zone, a time one in UTC
+            if isinstance(cell, np.datetime64):
+                cell = cell.astype("datetime64[us]").item()
+            elif type(cell).__module__.split(".")[0] == "pandas" and hasattr(cell, "to_pydatetime"):
+                cell = cell.to_pydatetime(warn=False) if cell == cell else None
+            if type(cell) is datetime.date:
+                cell = datetime.datetime.combine(cell, datetime.time())
+            zone = cell.tzinfo if type(cell) is datetime.datetime else None  # no other object is asked
+            is_known = type(cell) is datetime.datetime and (zone is None or type(zone).__module__.split(".")[0] in _ZONES)
+            offset = (cell.utcoffset() if is_known and not isinstance(kind, Date) else None) or datetime.timedelta()
+            found = (cell.replace(tzinfo=None) - offset - _EPOCH) // _MICROSECOND if is_known else None
         elif isinstance(kind, Duration):
             is_known = type(cell) is datetime.timedelta or type(cell).__module__.split(".")[0] in ("numpy", "pandas")
             cell = cell.astype("timedelta64[us]").item() if isinstance(cell, np.timedelta64) else cell
@@ -123,24 +132,6 @@ def _microseconds(cell: Cell, kind: Times, read: Callable[[str], int | None]) ->
         return _LEAST if found is None else min(max(found, -_MOST), _MOST)
     except Exception:
         return _LEAST
-
-
-def _moment(cell: Cell, is_date: bool) -> int | None:
-    """Return microseconds since 1970 of a cell that is a time on a date: a date is that of the cell's own zone, a time one in UTC."""
-    if isinstance(cell, np.datetime64):
-        cell = cell.astype("datetime64[us]").item()
-    elif type(cell).__module__.split(".")[0] == "pandas" and hasattr(cell, "to_pydatetime"):
-        cell = cell.to_pydatetime(warn=False) if cell == cell else None
-    if type(cell) is datetime.date:
-        cell = datetime.datetime.combine(cell, datetime.time())
-    if type(cell) is not datetime.datetime:
-        return None
-    offset = datetime.timedelta()
-    if cell.tzinfo is not None:
-        if type(cell.tzinfo).__module__.split(".")[0] not in _ZONES:
-            return None
-        offset = (cell.utcoffset() or offset) * (not is_date)
-    return (cell.replace(tzinfo=None) - offset - _EPOCH) // _MICROSECOND
 
 
 def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:

@@ -112,7 +112,6 @@ class TableFormat:
         return replace(back, schema=schema.with_kinds({**schema, **more}) if more else schema)
 
     def with_schema(self, schema: Schema) -> "TableFormat":
-        """Return this with a schema of its columns, in their order, and the dtypes in which they come back."""
         dtypes = tuple(map(without_categories, self.dtypes))
         dtypes = tuple(map(dtype_back, schema.values(), dtypes)) if self.library == "pandas" else dtypes
         return replace(self, kind=replace(self.kind, dtypes=dtypes), schema=schema)
@@ -382,7 +381,6 @@ _WHOLE = ("int64", "Int64")  # the latter where cells may be missing
 
 
 def inferred_of_text() -> str:
-    """Return the dtype that pandas takes for words."""
     import pandas as pd
 
     return str(pd.Series(["a"]).dtype)
