@@ -102,7 +102,7 @@ PARTS = {
         {f"{SYNTHESIS}_latent_marginals.find_near_columns": lambda rows, codes, plan, *_: ((), plan)},
         "near adult fares clinic",
     ),
-    "interactions": ({f"{SYNTHESIS}_latent_planning.PairRelease.chosen": classmethod(tables_alone)}, "adult acs digits wide"),
+    "interactions": ({f"{SYNTHESIS}_latent_planning.PairRelease.choose": classmethod(tables_alone)}, "adult acs digits wide"),
     "share of columns by noise": ({f"{SYNTHESIS}_latent_planning._optimize_column_share": lambda plan, _: plan}, "acs survey binary"),
     "common factors of blocks": ({f"{SYNTHESIS}_latent_marginals.learn_common_factors": no_common_factors}, "wide"),
 }

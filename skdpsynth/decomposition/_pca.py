@@ -377,7 +377,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
     def fit_transform(self, X: Table, y: object = None, unit: Unit = None) -> Any:
         """Fit, and project the same rows onto the components: all of them, also those that did not count for their unit.
 
-        What `fit` releases is private; the projected rows are **not**: each is mapped by itself.
+        The release of `fit` is private; the projected rows are **not**: each is mapped by itself.
 
         Parameters
         ----------

@@ -327,7 +327,7 @@ def _release_pairs(
     if not pairs:
         return NoisyTables({}, one_way.variance)
     share = plan.shares[f"counts of pairs{kind}"]
-    chosen = PairRelease.chosen(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
+    chosen = PairRelease.choose(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
     return chosen.ask(coded.rows, budget, f"{'counts' if chosen.over is None else 'interactions'} of pairs{kind}")
 
 

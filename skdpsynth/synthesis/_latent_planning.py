@@ -106,7 +106,7 @@ class PairRelease:
     scales: Mapping[tuple[int, ...], int] = field(default_factory=dict)  # of interactions
 
     @classmethod
-    def chosen(
+    def choose(
         cls, sizes: Sequence[int], pairs: Sequence[Pair], of_columns: float, share: PrivacyLoss, relation: str, n_samples: int | None
     ) -> "PairRelease":
         """Choose by public numbers the release that leaves the counts of pairs with less error, once all releases are joined.
@@ -331,7 +331,7 @@ def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None 
     sizes = plan.planned_sizes if sizes is None else sizes
     of_columns = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
     pairs, share = list(combinations(range(len(sizes)), 2)), plan.shares["counts of pairs"]
-    return PairRelease.chosen([*sizes, plan.n_classes], pairs, of_columns, share, relation, plan.n_samples), of_columns
+    return PairRelease.choose([*sizes, plan.n_classes], pairs, of_columns, share, relation, plan.n_samples), of_columns
 
 
 def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:

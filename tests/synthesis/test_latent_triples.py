@@ -138,7 +138,7 @@ def pairs(n_columns):
 
 
 def chosen(sizes, share, relation="replace_one", of_columns=100.0, n_samples=1000):
-    return PairRelease.chosen([*sizes, 1], pairs(len(sizes)), of_columns, share, relation, n_samples)
+    return PairRelease.choose([*sizes, 1], pairs(len(sizes)), of_columns, share, relation, n_samples)
 
 
 @each_relation
