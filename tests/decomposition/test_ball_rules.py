@@ -44,6 +44,15 @@ def test_where_no_row_is_seen_the_radius_is_one_that_holds_half_of_the_rows_for_
     assert choose_radius(with_noise, RADII, 5.0, 30, 5000)[0] == 20
 
 
+def test_noise_does_not_make_the_radius_collapse():
+    """300 rows in place 11, counts of deviation 14, 1000 seeded draws: never within the radius of the rows, whatever noise says beyond."""
+    rng = np.random.default_rng(0)
+    noisy = [counts_at(_11=300) + rng.laplace(0, 10, len(RADII)) for _ in range(1000)]
+    places = [choose_radius(counts, RADII, 14.1, 1e9, 300)[0] for counts in noisy]
+    assert max(places) <= 11
+    assert np.median(places) >= 9
+
+
 def test_the_radius_is_where_noise_and_what_is_taken_add_up_to_least():
     """By hand: a row between r_j and r_(j+1) is as long as their geometric mean, and loses what is beyond r**2, at a price of 1/128."""
     rng = np.random.default_rng(0)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from internals import _pca_api, fix_signs
+from laws import refuses
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from test_release import low_rank
@@ -118,8 +119,7 @@ def test_inverse_transform_undoes_transform_within_the_components(pca):
     assert np.allclose(pca.transform(pca.inverse_transform(coordinates)), coordinates)
     least = pca.noise_edge_ / (2 * math.sqrt(X.shape[1]))  # that stands out of noise
     assert np.allclose(pca.transform(X), plain / np.sqrt(np.maximum(pca.explained_variance_, least)))
-    with pytest.raises(ValueError, match="whiten must be True or False"):
-        pca.set_params(whiten=None).fit(X)
+    refuses(ValueError, "whiten must be True or False", pca.set_params(whiten=None).fit, X)
 
 
 @pytest.mark.parametrize("whiten", [False, True])

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from internals import NoiseLoss, is_covered, pair_loss, watch_releases
-from laws import clopper_pearson
+from laws import clopper_pearson, refuses
 from sklearn.base import clone
 
 from skdpsynth import PrivacyAccountant, PrivatePCA
@@ -321,8 +321,7 @@ def test_parameters_that_are_none_are_refused_before_the_charge():
     ]
     for words, parameters in refused:
         shared = PrivacyAccountant(1)
-        with pytest.raises(ValueError, match=words):
-            PrivatePCA(**parameters, accountant=shared).fit(low_rank(10, 3))
+        refuses(ValueError, words, PrivatePCA(**parameters, accountant=shared).fit, low_rank(10, 3))
         assert shared.spent == 0
     with pytest.raises(ValueError, match=r"epsilon is too small for 4000 features, got 1e-09; use a larger"):
         plan_of(PrivatePCA(noise="laplace", epsilon=1e-9), 10, 4000)

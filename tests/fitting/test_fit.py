@@ -1,14 +1,19 @@
-"""One final fit: all or nothing, nothing of the fit before, warnings at the right moment and in the caller's name."""
+"""One final fit: all or nothing, nothing of the fit before, its budget and sizes, and warnings in the name of the caller."""
 
+import math
 import pickle
+import subprocess
 import sys
 import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from internals import NumberOfRows
+from laws import refuses
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -16,9 +21,11 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdpsynth
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
-from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
-from skdpsynth.fitting import Facts, Plan, PrivateEstimator
-from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss
+from skdpsynth.domain import Box
+from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
+from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator
+from skdpsynth.privacy import DiscreteLaplace, PrivacyLoss, SeededBits, mechanism, rho_of_epsilon
+from skdpsynth.statistics import Histogram, Query, Sensitivity
 
 PACKAGE = Path(skdpsynth.__file__).parent
 FINAL = {"fit", "_fit", "_run", "_blank"}
@@ -216,8 +223,7 @@ def seen():
 
 def test_a_plan_for_a_private_number_of_rows_is_made_before_the_charge_for_one_and_then_for_the_noisy_one_and_what_is_left(seen):
     shared = PrivacyAccountant(2, neighboring="add_or_remove_one")
-    with pytest.raises(ValueError, match="must not be 3"):
-        Toy(depth=3, accountant=shared, neighboring="add_or_remove_one").fit(rows())
+    refuses(ValueError, "must not be 3", Toy(depth=3, accountant=shared, neighboring="add_or_remove_one").fit, rows())
     assert shared.spent == 0
     model = Toy(accountant=shared, neighboring="add_or_remove_one").fit(rows())
     assert [facts.n_samples for facts in seen] == [1, 1, model.n_samples_]
@@ -269,6 +275,167 @@ def test_who_spends_from_the_account_of_a_stream_is_held_to_the_order_of_kinds(a
     account = account()
     account.spend(PrivacyLoss(rho=0.01, gaussian=True), name="moments")
     before = account.spent
-    with pytest.raises(ValueError, match="may not follow losses in rho of another kind"):
-        account.spend(0.1, name="late")
+    refuses(ValueError, "may not follow losses in rho of another kind", account.spend, 0.1, name="late")
     assert account.spent == before
+
+
+def budget_of(epsilon, neighboring="replace_one", seed=0):
+    return Budget(PrivacyAccountant(epsilon, neighboring=neighboring), SeededBits(seed))
+
+
+def histogram(neighboring="replace_one"):
+    return Histogram(np.array([5, 0, 7])).query(neighboring)
+
+
+def test_an_answer_is_charged_with_its_change_and_noise():
+    budget, query, loss = budget_of(1), histogram(), PrivacyLoss(0.25)
+    chosen = mechanism(query.sensitivity, loss)
+    noisy = budget.answer(query, chosen, "counts")
+    (entry,) = budget.accountant.ledger
+    assert (entry.name, entry.loss, entry.sensitivity, entry.scale, entry.n_values) == ("counts", loss, query.sensitivity, (8,), 3)
+    np.testing.assert_array_equal(noisy - query.values, chosen.noise.sample(3, SeededBits(0).child("counts")))
+
+
+OTHER_CHANGE = r"The noise of 'counts' was made for Sensitivity\(.*\), but the query has Sensitivity\(.*\); plan it anew"
+TWO = np.array([1, 2])
+OTHER_UNIT = "under 'replace_one', but this budget is under 'add_or_remove_one'"
+REFUSED = {  # (query, relation of the budget, loss, error, words); noise is made for the change of a histogram
+    "larger change": (Query(TWO, Sensitivity("replace_one", 16, 32, 2)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "smaller change": (Query(TWO, Sensitivity("replace_one", 1, 1, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "other change": (Query(TWO, Sensitivity("add_or_remove_one", 2, 2, 1)), "replace_one", 1, ValueError, OTHER_CHANGE),
+    "other relation": (histogram(), "add_or_remove_one", 1, ValueError, OTHER_UNIT),
+    "more than there is": (histogram(), "replace_one", 10.5, BudgetExceededError, "counts"),
+}
+
+
+@pytest.mark.parametrize(("query", "relation", "loss", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_an_answer_that_its_noise_or_its_budget_does_not_cover_is_refused_before_the_charge(query, relation, loss, error, words):
+    """Also for a smaller change: noise and loss are made from the change of the query, or not at all."""
+    budget = budget_of(10, relation)
+    refuses(error, words, budget.answer, query, mechanism(Histogram.sensitivity("replace_one"), PrivacyLoss(loss)), "counts")
+    assert budget.accountant.ledger == ()
+
+
+def bought(n_samples, facts, budget, rho=None):
+    """Return the number of rows, its error, and the facts of the rest of the budget."""
+    share, facts, _ = NumberOfRows().reserve(facts, rho)
+    facts, _ = NumberOfRows().buy(SimpleNamespace(n_samples=n_samples), facts, share, budget)
+    return facts.n_samples, facts.count_error, facts
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 3), math.inf])
+def test_the_private_number_of_rows_takes_a_twentieth_and_leaves_the_rest(epsilon):
+    budget = budget_of(epsilon, "add_or_remove_one")
+    number, error, rest = bought(100, Facts(epsilon, Fraction(0), "add_or_remove_one", None, 2), budget)
+    assert rest.epsilon == budget.accountant.remaining
+    if epsilon == math.inf:
+        assert (number, error, rest.epsilon) == (100, 0, math.inf)
+        return
+    assert budget.accountant.spent == epsilon / 20
+    assert rest.epsilon + epsilon / 20 == epsilon
+    assert error == pytest.approx(float(20 / epsilon), rel=0.01)  # the mean absolute value of Laplace noise is its scale
+    assert number != 100  # with this seed
+
+
+def test_a_released_number_of_rows_is_at_least_one():
+    facts = Facts(Fraction(1), Fraction(0), "add_or_remove_one", None, 2)
+    assert min(bought(0, facts, budget_of(1, "add_or_remove_one", seed))[0] for seed in range(10)) == 1
+
+
+def test_of_a_budget_in_rho_the_number_of_rows_has_gaussian_noise_and_less_of_it():
+    """A twentieth of rho, and not of epsilon: the rest is larger, too."""
+    facts = Facts(Fraction(1), Fraction(1, 10**6), "add_or_remove_one", None, 2)
+    accountant = PrivacyAccountant(1, 1e-6, neighboring="add_or_remove_one")
+    _, error, rest = bought(100, facts, Budget(accountant, SeededBits(0)), "gaussian")
+    assert accountant.ledger[0].noise == "DiscreteGaussian"
+    assert error == pytest.approx(float(accountant.ledger[0].scale[0]))
+    assert error < 20.5  # Laplace noise of a twentieth of epsilon has a deviation of 28
+    assert rest.epsilon > Fraction(95, 100)
+    accountant.spend(PrivacyLoss(rho=rho_of_epsilon(rest.epsilon, 1e-6, gaussian=True), gaussian=True), name="the rest")
+    assert 1 - 1e-6 <= accountant.spent <= 1
+
+
+TOO_LARGE = {
+    "PMM, optimal": (PrivateMeasureMechanism("optimal", depth=25), (1000, 2), "depth must be at most 24"),
+    "PMM, paper": (PrivateMeasureMechanism("paper", depth=26), (1000, 2), "depth must be at most 24"),
+    "PCA": (PrivatePCA(), (10, 10_000), "X must have at most 4000 features, got 10000"),
+    "PCA inside": (LowDimSynthesizer(2), (10, 10_000), "X must have at most 4000 features, got 10000"),
+    "PSMM": (SignedMeasureMechanism(150_000), (50, 1000), "from 1 to 33554, got 150000; .* with solver='highs'"),
+    "PSMM inside": (LowDimSynthesizer(500, synthesizer=SignedMeasureMechanism(150_000)), (50, 600), "from 1 to 67108"),
+}
+
+
+@pytest.mark.parametrize(("estimator", "shape", "message"), TOO_LARGE.values(), ids=TOO_LARGE)
+def test_a_size_beyond_memory_is_refused_before_the_charge(estimator, shape, message):
+    shared = PrivacyAccountant(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=message) as caught:
+            estimator.set_params(accountant=shared).fit(np.zeros(shape))
+    assert shared.spent == 0
+    assert str(caught.value).count(". ") == 0
+
+
+GROWTH = """
+import resource, warnings
+import numpy as np
+import scipy.linalg
+from skdpsynth import *
+warnings.simplefilter("ignore")
+PrivatePCA().fit(np.zeros((5, 3)))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{fit}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kB on Linux")
+@pytest.mark.parametrize(
+    ("fit", "most"),
+    [
+        ("PrivateMeasureMechanism('optimal', depth=19).fit(np.zeros((100, 2)))", 96 * 2**19),  # 1.6 GB at depth 24
+        pytest.param("PrivateMeasureMechanism('paper', depth=19).fit(np.zeros((100, 2)))", 112 * 2**19, marks=pytest.mark.nightly),
+        pytest.param("PrivatePCA().fit(np.zeros((10, 500)))", 165 * 500**2, marks=pytest.mark.nightly),  # 2.6 GB at 4000 features
+    ],
+    ids=["PMM-optimal", "PMM-paper", "PCA"],
+)
+def test_memory_grows_by_no_more_than_is_stated(fit, most):
+    """Peak of a process of its own; 16 MB are the process's."""
+    done = subprocess.run([sys.executable, "-c", GROWTH.format(fit=fit)], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= most + 2**24
+
+
+LIMITED = """
+import resource, warnings
+import numpy as np
+import scipy.linalg
+from skdpsynth import *
+warnings.simplefilter("ignore")
+limit = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 700 * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+model = LowDimSynthesizer(150, synthesizer=SignedMeasureMechanism(20)).fit(np.random.default_rng(0).random((50, 200)))
+print(model.synthesizer_.measure_.partition.n_cells)
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_cells_in_a_subspace_of_many_directions_are_found_within_700_megabytes():
+    """All sets of directions that span a normal, times their coordinates, would be 90 MB times the work space of the decomposition."""
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert 1 <= int(done.stdout) <= 20
+
+
+def test_the_least_epsilon_is_served_on_a_coarser_grid_or_by_the_kind_of_noise_that_can():
+    """The sum of the rows on a fine grid would have noise of a scale that cannot be drawn; pure noise of so small a share passes 62 bits
+    on every grid, while Gaussian noise, whose scale grows with d and not with d^2, does not."""
+    least, delta = Fraction(1, 10**9), Fraction(1, 10**6)
+    for n_features in (1, 100, 500, 2000):
+        facts = Facts(least, Fraction(0), "replace_one", 10**6, n_features, Box(np.zeros(n_features), np.ones(n_features)))
+        assert PrivatePCA(epsilon=1e-9)._plan(facts).ball.box.bits < 16
+    for n_samples in (20, 10**6):
+        facts = Facts(least, delta, "replace_one", n_samples, 4000, Box(np.zeros(4000), np.ones(4000)))
+        assert PrivatePCA(epsilon=1e-9, delta=1e-6)._plan(facts).kind == "gaussian"
+        with pytest.raises(ValueError, match="epsilon is too small for 4000 features"):
+            PrivatePCA(epsilon=1e-9, delta=1e-6, noise="matrix_laplace")._plan(facts)

@@ -7,22 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import buy_bounds, noise_threshold, occupied_cells
-from laws import clopper_pearson
+from laws import clopper_pearson, refuses
 
-from skdpsynth import (
-    LatentFactorSynthesizer,
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    SignedMeasureMechanism,
-)
+from skdpsynth import PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box, UnknownBounds
 from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, reserve_budget
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_rng, epsilon_of_rho, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Magnitudes
+from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 
@@ -191,6 +185,5 @@ REFUSED = [
 @pytest.mark.parametrize(("estimator", "match"), REFUSED)
 def test_what_cannot_be_bought_is_refused_before_any_charge(estimator, match):
     accountant = PrivacyAccountant(1)
-    with pytest.raises(ValueError, match=match):
-        estimator.set_params(accountant=accountant).fit(np.zeros((50, 2)))
+    refuses(ValueError, match, estimator.set_params(accountant=accountant).fit, np.zeros((50, 2)))
     assert not accountant.ledger

@@ -9,21 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import _privacy_units, fixed_bits, siphash, watch_releases
-from laws import ALARM, CERTAIN, chi_squared
+from laws import ALARM, CERTAIN, chi_squared, refuses
 from sklearn.base import clone
 from sources import SOURCES
 
-from skdpsynth import (
-    LatentFactorSynthesizer,
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    SignedMeasureMechanism,
-)
+from skdpsynth import PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Nominal
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.frames import KEY_OF_CHOICE, Rows, bound_contributions
+from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis")
 
@@ -84,8 +78,7 @@ def test_streams_of_rows_and_labels_by_row_refuse_queries_and_a_tick_may_be_one_
     for strategy in ("blocks", "paper"):
         stream = OnlineSynthesizer(strategy, random_state=0).partial_fit(FRAME[["a", "b"]])
         for call in (stream.partial_fit, OnlineSynthesizer(strategy).partial_fit, OnlineSynthesizer(strategy).fit):
-            with pytest.raises(TypeError, match=r"X must come in a stated order for OnlineSynthesizer.* to a Parquet file"):
-                call(query)
+            refuses(TypeError, r"X must come in a stated order for OnlineSynthesizer.* to a Parquet file", call, query)
         assert stream.n_samples_seen_ == N
     with pytest.raises(ValueError, match="unit must be the name of a column where X is a lazy frame or query"):
         PrivateMeasureMechanism().fit(query, unit=FRAME["who"])

@@ -14,27 +14,20 @@ import pytest
 import sklearn
 import sources
 from internals import _Choice, _source, watch_releases
+from laws import refuses
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsynth import (
-    LatentFactorSynthesizer,
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivacyAccountant,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    SignedMeasureMechanism,
-    load,
-)
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism, load
 from skdpsynth.domain import Nominal
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.federated import RemoteTable
 from skdpsynth.frames import FirstRows
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import Unit
+from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
 
 N, K = 700, 3
 RNG = np.random.default_rng(0)
@@ -298,8 +291,7 @@ REFUSED = [  # (call with an account, words)
 def test_what_units_cannot_be_is_refused_in_one_sentence_and_costs_nothing():
     for call, words in REFUSED:
         shared = PrivacyAccountant(1)
-        with pytest.raises((TypeError, ValueError), match=words):
-            call(shared)
+        refuses((TypeError, ValueError), words, call, shared)
         assert shared.spent == 0
     for given in PROVED_FOR_ONE_ROW:  # one row of a unit is proved for every stream
         stream(**given, max_rows_per_unit=1).fit(X, unit=LABELS)
@@ -313,8 +305,7 @@ def test_a_budget_that_is_shared_names_the_unit_of_each_fit_or_serves_one_alone(
     one = PrivacyAccountant(2, unit=Unit("who", K))
     model(accountant=one).fit(FRAME, unit="who")
     for table, unit, k, words in ((X, None, 1, "who, at most 3 rows, got None"), (FRAME, "who", 2, "got who, at most 2 rows")):
-        with pytest.raises(ValueError, match=words):
-            model(accountant=one, max_rows_per_unit=k).fit(table, unit=unit)
+        refuses(ValueError, words, model(accountant=one, max_rows_per_unit=k).fit, table, unit=unit)
     assert one.spent == 1
 
 
@@ -354,8 +345,7 @@ def test_scikit_learn_routes_the_unit_through_a_pipeline():
         steps[1] = ("pca", steps[1][1].set_fit_request(unit=True))
         pipeline = Pipeline([*steps, ("pmm", measure)]).fit(X, unit=LABELS)
         assert {step.accountant_.ledger[-1].unit for step in (pipeline[1], pipeline[2])} == {"given labels, at most 3 rows"}
-        with pytest.raises(ValueError, match="fit got no unit"):
-            clone(pipeline).fit(X)
+        refuses(ValueError, "fit got no unit", clone(pipeline).fit, X)
     by_name = Pipeline([("pmm", model())]).fit(X, pmm__unit=LABELS)
     assert np.array_equal(sampled(by_name[-1]), EXPECTED)
 
@@ -379,7 +369,6 @@ def test_rows_of_a_unit_are_counted_over_the_whole_stream_also_after_it_was_save
 
 def test_a_stream_that_fails_has_counted_no_row_of_a_unit():
     model = stream(horizon=int(FIRST[:400].sum()) + 5).partial_fit(X[:400], unit=LABELS[:400])
-    with pytest.raises(ValueError, match="horizon is"):
-        model.partial_fit(X[400:], unit=LABELS[400:])
+    refuses(ValueError, "horizon is", model.partial_fit, X[400:], unit=LABELS[400:])
     model.set_params(horizon=None).partial_fit(X[400:], unit=LABELS[400:])
     assert model.n_samples_seen_ == FIRST.sum()

@@ -10,19 +10,13 @@ import pytest
 from parts import told
 from sklearn.base import clone
 
-from skdpsynth import (
-    LatentFactorSynthesizer,
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    SignedMeasureMechanism,
-)
+from skdpsynth import PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box, Identifier, MixedTypeEncoder, Schema, Unique
 from skdpsynth.exceptions import BoundsWarning, BudgetWarning, SmallSampleWarning
 from skdpsynth.fitting import Facts
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.model_selection import PrivateSearchCV, plan
+from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
 
 
 def rows(n, d, seed=0):

@@ -9,26 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import _search
-from laws import kept_beside_answers
+from laws import kept_beside_answers, refuses
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skdpsynth import (
-    LatentFactorSynthesizer,
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivacyAccountant,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    load,
-)
+from skdpsynth import PrivacyAccountant, PrivatePCA, load
 from skdpsynth.exceptions import BudgetExceededError, BudgetWarning, InsecureRandomnessWarning
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import SecureBits, check_rng
+from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 RELATIONS = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -213,8 +206,7 @@ def test_candidates_that_public_facts_refuse_get_no_share_and_a_warning_before_t
     parts = model.accountant_.parts_of(model.accountant_.ledger[0])
     assert [part.loss.epsilon for part in parts] == [Fraction(1, 4)] * 2
     assert model.accountant_.spent == 1
-    with pytest.raises(ValueError, match="n_components must be"):
-        PrivateSearchCV(LowDimSynthesizer(), grid).fit(rows())
+    refuses(ValueError, "n_components must be", PrivateSearchCV(LowDimSynthesizer(), grid).fit, rows())
 
 
 @pytest.mark.parametrize(
@@ -247,11 +239,9 @@ def test_candidates_that_public_facts_refuse_get_no_share_and_a_warning_before_t
 def test_what_cannot_be_searched_is_refused_before_the_charge(estimator, params, words):
     shared = PrivacyAccountant(10)
     model = search(estimator, accountant=shared).set_params(**params)
-    with pytest.raises(ValueError, match=words):
-        model.fit(rows())
+    refuses(ValueError, words, model.fit, rows())
     for table, reason in ((rows(1), "minimum of 2"), ([rows(9), rows(9)], "in memory")):
-        with pytest.raises(ValueError, match=reason):
-            search(accountant=shared).fit(table)
+        refuses(ValueError, reason, search(accountant=shared).fit, table)
     assert shared.spent == 0
 
 

@@ -267,3 +267,15 @@ def test_means_follow_the_parabola_of_the_masses_beside_a_node():
     halves = np.diff(upto).reshape(6, 2)
     found = _smooth_shares(halves.sum(axis=1), np.full(6, 4), np.full(6, 4))
     np.testing.assert_allclose(found[1:-1], (halves[:, 0] / halves.sum(axis=1))[1:-1], atol=1 / 128)
+
+
+def test_ends_that_noise_hides_are_not_spread_out():
+    """Variance of 30 noisy laws of 5,000 numbers in the lowest part of their bounds: within a tenth; with even splits a sixth too large."""
+    rng, found = np.random.default_rng(4), []
+    for _ in range(30):
+        leaves = np.bincount(np.clip(rng.gamma(4, 10, 5000).astype(int), 0, 255), minlength=256)
+        estimates, errors = noisy_tree(leaves, 60.0, rng)
+        mass = split_mass(estimates[1:], errors[1:], 5000.0, 256)
+        found.append([np.average((np.arange(256) - np.average(np.arange(256), weights=law)) ** 2, weights=law) for law in (mass, leaves)])
+    ratio = np.divide(*np.sum(found, axis=0))
+    assert ratio == pytest.approx(1, abs=0.1)

@@ -80,9 +80,26 @@ def test_a_shuffle_is_uniform(n_codes):
     assert stats.chi2.sf(np.sum((found - 20_000 / 6) ** 2 / (20_000 / 6)), 25) > ALARM
 
 
-def small_model():
-    rng = np.random.default_rng(0)
-    return LatentFactors(np.array([3, 5, 2]), rng.normal(size=(64, 2)), rng.normal(size=(1, 1, 10)), rng.normal(size=(1, 1, 10, 2)))
+def small_model(n_codes=5):
+    rng, sizes = np.random.default_rng(0), np.array([3, n_codes, 2])
+    return LatentFactors(sizes, rng.normal(size=(64, 2)), rng.normal(size=(1, 1, sizes.sum())), rng.normal(size=(1, 1, sizes.sum(), 2)))
+
+
+@pytest.mark.parametrize("n_codes", [5, 100], ids=["narrow", "wide"])
+def test_frequencies_of_many_blocks_are_nearer_to_the_model_than_those_of_blocks_of_their_own(n_codes):
+    """200 blocks of 300 rows: mean squared errors of the counts of all codes. Blocks that share their shifts cancel; a tenth is far off."""
+    model, rng = small_model(n_codes), np.random.default_rng(1)
+    expected = model.probabilities().mean(axis=1) * 300 * 200
+    starts = np.cumsum(model.sizes) - model.sizes
+    errors = []
+    for alone in (False, True):
+        draw, found = MixtureSampler(model.mixture(0), rng), np.zeros(model.sizes.sum())
+        for block in range(200):
+            draw = MixtureSampler(model.mixture(0), rng) if alone else draw
+            for start, size, codes in zip(starts, model.sizes, draw.codes(300, block, rng), strict=True):
+                found[start : start + size] += np.bincount(codes, minlength=size)
+        errors.append(np.mean((found - expected) ** 2))
+    assert errors[0] < 0.1 * errors[1]
 
 
 def test_columns_of_many_codes_are_drawn_as_those_of_few(monkeypatch):

@@ -70,6 +70,14 @@ def test_evidence_of_a_looser_choice_or_of_one_that_shows_more_than_a_place_is_f
         assert words in " ".join(getattr(check_evidence(crafted), said))
 
 
+def test_intervals_count_the_pairs_that_were_chosen():
+    """The chosen pairs have correlations of about .8: those of tables that intervals are made of are near."""
+    model = fitted(700, delta=1e-6)
+    i, j = min(pairs_of(model) & {(0, 1), (0, 2), (1, 2)})
+    (table,) = model.bootstrap_tables(1, random_state=0)
+    assert np.corrcoef(np.asarray(table, dtype=float).T)[i, j] > 0.4
+
+
 def test_all_pairs_are_counted_where_dependence_is_wide():
     model = fitted(1200, share=1.0, delta=1e-6)
     assert named(model, "spread of dependence")

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from estimators import Recorder, clock
 from internals import _ledger_entry, _private_measure, depth_shares, pair_loss
-from laws import calls_of
+from laws import calls_of, refuses
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
-from skdpsynth.continual import InhomogeneousCounter
+from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition, TwoStages
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.persistence import from_bytes, to_bytes
+from skdpsynth.privacy import ContinualRelease
 
 SETTINGS = {
     "blocks": {},
@@ -159,6 +160,64 @@ def test_a_row_changes_one_cell_of_each_depth_at_one_time_and_nothing_that_is_se
     assert some_change > 5
 
 
+@pytest.mark.parametrize("counter", [pytest.param("kary", marks=pytest.mark.must), "binary", "sparse"])
+@pytest.mark.parametrize(("epsilon", "neighboring", "moved"), [(2, "add_or_remove_one", 1), (400, "replace_one", 2)])
+def test_the_scales_that_are_drawn_at_a_door_pay_for_its_share(counter, epsilon, neighboring, moved, monkeypatch):
+    """Two cells of a depth change by one, or one does where a row comes or goes: all of them for nodes, the queries and the total for
+    "sparse", whose limits cost no more."""
+    costs = {}  # of each door that was charged for: its share, and what is drawn there
+    charge, part, standing, summed = (
+        PrivacyAccountant.standing,
+        ContinualRelease.part,
+        ContinualRelease.release,
+        ContinualRelease.release_nodes,
+    )
+    whole = {}
+
+    def charged(self, noise, rng, *, name, loss=None, sensitivity=None):
+        door = charge(self, noise, rng, name=name, loss=loss, sensitivity=sensitivity)
+        costs[door], whole[door] = (loss.epsilon, set()), door
+        return door
+
+    def parted(self, noise, loss, sensitivity):
+        door = part(self, noise, loss, sensitivity)
+        whole[door] = whole[self]
+        return door
+
+    def through(self, values, name):
+        kind = "total" if name.endswith("total") else "queries" if name.endswith("queries") else "limits"
+        costs[whole[self]][1].add((kind, Fraction(moved) / self.noise.scale))
+        return standing(self, values, name)
+
+    def through_nodes(self, values, nodes, kept):
+        # All nodes of a tree, of the cells of a depth that change, or of their segments.
+        costs[whole[self]][1].add(("nodes", Fraction(moved) * heights[self] / self.noise.scale))
+        return summed(self, values, nodes, kept)
+
+    def attached(self, door, before):
+        attach(self, door, before)
+        heights[door] = self.n_levels
+
+    heights, kind = {}, BinaryCounter if counter == "binary" else KaryCounter
+    attach = kind._attach
+    monkeypatch.setattr(kind, "_attach", attached)
+    monkeypatch.setattr(PrivacyAccountant, "standing", charged)
+    monkeypatch.setattr(ContinualRelease, "part", parted)
+    monkeypatch.setattr(ContinualRelease, "release", through)
+    monkeypatch.setattr(ContinualRelease, "release_nodes", through_nodes)
+    model = OnlineSynthesizer("paper", counter=counter, epsilon=epsilon, random_state=0, neighboring=neighboring)
+    for row in stream_of(130):
+        model.partial_fit(row[None]).sample(1)
+    whole = 0
+    for share, drawn in costs.values():
+        paid = dict(drawn)
+        assert len(paid) == len(drawn)  # one scale of each kind
+        assert paid.pop("limits", 0) <= paid.get("queries", 0) or "queries" not in paid
+        assert sum(paid.values()) <= share
+        whole += sum(paid.values()) == share
+    assert whole > 3 or (counter == "sparse" and epsilon == 2)  # where few segments close, not all is spent
+
+
 @pytest.mark.parametrize("d", range(1, 11))
 @pytest.mark.parametrize("first", [1, 0])
 def test_shares_of_the_depths_leave_all_paths_of_a_row_epsilon(first, d):
@@ -266,8 +325,7 @@ def test_blocks_are_counted_as_they_come_and_modeled_for_a_sample_alone(monkeypa
         patch.setattr(TwoStages, "measure", refuse)
         patch.setattr(_private_measure, "measure_of_union", refuse)
         model.fit(X)
-        with pytest.raises(AssertionError, match="nobody has asked"):
-            model.sample()
+        refuses(AssertionError, "nobody has asked", model.sample)
     before = [{**vars(block), "_counted": {*vars(block._counted)}} for *_, block in model.blocks_]
     assert model.sample().shape == (400, 2)
     assert all(0 < block.error_bound_ <= 1 and block.measure_.partition.depth == block.partition_.depth for *_, block in model.blocks_)
@@ -340,8 +398,7 @@ def test_since_uses_only_blocks_that_end_after_it_or_the_last(released):
 )
 def test_a_bad_since_is_refused(setting, since, match):
     model = OnlineSynthesizer(**setting).fit(stream_of(500))
-    with pytest.raises(ValueError, match=match):
-        model.sample(since=since)
+    refuses(ValueError, match, model.sample, since=since)
 
 
 def test_a_window_may_shrink_or_begin_but_not_grow_beyond_what_is_kept():
@@ -351,8 +408,7 @@ def test_a_window_may_shrink_or_begin_but_not_grow_beyond_what_is_kept():
     model.set_params(window=100).partial_fit(X[600:800])
     before = model.sample(20, random_state=0)
     for window in (500, None):
-        with pytest.raises(ValueError, match="window must not grow beyond what is kept"):
-            model.set_params(window=window).partial_fit(X[800:])
+        refuses(ValueError, "window must not grow beyond what is kept", model.set_params(window=window).partial_fit, X[800:])
     model.set_params(window=100)
     assert np.array_equal(model.sample(20, random_state=0), before)
     assert model.partial_fit(X[800:]).n_samples_ == 100
@@ -392,8 +448,7 @@ def test_rows_that_do_not_fit_and_parameters_that_change_along_a_stream_are_refu
     model = OnlineSynthesizer(accountant=shared, horizon=300, random_state=1, **setting).partial_fit(stream_of(250))
     before, ledger, old = pickle.dumps(model), shared.ledger, {name: getattr(model, name) for name in changed}
     model.set_params(**{"strategy": "blocks" if setting else "paper"} if "strategy" in changed else changed)
-    with pytest.raises(ValueError, match=match):
-        model.partial_fit(np.zeros((2, 2)) if rows is None else rows)
+    refuses(ValueError, match, model.partial_fit, np.zeros((2, 2)) if rows is None else rows)
     assert shared.ledger == ledger
     assert pickle.dumps(model.set_params(**old)) == before
     assert model.partial_fit(np.zeros((50, 2))).n_samples_seen_ == 300
@@ -405,6 +460,14 @@ def test_growth_and_horizon_may_change_along_a_stream(released):
     ends = np.cumsum([len(block) for block in released]).tolist()
     old = edges_by_the_rule(400, 1, 1, 1.25)[1:]
     assert ends == [*old, *(old[-1] * 2**k for k in range(1, 9) if old[-1] * 2**k <= 2400)]
+
+
+def test_a_nested_parameter_that_changes_along_a_stream_has_no_effect():
+    """The synthesizer was cloned when the stream started."""
+    models = [OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(), random_state=1).fit(stream_of(100)) for _ in range(2)]
+    models[0].set_params(synthesizer__strategy="paper")
+    first, second = (model.partial_fit(stream_of(100)).sample(50, random_state=0) for model in models)
+    assert np.array_equal(first, second)
 
 
 NO_PART = "synthesizer must be None or an unfitted synthesizer"
@@ -423,6 +486,7 @@ BAD = [
     ({"synthesizer": PrivateMeasureMechanism(accountant=PrivacyAccountant(1))}, "synthesizer must have accountant=None"),
     ({"synthesizer": PrivateMeasureMechanism("haar")}, "strategy must be one of"),
     ({"synthesizer": LowDimSynthesizer(7)}, "n_components"),
+    *(({"synthesizer": OnlineSynthesizer(strategy)}, "synthesizer must be no stream") for strategy in ("blocks", "paper")),
 ]
 
 

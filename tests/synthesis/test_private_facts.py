@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import MAX_CODES
+from laws import refuses
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
@@ -42,9 +43,12 @@ def fitted(frame=FRAME, schema=SCHEMA, **parameters):
 
 
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
-def test_bounds_and_levels_are_bought_and_the_table_comes_back_in_its_dtypes(neighboring):
+def test_bounds_and_levels_are_bought_for_all_of_the_budget_and_the_table_comes_back_in_its_dtypes(neighboring):
     model = fitted(neighboring=neighboring)
-    schema, sample = model.schema_, model.sample(1000)
+    schema, sample, ledger = model.schema_, model.sample(1000), model.accountant_.ledger
+    assert (model.accountant_.spent, model.accountant_.spent_delta) == (4, Fraction(1, 10**6))
+    assert [entry.name for entry in ledger[:3]] == ["levels", "bounds: magnitudes", "bounds: even cells"]
+    assert (ledger[0].loss.epsilon, ledger[0].loss.delta) == (Fraction(4, 10), Fraction(1, 10**7))
     assert schema["job"].levels == ("other", "cook", "nurse", "smith")
     assert schema["code"].levels == (3, 7, 11)
     assert schema["age"].integer
@@ -54,16 +58,6 @@ def test_bounds_and_levels_are_bought_and_the_table_comes_back_in_its_dtypes(nei
     assert sample["opt"].isna().mean() == pytest.approx(0.2, abs=0.08)
     assert set(sample["job"]) <= {"other", "cook", "nurse", "smith"}
     assert np.isfinite(model.score(FRAME.head(200)))
-
-
-@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
-def test_all_of_the_budget_is_spent_and_no_more(neighboring):
-    accountant = fitted(neighboring=neighboring).accountant_
-    assert accountant.spent == 4
-    assert accountant.spent_delta == Fraction(1, 10**6)
-    names = [entry.name for entry in accountant.ledger]
-    assert names[:3] == ["levels", "bounds: magnitudes", "bounds: even cells"]
-    assert (accountant.ledger[0].loss.epsilon, accountant.ledger[0].loss.delta) == (Fraction(4, 10), Fraction(1, 10**7))
 
 
 def test_a_rare_level_is_not_shown_and_its_rows_have_their_place():
@@ -118,8 +112,7 @@ REFUSED = [
 @pytest.mark.parametrize(("schema", "parameters", "match"), REFUSED)
 def test_what_cannot_be_bought_is_refused_before_any_charge(schema, parameters, match):
     accountant = PrivacyAccountant(4, 1e-6)
-    with pytest.raises(ValueError, match=match):
-        fitted(schema=schema, accountant=accountant, **parameters)
+    refuses(ValueError, match, fitted, schema=schema, accountant=accountant, **parameters)
     assert not accountant.ledger
 
 
@@ -150,8 +143,7 @@ def test_rows_that_lie_elsewhere_buy_the_same_bounds(neighboring):
 
 def test_levels_of_rows_that_lie_elsewhere_cannot_be_bought():
     rows = RemoteRows(lambda question: pytest.fail("asked"), head=FRAME[["job"]].head(0), n_samples=N)
-    with pytest.raises(ValueError, match="schema must list all levels where rows lie elsewhere"):
-        fitted(rows, {"job": Nominal("private")})
+    refuses(ValueError, "schema must list all levels where rows lie elsewhere", fitted, rows, {"job": Nominal("private")})
 
 
 LEVELS = [f"{number:04d}" for number in range(3000)]

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from laws import refuses
 from test_latent_factor import SCHEMA as OF_ALL
 from test_latent_factor import people as everyone
 
@@ -121,6 +122,16 @@ def test_how_a_prior_is_cut_and_ordered_makes_no_difference(tmp_path):
 
 
 @quick
+def test_numbers_without_a_schema_take_a_prior():
+    rng = np.random.default_rng(0)
+    X, prior = (pd.DataFrame(rng.beta(2, 5, (n, 3)), columns=list("abc")) for n in (500, 400))
+    prior = prior[list("cab")]
+    model = LatentFactorSynthesizer(delta=1e-6, epsilon=0.1, prior=prior, random_state=0).fit(X)
+    assert model.sample(5).shape == (5, 3)
+    assert model._without_prior.beside is None
+
+
+@quick
 def test_more_than_forty_columns_take_a_prior():
     rng = np.random.default_rng(0)
     common = rng.random((800, 1))
@@ -162,17 +173,14 @@ def test_a_prior_that_does_not_fit_is_refused_before_any_budget_is_spent(change,
 def test_streams_and_scores_refuse_a_prior_before_the_first_row():
     for change, error, words in (REFUSED["a column less"], REFUSED["no rows"], REFUSED["a number"]):
         stream = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(SCHEMA, prior=change(people(50))), delta=1e-6)
-        with pytest.raises(error, match=words):
-            stream.partial_fit(people())
+        refuses(error, words, stream.partial_fit, people())
         assert not hasattr(stream, "accountant_")
     numbers = np.random.default_rng(0).random((2000, 2))
     stream = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(prior=np.zeros((50, 3))), bounds=(0, 1))
-    with pytest.raises(ValueError, match="prior must have the 2 columns of X, got 3"):
-        stream.partial_fit(numbers)
+    refuses(ValueError, "prior must have the 2 columns of X, got 3", stream.partial_fit, numbers)
     stream.set_params(synthesizer=LatentFactorSynthesizer(prior=numbers[:50])).partial_fit(numbers)
     assert stream.sample(50).shape == (50, 2)
-    with pytest.raises(ValueError, match="prior must be None for strategy='scores'"):
-        synthesizer(strategy="scores", prior=people(50)).fit(people())
+    refuses(ValueError, "prior must be None for strategy='scores'", synthesizer(strategy="scores", prior=people(50)).fit, people())
 
 
 @quick

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from internals import _signed_measure, _transport, default_n_cells, lattice_shape
+from laws import refuses
 from scipy.spatial.distance import cdist
 
 from skdpsynth import PrivacyAccountant, SignedMeasureMechanism
@@ -141,8 +142,7 @@ def test_representatives_in_a_frame_are_matched_by_column():
     model = SignedMeasureMechanism(cells=shops, bounds={"lat": (47, 49), "lon": (11, 12)}, epsilon=20).fit(X)
     sample = model.sample()
     assert (sample["lat"] > 40).all()
-    with pytest.raises(ValueError, match="cells must have the columns of X"):
-        model.set_params(cells=shops.rename(columns={"lat": "y"})).fit(X)
+    refuses(ValueError, "cells must have the columns of X", model.set_params(cells=shops.rename(columns={"lat": "y"})).fit, X)
 
 
 def test_many_rows_tied_between_many_representatives_take_little_memory_and_time():
@@ -254,6 +254,5 @@ def test_trouble_of_the_solver_leaves_the_object_as_it_was(monkeypatch):
         raise RuntimeError("infeasible")
 
     monkeypatch.setattr(_transport, "min_cost_flow", fail)
-    with pytest.raises(RuntimeError, match=r"not solved by 'highs' \(status: infeasible\)"):
-        model.fit(rows(seed=1))
+    refuses(RuntimeError, r"not solved by 'highs' \(status: infeasible\)", model.fit, rows(seed=1))
     assert vars(model) == before

@@ -123,6 +123,13 @@ def test_blocks_of_a_stream_keep_the_rule_and_the_difference():
     assert (rows["high"] - rows["low"]).dt.days.mean() < 8
 
 
+def test_without_noise_every_row_keeps_the_rule():
+    model = model_of("dates, strict", epsilon=float("inf"), delta=0.0)
+    rows = model.sample(20_000, random_state=0)
+    assert broken(rows, model.schema_) == 0
+    assert (rows["high"] - rows["low"]).dt.days.mean() == pytest.approx((1 + STAY).mean(), abs=0.2)
+
+
 def test_rows_that_break_the_rule_count_as_equal_ones():
     low, high = BEGIN, np.where(RNG.random(N) < 0.3, BEGIN - np.timedelta64(50, "D"), BEGIN + STAY.astype("timedelta64[D]"))
     schema = Schema({"low": TWO_YEARS, "high": TWO_YEARS, "ward": ["a", "b"]}, rules=[Inequality("low", "high")])

@@ -17,7 +17,7 @@ import pytest
 from estimators import Recorder
 from internals import PendingFile, _ledger_file
 from internals import _online as running
-from laws import in_threads, interrupted
+from laws import in_threads, interrupted, refuses
 
 import skdpsynth
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
@@ -131,8 +131,7 @@ def test_a_table_in_chunks_is_taken_in_whole_or_not_at_all(saved, budget, path):
             raise RuntimeError
         yield X[500:600]
 
-    with pytest.raises(ValueError, match="iteration failed"):
-        model.partial_fit(chunks, save=saved)
+    refuses(ValueError, "iteration failed", model.partial_fit, chunks, save=saved)
     assert len(calls) == 3
     assert load(saved).n_samples_seen_ == model.n_samples_seen_ == 600
     assert is_whole(model.partial_fit(X[:500], save=saved))
@@ -242,8 +241,7 @@ def test_of_two_that_load_one_file_only_one_can_go_on(saved, path, budget):
     OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
     first, second = load(saved), load(saved)
     first.partial_fit(X[500:1000], save=saved)
-    with pytest.raises(BudgetExceededError, match="load the newest file"):
-        second.partial_fit(X[500:1000], save=saved)
+    refuses(BudgetExceededError, "load the newest file", second.partial_fit, X[500:1000], save=saved)
     assert second.n_samples_seen_ == 500
     assert load(saved).n_samples_seen_ == 1000
     assert budget.spent == 1
@@ -264,8 +262,7 @@ def test_who_drew_and_is_overtaken_before_it_saved_shows_nothing(rows, saves, sa
         return aside
 
     monkeypatch.setattr(running, "save_pending", overtaken)
-    with pytest.raises(RuntimeError, match="another process went on with this stream"):
-        first.partial_fit(X[500 : 500 + rows], save=saved)
+    refuses(RuntimeError, "another process went on with this stream", first.partial_fit, X[500 : 500 + rows], save=saved)
     assert (first.n_samples_seen_, second.n_samples_seen_) == (501, 1001)
     assert load(saved).n_samples_seen_ == (1001 if saves else 501)
     assert budget.spent == 1
@@ -331,8 +328,7 @@ def test_a_full_disk_takes_nothing_in_and_costs_nothing(account, saved, monkeypa
     for owner, name in ((running, "save_pending"), (PendingFile, "move")):
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, full)
-            with pytest.raises(OSError, match="No space"):
-                model.partial_fit(X[500:1000], save=saved)
+            refuses(OSError, "No space", model.partial_fit, X[500:1000], save=saved)
         taken = account is not None and name == "move"  # the ledger was told, so what lies beside the file counts
         assert model.n_samples_seen_ == load(saved).n_samples_seen_ == (1000 if taken else 500)
     model.partial_fit(X[model.n_samples_seen_ : 1500], save=saved)
@@ -361,8 +357,7 @@ def broken(model, saved, monkeypatch, owner, name, nth):
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, fail)
-        with pytest.raises(OSError, match="No space"):
-            model.partial_fit(X[:50], save=saved)
+        refuses(OSError, "No space", model.partial_fit, X[:50], save=saved)
     return model
 
 
@@ -407,8 +402,7 @@ def test_a_block_whose_release_raises_is_left_out_after_loading_too(account, sav
     model = OnlineSynthesizer(synthesizer=Recorder(), accountant=account).partial_fit(X[:100], save=saved)
     n_blocks = len(model.blocks_)
     Recorder.failing = [RuntimeError("no luck")]
-    with pytest.raises(RuntimeError, match="no luck"):
-        model.partial_fit(X[100:130], save=saved)
+    refuses(RuntimeError, "no luck", model.partial_fit, X[100:130], save=saved)
     for each in (load(saved), model):
         assert each.n_samples_seen_ == 100
         assert len(each._stream.charged) == n_blocks + 1
@@ -438,8 +432,7 @@ def test_a_place_that_cannot_be_written_and_a_stream_that_cannot_be_saved_are_re
     paper, local = OnlineSynthesizer("paper", accountant=path), OnlineSynthesizer(synthesizer=Local(), accountant=path)
     more = (paper, saved, ValueError, "save must be None for strategy"), (local, saved, TypeError, "cannot be saved")
     for model, place, error, words in (*((OnlineSynthesizer(accountant=path), *each) for each in PLACES), *more):
-        with pytest.raises(error, match=words):
-            model.partial_fit(X[:500], save=place)
+        refuses(error, words, model.partial_fit, X[:500], save=place)
         assert not hasattr(model, "accountant_")
         assert (budget.spent, len(budget.ledger)) == (0, 0)
     assert not saved.exists()
@@ -549,8 +542,7 @@ def test_a_stream_that_goes_on_in_one_ledger_after_the_other_costs_once(saved, p
 def test_a_ledger_that_does_not_hold_what_a_stream_spent_is_refused(saved, path, budget, tmp_path):
     model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
     other = PrivacyAccountant(5, ledger=tmp_path / "other.db")
-    with pytest.raises(LedgerError, match="does not hold all that this stream was charged"):
-        load(saved, accountant=other)
+    refuses(LedgerError, "does not hold all that this stream was charged", load, saved, accountant=other)
     other.import_record(path)
     model.partial_fit(X[500:1000], save=saved)
     with pytest.raises(LedgerError, match="import_record") as error:
@@ -579,11 +571,9 @@ def test_load_takes_an_accountant_for_what_is_charged_to_one(tmp_path, path, bud
     load(file, accountant=path).fit(X)
     assert budget.spent == 0.5
     OnlineSynthesizer().partial_fit(X[:500]).save(file)
-    with pytest.raises(ValueError, match="accountant must be the ledger in a file that a stream was charged in"):
-        load(file, accountant=path)
+    refuses(ValueError, "accountant must be the ledger in a file that a stream was charged in", load, file, accountant=path)
     save(KaryCounter(10), file)
-    with pytest.raises(ValueError, match="accountant must be None for a KaryCounter"):
-        load(file, accountant=path)
+    refuses(ValueError, "accountant must be None for a KaryCounter", load, file, accountant=path)
 
 
 def test_the_ledger_of_a_stream_tells_nothing_of_its_rows(tmp_path):
@@ -629,8 +619,7 @@ def test_rows_that_are_replayed_in_a_budget_of_zcdp_are_charged_again_as_far_as_
     for n in (2, 3):
         load(saved).partial_fit(X[200:400])
         assert [entry.loss.epsilon for entry in year.ledger] == [0.5] * n
-    with pytest.raises(BudgetExceededError, match="what was charged here is rho, and holds no more"):
-        load(saved).partial_fit(X[200:400])
+    refuses(BudgetExceededError, "what was charged here is rho, and holds no more", load(saved).partial_fit, X[200:400])
     assert len(year.ledger) == 3
 
 
@@ -689,8 +678,7 @@ def test_what_does_not_fit_twice_is_refused_and_takes_nothing_in(strategy, path,
     model.partial_fit(X[500:1000])
     again, words = load(saved), "'OnlineSynthesizer: rows released once more, see entry 1' costs epsilon=1, but only 0"
     for _ in range(2):
-        with pytest.raises(BudgetExceededError, match=words):
-            again.partial_fit(X[500:600])
+        refuses(BudgetExceededError, words, again.partial_fit, X[500:600])
     assert (again.n_samples_seen_, budget.spent) == (500, 1)
 
 
@@ -754,11 +742,9 @@ def test_a_ledger_that_was_moved_is_named_anew(path, saved, tmp_path):
     for left in tmp_path.glob("budget.db*"):
         shutil.move(left, moved / left.name)
     again = load(saved)
-    with pytest.raises(OSError, match="is not there any more"):
-        again.partial_fit(X[500:800])
+    refuses(OSError, "is not there any more", again.partial_fit, X[500:800])
     again.set_params(accountant=moved / "budget.db").partial_fit(X[500:800]).partial_fit(X[800:900])
     assert PrivacyAccountant.at(moved / "budget.db").spent == 1
     other = PrivacyAccountant(5, ledger=tmp_path / "other.db")
-    with pytest.raises(OSError, match="does not hold all that this stream was charged"):
-        load(saved).set_params(accountant=other).partial_fit(X[500:800])
+    refuses(OSError, "does not hold all that this stream was charged", load(saved).set_params(accountant=other).partial_fit, X[500:800])
     assert other.spent == 0
