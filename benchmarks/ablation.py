@@ -64,10 +64,6 @@ def tables_alone(cls, sizes, pairs, of_columns, share, relation, n_samples):
     return cls(tuple(sizes), tuple(pairs), mechanism(Marginals.sensitivity(relation, len(pairs)), share, n_values=n_cells))
 
 
-def half_shares(mass, left, right):
-    return left / np.maximum(left + right, 1)
-
-
 def clipped_counts(counts, deviation):
     return np.maximum(counts, 0.0)
 
@@ -94,7 +90,6 @@ PARTS = {
     "bins clear of noise": ({f"{MODELS}_measurements.threshold_bins": same_bins}, "adult acs digits lognormal money clinic near diabetes"),
     "graded outer bins": ({f"{SYNTHESIS}_latent_marginals.bin_growth": lambda *_: None}, "adult acs digits lognormal money diabetes"),
     "number of bins by noise": ({f"{SYNTHESIS}_latent_marginals.choose_n_bins": lambda *_: 16}, "adult acs near digits lognormal diabetes"),
-    "smooth splits of cells": ({f"{MODELS}_quantile_bins._smooth_shares": half_shares}, "adult acs digits lognormal money clinic diabetes"),
     "expected counts of rare levels": ({f"{MODELS}_quantile_bins.posterior_counts": clipped_counts}, "adult acs towns"),
     "choice of pairs": ({f"{SYNTHESIS}_latent_marginals.PairSelection.of": lambda *_: None}, "digits survey"),
     "triples": ({f"{SYNTHESIS}_latent_marginals.plan_triples": lambda plan, *_: plan}, "adult acs plain"),

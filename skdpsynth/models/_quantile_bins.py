@@ -19,8 +19,6 @@ from skdpsynth.persistence import savable
 
 _MOST_BINS = 1 << 24
 _NARROWEST = 1e-9  # of a bin: rows that lie within so little of it are at its border
-_LEAST_MEAN = 0.05  # of the prior of a share
-_MEANS = 64  # different ones: quantiles are computed once for each
 _POINTS = 25  # that stand for the prior of a share
 _CLEAR = 6.0  # deviations: estimates of a node of more rows have no prior
 
@@ -157,16 +155,15 @@ def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: f
     """Return the mass of each cell: each child of a node gets its expected share, given the noisy difference of the siblings' counts.
 
     Estimates cut off at 0 and at the mass of the node would make a law of noise where noise is large: with few rows, one that is farther
-    from theirs than the uniform law is. Here the share of the left child has a beta prior with one observation's worth of weight, so heaps
-    and atoms are as likely as even splits. Its mean goes with the slope of the masses beside the node, as that of the smoothest density
-    with these masses does: with even splits the ends of a law that noise hides would be too far out. The estimates of the levels 1 to depth
-    are by least squares from below, and `errors` their variances.
+    from theirs than the uniform law is. Here the share of the left child has a beta prior with one observation's worth of weight, whose
+    mean is the child's share of the cells, so heaps and atoms are as likely as even splits. The estimates of the levels 1 to depth are by
+    least squares from below, and `errors` their variances.
     """
     mass = np.array([root])
     for level, variance in zip(estimates, errors, strict=True):
         width = (1 << len(estimates)) // len(level)
         cells = np.clip(n_cells - np.arange(len(level)) * width, 0, width)
-        differences, means = level[0::2] - level[1::2], _smooth_shares(mass, cells[0::2], cells[1::2])
+        means, differences = cells[0::2] / np.maximum(cells[0::2] + cells[1::2], 1), level[0::2] - level[1::2]
         shares = np.clip((differences / np.where(mass > 0, mass, 1.0) + 1) / 2, 0, 1)
         noisy = mass <= _CLEAR * np.sqrt(2 * variance)
         shares[noisy & (means == 1)] = 1.0
@@ -177,25 +174,6 @@ def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: f
             shares[here] = (weights @ points) / weights.sum(axis=1)
         mass = np.stack([mass * shares, mass * (1 - shares)], axis=1).ravel()
     return mass[:n_cells]
-
-
-def _smooth_shares(mass: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the share of the left child of each node that a smooth density has, from the numbers of cells of both.
-
-    The parabola whose integrals over a node and the nodes beside it are their masses A, M and C gives the left half of the node M / 2 - (C
-    - A) / 16. At an end the slope is that to the one node beside it.
-    """
-    cells = left + right
-    even = left / np.maximum(cells, 1)
-    n_nodes = int((cells > 0).sum())
-    if n_nodes < 2:
-        return even
-    density = mass[:n_nodes] / cells[:n_nodes]
-    slopes = 2 * np.gradient(density)
-    bent = 0.5 - np.divide(slopes, 16 * density, out=np.zeros(n_nodes), where=density > 0)
-    bent = np.rint(_MEANS * np.clip(bent, _LEAST_MEAN, 1 - _LEAST_MEAN)) / _MEANS
-    even[:n_nodes] = np.where(left[:n_nodes] == right[:n_nodes], bent, even[:n_nodes])
-    return even
 
 
 @lru_cache(256)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from internals import N_FINE_BINS, CellsInBins, LevelGroups, RefinedBins, _smooth_shares, quasi_normal, split_mass
+from internals import N_FINE_BINS, CellsInBins, LevelGroups, RefinedBins, quasi_normal, split_mass
 from internals import level_groups_expected as expected
 from laws import ALARM, CERTAIN, chi_squared
 from scipy import stats
@@ -259,23 +259,3 @@ def test_noise_alone_makes_the_uniform_law_of_the_cells_that_there_are(n_cells):
     mass = split_mass(estimates, [1e12] * 6, 1.0, n_cells)
     assert mass.sum() == pytest.approx(1)
     np.testing.assert_allclose(mass, 1 / n_cells, rtol=0.15)
-
-
-def test_means_follow_the_parabola_of_the_masses_beside_a_node():
-    """Halves of the integrals of 2 + x - x^2 / 8 over six nodes: exact but for the parts in which shares are counted."""
-    upto = np.polynomial.Polynomial([2, 1, -1 / 8]).integ()(np.linspace(0, 6, 13))
-    halves = np.diff(upto).reshape(6, 2)
-    found = _smooth_shares(halves.sum(axis=1), np.full(6, 4), np.full(6, 4))
-    np.testing.assert_allclose(found[1:-1], (halves[:, 0] / halves.sum(axis=1))[1:-1], atol=1 / 128)
-
-
-def test_ends_that_noise_hides_are_not_spread_out():
-    """Variance of 30 noisy laws of 5,000 numbers in the lowest part of their bounds: within a tenth; with even splits a sixth too large."""
-    rng, found = np.random.default_rng(4), []
-    for _ in range(30):
-        leaves = np.bincount(np.clip(rng.gamma(4, 10, 5000).astype(int), 0, 255), minlength=256)
-        estimates, errors = noisy_tree(leaves, 60.0, rng)
-        mass = split_mass(estimates[1:], errors[1:], 5000.0, 256)
-        found.append([np.average((np.arange(256) - np.average(np.arange(256), weights=law)) ** 2, weights=law) for law in (mass, leaves)])
-    ratio = np.divide(*np.sum(found, axis=0))
-    assert ratio == pytest.approx(1, abs=0.1)
