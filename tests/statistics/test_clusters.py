@@ -65,9 +65,9 @@ def check_same(estimator, there, here):
 # Spark, as far as a source asks it: partitions that travel as bytes
 
 
-@pytest.mark.parametrize("n_parts", [1, 11])
-def test_sums_of_tasks_that_were_pickled_are_those_of_the_table(n_parts):
-    estimator, table = FITS["private facts"]
+@pytest.mark.parametrize(("name", "n_parts"), [("private facts", 1), ("private facts", 11), ("table", 11)])
+def test_sums_of_tasks_that_were_pickled_are_those_of_the_table(name, n_parts):
+    estimator, table = FITS[name]
     check_same(estimator, sources.Spark.of(table, n_parts), table)
 
 
