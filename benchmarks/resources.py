@@ -19,7 +19,7 @@ import time
 import warnings
 from collections import Counter
 
-import highspy  # noqa: F401  what a fit would import, once for all cases
+import cvxpy  # noqa: F401  what a fit would import, once for all cases
 import numpy as np
 import pandas as pd
 import sklearn

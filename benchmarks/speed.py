@@ -98,9 +98,9 @@ def imports(runs):
     report("import skdpsynth over import sklearn (whole processes)", float(np.median(times[:, 0] / times[:, 1])), 1.3, False)
     print(f"    over import of an estimator's base, sklearn.base: {np.median(times[:, 0] / times[:, 2]):.2f}x")
     loaded = subprocess.run(
-        [sys.executable, "-c", "import skdpsynth, sys; print('highspy' in sys.modules)"], check=True, capture_output=True, text=True
+        [sys.executable, "-c", "import skdpsynth, sys; print('cvxpy' in sys.modules)"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    print(f"    highspy imported: {loaded}")
+    print(f"    cvxpy imported: {loaded}")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ PUBLIC_FROM_ABOVE |= {"_serialization.py": {"decomposition", "federated", "model
 # Where nothing can be released.
 NO_PRIVACY = {"frames", "duckdb", "domain", "tables", "measures", "models", "statistics", "metrics", "federated"}
 BEHIND_THE_DOOR = {"fitting", "continual"}  # the rooms that may open it; all others ask a Budget or a counter
-OPTIONAL = {"highspy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "duckdb", "ibis", "yaml", "ot", "ortools"}
+OPTIONAL = {"cvxpy", "matplotlib", "pandas", "polars", "pyarrow", "dask", "distributed", "duckdb", "ibis", "yaml", "ot", "ortools"}
 OPTIONAL |= {"dp_accounting", "jinja2", "click", "rich"}
 NOISE = {"laplace", "normal", "standard_normal", "multivariate_normal", "lognormal", "randn", "geometric", "exponential"}
 NOISE |= {"standard_exponential", "gumbel", "logistic", "standard_t", "standard_cauchy", "poisson", "negative_binomial"}

@@ -7,11 +7,12 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from skdpsynth._validation import short_repr
 from skdpsynth.measures._ortools import solve_in_subprocess
 
-SOLVERS = {"highs": "highspy", "ortools": "ortools"}  # by solver, the package that must be installed
+SOLVERS = {"highs": "cvxpy", "ortools": "ortools"}  # by solver, the package that must be installed
 MAX_CELLS = {"highs": 150_000, "ortools": 1_000_000}  # beyond, minutes turn into hours or memory ends
 _LARGEST_COST = 2.0**58  # OR-Tools multiplies costs by the number of nodes, and a little more, in int64
 _LARGEST_SUPPLY = 2.0**50
@@ -78,10 +79,10 @@ def min_cost_flow(
     # Masses are scaled to the absolute tolerances of HiGHS.
     unit = 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
-    found = None
-    if start is not None:  # strategy 4 is primal: the start is feasible
-        found, _ = run_highs(problem, {"solver": "simplex", "simplex_strategy": 4}, start * unit)
-    found = problem.trim(np.maximum(problem.solve() if found is None else found, 0))
+    found = None if start is None else problem.resume_from(start * unit)
+    if found is None:
+        found = problem.solve()
+    found = problem.trim(np.maximum(found, 0))
     return np.rint(found / unit) if whole else found / unit
 
 
@@ -95,20 +96,61 @@ class _Problem(NamedTuple):
     demand: np.ndarray
 
     def solve(self) -> np.ndarray:
-        """Return a flow of least cost.
+        """Solve it through cvxpy.
 
         The simplex method ends at a vertex, where whole numbers stay whole. Where mass has to go far it takes very many steps, and an
         interior point method is faster, from which HiGHS then goes to a vertex. If one method gives up, the next is tried.
         """
+        import cvxpy as cp
+
+        _silence_highs_banner()
+        arcs, ones = np.arange(len(self.cost)), np.ones(len(self.cost))
+        leaving = csr_array((ones, (self.source, arcs)), shape=(len(self.supply), len(arcs)))
+        entering = csr_array((ones, (self.sink, arcs)), shape=(len(self.demand), len(arcs)))
+        # One vector over the arcs and two incidence matrices, so that cvxpy has little to compile; no capacities on arcs, which would make
+        # saturated ones look worth adding. Demands are met as inequalities, which the simplex method solves in half the time.
+        flow = cp.Variable(len(self.cost), nonneg=True)
+        problem = cp.Problem(cp.Minimize(self.cost @ flow), [leaving @ flow <= self.supply, entering @ flow >= self.demand])
         few: dict[str, Any] = {"solver": "simplex", "simplex_iteration_limit": _STEPS_A_NODE * (len(self.supply) + len(self.demand))}
-        methods: list[dict[str, Any]] = [few, {"solver": "ipm"}, {"solver": "simplex"}, {"solver": "simplex", "presolve": "off"}]
+        methods: list[dict[str, Any]] = [few, {"solver": "ipm"}, {"solver": "simplex"}]
         if len(self.cost) > _MANY_ARCS and is_mass_far(self.supply, self.demand):
             methods = methods[1:]
-        for options in methods:
-            flow, status = run_highs(self, options)
-            if flow is not None:
-                return flow
-        raise RuntimeError(status)
+        trouble = ""
+        for options in (*({**method, **_TIGHT} for method in methods), {"solver": "simplex", "presolve": "off"}):
+            trouble = _solve_or_error(problem, options)
+            if not trouble and flow.value is not None:
+                return np.asarray(flow.value)
+        raise RuntimeError(trouble)
+
+    def resume_from(self, start: np.ndarray) -> np.ndarray | None:
+        """Continue from a flow, by HiGHS itself, as cvxpy takes no start; None if that fails."""
+        import highspy
+
+        _silence_highs_banner()
+        n_arcs, n_sources = len(self.cost), len(self.supply)
+        try:
+            model = highspy.HighsLp()
+            model.num_col_, model.num_row_ = n_arcs, n_sources + len(self.demand)
+            model.col_cost_, model.col_lower_, model.col_upper_ = self.cost, np.zeros(n_arcs), np.full(n_arcs, np.inf)
+            model.row_lower_ = np.concatenate([np.full(n_sources, -np.inf), self.demand])
+            model.row_upper_ = np.concatenate([self.supply, np.full(len(self.demand), np.inf)])
+            # Each column holds two ones: at the source of the arc and at its sink.
+            model.a_matrix_.start_ = np.arange(0, 2 * n_arcs + 1, 2)
+            model.a_matrix_.index_ = np.column_stack([self.source, n_sources + self.sink]).ravel()
+            model.a_matrix_.value_ = np.ones(2 * n_arcs)
+            highs = highspy.Highs()
+            options: dict[str, Any] = {"output_flag": False, **_TIGHT, "solver": "simplex", "simplex_strategy": 4}
+            for name, value in options.items():  # strategy 4 is primal: the start is feasible
+                highs.setOptionValue(name, value)
+            highs.passModel(model)
+            solution = highspy.HighsSolution()
+            solution.col_value = start.tolist()
+            highs.setSolution(solution)
+            highs.run()
+            optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+            return np.array(highs.getSolution().col_value) if optimal else None
+        except (AttributeError, TypeError, ValueError, RuntimeError):  # another release of HiGHS: cvxpy knows how to call it
+            return None
 
     def trim(self, flow: np.ndarray) -> np.ndarray:
         """Cut flow beyond the demands, which only arcs that cost nothing can bring."""
@@ -124,8 +166,8 @@ class _Problem(NamedTuple):
 def _silence_highs_banner() -> None:
     """Keep the banner of HiGHS off stdout.
 
-    HiGHS logs it once a process, and `highspy.Highs()` does so before anybody could set an option. The class under it waits for its first
-    callback; with logs to the console off, the banner goes nowhere, and counts as logged.
+    HiGHS logs it once a process, and `highspy.Highs()`, which cvxpy calls too, does so before anybody could set an option. The class under
+    it waits for its first callback; with logs to the console off, the banner goes nowhere, and counts as logged.
     """
     import highspy
 
@@ -135,32 +177,19 @@ def _silence_highs_banner() -> None:
         highs.setCallback(lambda *_: None, None)
 
 
-def run_highs(problem: _Problem, options: dict[str, Any], start: np.ndarray | None = None) -> tuple[np.ndarray | None, str]:
-    """Return the flow that HiGHS finds, from a flow to start with if there is one, or None; and its status."""
-    import highspy
+def _solve_or_error(problem: Any, options: dict[str, Any]) -> str:
+    """Solve a problem of cvxpy; return the error in a few words, or nothing.
 
-    _silence_highs_banner()
-    n_arcs, n_sources, n_sinks = len(problem.cost), len(problem.supply), len(problem.demand)
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = n_arcs, n_sources + n_sinks
-    model.col_cost_, model.col_lower_, model.col_upper_ = problem.cost, np.zeros(n_arcs), np.full(n_arcs, np.inf)
-    # Demands are met as inequalities, which the simplex method solves in half the time; no capacities on arcs, which would make saturated
-    # ones look worth adding.
-    model.row_lower_ = np.concatenate([np.full(n_sources, -np.inf), problem.demand])
-    model.row_upper_ = np.concatenate([problem.supply, np.full(n_sinks, np.inf)])
-    # Each column holds two ones: at the source of the arc and at its sink.
-    model.a_matrix_.start_ = np.arange(0, 2 * n_arcs + 1, 2)
-    model.a_matrix_.index_ = np.column_stack([problem.source, n_sources + problem.sink]).ravel()
-    model.a_matrix_.value_ = np.ones(2 * n_arcs)
-    highs = highspy.Highs()
-    for name, value in {"output_flag": False, **_TIGHT, **options}.items():
-        highs.setOptionValue(name, value)
-    highs.passModel(model)
-    if start is not None:
-        solution = highspy.HighsSolution()
-        solution.col_value = start.tolist()
-        highs.setSolution(solution)
-    highs.run()
-    status = highs.getModelStatus()
-    is_optimal = status == highspy.HighsModelStatus.kOptimal
-    return np.array(highs.getSolution().col_value) if is_optimal else None, highs.modelStatusToString(status)
+    In the steps of ``problem.solve``, which would warn of a solution that is not used.
+    """
+    import cvxpy as cp
+
+    try:
+        data, chain, inverse_data = problem.get_problem_data(cp.HIGHS)
+        found = chain.solve_via_data(problem, data, warm_start=False, verbose=False, solver_opts={"highs_options": options})
+        solution = chain.invert(found, inverse_data)
+        if solution.status == cp.OPTIMAL:
+            problem.unpack(solution)
+    except (cp.error.SolverError, ValueError, ArithmeticError) as error:  # cvxpy raises ValueError where HiGHS knows no status
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return "" if solution.status == cp.OPTIMAL else str(solution.status)

@@ -1,6 +1,6 @@
 """Minimum-cost flow by OR-Tools, in a process of its own: ``python _ortools.py < problem > flows``.
 
-OR-Tools carries a HiGHS library that cannot be loaded beside highspy (google/or-tools, issue 5246), so whichever comes
+OR-Tools carries a HiGHS library that cannot be loaded beside the one that cvxpy uses (google/or-tools, issue 5246), so whichever comes
 second in a process fails.
 """
 

@@ -92,7 +92,7 @@ def nearest_probability_measure(
         The sum of `signed_weights` without noise: 1, or n for noisy counts of n rows. The weights of the result are
         probabilities in either case.
     solver : {"highs", "ortools"}, default="highs"
-        "highs": a linear program. "ortools": the same program as a network flow; the package must be installed. It is many
+        "highs": a linear program through cvxpy. "ortools": the same program as a network flow; the package must be installed. It is many
         times faster where mass has to move far (few positive weights among many negative ones). On a line neither is needed, nor on a
         whole grid with more than 500 holes (see Notes).
 

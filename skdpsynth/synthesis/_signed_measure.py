@@ -65,7 +65,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         Distance in which mass is moved. With ``cells=None`` every column is stretched to the width of the widest, so that columns in unlike
         units count alike; else it is in the units of the data.
     solver : {"highs", "ortools"}, default="highs"
-        "highs": a linear program, for up to 150,000 cells. "ortools": a network flow, for up to 1,000,000; the package must be installed.
+        "highs": through cvxpy, for up to 150,000 cells. "ortools": a network flow, for up to 1,000,000; the package must be installed.
         So many are solved if they are given as `cells`.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
