@@ -285,7 +285,8 @@ REFUSED = [
     ("pmm", {"real": rows()}, "real must be None for audience='public'"),
     ("pmm", {"audience": "internal"}, "real must be the rows"),
     ("pmm", {"audience": "everybody"}, "audience must be one of"),
-    ("pmm", {"accountant": PrivacyAccountant(1)}, "accountant must be what the model was charged to"),  # else it would promise less than was spent
+    # Else it would promise less than was spent.
+    ("pmm", {"accountant": PrivacyAccountant(1)}, "accountant must be what the model was charged to"),
     ("pca", {"audience": "internal", "real": rows()}, "PrivatePCA"),
     *((thing, {}, r"model must be|private estimator|not fitted") for thing in NOT_OURS),
 ]
