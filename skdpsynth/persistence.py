@@ -197,6 +197,10 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     ------
     ValueError
         If these are no such bytes, or hold a class that no imported module has marked.
+
+    See Also
+    --------
+    load : Reads a file.
     """
     name = check_string("name", name)
     if not isinstance(data, bytes | bytearray | memoryview):

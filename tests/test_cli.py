@@ -1,11 +1,15 @@
 """Laws of the command line, through click's runner: what it says, writes, refuses and charges, and that it speaks no Python."""
 
 import ast
+import contextlib
 import csv
 import io
 import json
 import re
+import signal as signals
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -423,6 +427,31 @@ def test_an_audit_of_a_model_reads_its_settings_alone(folder):
     told = json.loads(fine("audit", "m.skdp", "--trials", 20, "--confidence", 0.999999, "--released", "--json").stdout)
     assert told["is_broken"] is False
     assert told["event"].startswith("by the log-likelihood ratio of all that was released")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_end_that_comes_again_wakes_a_thread_that_waits_and_lets_files_be_removed(monkeypatch, waits):
+    monkeypatch.setattr(_program, "_AGAIN", 0.1 if waits else 0.02)
+    removed, begun = [], time.monotonic()
+
+    def ends():
+        if waits:
+            with contextlib.suppress(BaseException):
+                signals.raise_signal(signals.SIGTERM)
+            threading.Event().wait(60)
+        try:
+            signals.raise_signal(signals.SIGTERM)
+        finally:
+            try:
+                raise OSError("something else on the way")
+            except OSError:
+                time.sleep(0.3)
+            removed.append(True)
+
+    with pytest.raises(_program.Terminated), _program._handle_termination():
+        ends()
+    assert removed or waits
+    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.parametrize(("signal", "code"), [(KeyboardInterrupt(), 130), (_program.Terminated(15), 143)])

@@ -9,7 +9,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from skdpsynth.cli._options import in_words_of_commands
 from skdpsynth.cli._synthesize import schema_group, synthesize
 
 _BAD_INPUT, _INTERRUPTED, _BROKEN_PIPE = 2, 130, 141
+_AGAIN = 1.0  # seconds
 _TERMINATION_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]  # SIGHUP: the terminal closes
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)  # types of errors whose text is written for users
 
@@ -122,18 +123,49 @@ def _line(text: str) -> str:
 
 @contextmanager
 def _handle_termination() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the program as Ctrl-C does, so that temporary files are removed."""
+    """Let SIGTERM and SIGHUP end the program as Ctrl-C does, so that temporary files are removed.
+
+    Imports and finalizers may swallow the exception of a signal handler, so the signal is sent again until it gets through, except while
+    files are being removed.
+    """
+    again: list[threading.Timer] = []
+    is_over = False
 
     def end(number: int, frame: object) -> None:
-        raise Terminated(number)
+        if is_over:
+            return
+        timer = threading.Timer(_AGAIN, _send, [number])
+        timer.daemon = True
+        with suppress(RuntimeError):  # no room for another thread
+            timer.start()
+            again.append(timer)
+        error = sys.exc_info()[1]
+        while error is not None and not isinstance(error, Terminated):  # it, or an error raised on the way out
+            error = error.__context__
+        if error is None:
+            raise Terminated(number)
 
-    is_main = threading.current_thread() is threading.main_thread()  # else the caller handles signals
-    before = {number: signal.getsignal(number) for number in _TERMINATION_SIGNALS if is_main}
+    if threading.current_thread() is not threading.main_thread():  # the caller handles signals
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _TERMINATION_SIGNALS}
     changed = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}  # nohup ignores one
+    for number in changed:
+        signal.signal(number, end)
     try:
-        for number in changed:
-            signal.signal(number, end)
         yield
     finally:
+        is_over = True
+        for timer in again:
+            timer.cancel()
+            timer.join()  # or its signal would come when no handler is set
         for number, handler in changed.items():
             signal.signal(number, handler)
+
+
+def _send(number: int) -> None:
+    """Send a signal to the main thread, which may be waiting."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
