@@ -96,7 +96,7 @@ def show_progress(console: Any = None) -> Iterator[None]:
                 bars.stop()
 
 
-class _Task:
+class Task:
     """A piece of work, which bars or a watcher may show."""
 
     def __init__(
@@ -106,7 +106,7 @@ class _Task:
         self._bars, self._watcher, self._nests, self._counts = _bars, watcher, nests, counts
         self._stack, self._lock = ExitStack(), threading.Lock()
 
-    def __enter__(self) -> "_Task":
+    def __enter__(self) -> "Task":
         if self._watcher is not None:
             self._watcher = self._stack.enter_context(self._watcher.task(self._name, self._total))
             if self._nests:
@@ -135,25 +135,25 @@ class _Task:
         self._stack.__exit__(*error)
 
 
-_NO_TASK = _Task("", None, counts=False)  # stands for all work that is neither shown nor watched
+_NO_TASK = Task("", None, counts=False)  # stands for all work that is neither shown nor watched
 
 
-def task(name: str, total: int | None = None, *, nests: bool = False) -> _Task:
+def task(name: str, total: int | None = None, *, nests: bool = False) -> Task:
     """Return a context manager of a piece of work, whose method `step` counts a finished part.
 
     Its name is public, and so is `total`, its number of parts (0: it has none, None: unknown). If it `nests`, its parts are tasks
     themselves, so that only the bar counts them by `step`.
     """
     watcher = _watching.get()
-    return _NO_TASK if _bars is None and watcher is None else _Task(name, total, watcher, nests=nests)
+    return _NO_TASK if _bars is None and watcher is None else Task(name, total, watcher, nests=nests)
 
 
-def bar(name: str) -> _Task:
+def bar(name: str) -> Task:
     """Return a context manager of a piece of work that has a bar, and is no task for callbacks; of unknown, maybe private, length.
 
     Its parts, the chunks of a table, are counted only where the number of rows is public.
     """
-    return _NO_TASK if _bars is None else _Task(name, None, counts=_are_public.get())
+    return _NO_TASK if _bars is None else Task(name, None, counts=_are_public.get())
 
 
 def track_steps(name: str, parts: Collection[_Item]) -> Iterator[_Item]:
@@ -178,7 +178,7 @@ def fit_bar(name: str, are_public: bool) -> Iterator[None]:
     """Show a fit while the block runs; `are_public`: whether the number of rows may be shown."""
     token = _are_public.set(are_public)
     try:
-        with _NO_TASK if _bars is None else _Task(name, None):
+        with _NO_TASK if _bars is None else Task(name, None):
             yield
     finally:
         _are_public.reset(token)

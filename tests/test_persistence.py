@@ -253,7 +253,7 @@ def test_a_loaded_counter_goes_on_as_the_saved_one(name, path):
     for each_one in (counter, again):
         accountant = PrivacyAccountant(100, 1e-6)
         if "levels" in name:
-            each_one.resume(OF_LEVELS.record().reopened(), check_rng(5))
+            each_one.resume(OF_LEVELS.record().reopen(), check_rng(5))
         else:
             each_one.resume(accountant.standing(each_one._noise(), check_rng(5), name="again", loss=each_one._loss()))
     assert np.array_equal(again.value, expected)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -17,6 +17,9 @@ from skdpsynth.frames import open_source, take_rows
 from skdpsynth.metrics import SchemaLike, Table, columns_in, schema_of_ranges, with_facts_of_rows
 from skdpsynth.tables import encode
 from skdpsynth.testing import Estimator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TRAIN, HOLDOUT, SYNTHETIC = 0, 1, 2
 _NAMES = ("train", "holdout", "model")
@@ -198,7 +201,7 @@ class PrivacyEvidence(Result):
         lines += [("attributes", column, gap) for column, gap in self.by_column.items()]
         return [{"measure": name, "column": column, **{key: getattr(gap, key) for key in _NUMBERS}} for name, column, gap in lines]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> Any:
         """Draw the differences with their intervals, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
         from skdpsynth.plotting import EvidenceDisplay
 

@@ -12,7 +12,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from skdpsynth._parallel import check_n_jobs, effective_n_processes
-from skdpsynth._progress import task
+from skdpsynth._progress import Task, task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._validation import check_integer, is_real, short_repr
 from skdpsynth.auditing._neighbors import CountingMechanism, check_neighbors, is_counter
@@ -351,7 +351,7 @@ def _is_same_release(draws: list[Draw], others: list[Draw], of_other_rows: bool 
 Observer = EventObserver | Layout | NoiseAudit
 
 
-def _observe(observer: Observer, bits: np.ndarray, n_jobs: int | None, progress: Any) -> np.ndarray:
+def _observe(observer: Observer, bits: np.ndarray, n_jobs: int | None, progress: Task) -> np.ndarray:
     """Return a row for each run; the number of processes does not change the result."""
     parts = [bits[start : start + observer.at_once] for start in range(0, len(bits), observer.at_once)]
     width, found = effective_n_processes(n_jobs), []

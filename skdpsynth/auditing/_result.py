@@ -3,13 +3,16 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
 
 from skdpsynth._text import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _FOR_LEAKS = 0.1  # of alpha, for how often delta strikes
 _STEPS = 40  # of bisection
@@ -79,7 +82,7 @@ class AuditResult(Result):
         """Whether a lower bound exceeds the promise, which happens to sound mechanisms in at most ``1 - confidence`` of audits."""
         return self.epsilon_lower > self.epsilon or (self.mu is not None and self.mu_lower > self.mu)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: "Axes | None" = None) -> Any:
         """Draw the bounds beside the promise, on `ax` or in a new figure, and return the figure. Needs matplotlib."""
         from skdpsynth.plotting import AuditDisplay
 

@@ -316,11 +316,11 @@ class InhomogeneousCounter:
     def resume(self, accountant: PrivacyAccountant, rng: RandomBits) -> None:
         """Continue after loading: take noise from the stream `rng` from now on, under a charge that `accountant` has already.
 
-        It was made by ``reopened`` from the record of the one that was charged when the level started.
+        It was made by ``reopen`` from the record of the one that was charged when the level started.
         """
         check_accountant(accountant)
         if accountant is None:
-            raise ValueError("accountant must be a PrivacyAccountant, as its method reopened returns it, got None.")
+            raise ValueError("accountant must be a PrivacyAccountant, as its method reopen returns it, got None.")
         with lock_of(self):
             past, present = self._level
             if present is not None:

@@ -85,7 +85,7 @@ class TimeAxis:
 Axis = NumberAxis | TimeAxis
 
 
-def axis_of(kind: Any, dtype: str | None = None) -> Axis:
+def axis_of(kind: Continuous | Times, dtype: str | None = None) -> Axis:
     """Return the axis of a column of numbers or times; without a dtype, as if the table could hold every value."""
     if isinstance(kind, Times):
         time = None if dtype is None else parse_dtype(dtype).time

@@ -316,23 +316,28 @@ def _kind_of(dtype: str) -> Any:
     return Nominal([False, True]) if facts.number.kind == "b" else Continuous(bounds="open", integer=facts.number.kind in "iu")
 
 
+def _columns_of_labels(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
+    """Return what a file of Stata or SPSS declares of its columns."""
+    kinds, labeled = dict[str, Any](), []
+    for name, each in declared_columns(path, "source").items():
+        words = list(dict.fromkeys(each.labels.values())) if public else []
+        if len(words) > 1:
+            labeled.append(name)
+            kinds[name] = Nominal(words)
+        elif each.unit is not None:
+            kinds[name] = (Date if each.unit in "DM" else DateTime)(bounds="open")
+        else:
+            is_words = each.dtype is None or each.labels
+            kinds[name] = Nominal("open") if is_words else Continuous(bounds="open", integer=each.is_whole)
+    return kinds, read | ({"labels": labeled} if labeled else {})
+
+
 def _of_file(path: Path, public: bool, read: dict[str, Any]) -> _Skeleton:
     if path.suffix.lower() == ".xml":
         return _columns_of_ddi(path, public), read
     kind = kind_of_file(path, "source")
     if kind in ("Stata", "SPSS"):
-        kinds, labeled = dict[str, Any](), []
-        for name, each in declared_columns(path, "source").items():
-            words = list(dict.fromkeys(each.labels.values())) if public else []
-            if len(words) > 1:
-                labeled.append(name)
-                kinds[name] = Nominal(words)
-            elif each.unit is not None:
-                kinds[name] = (Date if each.unit in "DM" else DateTime)(bounds="open")
-            else:
-                is_words = each.dtype is None or each.labels
-                kinds[name] = Nominal("open") if is_words else Continuous(bounds="open", integer=each.is_whole)
-        return kinds, read | ({"labels": labeled} if labeled else {})
+        return _columns_of_labels(path, public, read)
     require_package("pyarrow", "source", f"a {kind} file")
     if kind == "Parquet":
         return _of_table(schema_of_parquet(path, "source").empty_table(), public), read

@@ -8,14 +8,17 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Table: TypeAlias = Any  # an array, a data frame, or whatever else a fit takes
 Column: TypeAlias = Any  # an array, a series of pandas, or one of narwhals
 Cell: TypeAlias = Any  # any object, also a label of a row
-ArrowSchema: TypeAlias = Any  # of pyarrow, which is imported where it reads
+ArrowSchema: TypeAlias = "pyarrow.Schema"  # pyarrow is imported where it reads
 _CATEGORY = "category:"
 _ARROW = "[pyarrow]"
 _ARROW_NUMBERS = {"double": "float64", "float": "float32", "halffloat": "float16"}

@@ -3,14 +3,13 @@
 import math
 import sys
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from skdpsynth._progress import task
+from skdpsynth._progress import Task, task
 from skdpsynth._validation import as_numeric_array, check_choice, is_real, short_repr
 from skdpsynth.measures._grid_transport import TransportGrid, transport_on_a_line
 from skdpsynth.measures._min_cost_flow import MAX_CELLS, check_solver, is_mass_far, min_cost_flow
@@ -270,7 +269,7 @@ class _Transport:
         self.listed = 12 if positions.shape[1] <= 3 else 16
         self.near_cost, self.near = cKDTree(self.donor_at).query(self.hole_at, k=range(1, min(4 * self.listed, len(self.donors)) + 1), p=p)
 
-    def solve(self, progress: Any) -> tuple[np.ndarray, float, float, int]:
+    def solve(self, progress: Task) -> tuple[np.ndarray, float, float, int]:
         """Return (residual on all positions, cost, lower bound, number of programs)."""
         n_donors, n_holes = len(self.donors), len(self.holes)
         arcs, start = self._first_arcs(), None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, product
 from threading import get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -19,7 +19,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils import resample
 
 from skdpsynth._parallel import run_all
-from skdpsynth._progress import task
+from skdpsynth._progress import Task, task
 from skdpsynth._sklearn import check_seed
 from skdpsynth._text import Result, format_number
 from skdpsynth._validation import as_array, check_choice, check_integer, check_real, is_integer, is_real, short_repr
@@ -37,6 +37,9 @@ from skdpsynth.metrics import (
 )
 from skdpsynth.privacy import Seed, check_delta, check_epsilon, epsilon_of_rho, rho_of_epsilon
 from skdpsynth.tables import columns_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LARGEST_EPSILON = 1024.0  # in a simulation with fewer rows: sizes do not depend on larger ones
 _SEEDS = 2**32
@@ -196,7 +199,7 @@ class SpendingPlan(Result):
         low, high = math.log(points[first - 1].epsilon), math.log(points[first].epsilon)
         return math.exp(low + (high - low) * float((before - math.log(error)) / (before - after)))
 
-    def plot(self, ax: Any = None, *, measure: str | None = None) -> Any:
+    def plot(self, ax: "Axes | None" = None, *, measure: str | None = None) -> Any:
         """Draw the errors by epsilon, between what no privacy and what no data gives, and return the figure. Needs matplotlib.
 
         One of the names in `measures` as `measure`, else the main one, is drawn on an Axes `ax`; without, all of them in a new figure.
@@ -425,7 +428,7 @@ class _Simulation:
     small: set[Budget | str] = field(default_factory=set)  # budgets at which a fit warned of few rows
     fitting: dict[int, Budget | str] = field(default_factory=dict)  # the budget that each thread is at
 
-    def jobs(self, n_repeats: int, time_limit: float, progress: Any) -> Iterator[Callable[[], None]]:
+    def jobs(self, n_repeats: int, time_limit: float, progress: Task) -> Iterator[Callable[[], None]]:
         """Yield the fits table by table, so that a time limit omits repeats and no budget."""
         start = time.monotonic()
         for repeat in range(n_repeats):
@@ -437,7 +440,7 @@ class _Simulation:
             for budget, rng in zip(places, rngs[2:], strict=True):
                 yield partial(self._fit, budget, repeat, X, guess, rng, progress)
 
-    def _fit(self, budget: Budget | str, repeat: int, X: Table, guess: Table, rng: np.random.Generator, progress: Any) -> None:
+    def _fit(self, budget: Budget | str, repeat: int, X: Table, guess: Table, rng: np.random.Generator, progress: Task) -> None:
         """Note the errors of a fit at one budget, or of a fit without noise and of a guess without data."""
         self.fitting[get_ident()] = budget
         params: dict[str, Any] = {"epsilon": math.inf}

@@ -176,8 +176,8 @@ def train_factors(
     Minimized is, with s the deviation of a count of a pair, n_c the rows of class c, E_c the error of its frequencies of pairs (each pair
     once) and e_c that of columns, ``sum n_c**2 (|E_c|**2 + w |e_c|**2) / 2 + s**2 |B|**2 / (2 v)``: for normal noise minus the logarithm of
     the posterior, times s**2, where loadings B are normal with variance v before. Classes share their loadings but for a part of their own,
-    whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. Of several fits, frequencies are those of the mixture and
-    |B|**2 is the mean. It ends where the objective is flat; or, where the errors of `triples` of each class count too, after all steps.
+    whose variance is smaller; |B|**2 is that of `Smoothness` along ordered codes. Several fits have the frequencies of their mixture and
+    the mean of |B|**2. It ends where the objective is flat; or, where the errors of `triples` of each class count too, after all steps.
     """
     Z, parts = nodes.astype(np.float32), [_parameters(targets, nodes.shape[1], start) for start in starts]
     arrays, rates = list[np.ndarray](), list[float]()

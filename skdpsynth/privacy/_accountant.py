@@ -297,7 +297,7 @@ class PrivacyAccountant:
 
         `name` is that of the charge: an entry of the record, or of a child in it. The last one counts, and each is taken up once. `loss`
         is the cost of all releases together, those before and those to come, and `sensitivity` is how far one row moves all their values,
-        which the noise must cover. Raises ValueError if this accountant was not made by `reopened`, or its record has no such charge.
+        which the noise must cover. Raises ValueError if this accountant was not made by `reopen`, or its record has no such charge.
         """
         loss = as_loss(loss)
         check_string("name", name)
@@ -651,7 +651,7 @@ class PrivacyAccountant:
         account = self._account
         return self._copy_with(Account(account.ledger.copy(account.number), account.number), closed=True)
 
-    def reopened(self) -> Self:
+    def reopen(self) -> Self:
         """Return an open accountant that has spent as much as this record, for a mechanism that was saved and loaded.
 
         It is in memory. Going on twice from one record makes two releases, which together cost the sum. An open accountant is refused with

@@ -464,8 +464,7 @@ def merge_entries(account: int | None, other: Ledger, of: int | None, budget: Bu
         if line is None:
             into.set_source(key, 0)
             continue
-        line = replace(line, source=key)
-        numbers[entry.id] = add(line, top and charged)
+        numbers[entry.id] = add(replace(line, source=key), top and charged)
         if is_pending:
             into.set_pending([numbers[entry.id]], True)
         new += 1

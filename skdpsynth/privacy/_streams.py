@@ -201,7 +201,7 @@ def resume(
     released. `loss` is the (epsilon, delta) of a member. Raises BudgetExceededError if the second release of rows does not fit.
     """
     if not is_durable(accountant):
-        return accountant.reopened()
+        return accountant.reopen()
     was = _locate(accountant, at)
     ledger, first = was.ledger, was.first or 0
     entry, again = _own_entry(ledger, first), f"{name}: rows released once more, see entry {first}"

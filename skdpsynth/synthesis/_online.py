@@ -712,7 +712,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if self._rng is None and streams.is_durable(self.accountant_):
             # Reading what was saved shows nothing new, since the noise of its time was drawn then: it is no second release.
             stream = copy.deepcopy(self._stream)
-            stream.resume(self.accountant_.reopened(), check_rng(self.random_state))
+            stream.resume(self.accountant_.reopen(), check_rng(self.random_state))
             return stream
         self._budget()  # reading a counter may draw noise
         return self._stream

@@ -424,7 +424,7 @@ class _CheckedRows:
         kind = self.kinds[name]
         return self.values[name] if hasattr(kind, "levels") else axis_of(kind).show(self.values[name])
 
-    def count(self, rule: Any, seen: set) -> int:
+    def count(self, rule: Rule, seen: set) -> int:
         """Return how many rows break a rule; `seen` are the keys of the rows before."""
         if isinstance(rule, Unique):
             cells: list[list[Hashable]] = [cells_of(self.values.get(name, self.raw[name])) for name in rule.columns]

@@ -28,7 +28,7 @@ def counting(request):
         present.threshold = -10.0
     if present is counter:
         return counter, lambda again: again.resume()
-    return counter, lambda again: again.resume(accountant.record().reopened(), check_rng(None))
+    return counter, lambda again: again.resume(accountant.record().reopen(), check_rng(None))
 
 
 WAYS = {

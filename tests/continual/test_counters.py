@@ -764,7 +764,7 @@ def test_loaded_levels_go_on_as_those_that_were_never_saved(kind, epsilon):
     for counter in (straight, saved):
         counter.update_cells(cells[:5])
         counter.value  # noqa: B018
-    loaded, accountant = pickle.loads(pickle.dumps(saved)), accounts[1].record().reopened()
+    loaded, accountant = pickle.loads(pickle.dumps(saved)), accounts[1].record().reopen()
     loaded.resume(accountant, SeededBits(17))
     for counter in (straight, loaded):
         counter.update_cells(cells[5:])

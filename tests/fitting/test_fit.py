@@ -265,7 +265,7 @@ def streams_account(shared=None):
 ACCOUNTS = {
     "own": streams_account,
     "shared": lambda: streams_account(PrivacyAccountant(5, 1e-6)),
-    "pickled": lambda: pickle.loads(pickle.dumps(streams_account().record())).reopened(),
+    "pickled": lambda: pickle.loads(pickle.dumps(streams_account().record())).reopen(),
 }
 
 

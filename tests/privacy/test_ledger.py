@@ -180,7 +180,7 @@ def test_members_of_one_name_add_and_of_different_names_the_largest_counts(membe
         parent.child(Fraction(tenths, 10), Fraction(delta, 10**6), name=name, group="strata")
     epsilons = {name: Fraction(sum(t for n, t, _ in members if n == name), 10) for name, _, _ in members}
     deltas = {name: Fraction(sum(d for n, _, d in members if n == name), 10**6) for name, _, _ in members}
-    for accountant in (parent, parent.record(), parent.record().reopened()):
+    for accountant in (parent, parent.record(), parent.record().reopen()):
         assert (accountant.spent, accountant.spent_delta) == (max(epsilons.values()), max(deltas.values()))
     assert parent.was_charged(members[0][0], "strata")
     assert not parent.was_charged("d", "strata")
@@ -202,7 +202,7 @@ def stream(n, keep, window=4):
 def test_folding_keeps_the_total_and_bounds_the_entries():
     for n in (1, 5, 6, 50):
         whole, folded = stream(n, keep=False), stream(n, keep=True)
-        for accountant in (folded, folded.record(), pickle.loads(pickle.dumps(folded.record())), folded.record().reopened()):
+        for accountant in (folded, folded.record(), pickle.loads(pickle.dumps(folded.record())), folded.record().reopen()):
             assert (accountant.spent, accountant.spent_delta) == (whole.spent, whole.spent_delta)
             assert len(accountant.ledger) <= 5
             assert sum(1 for _ in accountant.lines()) <= 9
@@ -231,8 +231,8 @@ def test_a_child_that_was_folded_away_has_nothing_left_to_spend():
 def test_only_a_record_can_be_reopened():
     accountant = PrivacyAccountant(1)
     release(accountant)
-    refuses(ValueError, "Only a closed record can be reopened, and this accountant is open; go on with it", accountant.reopened)
-    again = accountant.record().reopened()
+    refuses(ValueError, "Only a closed record can be reopened, and this accountant is open; go on with it", accountant.reopen)
+    again = accountant.record().reopen()
     assert (again.closed, again.spent, again.ledger) == (False, Fraction(1, 4), accountant.ledger)
     refuses(BudgetExceededError, "charge", again.spend, 0.8, name="more")
     again.spend(0.75, name="rest")
@@ -246,7 +246,7 @@ def test_a_reopened_child_numbers_its_entries_apart_from_its_own_charge(n_before
     for _ in range(n_before):
         accountant.spend(1, name="before")
     child = accountant.child(5, name="model")
-    again = pickle.loads(pickle.dumps(child.record())).reopened()
+    again = pickle.loads(pickle.dumps(child.record())).reopen()
     for i in range(4):
         again.child(1, name=f"part {i}").spend(1, name="inner")
     assert [entry.name for entry, _ in again.lines()] == [name for i in range(4) for name in (f"part {i}", "inner")]
@@ -318,7 +318,7 @@ def test_what_is_closed_while_others_spend_takes_nothing_more(restless):
         def work(i, accountant=accountant, records=records):
             if i == 0:
                 accountant.close()
-                records.append(accountant.reopened())
+                records.append(accountant.reopen())
                 return
             for _ in range(20):
                 try:

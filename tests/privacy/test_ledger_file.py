@@ -558,7 +558,7 @@ def test_a_record_that_comes_by_another_way_counts_once(receiver, tmp_path):
     between.import_record(accountant)
     receiver.import_record(accountant)
     assert receiver.import_record(tmp_path / "between.db") == 0
-    assert (receiver.import_record(accountant.record().reopened()), receiver.spent) == (0, accountant.spent)
+    assert (receiver.import_record(accountant.record().reopen()), receiver.spent) == (0, accountant.spent)
 
 
 def test_groups_of_two_ledgers_are_not_first(receiver):

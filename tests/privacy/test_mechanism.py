@@ -323,7 +323,7 @@ def test_a_child_has_the_unit_of_its_account_or_one_of_its_own():
 def test_records_keep_the_unit_and_the_frame_shows_it():
     accountant = PrivacyAccountant(1, unit=FIVE)
     accountant.spend(0.5, name="it")
-    assert (accountant.record().unit, accountant.record().reopened().rows_per_unit) == (FIVE, 5)
+    assert (accountant.record().unit, accountant.record().reopen().rows_per_unit) == (FIVE, 5)
     pytest.importorskip("pandas")
     assert accountant.to_frame()["unit"].tolist() == ["patient, at most 5 rows"]
 

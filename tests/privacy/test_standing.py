@@ -110,8 +110,8 @@ def test_seeded_draws_follow_from_their_names():
     assert not np.array_equal(a, b)
 
 
-def reopened(accountant):
-    return pickle.loads(pickle.dumps(accountant.record())).reopened()
+def reopen(accountant):
+    return pickle.loads(pickle.dumps(accountant.record())).reopen()
 
 
 def test_a_door_opens_again_under_what_its_record_shows_and_charges_nothing():
@@ -120,7 +120,7 @@ def test_a_door_opens_again_under_what_its_record_shows_and_charges_nothing():
         first = (accountant.child(0.5, name="rows 0 to 9") if child else accountant).standing(
             DiscreteLaplace(4), SecureBits(), name="stream", loss=Fraction(1, 2)
         )
-        again = reopened(accountant)
+        again = reopen(accountant)
         with pytest.raises(ValueError, match=r"costs epsilon=100, more than the loss epsilon=0.5"):
             again.standing_again(DiscreteLaplace(Fraction(1, 100)), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)
         door = again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=Fraction(1, 2), sensitivity=ONE)
@@ -138,7 +138,7 @@ def test_a_door_opens_again_for_nothing_that_was_not_charged(name, loss):
     accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5)
     accountant.spend(0.4, name="plain")
     with pytest.raises(ValueError, match="accountant holds no charge of"):
-        reopened(accountant).standing_again(DiscreteLaplace(4), SecureBits(), name=name, loss=loss, sensitivity=ONE)
+        reopen(accountant).standing_again(DiscreteLaplace(4), SecureBits(), name=name, loss=loss, sensitivity=ONE)
 
 
 def test_a_charge_is_taken_up_once_and_only_after_it_was_saved():
@@ -146,7 +146,7 @@ def test_a_charge_is_taken_up_once_and_only_after_it_was_saved():
     accountant.standing(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5)
     with pytest.raises(ValueError, match="from before it was saved"):
         accountant.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)  # its own door stands
-    again = reopened(accountant)
+    again = reopen(accountant)
     again.standing_again(DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)
     refuses(ValueError, "holds no charge", again.standing_again, DiscreteLaplace(4), SecureBits(), name="stream", loss=0.5, sensitivity=ONE)
 
@@ -158,5 +158,5 @@ def test_levels_that_were_loaded_refuse_a_record_that_did_not_pay_for_them():
     again = pickle.loads(pickle.dumps(counter))
     for wrong in (PrivacyAccountant(5), accountant):
         refuses(ValueError, "holds no charge of epsilon=1 for 'levels'", again.resume, wrong, SecureBits())
-    again.resume(reopened(accountant), SecureBits())
+    again.resume(reopen(accountant), SecureBits())
     again.update(1)

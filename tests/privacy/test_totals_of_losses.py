@@ -205,7 +205,7 @@ def test_children_of_children_add_up_in_rho_too():
         child.child(0.4, 1e-6, name=f"part {i}", rho="gaussian").spend(part, name="all")
     assert n_parts > 4  # 0.4 of 1 twice, were they charged in epsilon
     refuses(BudgetExceededError, "charge", child.child, 0.4, 1e-6, name="one more", rho="gaussian")
-    for accountant in (parent, pickle.loads(pickle.dumps(parent.record())), parent.record().reopened()):
+    for accountant in (parent, pickle.loads(pickle.dumps(parent.record())), parent.record().reopen()):
         assert accountant.spent == parent.spent <= 1
         assert [entry.name for entry, _ in accountant.lines()][:3] == ["fit", "part 0", "all"]
         assert accountant.to_frame()["epsilon"].sum() == pytest.approx(float(parent.spent))
@@ -257,7 +257,7 @@ def test_a_group_costs_at_least_each_member_and_at_most_the_largest_of_each_kind
             epsilon = epsilon_of_rho(loss.rho, Fraction(1, 10**7), gaussian=loss.gaussian)
             accountant.child(epsilon, 1e-7, name=name, group="strata", rho=kind)
     each = [Sums.of(*(entry.loss for entry in accountant.ledger if entry.name == name)) for name in {name for name, _, _ in members}]
-    for copy in (accountant, accountant.record(), accountant.record().reopened()):
+    for copy in (accountant, accountant.record(), accountant.record().reopen()):
         assert max(sums.total(delta)[0] for sums in each) <= copy.spent
         largest = {name: max(getattr(sums, name) for sums in each) for name in ("epsilon", "rho", "delta")}
         most = Sums(**largest, gaussian=all(sums.gaussian for sums in each))
@@ -360,7 +360,7 @@ def test_records_of_a_child_in_rho_go_on_in_rho(mixed):
     child = mixed.child(0.5, 1e-7, name="moments", rho="gaussian")
     child.spend(small_gaussian(), name="first")
     for record in (child.record(), pickle.loads(pickle.dumps(child.record()))):
-        again = record.reopened()
+        again = record.reopen()
         assert again.spent == child.spent
         refuses(BudgetExceededError, "charge", again.spend, 0.4, name="pure")
         again.spend(small_gaussian(), name="more")
