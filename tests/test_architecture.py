@@ -87,6 +87,8 @@ def imports(tree, module_level=False):
     nodes = [tree]
     while nodes:
         node = nodes.pop()
+        if module_level and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -347,7 +347,7 @@ def test_a_run_that_breaks_after_the_charge_says_what_was_charged(folder, monkey
         raise OSError("No space left on device.")
 
     fine("budget", "init", "budget.db", "--epsilon", 2)
-    monkeypatch.setattr(_synthesize, "write_rows", full)
+    monkeypatch.setattr(_synthesize.options, "write_rows", full)
     done = run(*SYNTHESIZE[:-2], "--ledger", "budget.db", "-o", "out.csv", "--quiet")
     assert done.exit_code == 2
     *_, charged, error = done.stderr.splitlines()

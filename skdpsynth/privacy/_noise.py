@@ -55,6 +55,7 @@ class Noise(ABC):
     @classmethod
     def moved_by(cls, sensitivity: Sensitivity) -> Fraction:
         """Return the norm of a sensitivity that this noise covers, or raise ValueError if it has none."""
+        check_type("sensitivity", sensitivity, Sensitivity, "a Sensitivity, as a statistic tells it")
         moved: Fraction | None = getattr(sensitivity, cls.norm)
         if moved is None:
             raise ValueError(

@@ -202,7 +202,7 @@ def test_a_row_changes_the_releases_of_one_block_by_what_their_noise_covers_and_
 def test_without_noise_the_joined_tables_are_the_counts_of_all_rows_that_are_in_blocks():
     X = levels(3000)
     model = online(LEVELS, epsilon=float("inf")).partial_fit(X)
-    union = model._stream._union(0)._counted
+    union = model._stream.model(0)._counted
     stop = model.blocks_[-1][1]
     scale = union.n_samples / stop
     assert len(model.blocks_) > 3

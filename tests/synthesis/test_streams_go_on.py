@@ -24,7 +24,7 @@ from skdpsynth import OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechan
 from skdpsynth.continual import KaryCounter
 from skdpsynth.exceptions import BudgetExceededError, LedgerError, SmallSampleWarning
 from skdpsynth.persistence import save
-from skdpsynth.privacy import DiscreteLaplace
+from skdpsynth.privacy import DiscreteLaplace, streams
 
 X = np.random.default_rng(0).random((3000, 2))
 PACKAGE = os.path.dirname(skdpsynth.__file__) + os.sep
@@ -143,8 +143,8 @@ POINTS = {
     "after the charge": (DiscreteLaplace, "sample", "before"),
     "after the draw": (running, "save_pending", "before"),
     "after the state was written beside": (running, "save_pending", "after"),
-    "after the ledger was told": (running, "settle", "after"),
-    "after the file was moved": (running, "finish", "after"),
+    "after the ledger was told": (streams, "settle", "after"),
+    "after the file was moved": (streams, "finish", "after"),
 }
 
 
@@ -272,14 +272,14 @@ def test_who_drew_and_is_overtaken_before_it_saved_shows_nothing(rows, saves, sa
 
 def test_a_stream_that_was_finished_by_load_is_not_put_back_by_its_slow_process(saved, path, budget, monkeypatch):
     model = OnlineSynthesizer(accountant=path).partial_fit(X[:500], save=saved)
-    work = running.settle
+    work = streams.settle
 
     def slow(*arguments, **keywords):
         work(*arguments, **keywords)
-        monkeypatch.setattr(running, "settle", work)
+        monkeypatch.setattr(streams, "settle", work)
         load(saved).partial_fit(X[1000:1500], save=saved)
 
-    monkeypatch.setattr(running, "settle", slow)
+    monkeypatch.setattr(streams, "settle", slow)
     model.partial_fit(X[500:1000], save=saved)
     assert (model.n_samples_seen_, load(saved).n_samples_seen_) == (1000, 1500)
     assert budget.spent == 1
@@ -340,7 +340,7 @@ STEPS = [
     (running, "save_pending", 1),
     (PendingFile, "move", 1),
     (running, "save_pending", 2),
-    (running, "settle", 1),
+    (streams, "settle", 1),
     (PendingFile, "move", 2),
 ]
 
@@ -379,7 +379,7 @@ def test_two_streams_are_charged_twice_where_the_first_call_of_one_broke(step, h
 def test_a_stream_that_goes_on_unsaved_from_an_empty_file_keeps_its_account(path, saved, tmp_path, monkeypatch):
     budget = PrivacyAccountant(2, ledger=path)
     with monkeypatch.context() as patched:
-        killing(patched, running, "settle", "before")
+        killing(patched, streams, "settle", "before")
         killed(lambda: OnlineSynthesizer(accountant=budget).partial_fit(X[:50], save=saved))
     load(saved).partial_fit(X[:500])
     OnlineSynthesizer(accountant=budget, growth=3).partial_fit(X[:500], save=tmp_path / "second.zip")
