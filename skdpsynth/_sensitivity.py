@@ -85,7 +85,12 @@ class Sensitivity:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Exact whole numbers, an int64 array, private until noise covers them, and how far one row moves them.
+    """Exact whole numbers, private until noise covers them, and how far one row moves them.
+
+    Attributes
+    ----------
+    values : int64 ndarray
+    sensitivity : Sensitivity
 
     See Also
     --------

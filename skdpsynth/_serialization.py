@@ -47,7 +47,12 @@ def savable(cls: _Class) -> _Class:
     Parameters
     ----------
     cls : type
-        A class that makes its objects by the ``__new__`` of ``object``, as most do. It is returned.
+        A class that makes its objects by the ``__new__`` of ``object``, as most do.
+
+    Returns
+    -------
+    cls : type
+        The same class.
 
     Raises
     ------

@@ -193,6 +193,10 @@ def from_bytes(data: bytes, name: str = "data") -> Any:
     name : str, default="data"
         Its name in messages.
 
+    Returns
+    -------
+    thing : object
+
     Raises
     ------
     ValueError

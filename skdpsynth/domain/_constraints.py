@@ -151,6 +151,7 @@ class Rule(ABC):
         """All columns that it is about, each once."""
 
     def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it."""
         return {"rule": self._word, **{each.name: in_file(getattr(self, each.name)) for each in fields(self)}}  # type: ignore[arg-type]
 
     @abstractmethod

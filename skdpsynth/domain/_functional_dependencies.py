@@ -167,6 +167,7 @@ class Derived(Unseen):
 
     @property
     def formula(self) -> Expression:
+        """The expression, ready to be computed."""
         return expression_of(self.expression)
 
 

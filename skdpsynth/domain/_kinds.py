@@ -48,6 +48,7 @@ class Kind:
         return {name: fact for name, fact in facts.items() if fact not in (None, ())}
 
     def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it, beside its name."""
         facts = {name: list(fact) if isinstance(fact, tuple) else fact for name, fact in self._facts().items()}
         return {"kind": type(self).__name__.lower().removesuffix("ofday"), **facts}
 
@@ -93,6 +94,7 @@ class Bounded(Kind):
         return bound
 
     def bounds_in_files(self) -> Any:
+        """Return the bounds as a file holds them."""
         return self.bounds or [self._in_file(self.low), self._in_file(self.high)]
 
     def _facts(self) -> dict[str, Any]:

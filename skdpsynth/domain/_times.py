@@ -206,6 +206,7 @@ class Times(Bounded):
 
     @property
     def form(self) -> TimeFormat | None:
+        """The form of text and whole numbers that is stated."""
         if not isinstance(self.format, str):
             return None if self.format is None else TimeFormat(self.format)
         return None if self.format == "open" else format_of(self.format)
@@ -217,6 +218,7 @@ class Times(Bounded):
 
     @property
     def microseconds(self) -> int:
+        """Microseconds of the resolution."""
         return MICROSECONDS[self.resolution]
 
     def microseconds_of(self, value: Cell) -> int:
@@ -231,6 +233,7 @@ class Times(Bounded):
         raise NotImplementedError
 
     def write(self, microseconds: np.ndarray) -> list[str]:
+        """Return cells of text."""
         codes = {"hour": "%H:%M", "minute": "%H:%M", "day": "%H:%M:%S", "second": "%H:%M:%S"}
         return (self.form or format_of(codes.get(self.resolution, "%H:%M:%S.%f"))).write(microseconds + HALF[self.months])
 

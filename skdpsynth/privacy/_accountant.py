@@ -351,6 +351,10 @@ class PrivacyAccountant:
         name : str
             The purpose of the children.
 
+        Returns
+        -------
+        children : list of PrivacyAccountant
+
         Examples
         --------
         >>> from skdpsynth import PrivacyAccountant
@@ -529,9 +533,18 @@ class PrivacyAccountant:
     def risk(self, fpr: float = 0.01) -> AttackRisk:
         """Return the gain of the best attack on the releases so far, on a target whose every other row the attacker knows.
 
-        `fpr` are the false alarms that the attacker allows, in [0, 1]. The text of the result says it in words, for the unit that all
-        entries protect, or else for a row that is the only one of its unit.
+        Parameters
+        ----------
+        fpr : number, default=0.01
+            The false alarms that the attacker allows, in [0, 1].
 
+        Returns
+        -------
+        risk : AttackRisk
+            Its text says it in words, for the unit that all entries protect, or else for a row that is the only one of its unit.
+
+        Notes
+        -----
         It holds for losses that were fixed in advance: if their number or size followed from earlier outputs, ask an accountant that is
         charged the whole budget at once. It is exact (no mechanism with these losses shows more and some show as much) for pure losses and
         losses with a delta, alone or together (up to 4,096 that differ, or 65,536 that are equal; beyond, it is that of their sum, an
@@ -674,10 +687,25 @@ class PrivacyAccountant:
     def import_record(self, record: "PrivacyAccountant | FilePath") -> int:
         """Charge the expenses of another ledger on the same data, once: importing it again adds only new entries.
 
-        `record` is another accountant, a record, `accountant_` of a fitted model, or the path of another ledger. Returns how many entries
-        were new, parts included. Raises BudgetExceededError if the entries do not fit: all of them are charged, or none; and ValueError if
-        the record has another relation, went on as a copy of this ledger, or that cannot be told.
+        Parameters
+        ----------
+        record : PrivacyAccountant, str or path-like
+            Another accountant, a record, `accountant_` of a fitted model, or the path of another ledger.
 
+        Returns
+        -------
+        n_new : int
+            How many entries were new, parts included.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the entries do not fit: all of them are charged, or none.
+        ValueError
+            If the record has another relation, went on as a copy of this ledger, or that cannot be told.
+
+        Notes
+        -----
         Entries are known by the ledger that they were first charged in and their number there, whatever way they came. A group of the other
         ledger stays a group apart. A record that holds losses in epsilon and in rho, such as that of many fits with a delta, is one line:
         the whole (epsilon, delta) of its budget, if that is spent, or if its lines do not fit here one by one.

@@ -94,6 +94,10 @@ def check_rng(random_state: Seed) -> SecureBits | SeededBits:
         None: the operating system's secure randomness, never numpy's global state. Otherwise a reproducible
         stream, with an `InsecureRandomnessWarning`.
 
+    Returns
+    -------
+    rng : SecureBits or SeededBits
+
     See Also
     --------
     PrivacyAccountant.release : Draws noise from such a stream.

@@ -37,7 +37,11 @@ _COLUMN_ROWS = 1 << 16  # at a time: a column of them stays in the cache
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Histogram(Statistic):
-    """Number of rows in each cell: `counts`, int64 of shape (n_cells,).
+    """Number of rows in each cell.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_cells,), int64
 
     See Also
     --------

@@ -24,7 +24,14 @@ _ROWS = 1 << 15  # rows at a time: codes stay in the cache
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Marginals(Statistic):
-    """Counts of combinations of codes, in tables over some of the columns: `counts`, int64, has all tables, of `shapes`, in one row.
+    """Counts of combinations of codes, in tables over some of the columns.
+
+    Attributes
+    ----------
+    shapes : tuple of tuple of int
+        Shape of each table.
+    counts : ndarray of shape (n_cells,), int64
+        All tables, one after the other.
 
     See Also
     --------

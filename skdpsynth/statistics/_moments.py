@@ -17,9 +17,17 @@ from skdpsynth.statistics._aggregator import Aggregator, Statistic
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
 class Moments(Statistic):
-    """Integer sums over rows w of whole numbers, int64: `total`, of w, and `second`, of w w^T.
+    """Integer sums over rows w of whole numbers.
 
     A layout, `Packing` or `Gram`, makes one vector or matrix of them, and knows how far one row moves that.
+
+    Attributes
+    ----------
+    n_samples : int
+    total : ndarray of shape (n_features,), int64
+        Sum of w.
+    second : ndarray of shape (n_features, n_features), int64
+        Sum of w w^T.
 
     See Also
     --------
