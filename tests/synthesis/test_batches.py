@@ -42,7 +42,7 @@ def small_blocks(monkeypatch):
     """As many blocks and decks for a few thousand rows as there are for a hundred million."""
     batch = [f"synthesis.{file}.BATCH" for file in ("_base", "_low_dim", "_online_blocks")]
     joint = [f"models._joint_distribution.{name}" for name in ("_ROWS", "_LEAST_ROWS")]
-    sizes = dict.fromkeys([*batch, "synthesis._score_model._ROWS", *joint], 128)
+    sizes = dict.fromkeys([*batch, "models._score_model._ROWS", *joint], 128)
     sizes |= {f"measures._measure.{name}": size for name, size in (("_ROWS", 32), ("_LEAST_ROWS", 32), ("_DECK", 700), ("_SLAB", 4))}
     for name, size in sizes.items():
         monkeypatch.setattr(f"skdpsynth.{name}", size)
