@@ -14,6 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+
 from click.testing import CliRunner
 from internals import _program, _synthesize, choose_method, in_words_of_commands, program
 from internals import methods_learned as learned
@@ -21,11 +26,6 @@ from internals import methods_learned as learned
 import skdpsynth
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, load
 from skdpsynth.domain import Continuous, Date, Identifier, Impossible, Inequality, Nominal, Schema, Unique
-
-pytest.importorskip("click")
-pytest.importorskip("yaml")
-pytest.importorskip("pyarrow")
-
 
 CANARY = "zebra-7431"
 SCHEMA = {"age": (18, 90), "income": (0.0, 90_000.0), "smokes": ["no", "yes"]}
