@@ -466,7 +466,7 @@ REFUSED = [  # estimator, what it is audited with, words
     (Count(), {"X_neighbor": np.zeros(4)}, "table in memory"),
     (Count(), {"X_neighbor": X}, "but is X itself"),
     (Count(), {"X_neighbor": X.copy()}, "both have the same rows"),
-    (TWO, {"X": EVENTS, "X_neighbor": np.eye(4, 2, dtype=int)}, "does at 2 by 2"),
+    (TWO, {"X": EVENTS, "X_neighbor": np.eye(4, 2, dtype=int)}, "2 times differ"),
     (TWO, {"X": EVENTS, "X_neighbor": EVENTS + np.array([[2, 0]] + [[0, 0]] * 3)}, "by 2"),
     (TWO, {"X": EVENTS, "X_neighbor": EVENTS[:3]}, "shape"),
     (COUNTED, {"X": EVENTS[:, :1], "X_neighbor": np.eye(4, 1, dtype=int)}, "has counted nothing"),

@@ -381,7 +381,8 @@ class Tables:
             synthetic = model
         elif isinstance(model, type) or not callable(getattr(model, "sample", None)):
             raise TypeError(
-                f"model must be a fitted synthesizer, with sample, or a table of synthetic rows, got {short_repr(model)}; give either."
+                f"model must be a fitted synthesizer, which has sample, or a table of synthetic rows, got {short_repr(model)}; give what "
+                "fit returned, or the rows."
             )
         else:
             own = {"train": train}

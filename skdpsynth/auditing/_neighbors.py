@@ -74,7 +74,9 @@ def worst_case_neighbors(estimator: Estimator, n: int, *, n_features: int | None
         pairs: Iterable[tuple[Any, Any]] = mechanism.candidates(min(n, getattr(estimator, "horizon", n)))
     else:
         if isinstance(estimator, type) or not isinstance(estimator, PrivateEstimator):
-            raise TypeError(f"estimator must be a private estimator or counter of this package, got {short_repr(estimator)}; make a pair.")
+            raise TypeError(
+                f"estimator must be a private estimator or counter of this package, got {short_repr(estimator)}; make a pair by hand."
+            )
         mechanism, domain = estimator, Corners(estimator, n_features)
         check_memory("n", n, _CELL * n * domain.n_features)  # lists of cells
         rest = [domain.row(np.full(domain.n_features, float(place % 2))) for place in range(n - 1)]
@@ -119,7 +121,10 @@ def check_neighbors(mechanism: Estimator, X: Table, X_neighbor: Table) -> None:
         frame = None if column_names(table, name) is None else eager_frame(table, name)
         columns.append(None if frame is None else [frame.implementation, *frame.schema.items()])
     if columns[0] != columns[1]:
-        raise ValueError("X_neighbor must have the columns and dtypes of X, which are public; copy X, and cast what changed.")
+        raise ValueError(
+            "X_neighbor must have the columns and dtypes of X: they are public, so they must not tell the tables apart; make it of a copy "
+            "of X, and cast what changed."
+        )
     relation = getattr(mechanism, "neighboring", None)
     if relation not in ("replace_one", "add_or_remove_one"):
         return
@@ -289,7 +294,10 @@ class CountingMechanism:
         moved = np.abs(other.astype(np.int64) - first.astype(np.int64))
         n_moved, size = int(moved.any(axis=1).sum()), int((moved if self.mu is None else moved**2).sum())
         if n_moved > 1 or size > self.counter.sensitivity:
-            raise ValueError(f"X_neighbor must differ at one time, by at most {self.counter.sensitivity}, but does at {n_moved} by {size}.")
+            raise ValueError(
+                f"X_neighbor must differ from X at one time, by at most sensitivity={self.counter.sensitivity}, but {n_moved} times "
+                f"differ, by {size}; see worst_case_neighbors."
+            )
 
     def candidates(self, n: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return pairs of streams of `n` steps that differ as much as allowed at one of the first times."""

@@ -50,7 +50,9 @@ class CanarySlots:
         names = column_names(canaries)
         tables = [rows_of(table, name) for table, name in ((X, "X"), (canaries, "canaries"), (others, "others")) if table is not None]
         if len({len(row) for rows in tables for row in rows}) > 1 or (others is not None and len(tables[-1]) != len(tables[-2])):
-            raise ValueError("X, canaries and others must have the same columns, and others as many rows as canaries; mend them.")
+            raise ValueError(
+                "X, canaries and others must have the same columns, and others as many rows as canaries; see isolated_canaries."
+            )
         rest = [] if X is None else tables.pop(0)
         if len(tables[0]) < 2:
             raise ValueError(f"canaries must be at least 2 rows, got {len(tables[0])}; some hundreds show something.")

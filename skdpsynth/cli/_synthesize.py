@@ -167,7 +167,9 @@ def _check_ledger(path: str, estimator: "BaseEstimator") -> "PrivacyAccountant":
 
     accountant = options.open_ledger(path)
     if accountant.neighboring != estimator.neighboring:
-        raise ValueError(f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {estimator.neighboring!r}.")
+        raise ValueError(
+            f"--neighboring must be that of the ledger {path}, {accountant.neighboring!r}, got {estimator.neighboring!r}; use one relation."
+        )
     # The plan of the fit decides which of these it is charged as, and the fit asks again before it draws.
     delta, refused = 0.0 if isinstance(estimator, PrivateMeasureMechanism) else estimator.delta, []
     for rho in (None, "gaussian", "zcdp") if delta else (None,):

@@ -506,7 +506,10 @@ class PrivateSearchCV(PrivateEstimator):
             kind = "sparse rows" if issparse(rows.table) else f"a {type(X).__name__}"
             raise ValueError(f"X must be a dense table in memory for PrivateSearchCV, which splits it, got {kind}; read it, or a part.")
         if more.get("missing"):
-            raise ValueError("bounds and levels must be public for PrivateSearchCV, got 'private'; buy them by a fit of their own first.")
+            raise ValueError(
+                "bounds and levels must be public for PrivateSearchCV, got 'private', because all candidates are compared in one box; "
+                "buy them by a fit of their own first."
+            )
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(part, name):
                 setattr(self, name, getattr(part, name))

@@ -205,7 +205,8 @@ def _corners(partition: Any, cells: np.ndarray, levels: np.ndarray) -> tuple[np.
         return low, high, boxes.box
     if not hasattr(partition, "positions"):
         raise ValueError(
-            f"estimator must have cells that are boxes or points, not {type(partition).__name__}; draw samples by SynthesisDisplay."
+            f"estimator must have cells that are boxes or points, but those of {type(partition).__name__} are neither; draw its samples by "
+            "SynthesisDisplay."
         )
     return partition.positions[cells], partition.positions[cells], partition.box
 
@@ -335,7 +336,8 @@ class StreamDisplay(Display):
         for name, table in tables.items():
             if table.ndim != 2 or table.shape[1] != len(times):
                 raise ValueError(
-                    f"curves must have a value for each of {len(times)} times, but {short_repr(name)} has shape {table.shape}; give those."
+                    f"curves must have a value for each of {len(times)} times, but {short_repr(name)} has shape {table.shape}; give "
+                    "arrays of shape (n_runs, n_times)."
                 )
         return cls(times, None, tables, unit=unit)
 

@@ -238,7 +238,9 @@ def card(
 
 def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAccountant | None) -> None:
     if not isinstance(model, BaseEstimator):
-        raise TypeError(f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; give that.")
+        raise TypeError(
+            f"model must be a fitted private estimator or a PrivacyAccountant, got {short_repr(model)}; of a Pipeline give the step."
+        )
     check_is_fitted(model)
     own = getattr(model, "accountant_", None)
     if not isinstance(own, PrivacyAccountant):
@@ -246,7 +248,10 @@ def _check_model(model: BaseEstimator | PrivacyAccountant, accountant: PrivacyAc
     # Charges are the same by the facts that survive when a ledger takes in another.
     charged, known = ({(entry.name, entry.time, str(entry.loss)) for entry, _ in one.lines()} for one in (own, accountant or own))
     if not charged <= known:
-        raise ValueError("accountant must be what the model was charged to, got one without those charges; leave it out for its own.")
+        raise ValueError(
+            "accountant must be the budget that the model was charged to, got one without those charges; leave it out for "
+            "the model's own ledger."
+        )
     # The result of a step of another fit depends on earlier steps, which were charged elsewhere.
     if accountant in (None, own) and own._account.number is not None and getattr(model, "accountant", None) is None:
         raise ValueError(
