@@ -209,6 +209,7 @@ class QuietLaplace(Noise):
     """Says that it is Laplace noise, and draws next to nothing."""
 
     scale: Any
+    norm = "l1"
 
     def sample(self, size, rng):
         return rng.generator().integers(0, 2, size)

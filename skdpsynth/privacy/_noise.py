@@ -35,7 +35,7 @@ class Noise(ABC):
     """
 
     scale: Any
-    norm: ClassVar[str] = "l1"  # of a sensitivity, which this noise covers
+    norm: ClassVar[str]  # of a sensitivity, which this noise covers; without a default, since a wrong one would understate its loss
     _serves_scales: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

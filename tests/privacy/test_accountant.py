@@ -32,7 +32,7 @@ VALUES = np.array([10, 20, 30])
 class WatchedNoise(Noise):
     """Noise that notes whether it was drawn and what the accountant had spent by then; a noise of somebody's own has no more."""
 
-    scale = Fraction(1)
+    scale, norm = Fraction(1), "l1"
 
     def __init__(self, accountant=None, fails=False):
         self._accountant = accountant
