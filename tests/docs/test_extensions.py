@@ -22,6 +22,7 @@ def test_names_lie_under_their_titles_and_the_drawer_of_the_page_is_open_where_i
 
 
 def test_each_name_of_the_reference_has_a_drawer():
+    pytest.importorskip("bs4")
     names = list(extension("api_pages").listed(DOCS / "api.md"))
     titles = extension("api_groups").groups(DOCS / "api.md")
     assert sum(titles.values()) == len(names)

@@ -286,7 +286,7 @@ REFUSED = [
     ("pmm", {"audience": "internal"}, "real must be the rows"),
     ("pmm", {"audience": "everybody"}, "audience must be one of"),
     # Else it would promise less than was spent.
-    ("pmm", {"accountant": PrivacyAccountant(1)}, "accountant must be what the model was charged to"),
+    ("pmm", {"accountant": PrivacyAccountant(1)}, "accountant must be the budget that the model was charged to, .*leave it out"),
     ("pca", {"audience": "internal", "real": rows()}, "PrivatePCA"),
     *((thing, {}, r"model must be|private estimator|not fitted") for thing in NOT_OURS),
 ]
