@@ -174,6 +174,14 @@ class PlanDisplay(Display):
     See Also
     --------
     skdpsynth.model_selection.plan : Makes a plan.
+
+    Examples
+    --------
+    >>> from skdpsynth import PrivateMeasureMechanism
+    >>> from skdpsynth.model_selection import plan
+    >>> from skdpsynth.plotting import PlanDisplay
+    >>> expected = plan(PrivateMeasureMechanism(), n_samples=2000, n_features=1, epsilons=[0.1, 1], random_state=0)
+    >>> figure = PlanDisplay.from_plan(expected).plot(measure="wasserstein").figure_
     """
 
     plan: Any  # as are all results here, of rooms above this one
@@ -268,6 +276,14 @@ class EvidenceDisplay(Display):
     See Also
     --------
     skdpsynth.auditing.privacy_evidence : Makes what is drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpsynth.auditing import privacy_evidence
+    >>> from skdpsynth.plotting import EvidenceDisplay
+    >>> train, holdout, synthetic = np.random.default_rng(0).random((3, 200, 2))
+    >>> figure = EvidenceDisplay.from_evidence(privacy_evidence(synthetic, train, holdout)).plot().figure_
     """
 
     evidence: Any
@@ -346,6 +362,15 @@ class AuditDisplay(Display):
     See Also
     --------
     skdpsynth.auditing.audit_epsilon, skdpsynth.auditing.audit_one_run : Make what is drawn.
+
+    Examples
+    --------
+    >>> from skdpsynth import SignedMeasureMechanism
+    >>> from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
+    >>> from skdpsynth.plotting import AuditDisplay
+    >>> psmm = SignedMeasureMechanism(2)
+    >>> result = audit_epsilon(psmm, *worst_case_neighbors(psmm, 20), n_trials=100)
+    >>> figure = AuditDisplay.from_results({"PSMM": result}).plot().figure_
     """
 
     results: dict[str, Any]

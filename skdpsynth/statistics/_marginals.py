@@ -89,8 +89,8 @@ class Marginals(Statistic):
         values = self.counts if values is None else as_numeric_array(values, "values")
         if len(values) != len(self.counts):
             raise ValueError(f"values must be {len(self.counts)} numbers, one for each count, got {len(values)}.")
-        stops = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
-        return [part.reshape(shape) for part, shape in zip(np.split(values, stops), self.shapes, strict=True)]
+        stops = np.cumsum([math.prod(shape) for shape in self.shapes], dtype=np.int64)
+        return [part.reshape(shape) for part, shape in zip(np.split(values, stops)[:-1], self.shapes, strict=True)]
 
 
 @savable

@@ -452,3 +452,9 @@ def test_bounds_that_are_left_out_in_a_pipeline_warn_whatever_the_rows_are():
     for X in (rows, rows * 0 + 0.5):
         told = warnings_of(lambda X=X: make_pipeline(StandardScaler(), PrivatePCA(2)).fit(X))
         assert any(message.startswith("bounds are not given") for message in told)
+
+
+@pytest.mark.parametrize("kind", [Date(bounds="private"), Continuous(bounds="private")], ids=repr)
+def test_columns_without_bounds_may_stand_beside_rules(kind):
+    schema = Schema({"open": kind, "low": (0, 9), "high": (0, 9)}, rules=["low <= high"])
+    assert schema.rules == (Inequality("low", "high"),)
