@@ -35,7 +35,9 @@ _OF_CELLS = 2.0  # work of a cell of a triple, in pairs of codes
 
 _NODES = 256  # quasi-random points of the factors: a power of two
 _SEED = 7  # public: it scrambles the nodes
-_FITS = 10  # from different starts, and fewer where they take long
+_FITS = 10  # from different starts at most, and fewer where they take long
+# Rows for each fit: fewer leave its nodes a handful of rows, so that a sample is off by more than mixing fits takes from the model's error.
+_ROWS_OF_FIT = 2000
 _STEPS = 1500
 _LEAST_STEPS = 100
 _WORK = 6e8  # after which no other fit is begun, in the units of `step_work`
@@ -80,8 +82,8 @@ class BlockTables:
 class LatentFactors:
     """A mixture of products in each of some classes.
 
-    Given the factors z of a node, columns are independent, and a column has the code m with probability softmax(a + B z)_m. Several fits
-    from different starts are mixed equally, so that their errors average out.
+    Given the factors z of a node, columns are independent, and a column has the code m with probability softmax(a + B z)_m. Where there are
+    many rows, several fits from different starts are mixed equally, so that their errors average out.
 
     Attributes
     ----------
@@ -130,6 +132,7 @@ class LatentFactors:
         a_step, n_pairs = step_work(targets), int(np.count_nonzero(targets[0].mask))
         has_all_pairs = n_pairs == int(sizes.sum() ** 2 - (sizes**2).sum())
         variances, most_fits = (VARIANCES, _FITS) if has_all_pairs else (_VARIANCES_FOR_FEW_PAIRS, min(_FITS, _FITS_FOR_FEW_PAIRS))
+        most_fits = min(most_fits, int(np.ceil(np.sum(tables.totals) / _ROWS_OF_FIT)))
         fits: list[FactorFit] = []
         # Threads cost more than they bring on small matrices, and very much more on a busy machine.
         with one_blas_thread(int(sizes.sum()) <= _SMALL):

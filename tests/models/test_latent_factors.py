@@ -47,6 +47,12 @@ def distance(first, second):
     return max(np.abs(first[key] - second[key]).sum() / 2 for key in first)
 
 
+@pytest.mark.parametrize(("n", "n_fits"), [(10, 1), (2000, 1), (2001, 2), (5725, 3), (1e9, 10)])
+def test_fits_are_mixed_as_far_as_each_has_its_rows(n, n_fits):
+    model = a_model()
+    assert len(refit(margins(model), tables(model), n, (30.0, 30.0)).loadings) == n_fits
+
+
 def test_probabilities_are_a_softmax_of_the_factors():
     model = a_model(shape=(2, 3))
     z, rows = model.nodes[17], slice(2, 5)  # of the second column
