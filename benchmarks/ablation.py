@@ -326,23 +326,22 @@ def collect(parts, tables, seeds, keep):
 def report(known, parts, tables, seeds):
     """Print what leaving out each part does to each target; return the parts that make none worse by more than its spread."""
     idle = []
-    print("| part | table | target | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in EPSILONS) + " | earns |\n" + "|---" * 7 + "|")
+    print("| part left out | targets | lose | gain | the largest loss | the largest gain |\n" + "|---" * 6 + "|")
     for part in parts:
-        earns = False
-        for table in (table for table in tables if table in PARTS[part][1].split()):
-            for target in known[table, None, EPSILONS[0], 0]:
-                cells, worst = [], 0.0
-                for epsilon in EPSILONS:
-                    whole, without = (
-                        np.array([known[table, each, epsilon, seed][target] for seed in range(seeds)]) for each in (None, part)
-                    )
-                    gap, spread = without - whole, whole.std(ddof=1)
-                    error = gap.std(ddof=1) / np.sqrt(seeds)
-                    worst = max(worst, (gap.mean() - error) / max(spread / np.sqrt(seeds), 1e-12))
-                    cells.append(f"{gap.mean():+.4f} ± {error:.4f} ({whole.mean():.4f} ± {spread:.4f})")
-                earns |= worst > 1
-                print(f"| {part} | {table} | {target} | {' | '.join(cells)} | {'yes' if worst > 1 else ''} |")
-        if not earns:
+        losses, gains = [], []
+        for table, epsilon in product((table for table in tables if table in PARTS[part][1].split()), EPSILONS):
+            wholes, withouts = ([known[table, each, epsilon, seed] for seed in range(seeds)] for each in (None, part))
+            for target in wholes[0]:
+                whole, without = (np.array([errors[target] for errors in fits]) for fits in (wholes, withouts))
+                gap, spread = without - whole, whole.std(ddof=1)
+                error, unit = gap.std(ddof=1) / np.sqrt(seeds), max(spread / np.sqrt(seeds), 1e-12)
+                words = f"{target} of {table}, epsilon {epsilon:g}: {gap.mean():+.4f} ± {error:.4f} ({whole.mean():.4f}, {spread:.4f})"
+                losses.append(((gap.mean() - error) / unit, words))
+                gains.append(((-gap.mean() - error) / unit, words))
+        counts = [sum(ratio > 1 for ratio, _ in each) for each in (losses, gains)]
+        most = [max(each)[1] if count else "" for each, count in zip((losses, gains), counts, strict=True)]
+        print(f"| {part} | {len(losses)} | {counts[0]} | {counts[1]} | {most[0]} | {most[1]} |")
+        if not counts[0]:
             idle.append(part)
     return idle
 
