@@ -88,15 +88,6 @@ def slow(column, kind, dtype):
     return look_up(cells_of(column), codes)
 
 
-def test_chunks_of_arrow_are_read_as_the_frame_of_pandas_that_samples_come_back_in():
-    frame = pd.DataFrame({"a": ["x", "y", None, "x"], "b": [1.0, 2.0, None, 4.0], "c": pd.to_datetime(["2020-01-02"] * 4)})
-    schema = Schema({"a": Nominal(["y", "x"], nullable=True), "b": (0, 9), "c": ("2020-01-01", "2020-12-31")})
-    expected = [column.tolist() for column in read_columns(split_columns(frame)[1], schema, split_columns(frame)[0].dtypes)]
-    for chunk in (pa.Table.from_pandas(frame), pa.RecordBatch.from_pandas(frame), pl.from_pandas(frame)):
-        table, raw = split_columns(chunk)
-        assert [column.tolist() for column in read_columns(raw, schema, table.dtypes)] == expected
-
-
 ROWS = np.array([[0.2, 3.7, -1.4], [0.9, 100.2, 250.6], [0.5, -0.4, 7.5]])
 NUMPY = ["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "uint64", "bool"]
 PANDAS = ["float64", "float32", "int64", "int16", "uint8", "bool", "Int64", "UInt8", "Float64", "Float32", "boolean"]
@@ -121,12 +112,6 @@ def test_tables_come_back_with_their_names_and_dtypes():
         assert (filled.schema, len(filled)) == (X.schema, len(ROWS))
 
 
-def test_pandas_column_without_numbers_comes_back_as_floats():
-    for column in (["x", "y"], pd.Categorical(["x", "y"]), pd.to_datetime(["2020-01-01", "2020-01-02"])):
-        X = pd.DataFrame({"a": column, "b": [1, 2]})
-        assert TableFormat(TableKind.of(X)).fill(ROWS[:, :2]).dtypes.tolist() == [np.dtype(float), np.dtype("int64")]
-
-
 def test_whole_number_is_the_nearest_that_the_dtype_can_hold():
     expected = np.array([[0, 4, 0], [1, 100, 251], [0, 0, 8]])
     bytes_ = np.zeros((1, 3), dtype=np.uint8)
@@ -139,19 +124,10 @@ def test_whole_number_is_the_nearest_that_the_dtype_can_hold():
         assert float(np.iinfo(dtype).max) - float(filled[1, 0]) <= 2048  # to the last float below
 
 
-def test_boolean_is_the_nearer_of_the_two():
-    truth = np.ones((1, 1), dtype=bool)
-    for X in (truth, pd.DataFrame(truth), pd.DataFrame(truth).astype("boolean"), pl.DataFrame(truth)):
-        np.testing.assert_array_equal(np.asarray(TableFormat(TableKind.of(X)).fill(ROWS[:, :1])), [[False], [True], [True]])
-
-
 def test_container_holds_no_rows():
     for make in (np.asarray, pd.DataFrame, pl.DataFrame):
         small, large = (pickle.dumps(TableFormat(TableKind.of(make(np.random.default_rng(0).random((n, 3)))))) for n in (1, 5000))
         assert small == large
-
-
-# Bounds that a dtype cannot hold
 
 
 def box_of(X, bounds):
@@ -169,9 +145,3 @@ def test_samples_of_bounds_that_the_dtype_holds_in_part_lie_within_both(dtype, b
     assert np.isfinite(filled).all()
     assert filled.min() >= bounds[0]
     assert filled.max() <= bounds[1]
-
-
-def test_box_of_a_container_is_that_of_its_bounds_columns_and_whole_numbers():
-    X = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
-    box = TableFormat(TableKind.of(X)).box({"b": (0, 1), "a": (0, 9)}, bits=20)
-    assert (box.low.tolist(), box.high.tolist(), box.bits, box.whole.tolist()) == ([0, 0], [9, 1], 20, [True, False])

@@ -157,12 +157,6 @@ def test_how_files_are_read_is_written_and_read_again_with_a_schema(tmp_path):
             Schema({"a": (0, 1)}, read=read)
 
 
-def test_private_levels_of_a_csv_file_are_text(path):
-    path.write_text("x\n" + "1\n2\n3\n" * 500)
-    model = LatentFactorSynthesizer(Schema({"x": Nominal("private")}), n_factors=1, epsilon=5.0, delta=1e-6, random_state=0).fit(path)
-    assert model.schema_["x"].levels == ("other", "1", "2", "3")
-
-
 def test_a_site_reads_its_file_by_the_schema_that_was_agreed_on(path):
     schema = Schema({"code": ["01067", "20095"], "flag": ["true", "false"]})
     table = pd.DataFrame({"code": ["01067", "20095", "01067"] * 100, "flag": ["true", "false", "false"] * 100})

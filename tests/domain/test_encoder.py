@@ -154,42 +154,9 @@ def test_codes_of_a_row_by_hand():
         encoder.get_feature_names_out(list(SCHEMA)[::-1])
 
 
-def test_frame_comes_back_with_its_columns_and_dtypes():
-    X = rows()
-    encoder = MixedTypeEncoder(SCHEMA).fit(X[list(SCHEMA)[::-1]])
-    out = encoder.inverse_transform(np.full((3, len(NAMES)), 0.2))
-    assert list(out.columns) == list(SCHEMA)[::-1] == list(encoder.schema_) == encoder.feature_names_in_.tolist()
-    kept = [name for name, kind in SCHEMA.items() if not isinstance(kind, Ordinal)]
-    assert [str(dtype) for dtype in out[kept].dtypes] == [str(dtype) for dtype in X[kept].dtypes]
-
-
-# Without a schema
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool"])
-def test_without_a_schema_every_column_is_a_number_within_bounds(dtype):
-    X = np.array([[0, 1], [1, 1]]).astype(dtype)
-    encoder = MixedTypeEncoder().fit(X)
-    np.testing.assert_array_equal(encoder.transform(X), X)
-    out = encoder.inverse_transform(encoder.transform(X))
-    assert out.dtype == dtype
-    np.testing.assert_array_equal(out, X)
-
-
-# scikit-learn
-
-
 @parametrize_with_checks([MixedTypeEncoder()])
 def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
     check(estimator)
-
-
-def test_names_may_be_given_to_the_columns_of_an_array_one_each():
-    encoder = MixedTypeEncoder({0: (0, 1), 1: ["a", "b", "c"]}).fit(np.array([[0, "a"]], dtype=object))
-    assert encoder.get_feature_names_out(["age", "job"]).tolist() == ["age", "job_a", "job_b", "job_c"]
-    for names in (["age"], ["age", "job", "more"], [["age", "job"]]):
-        with pytest.raises(ValueError, match=r"^input_features should have length equal to number of features \(2\), got"):
-            encoder.get_feature_names_out(names)
 
 
 def test_a_table_whose_code_would_not_fit_into_memory_is_refused_by_public_numbers():
@@ -198,12 +165,6 @@ def test_a_table_whose_code_would_not_fit_into_memory_is_refused_by_public_numbe
     with pytest.raises(ValueError, match=r"^X must have at most 5368 rows, [^\n]* 100000 columns, got 10000; [^\n]*\.$"):
         encoder.transform(X)
     assert encoder.transform(X[:3]).sum() == 3
-
-
-def test_bounds_that_are_none_are_refused_beside_a_schema_too():
-    for bounds in ("nonsense", (1, 0), {0, 1}, (0, [1, 2, 3]), {"a": (0, 1)}):
-        with pytest.raises(ValueError, match=r"^bounds "):
-            MixedTypeEncoder({0: (0, 1), 1: (0, 1)}, bounds=bounds).fit(np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("uint8", (-5, -1)), ("int32", (0.2, 0.8)), ("Int8", (200, 300)), ("boolean", (2, 3))])
@@ -219,17 +180,6 @@ def test_a_column_that_could_not_come_back_within_its_bounds_is_refused(dtype, k
     MixedTypeEncoder({"a": kind}).fit(X.astype(object))
 
 
-def test_inverse_transform_takes_what_transform_gives():
-    plain = MixedTypeEncoder(SCHEMA).fit(rows())
-    expected = plain.inverse_transform(plain.transform(rows()))
-    for container in ("pandas", "polars"):
-        encoder = MixedTypeEncoder(SCHEMA).set_output(transform=container).fit(rows())
-        pd.testing.assert_frame_equal(encoder.inverse_transform(encoder.transform(rows())), expected)
-
-
-# Columns after fit
-
-
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("labels", [["a", "b"], [2020, 2021], [("a", "x"), ("a", "y")], [1.5, 2.5]], ids=str)
 def test_other_columns_are_refused_after_fit(labels):
@@ -240,22 +190,6 @@ def test_other_columns_are_refused_after_fit(labels):
     for other in others + [X.assign(more=1), X.rename(columns={"b": "B"})] * (labels == ["a", "b"]):
         with pytest.raises(ValueError, match=r"feature|columns"):
             encoder.transform(other)
-
-
-def test_frame_after_an_array_and_array_after_a_frame_go_by_place():
-    X, schema = np.array([[1, 2]]), {0: (0, 9), 1: (0, 9)}
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    with pytest.warns(UserWarning, match="fitted without feature names"):
-        np.testing.assert_array_equal(MixedTypeEncoder(schema).fit(X).transform(frame), X / 9)
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
-        np.testing.assert_array_equal(MixedTypeEncoder({"a": (0, 9), "b": (0, 9)}).fit(frame).transform(X), X / 9)
-
-
-def test_wrong_dtype_after_fit_is_refused_with_its_column():
-    encoder = MixedTypeEncoder(SCHEMA).fit(rows())
-    with pytest.raises(TypeError, match=r"^column 'age' has dtype [^\n]* is continuous") as caught:
-        encoder.transform(rows().assign(age=pd.Timestamp("1984-01-01")))
-    assert "1984" not in str(caught.value)
 
 
 def test_inverse_transform_quotes_no_point_that_it_refuses():

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import (
     Boolean,
     Constant,
@@ -107,6 +106,9 @@ def test_what_is_open_is_marked_by_a_todo_in_its_line():
     assert Schema.from_yaml(text) == Schema({"age": (0, 99), "sex": ["f", "m"], "day": ("2020-01-01", "2020-12-31")})
 
 
+SLIPS = {"reads": "read", "rule": "rules", "column": "columns"}
+
+
 def test_wrong_yaml_is_refused_in_one_sentence():
     column = "columns:\n- name: a\n  kind: "
     for text, words in [
@@ -116,12 +118,14 @@ def test_wrong_yaml_is_refused_in_one_sentence():
         (f"{column}continuous\n  bounds: [2020-01-01, 2021-01-01]\n", "bounds must be two numbers"),
         (f"{column}nominal\n  levels: [2020-01-01, 2021-01-01]\n", "levels must be strings"),
         (f"{column}continuous\n  bounds: [0, 1]\n  nulable: true\n", "'nulable' looks like 'nullable'"),
+        *((f"{column}text\n{slip}: []\n", f"'{slip}' looks like '{meant}'") for slip, meant in SLIPS.items()),
         *((source, "source must be a file of YAML or its text") for source in (None, 3, {"columns": []})),
     ]:
         with pytest.raises(ValueError, match=rf"^[^\n]*{words}[^\n]*\.$"):
             Schema.from_yaml(text)
     date = Schema.from_yaml(f"{column}date\n  bounds: [2020-01-01, 2020-12-31]\n  missing: [1900-01-01]\n")["a"]
     assert date.missing == ("1900-01-01",)
+    assert Schema.from_yaml(f"{column}text\ntitle: a table\n") == Schema({"a": Text()})
     # The words of YAML that are no texts are levels that are none either.
     assert Schema.from_yaml(f"{column}nominal\n  levels: [no, yes, maybe]\n")["a"].levels == (False, True, "maybe")
 
@@ -138,8 +142,6 @@ def test_codes_that_begin_with_zero_are_text_in_yaml_and_not_octal():
     assert schema == Schema({"a": ["01067", "01099", "12:30"], "b": (-1000, 10)})
     assert Schema.from_yaml(schema.to_yaml()) == schema
 
-
-# Skeletons
 
 FRAME = pd.DataFrame(
     {
@@ -221,16 +223,6 @@ def test_skeletons_of_csv_files_have_their_headers_and_kinds_and_take_the_paths_
         schema = Schema.skeleton(path)
         assert dict(schema) == CSV_KINDS
         assert not any(word in schema.to_yaml() for word in ("secret", "4711", "2099"))
-
-
-@pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
-def test_skeleton_becomes_a_fit_once_it_is_filled_in(tmp_path):
-    (tmp_path / "a.csv").write_text("age,sex\n" + "\n".join(f"{i % 90},{'fm'[i % 2]}" for i in range(500)))
-    skeleton = Schema.skeleton(tmp_path / "a.csv")
-    frame = pd.read_csv(tmp_path / "a.csv")
-    with pytest.raises(ValueError, match=r"^schema of columns 'age', 'sex' has open bounds or levels, which are still to be written"):
-        LatentFactorSynthesizer(skeleton).fit(frame)
-    assert LatentFactorSynthesizer({**skeleton, "age": (0, 99), "sex": ["f", "m"]}).fit(frame).sample(3).dtypes.equals(frame.dtypes)
 
 
 def test_what_has_no_columns_is_refused_in_one_sentence(tmp_path):

@@ -238,9 +238,6 @@ def test_fit_of_a_malformed_source_spends_nothing(case, estimator, tmp_path, sma
     assert not hasattr(estimator, "n_features_in_")
 
 
-# Files that change
-
-
 def rewritten(path):
     path.write_bytes(path.read_bytes() + b"1,2\n")
 
@@ -289,9 +286,6 @@ def test_fit_of_a_file_that_changes_after_the_pass_that_counts_spends_nothing(ch
     check_told(caught.value, pattern)
     assert changed
     assert accountant.spent == 0
-
-
-# Packages that are not installed
 
 
 def test_missing_package_is_named(tmp_path, monkeypatch):

@@ -30,8 +30,25 @@ def text(separator=",", decimal="."):
     return TABLE.to_csv(sep=separator, decimal=decimal, index=False)
 
 
+def packed(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("inside/", "")
+        archive.writestr("inside/a.tsv", text("\t"))
+
+
+def base(path, **more):
+    with closing(sqlite3.connect(path)) as opened:
+        for name, table in {"people": TABLE, **more}.items():
+            table.to_sql(name, opened, index=False)
+
+
+def sheet(path):
+    pytest.importorskip("openpyxl")
+    TABLE.to_excel(path, index=False)
+
+
 OPEN = {"separator": ";", "decimal": "open"}
-TEXTS = {  # name, bytes, what a skeleton finds, and what a person adds
+FORMS = {  # name, bytes or what writes them, what a skeleton finds, and what a person adds
     "semicolons": ("a.csv", text(";", ",").encode(), OPEN, ","),
     "semicolons, marked": ("a.csv", text(";").encode("utf-8-sig"), OPEN, "."),
     "semicolons at line ends": ("a.csv", text(";").replace("\n", ";;\n").encode(), OPEN, "."),
@@ -48,6 +65,9 @@ TEXTS = {  # name, bytes, what a skeleton finds, and what a person adds
     "cp1252": ("a.csv", text().encode("cp1252"), {"encoding": "cp1252"}, None),
     "comments": ("a.csv", b"# made; in 2024\r\n#\r\n" + text().replace("\n", "\r\n").encode() + b"# the end\r\n", {"comment": "#"}, None),
     "a title": ("a.csv", b"Report 2024\n\n" + text().encode(), {"skip": 2}, None),
+    "archive": ("a.zip", packed, {}, None),
+    "database": ("a.db", base, {}, None),
+    "sheet": ("a.xlsx", sheet, {}, None),
 }
 
 
@@ -55,10 +75,10 @@ def rows_of(source):
     return pl.concat(pl.from_arrow(chunk) for chunk in source.chunks()).rows()
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_how_a_text_file_is_written_is_found_stated_and_read(name, tmp_path):
-    file, content, found, decimal = TEXTS[name]
-    (tmp_path / file).write_bytes(content)
+@pytest.mark.parametrize("name", FORMS)
+def test_how_a_file_is_written_is_found_stated_and_read(name, tmp_path):
+    file, content, found, decimal = FORMS[name]
+    content(tmp_path / file) if callable(content) else (tmp_path / file).write_bytes(content)
     skeleton = Schema.skeleton(tmp_path / file)
     assert skeleton == Schema(KINDS, read=found)
     assert Schema.from_yaml(skeleton.to_yaml()) == skeleton
@@ -73,15 +93,6 @@ def test_how_a_text_file_is_written_is_found_stated_and_read(name, tmp_path):
         for facts, path in ((schema, tmp_path / file), (Schema(FACTS), tmp_path / "plain.csv"))
     ]
     assert models[0].sample(9, random_state=0).equals(models[1].sample(9, random_state=0))
-
-
-def test_a_decimal_comma_is_read_where_there_is_no_estimator_with_a_schema(tmp_path):
-    (tmp_path / "a.csv").write_text("x;y\n" + "0,25;1\n" * 99)
-    source = open_source(tmp_path / "a.csv", read={"separator": ";", "decimal": ","})
-    sample = PrivateMeasureMechanism(bounds=(0, 1), epsilon=float("inf"), random_state=0).fit(source).sample()
-    assert sample["x"].mean() == pytest.approx(0.25, abs=0.01)
-    schema = Schema({"x": Ordinal([0.25, 0.5]), "y": Identifier()}, read={"separator": ";", "decimal": ","})
-    assert {each.problem for each in schema.check(tmp_path / "a.csv")} == {"constant"}
 
 
 @pytest.mark.parametrize("block", [7, 2**20])
@@ -134,45 +145,15 @@ def test_columns_that_are_not_named_are_not_read(tmp_path):
     assert list(model.sample(3).columns) == ["Größe"]
 
 
-def packed(folder):
-    with zipfile.ZipFile(folder / "a.zip", "w") as archive:
-        archive.writestr("inside/", "")
-        archive.writestr("inside/a.tsv", text("\t"))
-    return folder / "a.zip"
-
-
-def base(folder, **more):
-    with closing(sqlite3.connect(folder / "a.db")) as opened:
-        for name, table in {"people": TABLE, **more}.items():
-            table.to_sql(name, opened, index=False)
-    return folder / "a.db"
-
-
-def sheet(folder):
-    pytest.importorskip("openpyxl")
-    TABLE.to_excel(folder / "a.xlsx", index=False)
-    return folder / "a.xlsx"
-
-
-@pytest.mark.parametrize("make", [packed, base, sheet])
-def test_archives_sheets_and_sqlite_go_from_a_skeleton_to_a_fit(make, tmp_path):
-    path = make(tmp_path)
-    assert Schema.skeleton(path) == Schema(KINDS)
-    assert not Schema(FACTS).check(path).findings
-    (tmp_path / "plain.csv").write_text(text(), encoding="utf-8")
-    samples = [
-        LatentFactorSynthesizer(FACTS, n_factors=1, random_state=0).fit(each).sample(9, 0) for each in (path, tmp_path / "plain.csv")
-    ]
-    assert samples[0].equals(samples[1])
-
-
 def test_one_of_several_sheets_or_tables_is_named_by_read(tmp_path):
-    path = base(tmp_path, other=pd.DataFrame({"z": [1]}))
+    path = tmp_path / "a.db"
+    base(path, other=pd.DataFrame({"z": [1]}))
     with pytest.raises(ValueError, match=r"^X has the tables 'people', 'other'; set table in read of the schema to one of them\.$"):
         open_source(path)
     assert open_source(path, read={"table": "other"}).columns == ("z",)
     openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.load_workbook(sheet(tmp_path))
+    sheet(tmp_path / "a.xlsx")
+    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
     book.create_sheet("b").append(["z"])
     book.save(tmp_path / "a.xlsx")
     assert open_source(tmp_path / "a.xlsx", read={"sheet": "b"}).columns == ("z",)
@@ -397,19 +378,6 @@ def test_rules_name_truth_values_by_their_words(words, said):
     assert keys_of(schema.coded.rules, schema.coded) == ()  # where labels are no column
 
 
-@pytest.mark.parametrize(("slip", "meant"), [("reads", "read"), ("rule", "rules"), ("column", "columns")])
-def test_a_slip_in_a_key_of_a_schema_is_not_lost(slip, meant):
-    facts = json.loads(Schema({"a": (0, 1)}).to_json())
-    with pytest.raises(ValueError, match=f"'{slip}' looks like '{meant}'"):
-        Schema.from_json({**facts, slip: {}})
-    assert Schema.from_json({**facts, "title": "a table"}) == Schema({"a": (0, 1)})
-
-
-def test_a_column_of_unknown_words_is_not_proposed_to_be_constant():
-    table = pd.DataFrame({"ward": ["inner", "surgery", "outer", "surgery"] * 10})
-    assert {each.problem for each in Schema({"ward": ["medicine", "surgery"]}).check(table)} == {"unknown levels"}
-
-
 def test_a_code_book_may_list_levels_and_missing_codes_in_one_cell(tmp_path):
     (tmp_path / "book.csv").write_text("name,kind,levels,missing\nq,ordinal,1..5,9\nr,nominal,a;b;c,?;-9\n", encoding="utf-8")
     kinds = {"q": Ordinal("1..5", missing=[9]), "r": Nominal(["a", "b", "c"], missing=["?", -9])}
@@ -480,7 +448,7 @@ def test_commands_read_by_the_schema_or_by_flags_and_compare_with_what_they_wrot
         return done.output
 
     monkeypatch.chdir(tmp_path)
-    file, content, found, decimal = TEXTS[name]
+    file, content, found, decimal = FORMS[name]
     (tmp_path / file).write_bytes(content)
     fine("schema", "init", file, "-o", "a.yaml")
     assert Schema.of("a.yaml").read == found

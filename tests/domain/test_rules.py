@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import Orders, axis_of, in_order
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from skdpsynth import LatentFactorSynthesizer, PrivatePCA
+from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import (
     Continuous,
     Date,
@@ -111,13 +109,6 @@ def test_rules_that_cannot_be_are_refused_in_one_sentence(rules, message):
         Schema(KINDS, rules=rules)
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
-
-
-def test_two_totals_that_bind_one_column_are_refused():
-    kinds = {"a": (0, 9), "b": (0, 9), "c": (0, 9), "s": (0, 10), "t": (0, 10)}
-    with pytest.raises(ValueError, match="one total at most"):
-        Schema(kinds, rules=[Sum(["a", "b"], "s"), Sum(["b", "c"], "t")])
-    Schema({**kinds, "t": (0, 18)}, rules=[Sum(["a", "b"], "s"), Sum(["b", "c"], "t")])
 
 
 def test_rules_that_tie_too_much_are_refused_by_public_sizes():
@@ -274,17 +265,6 @@ def test_repaired_rows_keep_all_that_can_be_kept(seed):
         some = orders.holds(cells, {name: np.full(len(cells["a"]), missing[name][row]) for name in names}).any()
         assert can[row] == some
         assert not some or held[row]
-
-
-def test_rows_that_keep_the_rules_are_not_repaired():
-    rng = np.random.default_rng(0)
-    axes = {name: axis_of(Continuous(0.0, 1.0)) for name in "ab"}
-    orders = Orders(("a", "b"), (("a", "b", False),), axes)
-    x = dict(zip("ab", np.sort(rng.random((2, 50)), axis=0), strict=True))
-    ends = {name: np.zeros(50) for name in "ab"}, {name: np.ones(50) for name in "ab"}
-    moved = orders.repair(x, *ends, {name: np.zeros(50, dtype=bool) for name in "ab"})
-    for name in "ab":
-        np.testing.assert_array_equal(moved[name], x[name])
 
 
 NONSENSE = [
@@ -445,13 +425,6 @@ def test_a_table_whose_pairs_are_noise_is_said_to_be_whatever_its_rows_are():
     assert first == second
     assert any("most of the 496 pairs of columns" in message for message in first)
     assert not any("pairs of columns" in message for message in warnings_of(lambda: model.set_params(epsilon=20).fit(frames[0])))
-
-
-def test_bounds_that_are_left_out_in_a_pipeline_warn_whatever_the_rows_are():
-    rows = np.random.default_rng(0).normal(size=(500, 4))
-    for X in (rows, rows * 0 + 0.5):
-        told = warnings_of(lambda X=X: make_pipeline(StandardScaler(), PrivatePCA(2)).fit(X))
-        assert any(message.startswith("bounds are not given") for message in told)
 
 
 @pytest.mark.parametrize("kind", [Date(bounds="private"), Continuous(bounds="private")], ids=repr)

@@ -78,14 +78,6 @@ def test_a_file_holds_the_rows_of_the_sample_and_its_path_comes_back(model, tmp_
     assert files_of(tmp_path) == [name]
 
 
-def test_many_batches_are_one_file(model, tmp_path, monkeypatch):
-    pq = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(_base, "BATCH", 1024)
-    model.sample(5000, random_state=1, out=tmp_path / "rows.parquet")
-    assert pq.ParquetFile(tmp_path / "rows.parquet").num_row_groups == 5
-    np.testing.assert_array_equal(pd.read_parquet(tmp_path / "rows.parquet").to_numpy(), model.sample(5000, random_state=1))
-
-
 @pytest.mark.parametrize("make", [lambda X: X, pl.from_pandas], ids=["pandas", "polars"])
 def test_a_mixed_table_comes_back_from_parquet_with_its_dtypes(make, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
@@ -142,18 +134,6 @@ def test_dates_have_no_time_in_text(unit, tmp_path):
         assert back[name].fillna("").tolist() == expected[name].dt.strftime("%Y-%m-%d").fillna("").tolist()
 
 
-def test_dtypes_of_an_array_are_those_of_the_file(tmp_path):
-    pytest.importorskip("pyarrow")
-    for dtype in ("float16", "float32", "int8", "uint64", "bool"):
-        model = PrivateMeasureMechanism().fit((ROWS > 0.3).astype(dtype))
-        for name in ("rows.parquet", "rows.csv"):
-            model.sample(100, random_state=0, out=tmp_path / name)
-        back, expected = pd.read_parquet(tmp_path / "rows.parquet"), model.sample(100, random_state=0)
-        assert set(back.dtypes.astype(str)) == {dtype}
-        np.testing.assert_array_equal(back.to_numpy(), expected)
-        np.testing.assert_array_equal(read_csv(tmp_path / "rows.csv").to_numpy().astype(dtype), expected)
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("No space left on device")])
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.tsv.gz"])
 def test_whatever_breaks_in_leaves_the_old_file_and_nothing_else(model, name, error, tmp_path, monkeypatch):
@@ -203,28 +183,6 @@ MODES = pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
 
 def mode_of(path):
     return stat.S_IMODE(path.stat().st_mode)
-
-
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_what_breaks_leaves_the_old_file_and_no_other(tmp_path, error):
-    place = tmp_path / "page"
-    place.write_bytes(b"old")
-
-    def broken():
-        with atomic_write(place) as file:
-            file.write(b"half of the new")
-            raise error
-
-    with pytest.raises(error):
-        broken()
-    assert (place.read_bytes(), os.listdir(tmp_path)) == (b"old", ["page"])
-
-
-def test_nothing_stands_at_its_place_before_it_is_complete(tmp_path):
-    with atomic_write(tmp_path / "page") as file:
-        file.write(b"new")
-        assert not (tmp_path / "page").exists()
-    assert (tmp_path / "page").read_bytes() == b"new"
 
 
 @MODES

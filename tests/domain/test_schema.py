@@ -47,20 +47,6 @@ def test_midpoint_lies_in_the_column_and_is_whole_where_that_is(bounds, nullable
     assert not kind.integer or float(kind.midpoint).is_integer()
 
 
-# Mapping
-
-
-def test_schemas_that_differ_are_unequal():
-    kinds = [
-        ("age", (17, 91)),
-        ("age", Continuous(17, 90, nullable=True)),
-        ("smokes", Ordinal(["no", "yes"])),
-        ("smokes", ["no", "yes", "?"]),
-    ]
-    for name, kind in [*kinds, ("x", (0, 1))]:
-        assert Schema({**SCHEMA, name: kind}) != SCHEMA
-
-
 # Errors
 WRONG = {
     "kind": ["auto", "data", None, (), (1,), (0, 1, 2), 5, {"low": 0, "high": 1}, {1, 2}, int, np.array([0, 1])],
@@ -79,9 +65,6 @@ def test_wrong_entry_is_refused_in_one_sentence_that_names_the_column(values):
             Schema({"ok": (0, 1), "age": value})
 
 
-# JSON
-
-
 def test_json_holds_the_documented_keys_and_nothing_else():
     told = json.loads(SCHEMA.to_json())
     assert told == {
@@ -91,9 +74,6 @@ def test_json_holds_the_documented_keys_and_nothing_else():
             {"name": "smokes", "kind": "nominal", "levels": ["no", "yes"], "nullable": False},
         ]
     }
-
-
-# Dtypes
 
 
 def test_dtypes_give_levels_and_order_and_may_be_nullable():
@@ -205,9 +185,6 @@ def test_columns_of_several_levels_are_named_by_tuples():
     model = LatentFactorSynthesizer(schema, epsilon=float("inf")).fit(frame)
     for back in (again.inverse_transform(again.transform(frame)), model.sample(3), model.impute(frame)):
         pd.testing.assert_index_equal(back.columns, frame.columns)
-
-
-# Refusals
 
 
 def of_json(**column):

@@ -14,7 +14,7 @@ import pytest
 import sources
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import MOST_ROWS, TableKind, _files, _open_source, _source, open_source, read_ahead, rows_at_once, slice_rows, without_rows
+from internals import _files, _open_source, _source, open_source, read_ahead
 from internals import _source as source_module
 from scipy.sparse import coo_array, csr_array
 from sources import SOURCES
@@ -130,16 +130,6 @@ def test_plain_tables_are_told_without_importing_a_package():
     assert done.stdout.split() == []
 
 
-# How rows are cut
-
-
-def test_a_chunk_has_at_most_two_to_the_17_rows_and_16_mebibytes_of_floats():
-    for n_columns in (1, 5, 16, 17, 100, 10**4, 10**8):
-        n_rows = rows_at_once(n_columns)
-        assert 1 <= n_rows <= MOST_ROWS
-        assert n_rows == 1 or 8 * n_rows * n_columns <= 2**24
-
-
 @pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, csr_array, lambda X: arrow().from_pandas(pd.DataFrame(X))])
 def test_large_chunks_are_cut_and_empty_ones_left_out(make, monkeypatch):
     monkeypatch.setattr(source_module, "rows_at_once", lambda n_columns: 300)
@@ -189,9 +179,6 @@ def test_one_chunk_twice_in_a_list_is_refused_as_one_file_twice_is():
             open_source(chunks)
 
 
-# Iterators that run only once
-
-
 def test_one_shot_iterator_is_kept_to_be_read_again_while_it_is_small(monkeypatch):
     monkeypatch.setattr(_open_source, "MOST_KEPT", 16 * N)
     source = open_source(iter([numbers()[:700], numbers()[700:]]))
@@ -234,19 +221,6 @@ def test_an_iterator_that_was_refused_unread_is_still_whole():
     assert PrivateMeasureMechanism("optimal").fit(X).n_samples_ == N
 
 
-# Files
-
-
-def test_index_of_pandas_is_no_column(tmp_path):
-    pytest.importorskip("pyarrow")
-    frame().query("a > 0.5").to_parquet(tmp_path / "f.parquet")
-    source = open_source(tmp_path / "f.parquet")
-    assert rows_in(source) == texts(frame().query("a > 0.5"))
-    pd.testing.assert_frame_equal(
-        source.head.reset_index(drop=True), pd.read_parquet(tmp_path / "f.parquet").iloc[:0].reset_index(drop=True)
-    )
-
-
 def test_folder_leaves_out_hidden_files_and_those_of_engines(tmp_path):
     sources.files(frame(), tmp_path, n_files=2)
     for name in ("_SUCCESS", "_metadata.parquet", ".hidden.parquet", "readme.txt"):
@@ -279,9 +253,6 @@ def test_samples_come_back_as_arrow_without_pandas(tmp_path, monkeypatch):
     assert (source.library, type(source.head).__name__) == ("pyarrow", "Table")
 
 
-# Dask
-
-
 def test_one_partition_is_computed_at_a_time():
     array = pytest.importorskip("dask.array")
     made = []
@@ -295,24 +266,6 @@ def test_one_partition_is_computed_at_a_time():
     for n_read in range(1, 4):
         next(chunks)
         assert len(made) == n_read
-
-
-# Chunks in memory
-
-
-@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, csr_array])
-def test_rows_of_a_chunk_are_a_chunk_of_its_form(make):
-    X = make(numbers())
-    assert TableKind.of(slice_rows(X, 3, 4)) == TableKind.of(without_rows(X)) == TableKind.of(X)
-    assert not isinstance(X, np.ndarray) or all(np.shares_memory(part, X) for part in TableKind.of(X).parts(X, 300))
-
-
-def test_form_knows_no_categories():
-    of_pandas = (pd.DataFrame({"a": pd.Categorical(levels[:1], levels)}) for levels in (["x"], ["x", "secret"]))
-    of_polars = (pl.DataFrame({"a": pl.Series(levels[:1], dtype=pl.Enum(levels))}) for levels in (["x"], ["x", "secret"]))
-    for few, many in (of_pandas, of_polars):
-        assert TableKind.of(few) == TableKind.of(many)
-        assert "secret" not in repr(TableKind.of(many))
 
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="needs links")
@@ -356,15 +309,6 @@ def test_rows_at_some_positions_come_in_the_order_asked_for(positions):
         np.testing.assert_array_equal(rows.take(np.array(positions, dtype=int)), X[positions])
 
 
-def test_rows_in_memory_are_cut_into_views_and_no_repr_tells_of_them():
-    X, (held, _) = held_and_chunked()
-    for n_rows in (1, 7, 20, 50):
-        chunks = list(held.chunks(n_rows))
-        assert [len(chunk) for chunk in chunks[:-1]] == [n_rows] * (len(chunks) - 1)
-        assert all(np.shares_memory(chunk, X) for chunk in chunks)
-    assert repr(Rows.of(np.full((7, 1), 0.25))) == "Rows(n_features=1)"
-
-
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_rows_are_written_in_another_form_while_they_are_summed(n_jobs, monkeypatch):
     monkeypatch.setattr(_source, "_LEAST_ROWS", 4)
@@ -387,14 +331,6 @@ def test_rows_that_grow_between_readings_are_refused():
     rows = Rows(open_source(np.split(X, [3, 4, 15])), 3, 19)
     with pytest.raises(ValueError, match="same rows whenever it is read"):
         rows.fold_into(np.empty((19, 3)), lambda: None, lambda *_: None)
-
-
-def test_large_rows_are_not_kept_nor_those_that_are_not_in_memory(monkeypatch):
-    _, (held, chunked) = held_and_chunked()
-    assert held.map(twice).materialize().maps == ()
-    assert chunked.map(twice).materialize().maps == (twice,)
-    monkeypatch.setattr(_source, "_MOST_KEPT", 20 * 24 - 1)
-    assert not held.may_be_kept(24)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

@@ -13,23 +13,10 @@ from skdpsynth import LatentFactorSynthesizer, load
 from skdpsynth.domain import Continuous, Date, DateTime, Derived, Duration, Inequality, MixedTypeEncoder, Schema, TimeOfDay
 
 pa = pytest.importorskip("pyarrow")
-MOMENT = datetime.datetime(2020, 1, 1, 0, 0, 1)
 YEARS = ("2015-01-01", "2025-12-31")
 DATE, TIME = Date("2020-01-01", "2021-12-31"), DateTime("2020-01-01", "2021-12-31T23:59:59")
 ZONED = DateTime("2020-01-01T00:00+00:00", "2021-12-31T23:59:59+00:00")
 # Kinds
-
-
-def test_bounds_of_dates_may_be_written_in_many_ways():
-    for bounds in [
-        ("2015-01-01", "2020-12-31"),
-        (pd.Timestamp("2015-01-01"), pd.Timestamp("2020-12-31 10:00")),
-        (np.datetime64("2015-01-01"), np.datetime64("2020-12-31T23:00")),
-        ("20150101", datetime.datetime(2020, 12, 31, 8)),
-    ]:
-        assert Date(*bounds) == Date(datetime.date(2015, 1, 1), datetime.date(2020, 12, 31))
-        for kind in (Date(*bounds), DateTime(*bounds, nullable=True), DateTime(*bounds, resolution="hour")):
-            assert eval(repr(kind)) == kind
 
 
 def test_bounds_with_a_zone_are_kept_in_utc():
@@ -109,12 +96,6 @@ def test_the_farthest_times_of_every_unit_are_clipped_to_the_bounds(unit, resolu
     np.testing.assert_array_equal(values_of(X, kind)[0], wanted)
 
 
-def test_a_missing_time_is_the_midpoint_where_none_may_be_missing():
-    for X in (pd.DataFrame({"a": [pd.NaT, MOMENT]}), pl.DataFrame({"a": [None, MOMENT]}), np.array([["NaT"], ["2020-01-01"]], "M8[s]")):
-        assert values_of(X, DATE)[0][0] == DATE.coded.midpoint
-        assert np.isnan(values_of(X, Date(DATE.low, DATE.high, nullable=True))[0][0])
-
-
 class Evil(datetime.tzinfo):
     def utcoffset(self, moment):
         raise RuntimeError("secret")
@@ -174,15 +155,6 @@ def test_every_cell_of_a_column_of_dates_has_its_place(cell, day):
         np.testing.assert_array_equal(got, [np.nan if day is None else day, 365])
 
 
-def test_an_offset_in_a_text_is_turned_into_utc():
-    X = pl.DataFrame({"a": ["2020-01-01T01:00:00+01:00", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00"]})
-    for kind in (DateTime("2020-01-01", "2020-01-02"), ZONED):
-        np.testing.assert_array_equal(values_of(X, kind)[0], 0)
-
-
-# Refusals by dtype
-
-
 def test_a_dtype_that_can_hold_no_time_within_the_bounds_is_refused():
     X = np.array([["2020-01-01"]], dtype="M8[ns]")
     with pytest.raises(TypeError, match=r"^column 0 has dtype [^\n]*no time within its bounds"):
@@ -194,17 +166,6 @@ def test_times_beyond_a_dtype_are_the_last_that_it_can_hold():
     table, _ = matched(np.array([["2020-01-01"]], dtype="M8[ns]"), Date("1500-01-01", "2500-01-01"))
     out = table.fill([np.array([0.0, 365_000.0])])
     assert out.astype("M8[Y]").astype(str)[:, 0].tolist() == ["1677", "2262"]
-
-
-# Everything downstream
-
-
-def test_encoder_scales_dates_by_their_bounds_and_decodes_them():
-    X = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-07-01", "2020-12-31"])})
-    encoder = MixedTypeEncoder({"day": ("2020-01-01", "2020-12-31")}).fit(X)
-    np.testing.assert_allclose(encoder.transform(X)[:, 0], [0, 182 / 365, 1])
-    pd.testing.assert_frame_equal(encoder.inverse_transform(encoder.transform(X)), X)
-    assert encoder.get_feature_names_out().tolist() == ["day"]
 
 
 CLOCK, WAIT = datetime.time, datetime.timedelta

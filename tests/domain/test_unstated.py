@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from internals import ApplyPrivateFacts, level_cells, split_columns
+from internals import level_cells, split_columns
 from sources import Evil, matched
 
 import skdpsynth
 from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text
 from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
-from skdpsynth.tables import columns_without_bounds, read_columns, with_levels, with_placeholder_kinds
+from skdpsynth.tables import columns_without_bounds, read_columns, with_levels
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 X = pd.DataFrame({"id": ["secret-7", "secret-8", "secret-9"], "age": [20, 30, 40], "sex": ["f", "m", "f"]})
@@ -112,9 +112,6 @@ def test_kinds_may_have_words_in_place_of_facts(word, null):
         assert kind.stand_in == Schema({"a": kind}).coded["a"].stand_in == word
 
 
-# Refusals
-
-
 def encode(**kinds):
     return MixedTypeEncoder({**KINDS, **kinds}).fit(X)
 
@@ -186,29 +183,12 @@ def test_without_bounds_and_levels_cells_are_read_as_they_stand():
     assert w.tolist() == ["a", None, "b"]
 
 
-@pytest.mark.parametrize("nullable", [True, False])
-def test_closed_columns_are_those_that_the_closed_schema_reads(nullable):
-    kinds = [Continuous(-1.0, 3.0), Continuous(-2, 5, nullable=nullable), Nominal(["z", "b", "a"], nullable=nullable)]
-    closed = Schema(dict(zip(OPEN, kinds, strict=True)))
-    table, raw = split_columns(bought())
-    expected = read_columns(raw, closed, table.dtypes)
-    for got, wanted in zip(ApplyPrivateFacts(dict(enumerate(kinds)))(read_columns(raw, OPEN, table.dtypes)), expected, strict=True):
-        np.testing.assert_array_equal(got, wanted)
-        assert got.dtype == wanted.dtype
-
-
 def test_what_is_public_of_unknown_columns_follows_from_dtypes():
     unknown = columns_without_bounds(OPEN, ("float32", "int64", "object"))
     assert unknown.columns == (0, 1)
     assert unknown.least.tolist() == [-float(np.finfo("float32").max), -(2.0**53)]
     assert unknown.whole.tolist() == [False, True]
     assert columns_without_bounds(Schema({"x": (0, 1)}), ("int64",)) is None
-
-
-def test_made_up_kinds_are_stated():
-    schema = with_placeholder_kinds(OPEN, 65)
-    assert not any(kind.stand_in for kind in schema.values())
-    assert (schema["n"].integer, schema["n"].nullable, schema["w"].n_codes) == (True, True, 65)
 
 
 def test_levels_that_are_found_are_completed_by_a_public_rule():

@@ -88,14 +88,6 @@ def test_every_joined_estimate_is_the_weighted_least_squares_of_all_counts_below
             assert estimate == pytest.approx(solved, abs=1e-8)
 
 
-def test_exact_stages_give_the_exact_histogram_of_the_refined_cells():
-    X, stages = two_stages(1, 4, deviations=(0.0, 0.0))
-    measure, _ = stages.measure()
-    cells = stages.partition.locate(X)
-    for cell, level, weight in zip(measure.cells, measure.levels, measure.weights, strict=True):
-        assert weight * len(X) == pytest.approx(np.sum(cells >> (stages.partition.depth - level) == cell))
-
-
 def test_refinement_halves_a_cell_by_its_share_of_the_rows_and_no_more_often_than_allowed():
     levels = level_sums(np.array([0, 3, 8, 1000]), 2)
     share = math.log2(4 / 1011)
@@ -215,15 +207,6 @@ def test_a_union_of_noise_is_a_measure_on_disjoint_cells_that_cover_the_line(see
     order = np.argsort(union.cells / 2.0**union.levels)
     starts, widths = (union.cells / 2.0**union.levels)[order], 0.5 ** union.levels[order].astype(float)
     assert np.all(starts[1:] >= (starts + widths)[:-1] - 1e-12)
-
-
-def test_noise_of_many_parts_makes_less_mass_than_in_the_parts_one_by_one():
-    """All rows at one point: what lies elsewhere is noise, which parts of their own make in each of them."""
-    parts = [counted(np.full(40, 0.3), 2, [3, 3, 3, 3], 4.0, seed) for seed in range(25)]
-    union = measure_of_union(parts, [40] * 25)
-    of_parts = np.mean([1 - mass_within(part.measure()[0], 0.25, 0.5) for part in parts])
-    assert 1 - mass_within(union, 0.25, 0.5) < of_parts / 3
-    assert math.isclose(union.weights.sum(), 1)
 
 
 def diameters_of(d, r):

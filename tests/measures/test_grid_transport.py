@@ -86,17 +86,6 @@ def test_where_mass_is_created_cost_is_that_of_a_linear_program_and_is_proved(po
     assert n_paid > 5
 
 
-def test_whole_amounts_of_created_mass_are_solved_as_well():
-    """Then the fall that is wanted may be met by one sequence, without a mixture."""
-    rng = np.random.default_rng(9)
-    for m in rng.integers(2, 30, 60):
-        at, mass = np.arange(m) / 4, rng.integers(-4, 5, m).astype(float)
-        for created in range(int(max(1, -mass.sum())), int(-np.minimum(mass, 0).sum()) + 1):
-            _, cost, bound = transport_on_a_line(at, mass, float(created))
-            assert bound == pytest.approx(cost, abs=1e-12)
-    assert transport_on_a_line(np.arange(4.0), np.array([1.0, -2, 0, 1]), 1.0)[1] == 1
-
-
 def test_isotonic_regression_beats_every_monotone_sequence_of_data_values():
     # Some optimum takes only values of the data: the objective is linear between them.
     rng = np.random.default_rng(0)

@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import _measure
-from laws import ALARM
-from scipy.stats import spearmanr
 
 from skdpsynth.domain import Box
 from skdpsynth.measures import BinaryPartition, DiscreteMeasure, Lattice
@@ -74,13 +72,6 @@ def test_expected_count_is_the_weight_times_n():
     np.testing.assert_allclose(mean, 10 * measure.weights, atol=0.056)
 
 
-def test_weights_are_the_mass_normalized_and_cells_without_mass_are_dropped():
-    partition = BinaryPartition(Box([0.0], [1.0]), 2)
-    measure = DiscreteMeasure.from_mass(partition, [0, 2, 3], [1, 2, 2], [3.0, 0.0, 1.0])
-    assert (measure.cells.tolist(), measure.levels.tolist(), measure.weights.tolist()) == ([0, 3], [1, 2], [0.75, 0.25])
-    assert measure.n_cells == 2
-
-
 def test_no_mass_at_all_is_uniform_on_the_whole_space():
     partition = BinaryPartition(Box([2.0, 2.0], [3.0, 4.0]), 4)
     measure = DiscreteMeasure.from_mass(partition, np.arange(16), np.full(16, 4), np.zeros(16))
@@ -100,15 +91,6 @@ def test_sample_has_n_rows_and_as_many_in_each_cell_as_it_counts(partition, n_sa
     leaves = measure.partition.locate(X)
     for cell, level, count in zip(measure.cells, measure.levels.astype(int), counts, strict=True):
         assert np.sum(leaves >> (measure.partition.depth - level) == cell) == count
-
-
-@pytest.mark.parametrize("partition", [None, Circle()], ids=["box", "circle"])
-def test_order_of_rows_says_nothing_of_their_cells(partition):
-    # Spearman correlation of row number and cell, and of neighboring rows, over 2000 rows.
-    measure = measure_of(7, 5, partition)
-    cells = measure.partition.locate(measure.sample(2000, np.random.default_rng(4)))
-    assert spearmanr(np.arange(2000), cells).pvalue > ALARM
-    assert spearmanr(cells[1:], cells[:-1]).pvalue > ALARM
 
 
 @pytest.mark.parametrize(("partition", "name"), [(BinaryPartition(Box([0], [1]), depth=12), "BinaryPartition"), (Circle(), "Circle")])
@@ -193,14 +175,3 @@ def test_rows_do_not_depend_on_the_number_of_threads(partition, n_jobs, sizes):
     measure = measure_on(partition)
     rows = measure.sample(2000, np.random.default_rng(1), n_jobs)
     np.testing.assert_array_equal(rows, measure.sample(2000, np.random.default_rng(1)))
-
-
-def test_points_of_a_cell_are_even_over_all_blocks_together(monkeypatch):
-    """1024 points of one cell in 64 blocks: no gap of the golden rotation is as wide as 4 / 1024, but one of independent points is."""
-    monkeypatch.setattr(_measure, "_ROWS", 16)
-    monkeypatch.setattr(_measure, "_LEAST_ROWS", 1)
-    gaps = []
-    for spread in (True, False):
-        measure = DiscreteMeasure.from_mass(BinaryPartition(Box([0.0], [1.0]), 1, spread=spread), [0], [0], [1.0])
-        gaps.append(np.diff(np.sort(measure.sample(1024, np.random.default_rng(0))[:, 0])).max())
-    assert gaps[0] < 4 / 1024 < gaps[1]

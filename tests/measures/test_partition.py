@@ -4,10 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from internals import _box, _kronecker_steps, _partition
-from internals import placement_Numbers as Numbers
+from internals import _box, _partition
 from laws import ALARM, CERTAIN, kolmogorov, refuses
 from scipy.spatial.distance import cdist
 from scipy.stats import qmc
@@ -87,19 +84,6 @@ def test_row_is_located_alone_as_in_a_batch(d, depth, bits, monkeypatch):
         np.testing.assert_array_equal(partition.locate(layout), alone)
 
 
-@given(d=st.integers(1, 12), depth=st.integers(0, 62), bits=st.integers(1, 30), level=st.integers(0, 62), seed=st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
-def test_leading_bits_name_the_ancestors(d, depth, bits, level, seed):
-    depth = min(depth, d * bits)
-    level = min(level, depth)
-    partition = partition_of(d, depth, bits)
-    X = rows_around(partition.box, 40, seed)
-    np.testing.assert_array_equal(partition.locate(X) >> (depth - level), partition_of(d, level, bits).locate(X))
-
-
-# What a cell is
-
-
 @pytest.mark.parametrize("spread", [True, False])
 @each_shape
 def test_points_lie_in_their_cells_and_in_the_box(d, depth, bits, spread):
@@ -156,62 +140,6 @@ def test_depths_levels_and_cells_that_there_are_not_are_refused_in_one_sentence(
         refuses(ValueError, rf"^{words}[^\n]*\.$", partition_of(2, 6).sample, np.array([3, cell]), level, np.random.default_rng(0))
 
 
-WHOLE_BOX = Box.from_bounds((0, 100), 2, None, 16, np.array([True, False]))
-
-
-@pytest.mark.parametrize("box", [Box(np.zeros(2), np.ones(2)), WHOLE_BOX], ids=["real", "whole"])
-def test_a_point_depends_on_its_cell_and_its_number_not_on_where_it_stands(box):
-    partition = BinaryPartition(box, 6)
-    cells = np.repeat(np.arange(64), 3)
-    placement = partition.placement(np.arange(64), np.full(64, 6))
-    order = np.random.default_rng(0).permutation(192)
-    sorted_, shuffled = np.empty((2, 192, 2))
-    near = placement.near(cells[:, None])[0]
-    near.write(sorted_, np.arange(192), Numbers(0, 1), placement.offsets(np.random.default_rng(1)))
-    near.write(shuffled, order, Numbers(0, 1), placement.offsets(np.random.default_rng(1)))
-    np.testing.assert_array_equal(shuffled, sorted_[order])
-    np.testing.assert_array_equal(partition.locate(shuffled), cells[order])
-
-
-@pytest.mark.parametrize(("d", "level"), [(1, 17), (2, 13), (3, 26), (5, 20), (30, 25), (4, 0)])
-def test_bits_of_a_cell_sorted_by_axis_are_its_corner(d, level):
-    partition = BinaryPartition(Box(np.zeros(d), np.ones(d), bits=20), 26 if d > 1 else 20)
-    cells = np.random.default_rng(d).integers(0, 2**level, 500)
-    expected = np.zeros(500, dtype=np.int64)
-    for position in sorted(range(level), key=lambda position: (position % d, position)):  # halvings go over the axes in turn
-        expected = expected << 1 | cells >> (level - 1 - position) & 1
-    np.testing.assert_array_equal(partition._sort_bits_by_axis(cells, level), expected)
-
-
-@pytest.mark.parametrize("spread", [True, False])
-@pytest.mark.parametrize(
-    "box",
-    [Box([0, -3.5, 2], [1, 8, 2.25]), WHOLE_BOX, Box([-1e-297], [1e-297], bits=30), Box(-np.arange(1.0, 31), np.ones(30))],
-    ids=["three", "whole", "narrow", "wide"],
-)
-def test_points_are_offsets_in_their_cells_to_the_last_bit(box, spread):
-    # What a point is by its cell, its number and the random part, in plain floating point: corner and offset in steps of the finest grid.
-    partition = BinaryPartition(box, 20, spread=spread)
-    rng = np.random.default_rng(0)
-    levels = rng.integers(15, 21, 300)
-    cells, order = rng.integers(2**levels), rng.permutation(300)
-    X = np.empty((300, box.n_features))
-    placement = partition.placement(cells, levels)
-    placement.near(np.arange(300)[:, None])[0].write(X, order, Numbers(7, 2**31 + 11), placement.offsets(np.random.default_rng(1)))
-    offsets, numbers = np.random.default_rng(1), 7 + np.arange(300, dtype=np.int64) * (2**31 + 11)
-    shifts = offsets.integers(2**32, size=box.n_features, dtype=np.uint32) if spread else None
-    for axis, cuts in enumerate(partition.cuts(20).tolist()):
-        if spread:
-            parts = (numbers * int(_kronecker_steps(box.n_features)[axis]) + int(shifts[axis]))[order] % 2**32
-        else:
-            parts = offsets.integers(2**32, size=300, dtype=np.uint32)
-        side = 2.0 ** (cuts - np.array([partition.cuts(level)[axis] for level in levels]))
-        corner = np.array([partition.corners([cell], level)[axis][0] for cell, level in zip(cells, levels, strict=True)]) * side
-        expected = (parts * (side * 2.0**-32)[order] + corner[order]) * (box.width[axis] / 2.0**cuts) + box.low[axis]
-        if not box.whole[axis]:
-            np.testing.assert_array_equal(X[:, axis], np.minimum(expected, box.high[axis]))
-
-
 LATTICES = [(1,), (7,), (1000,), (1, 1), (3, 5), (16, 1), (4, 1, 6), (2, 3, 2, 3)]
 each_lattice = pytest.mark.parametrize("shape", LATTICES)
 each_metric = pytest.mark.parametrize("metric", ["chebyshev", "cityblock", "euclidean"])
@@ -259,15 +187,6 @@ def test_row_is_located_alone_as_in_a_batch_of_any_layout(shape, monkeypatch):
     np.testing.assert_array_equal(X, copy)
 
 
-def test_face_between_two_cells_belongs_to_the_upper_one_and_the_top_face_to_the_last():
-    lattice = Lattice(Box([-1.0, 0.0], [1.0, 1.0]), (8, 4))  # whose faces are exact floats
-    for axis, parts in enumerate(lattice.shape):
-        faces = lattice.box.low[axis] + lattice.sides[axis] * np.arange(parts + 1)
-        X = np.tile(lattice.box.midpoint, (parts + 1, 1))
-        X[:, axis] = faces
-        assert lattice.coordinates[lattice.locate(X)][:, axis].tolist() == [*range(parts), parts - 1]
-
-
 @pytest.mark.parametrize("seed", range(3))
 @each_lattice
 def test_rows_of_dropped_cells_go_to_the_nearest_kept_one_and_those_of_kept_cells_stay(shape, seed):
@@ -283,17 +202,6 @@ def test_rows_of_dropped_cells_go_to_the_nearest_kept_one_and_those_of_kept_cell
     np.testing.assert_allclose(got, distances.min(axis=1), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-@each_lattice
-def test_points_of_a_cell_are_located_in_it(shape, kept):
-    lattice = lattice_of(shape, keep=np.arange(np.prod(shape)) % 2 == 0 if kept else None)
-    cells = np.random.default_rng(0).integers(0, lattice.n_cells, 2000)
-    X = lattice.sample(cells, 0, np.random.default_rng(3))
-    assert X.shape == (2000, len(shape))
-    np.testing.assert_array_equal(lattice.locate(X), cells)
-    np.testing.assert_array_equal(lattice.box.clip(X), X)
-
-
 def test_points_of_one_cell_are_spread_evenly_wherever_they_stand_in_the_list():
     # 16 steps of the golden rotation leave no gap of a quarter; 16 independent points leave a quarter empty with probability 4%.
     lattice = Lattice(Box([0.0], [3.0]), (3,))
@@ -303,8 +211,6 @@ def test_points_of_one_cell_are_spread_evenly_wherever_they_stand_in_the_list():
         for cell in range(3):
             assert set(np.floor(4 * (X[cells == cell] - cell))) == {0, 1, 2, 3}
 
-
-# Whole numbers
 
 WHOLE = [
     (0, 1, 1),

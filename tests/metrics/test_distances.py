@@ -7,7 +7,6 @@ from itertools import permutations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.stats
 from hypothesis import given, settings
@@ -97,6 +96,7 @@ def test_bad_samples_are_refused():
         (np.zeros(2), two, "rows and columns"),
         (np.zeros((0, 2)), two, "non-empty"),
         (np.array([[np.nan, 0.0]]), two, "must be finite"),
+        (two, pd.DataFrame({"a": pd.array([0, None], dtype="Int8"), "b": 0.5}), "must be finite"),
         (two, np.array([[np.inf, 0.0]]), "must be finite"),
         (np.array([["secret"]]), two, "numbers"),
         (two, pd.DataFrame({"a": ["secret"]}), "numbers"),
@@ -144,19 +144,6 @@ def test_cells_at_the_end_of_floating_point_overflow_in_no_sum(solver):
     assert wasserstein_distance(X, X / 2) == most / 2
 
 
-# Other tables
-
-
-def test_frames_of_numbers_are_tables(solver):
-    X = pd.DataFrame({"a": pd.array([0, 1], dtype="Int8"), "b": [0.5, 1.5]})
-    assert wasserstein_distance(X, pl.DataFrame({"a": [0, 1], "b": [1.0, 2.0]})) == 0.5
-    with pytest.raises(ValueError, match="must be finite"):
-        wasserstein_distance(X, pd.DataFrame({"a": pd.array([0, None], dtype="Int8"), "b": [0.5, 1.5]}))
-
-
-# Sliced
-
-
 def test_parameters_of_another_kind_are_refused_in_one_short_sentence():
     for distance, name, values, words in [
         (wasserstein_distance, "metric", ["cosine", np.full((3, 3), 31415), ["chebyshev"], None, "31415" * 100], "one of 'chebyshev'"),
@@ -172,26 +159,11 @@ def test_parameters_of_another_kind_are_refused_in_one_short_sentence():
         sliced_wasserstein_distance(X, X, 135)
 
 
-def test_sliced_distance_in_one_dimension_is_the_exact_distance():
-    rng = np.random.default_rng(6)
-    X, Y = rng.random((50, 1)), rng.random((30, 1))
-    assert sliced_wasserstein_distance(X, Y) == pytest.approx(wasserstein_distance(X, Y))
-
-
 def test_sliced_distance_of_a_translation_is_the_mean_length_of_its_projections():
     # The mean of |cos| over the circle is 2 / pi; 4000 directions have standard deviation .005: seven of them.
     X = np.random.default_rng(7).random((5, 2))
     assert sliced_wasserstein_distance(X, X + np.array([3.0, 4.0]), n_projections=4000) == pytest.approx(5 * 2 / np.pi, abs=5 * 0.035)
 
-
-def test_sliced_distance_repeats_and_depends_on_its_directions():
-    rng = np.random.default_rng(9)
-    X, Y = rng.random((20, 3)), rng.random((20, 3))
-    assert sliced_wasserstein_distance(X, Y) == sliced_wasserstein_distance(X, Y, random_state=0)
-    assert sliced_wasserstein_distance(X, Y) != sliced_wasserstein_distance(X, Y, random_state=1)
-
-
-# Captured variance
 
 ROWS = np.random.default_rng(0).normal(size=(200, 6)) @ np.diag([3.0, 2.0, 1.5, 1.0, 0.5, 0.1]) + 100
 

@@ -2,17 +2,16 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import accuracy_score, average_precision_score, f1_score, make_scorer, r2_score, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, r2_score, roc_auc_score
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from skdpsynth.domain import Continuous, MixedTypeEncoder, Nominal, Ordinal, Schema
+from skdpsynth.domain import Ordinal, Schema
 from skdpsynth.metrics import train_synthetic_test_real
 
 SCHEMA = Schema({"age": (0, 100), "color": ["red", "green", "blue"], "smokes": ["no", "yes"], "income": (-10.0, 10.0)})
@@ -62,36 +61,6 @@ def test_score_suits_the_target(target, model, score, answers, least, most):
     assert least < expected < most
 
 
-def test_columns_are_encoded_as_by_the_encoder_of_mixed_tables():
-    class Spy(ClassifierMixin, BaseEstimator):
-        seen = None
-
-        def fit(self, X, y):
-            Spy.seen, self.classes_ = X, np.unique(y)
-            return self
-
-        def predict(self, X):
-            return np.zeros(len(X), dtype=int)
-
-    schema = Schema({**SCHEMA, "age": Continuous(0, 100, nullable=True), "color": Nominal(["red", "green"], nullable=True)})
-    X = SYNTHETIC.assign(age=SYNTHETIC["age"].where(SYNTHETIC["age"] > 20).astype(float))
-    train_synthetic_test_real(Spy(), X, REAL, "smokes", schema, scoring="accuracy")
-    others = {name: kind for name, kind in schema.items() if name != "smokes"}
-    np.testing.assert_array_equal(Spy.seen, MixedTypeEncoder(others).fit_transform(X.drop(columns="smokes")))
-
-
-@pytest.mark.parametrize(
-    ("scoring", "score"),
-    [("f1", f1_score), ("accuracy", accuracy_score), (make_scorer(f1_score, pos_label=0), lambda y, z: f1_score(y, z, pos_label=0))],
-)
-def test_scoring_is_any_scorer_of_scikit_learn(scoring, score):
-    model = LogisticRegression().fit(by_hand(SYNTHETIC, "smokes"), SYNTHETIC["smokes"] == "yes")
-    expected = score(REAL["smokes"] == "yes", model.predict(by_hand(REAL, "smokes")))
-    assert train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA, scoring=scoring) == pytest.approx(expected)
-    rows = train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA, lambda model, X, y: len(X) + len(y))
-    assert rows == 2 * len(REAL)
-
-
 def test_second_level_is_the_positive_one():
     turned = Schema({**SCHEMA, "smokes": Ordinal(["yes", "no"])})
     scores = [
@@ -126,18 +95,6 @@ def test_one_level_in_all_synthetic_rows_is_scored_as_a_constant_prediction(mode
     assert train_synthetic_test_real(model, constant, REAL, "smokes", SCHEMA, "average_precision") == pytest.approx(base)
 
 
-def test_containers_agree():
-    expected = train_synthetic_test_real(LogisticRegression(), SYNTHETIC, REAL, "smokes", SCHEMA)
-    as_polars = [pl.from_dict(frame.to_dict("list")) for frame in (SYNTHETIC, REAL)]
-    as_arrays = [frame.to_numpy(dtype=object) for frame in (SYNTHETIC, REAL)]
-    numbered = dict(enumerate(SCHEMA.values()))
-    assert train_synthetic_test_real(LogisticRegression(), *as_polars, "smokes", SCHEMA) == expected
-    assert train_synthetic_test_real(LogisticRegression(), SYNTHETIC, as_polars[1], "smokes", dict(SCHEMA)) == expected
-    assert train_synthetic_test_real(LogisticRegression(), *as_arrays, 2, numbered) == expected
-    turned = SYNTHETIC[["income", "smokes", "color", "age"]]
-    assert train_synthetic_test_real(LogisticRegression(), turned, REAL, "smokes", SCHEMA) == expected
-
-
 def test_estimator_and_tables_stay_as_they_are():
     model, X, Y = LogisticRegression(C=2.0), SYNTHETIC.copy(), REAL.copy()
     before = clone(model).get_params()
@@ -169,8 +126,3 @@ def test_wrong_arguments_are_refused():
     ]:
         with pytest.raises(ValueError, match=f"^{message}"):
             train_synthetic_test_real(**given | change)
-
-
-def test_classifier_of_numbers_is_allowed_where_scoring_says_how():
-    X, Y = (frame.assign(age=3 * (frame["smokes"] == "yes")) for frame in (SYNTHETIC, REAL))
-    assert train_synthetic_test_real(LogisticRegression(), X, Y, "age", SCHEMA, scoring="accuracy") == 1

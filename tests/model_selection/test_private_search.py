@@ -40,9 +40,6 @@ def test_scikit_learn_checks_pass_without_expected_failures(estimator, check):
     check(estimator)
 
 
-# What it costs
-
-
 @RELATIONS
 @pytest.mark.parametrize(("refit", "epsilon"), [(True, 0.1), (False, 1), (True, Fraction(1, 3)), (False, 7.5)])
 def test_total_is_epsilon_exactly(relation, refit, epsilon):
@@ -65,9 +62,6 @@ def test_disjoint_parts_cost_the_larger_and_candidates_add():
     assert [part.loss.epsilon for part in accountant.parts_of(training)] == [Fraction(2, 10)] * 3
     assert [part.name for part in accountant.parts_of(training)] == [f"candidate {i}: depth={i + 2}" for i in range(3)]
     assert sum(part.loss.epsilon for part in accountant.parts_of(held_out)) == Fraction(6, 10)
-
-
-# What leaves
 
 
 @pytest.mark.must
@@ -108,15 +102,9 @@ def test_scores_have_the_deviation_that_is_told():
     assert found.std() == pytest.approx(models[0].cv_results_["std_test_score"][0], rel=6 * math.sqrt(5 / 4 / 200))  # kurtosis 6
 
 
-# The two parts
-
-
 def held(X, n_samples, seed=None):
     budget = Budget(PrivacyAccountant(1), SecureBits() if seed is None else check_rng(seed))
     return _search.held_out_mask(Rows.of(X), n_samples, 0.3, budget)
-
-
-# The interface
 
 
 @RELATIONS
@@ -189,9 +177,6 @@ def test_it_is_cloned_pickled_saved_and_loaded(tmp_path):
         assert other.accountant_.spent == 1
 
 
-# What is refused
-
-
 def test_a_warning_of_few_rows_says_on_how_many_the_candidates_are_fitted():
     with pytest.warns(UserWarning, match="Each of 2 candidates is fitted with epsilon=0.01 on 40 rows, which are so few"):
         PrivateSearchCV(PrivateMeasureMechanism(), {"strategy": ["optimal", "paper"]}, epsilon=0.02, refit=False, holdout=0.2).fit(rows(50))
@@ -243,9 +228,6 @@ def test_what_cannot_be_searched_is_refused_before_the_charge(estimator, params,
     for table, reason in ((rows(1), "minimum of 2"), ([rows(9), rows(9)], "in memory")):
         refuses(ValueError, reason, search(accountant=shared).fit, table)
     assert shared.spent == 0
-
-
-# The search of scikit-learn
 
 
 def test_grid_search_with_one_accountant_records_every_fit_and_refuses_the_one_too_many():

@@ -214,8 +214,6 @@ def test_no_span_of_time_is_warned_about(days):
 X3 = np.random.default_rng(0).beta(2, 5, size=(2000, 3))
 
 
-# Samples
-
 ROWS = np.array([["a", 1.0], ["a", 2.0], ["b", 2.0], [None, 3.0]], dtype=object)
 FEW_COLUMNS = {0: ["a", "b", "c"], 1: Continuous(0, 9, nullable=True)}
 

@@ -35,7 +35,6 @@ from skdpsynth.privacy import (
     PrivacyLoss,
     SeededBits,
     epsilon_of_rho,
-    gaussian_scale,
     mechanism,
     rho_of_epsilon,
 )
@@ -128,17 +127,6 @@ def test_no_shift_loses_more_than_is_charged(scale, vector):
     assert checked
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "n_releases"), [(0.1, 1e-6, 2), (1, 1e-9, 1), (1, 1e-5, 10), (5, 1e-6, 1)])
-def test_another_accountant_finds_the_epsilon_that_is_declared(epsilon, delta, n_releases):
-    """By privacy loss distributions of the discrete noise itself, which discretise the loss: 2e-5 is left to them."""
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    share = gaussian(rho_of_epsilon(epsilon, delta, gaussian=True) / n_releases)
-    made = mechanism(Sensitivity("replace_one", 60, 60**2, 60), share, ("gaussian",))
-    law = pld.from_discrete_gaussian_mechanism(float(made.noise.scale), 60, use_connect_dots=True, value_discretization_interval=1e-4)
-    found = law.self_compose(n_releases).get_epsilon_for_delta(delta)
-    assert 0.995 < found / epsilon < 1 + 2e-5
-
-
 @pytest.mark.parametrize("x", ["0", "1e-20", "0.3", "3", "4.9999", "5.0001", "6", "10", "38", "1e3", "-1", "-5", "-30"])
 def test_mills_ratio_is_between_its_bounds(x):
     mpmath = pytest.importorskip("mpmath")
@@ -208,13 +196,6 @@ def spent(losses, delta=1e-6):
     return accountant.spent
 
 
-def test_losses_in_rho_add_before_they_are_converted_as_gaussian_if_all_are():
-    assert spent([gaussian(0.01), gaussian(0.02)]) == epsilon_of_rho(0.03, 1e-6, gaussian=True) < epsilon_of_rho(0.03, 1e-6)
-    losses = [PrivacyLoss(rho=0.01), gaussian(0.01), gaussian(0.01)]
-    assert spent(losses) == epsilon_of_rho(0.03, 1e-6)
-    refuses(ValueError, "may not follow losses in rho of another kind", spent, reversed(losses))
-
-
 def test_a_budget_holds_exactly_the_releases_that_it_was_shared_among():
     accountant = PrivacyAccountant(1, 1e-6)
     for share in gaussian(rho_of_epsilon(1, 1e-6, gaussian=True)).split([1, 2, 3]):
@@ -264,16 +245,6 @@ def test_a_range_of_losses_is_the_gaussian_loss_of_a_pure_one_of_half_of_it(span
     gaps = (1 - p) - norm.cdf(norm.isf(q) - mu)  # of errors of the second kind at an error q of the first
     assert gaps.min() >= -1e-12
     assert abs(gaps[300]) < 1e-12
-
-
-@given(l2=st.integers(1, 10**6), epsilon=st.floats(0.01, 20))
-@settings(max_examples=25, deadline=None)
-def test_of_the_two_ways_to_charge_gaussian_noise_the_one_with_less_noise_is_taken(l2, epsilon):
-    sensitivity, share = Sensitivity("replace_one", l2, l2, 1), PrivacyLoss(epsilon, 1e-6)
-    made = mechanism(sensitivity, share, ("gaussian",))
-    scales = {each: gaussian_scale(l2, rho_of_epsilon(epsilon, 1e-6, gaussian=each), gaussian=each) for each in (True, False)}
-    assert made.noise.scale == min(scales.values()) == scales[made.loss.gaussian]
-    assert made.loss.gaussian or made.noise.scale < 5
 
 
 @pytest.mark.parametrize(("epsilon", "is_gaussian"), [(1, True), (2, True), (300, False)])

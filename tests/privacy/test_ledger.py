@@ -1,7 +1,6 @@
 """The ledger: data about charges, what they add up to, and that no thread, fork or interrupt makes one go missing."""
 
 import dataclasses
-import math
 import pickle
 import threading
 import time
@@ -103,8 +102,6 @@ def test_parts_name_the_entry_that_paid_for_them(made):
     assert [above for _, above in accountant.lines()] == [None, None, "model", "model", "model / inner", None]
 
 
-# What the lines add up to.
-
 losses = st.one_of(
     st.floats(0.01, 2).map(PrivacyLoss),
     st.builds(PrivacyLoss, st.floats(0.01, 2), st.floats(1e-9, 1e-7)),
@@ -132,26 +129,6 @@ def test_the_columns_of_the_frame_sum_to_what_was_spent(charges):
         assert len(parts) == len(charges) + sum(not isinstance(charge, PrivacyLoss) for charge in charges)
         assert parts["epsilon"].sum() == pytest.approx(float(mine.spent), rel=1e-9)  # parts add nothing
         assert parts["part_of"].notna().equals(parts["epsilon"].isna())
-
-
-def test_the_frame_of_an_infinite_budget_adds_one_infinity():
-    accountant = PrivacyAccountant(math.inf)
-    accountant.spend(1, name="a")
-    accountant.spend(math.inf, name="b")
-    accountant.child(math.inf, name="c", group="g")
-    accountant.child(math.inf, name="d", group="g")
-    assert accountant.to_frame()["epsilon"].tolist() == [1, math.inf, 0, 0]
-
-
-def test_delta_that_was_spent_is_all_of_it_once_there_is_a_loss_in_rho():
-    accountant = PrivacyAccountant(2, 1e-6)
-    assert accountant.spent_delta == 0
-    accountant.spend(PrivacyLoss(0.1, 1e-7), name="a")
-    assert accountant.spent_delta == Fraction(1, 10**7)
-    accountant.spend(PrivacyLoss(rho=0.01), name="b")
-    assert accountant.spent_delta == accountant.delta
-    assert accountant.spent == Fraction(1, 10) + epsilon_of_rho(0.01, Fraction(9, 10**7))
-    assert accountant.to_frame()["delta"].tolist() == pytest.approx([1e-7, 9e-7])
 
 
 def spends(accountant, n):

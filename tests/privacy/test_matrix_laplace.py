@@ -153,16 +153,6 @@ def test_entries_are_those_of_the_normals_in_fractions(kept, scale, n_limbs):
         assert drawn.tolist() == in_fractions(kept[-1], scale, m)
 
 
-@pytest.mark.parametrize(("n_limbs", "scale", "least", "most"), [(1, 10, 1, 30), (1, 2**30, 100, 100), (3, 2**50, 5, 60), (5, 2**50, 0, 0)])
-def test_few_limbs_leave_entries_undecided(monkeypatch, n_limbs, scale, least, most):
-    """Of 100 entries: so the test above meets all the ways."""
-    decide, undecided = matrix_laplace._decide, []
-    monkeypatch.setattr(matrix_laplace, "_decide", lambda *args: undecided.append(args[2:]) or decide(*args))
-    for seed in range(10):
-        matrix_laplace._sample(Fraction(scale), 4, SeededBits(seed), n_limbs)
-    assert least <= len(undecided) <= most
-
-
 def test_an_enclosure_holds_whatever_the_bits_to_come_are(kept):
     """Entry (0, 1): each |g| between a and a + 1 units, so the sum is largest where what counts for it is at its largest."""
     matrix_laplace._sample(Fraction(3), 2, SeededBits(8))
@@ -239,8 +229,6 @@ def test_what_is_no_square_matrix_or_no_scale_is_refused():
     with pytest.raises(ValueError, match=r"needs values of shape \(m, m\), got \(2, 2, 2\)"):  # the loss of a stack is not that of one
         standing.release(np.zeros((2, 2, 2), dtype=np.int64), "first")
 
-
-# What it costs: the nuclear norm over the scale
 
 CHANGE = Sensitivity("replace_one", 40, 200, 12, nuclear=20)
 
@@ -396,10 +384,3 @@ def test_words_that_an_acceptance_had_to_know_are_those_revealed_later(monkeypat
     values = {int(a) >> 64 for j in range(10) for a in drawn.column(j)[1]}
     assert values == {(whole << 192) + (x << 128) + (second << 64) + third for whole, x, second, third in told}
     assert kolmogorov(floats(drawn), "norm") > ALARM
-
-
-def test_more_normals_than_a_block_are_all_drawn(monkeypatch):
-    monkeypatch.setattr(matrix_laplace, "_BLOCK", 7)
-    drawn = floats(Normals((10, 10), SeededBits(10)))
-    assert len(np.unique(np.abs(drawn))) == 100
-    assert math.isclose(np.abs(drawn).mean(), math.sqrt(2 / math.pi), rel_tol=0.5)  # 6.6 standard errors

@@ -109,21 +109,6 @@ def test_an_infinite_share_needs_no_noise(share, kind):
     np.testing.assert_array_equal(noisy, [5, 6])
 
 
-@pytest.mark.parametrize("n_values", [1, 3, 10, 30, 100, 1000])
-@pytest.mark.parametrize("share", [PrivacyLoss(1), PrivacyLoss(1, 1e-6), PrivacyLoss(1, 1e-3)])
-def test_the_kind_of_least_deviation_is_taken(n_values, share):
-    """All values move by 1 together: Laplace grows as n, the sup norm as n / sqrt(3), Gaussian as sqrt(n)."""
-    sensitivity = Sensitivity("replace_one", n_values, n_values, 1)
-    served = [kind for kind in KINDS if loss_of_kind(kind, share) is not None]
-    single = {kind: mechanism(sensitivity, share, (kind,), n_values).deviation for kind in served}
-    chosen = mechanism(sensitivity, share, tuple(KINDS), n_values)
-    assert chosen.deviation == min(single.values()) == math.sqrt(chosen.noise.variance(n_values))
-    if n_values == 1000 and share.delta:
-        assert isinstance(chosen.noise, DiscreteGaussian)
-    if n_values == 1:
-        assert isinstance(chosen.noise, DiscreteLaplace)
-
-
 def test_a_sampler_that_would_wait_too_long_is_never_the_best_and_a_kind_must_be_known():
     sensitivity = Sensitivity("replace_one", 1000, 1000, 1)
     assert mechanism(sensitivity, PrivacyLoss(1000), ("sup_norm",), 1000).deviation == math.inf
@@ -149,8 +134,6 @@ def test_noise_of_several_scales_costs_what_its_least_scale_costs():
     assert DiscreteLaplace([4, 0]).losses(sensitivity)[0] == PrivacyLoss(math.inf)
     assert not DiscreteLaplace(np.empty(0)).losses(sensitivity)
 
-
-# The door: what is charged covers what the noise costs.
 
 EDGE = [
     (DiscreteLaplace(10), PrivacyLoss(Fraction(6, 10))),
@@ -318,14 +301,6 @@ def test_a_child_has_the_unit_of_its_account_or_one_of_its_own():
     child = rows.child(0.5, name="fit", unit=FIVE)
     assert (child.rows_per_unit, rows.rows_per_unit, rows.ledger[0].unit) == (5, 1, "patient, at most 5 rows")
     refuses(BudgetExceededError, "charge", rows.child, 0.6, name="too much", unit=FIVE)
-
-
-def test_records_keep_the_unit_and_the_frame_shows_it():
-    accountant = PrivacyAccountant(1, unit=FIVE)
-    accountant.spend(0.5, name="it")
-    assert (accountant.record().unit, accountant.record().reopen().rows_per_unit) == (FIVE, 5)
-    pytest.importorskip("pandas")
-    assert accountant.to_frame()["unit"].tolist() == ["patient, at most 5 rows"]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 50, 10_000])

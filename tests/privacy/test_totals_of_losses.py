@@ -60,18 +60,6 @@ def test_a_charge_may_be_short_of_the_least_epsilon_by_a_billionth_of_it(less, p
     )
 
 
-def test_a_hundred_small_losses_cost_half_of_their_sum_where_they_are_counted_in_rho():
-    accountant = PrivacyAccountant(10, 1e-6)
-    questions = accountant.child(5.22, 1e-6, name="questions", rho="zcdp")
-    for i in range(100):
-        questions.spend(0.1, name=f"question {i}")
-    assert questions.spent == epsilon_of_rho(100 * rho_of_pure(Fraction(1, 10)), MILLIONTH)
-    assert 5.2 < questions.spent < accountant.spent < 5.2201
-    assert questions.spent_delta == MILLIONTH
-    assert questions.to_frame()["epsilon"].sum() == pytest.approx(float(questions.spent))
-    refuses(BudgetExceededError, "charge", questions.spend, 0.1, name="one more")
-
-
 KINDS = st.sampled_from(["pure", "approximate", "gaussian", "zcdp"])
 
 

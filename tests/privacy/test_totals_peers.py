@@ -59,20 +59,6 @@ def test_pure_losses_cost_no_less_than_the_optimum_which_children_attain(epsilon
     assert low - 1e-9 <= as_one_goes <= 1.25 * high
 
 
-@pytest.mark.parametrize(
-    "losses",
-    [
-        [PrivacyLoss(0.5), gaussian(0.5)],
-        [PrivacyLoss(0.1)] * 5 + [gaussian(1)] * 3,
-        [PrivacyLoss(0.3, 1e-7), PrivacyLoss(0.2), gaussian(1)],
-    ],
-    ids=["one each", "few", "with a delta"],
-)
-def test_mixtures_cost_no_less_than_the_distribution_and_a_third_more_at_most(losses):
-    low, high = (bound_by_pld(losses, 1e-6, pessimistic) for pessimistic in (False, True))
-    assert low * (1 - 1e-9) <= spent(losses, 1e-6).spent <= 4 / 3 * high
-
-
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
 def test_the_events_of_a_gaussian_fit_cost_its_epsilon(neighboring):
     X = np.random.default_rng(0).random((300, 3))
