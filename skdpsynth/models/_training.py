@@ -24,6 +24,7 @@ _COOLS = 0.3  # ... of their steps, after which the rate falls
 CLASS_SHARE = 0.2  # rate of the loadings that a class has of its own, and their prior variance, against the shared ones
 _START = 0.1  # deviation of the first loadings
 _MOST_WEIGHT = 50.0  # of columns against pairs
+_NO_NOISE = 0.3  # deviation of a count: less is less than what rounding to whole numbers adds, and makes no estimate better than another
 _MOST_NOISE = 1e4  # deviation of a frequency of a pair: beyond, all is noise, and squares of it would leave the range of a float
 WINDOW = 25  # steps, of which the mean objective is compared with the one before
 PLATEAU_TOLERANCE = 0.002  # of the objective of noise alone, by which it must fall from window to window
@@ -126,7 +127,7 @@ class Targets:
         n = max(n, second / _MOST_NOISE)
         sizes = np.array(list(map(len, one_way)))
         one = np.concatenate([nearest_probabilities(counts / n) for counts in one_way]).astype(np.float32)
-        weight = min((second / first) ** 2, _MOST_WEIGHT) if first > 0 else _MOST_WEIGHT
+        weight = min((max(second, _NO_NOISE) / max(first, _NO_NOISE)) ** 2, _MOST_WEIGHT)
         return cls(sizes, one, (two_way / n).astype(np.float32), mask, weight, n, second, laws)
 
     @cached_property

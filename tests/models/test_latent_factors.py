@@ -152,3 +152,13 @@ def test_the_first_row_of_a_small_sample_has_the_law_of_the_model(n):
         lambda n_rows: observed if n_rows == 1000 else first_rows(n_rows), lambda o: chi_squared(o, tables(model, [(0, 1)])[0, 1]), 1000
     )
     assert chi_squared(observed, np.outer(*margins(model))) < CERTAIN
+
+
+def test_less_noise_loses_no_dependence():
+    codes = np.arange(24)
+    band = np.exp(-np.abs(codes[:, None] - codes) / 2)
+    band /= band.sum()
+    one_way = [band.sum(axis=0)] * 4
+    two_way = {pair: band if pair in ((0, 1), (2, 3)) else np.outer(one_way[0], one_way[0]) for pair in PAIRS}
+    noisy, exact = (refit(one_way, two_way, 2000.0, deviations, 32) for deviations in ((1.0, 1.0), (0.0, 0.08)))
+    assert distance(tables(exact), two_way) < 1.2 * distance(tables(noisy), two_way)
