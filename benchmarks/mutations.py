@@ -182,7 +182,7 @@ EQUIVALENT: dict[str, str] = {
     "synthesis/_latent_planning.py::0.42": "of shares that are rounded to hundredths",
     "synthesis/_latent_scores.py:plan:n_latent": "a number of columns by which a part is asked whether it refuses",
     "synthesis/_low_dim.py:LowDimSynthesizer._plan:k": "a number of columns by which a part is asked whether it refuses",
-    "synthesis/_private_measure.py:_level_noises:[share for share in shares if share]": "weights that are all larger share alike",
+    "synthesis/_private_measure.py:_level_noises:list(filter(None, shares))": "weights that are all larger share alike",
     "synthesis/_private_measure.py:PublishedLevels.of:paper_shares(total_diameters(partition, depth))": "as weights",
     "synthesis/_subspace.py:axis_scales": "how wide intervals are, by what was released before: no noise",
     "synthesis/_online.py:OnlineSynthesizer._plan:1": "a number of rows of which it is only asked whether they are too many",

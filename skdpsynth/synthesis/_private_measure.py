@@ -49,153 +49,7 @@ _FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptiv
 _POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
 _POINTS_A_CELL_IN_SPACE = 1.4  # ... with three or four features
 
-Cut = Callable[[int], tuple[Partition, int]]
-"""From a wanted depth to (partition, depth at most that)."""
-
-
-def _level_noises(facts: Facts, shares: Sequence[Fraction]) -> list[Mechanism | None]:
-    """Return the noise of the counts of each level: Laplace, which for few levels is the least; None without a share: not measured."""
-    losses = iter(facts.share.split([share for share in shares if share]))
-    sensitivity = Histogram.sensitivity(facts.neighboring)
-    return [mechanism(sensitivity, next(losses).pure, ("laplace",)) if share else None for share in shares]
-
-
-def _count_variances(noises: Sequence[Mechanism | None], shares: Sequence[Fraction]) -> list[float]:
-    """Return the noise variance of a count of each level; without noise that of a budget of 1, so that levels are joined alike."""
-    return [
-        math.inf if noise is None else 2 * (float(noise.sensitivity.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
-        for noise, share in zip(noises, shares, strict=True)
-    ]
-
-
-def _release_levels(counts: Histogram, noises: Sequence[Mechanism | None], budget: Budget) -> list[Any]:
-    return [
-        None if noise is None else budget.answer(histogram.query(budget.relation), noise, f"counts of level {level}")
-        for level, (histogram, noise) in enumerate(zip(counts.levels(), noises, strict=True))
-    ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneStage(Plan):
-    """The strategy "optimal": one histogram; optimal shares over its levels, least squares, mass from the root."""
-
-    partition: Partition
-    finest: int
-    shares: Sequence[Fraction]  # of the budget, by level
-    noises: Sequence[Mechanism | None]
-
-    @classmethod
-    def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "OneStage":
-        log_size = int(math.log2(max(2.0, facts.size)))
-        wanted = max(1, log_size - (1 + log_size // 3 if facts.n_features == 1 else 1 if facts.size > 1000 else 2))
-        partition, depth = cut(depth or min(wanted, _MOST_HELD))
-        shares = optimal_shares(total_diameters(partition, depth))
-        return cls(partition=partition, finest=depth, shares=shares, noises=_level_noises(facts, shares))
-
-    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
-        noisy = _release_levels(counts, self.noises, budget)
-        estimates, errors = least_squares(noisy, _count_variances(self.noises, self.shares))
-        mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
-        noise_free = any(noise is not None and noise.loss.is_infinite for noise in self.noises)
-        bound = bound_of_least_squares(self.partition, self.finest, n, errors, noise_free=noise_free)
-        return measure_of_leaves(self.partition, self.finest, mass), bound
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedLevels(Plan):
-    """The strategy "paper", Algorithm 4: noise on every level by equation (3.7), clamped, made consistent by Algorithm 3."""
-
-    partition: Partition
-    finest: int
-    noises: Sequence[Mechanism]
-
-    @classmethod
-    def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "PublishedLevels":
-        wanted = max(1, int(math.log2(max(2.0, facts.size))) - (facts.n_features == 1))
-        partition, depth = cut(depth or min(wanted, _MOST_HELD))
-        noises: Any = _level_noises(facts, paper_shares(total_diameters(partition, depth)))  # none is 0
-        return cls(partition=partition, finest=depth, noises=noises)
-
-    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
-        noisy = _release_levels(counts, self.noises, budget)
-        leaves = uniform_consistency([np.maximum(level, 0) for level in noisy], budget.generator())
-        spreads = [float(noise.noise.mean_absolute()) for noise in self.noises]  # type: ignore[attr-defined]
-        bound = bound_of_clamped_counts(self.partition, self.finest, n, max(1, int(noisy[0][0])), spreads)
-        return measure_of_leaves(self.partition, self.finest, leaves), bound
-
-
-def _stages_by_levels(size: float, d: int, depth: int | None, cut: Cut) -> tuple[tuple[Fraction, ...], float]:
-    """Share the budget over levels as one stage would, and measure the last of them where the others saw rows.
-
-    If all goes to one level, a tenth (one feature) or a fifth goes to the level above it. Returned are the shares of the levels of the
-    first stage and, last, of the second; and how often that halves an even cell.
-    """
-    log_size = int(math.log2(max(2.0, size)))
-    partition, deepest = cut(min(depth or _MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), _MOST_HELD))
-    shares = optimal_shares(total_diameters(partition, deepest))
-    coarse_depth = [level for level, share in enumerate(shares[:-1]) if share or level == 0][-1]
-    if is_scouted := coarse_depth <= 1:
-        coarse_depth, scout = max(1, deepest - 1), _SCOUT_SHARE_OF_LINE if d == 1 else _SCOUT_SHARE
-        shares = ((Fraction(0),) * coarse_depth) + (scout, 1 - scout)
-    else:
-        shares = (*shares[: coarse_depth + 1], shares[-1])
-    further = 0.0 if d > 1 else _FURTHER_SCOUTED if is_scouted else _FURTHER
-    return shares, min(deepest + further, _MOST_PARTS) - coarse_depth
-
-
-def _stages_by_rows(size: float, d: int, depth: int | None, cut: Cut) -> tuple[tuple[Fraction, ...], float]:
-    """Measure one coarse level with a quarter of the budget; then parts of its cells with about equally many rows."""
-    first = float(_FIRST_SHARE)
-    coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
-    most = math.log2(max(1.0, (1 - first) * size / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)))
-    _, kept = cut(min(depth or MAX_DEPTH, coarse_depth))
-    return ((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adaptive(Plan):
-    """The strategy "adaptive": coarse histograms, then the counts of a partition that is fine where the first stage saw mass."""
-
-    partition: Partition
-    finest: int
-    shares: Sequence[Fraction]  # of the levels of the first stage and, last, of the second
-    halvings: float  # of an even cell by the second stage
-    noises: Sequence[Mechanism | None]
-
-    @classmethod
-    def of(cls, facts: Facts, depth: int | None, cut: Cut) -> "Adaptive":
-        d, size = facts.n_features, facts.size
-        by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
-        shares, halvings = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, cut)
-        finest = len(shares) - 2 + max(0, int(halvings + len(shares) - 2))  # level of the parts of a cell that holds all rows
-        partition, finest = cut(min(depth or finest, finest))
-        return cls(partition=partition, finest=finest, shares=shares, halvings=halvings, noises=_level_noises(facts, shares))
-
-    def measure_of(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        return self.counts_of(rows, n, budget).measure()
-
-    def counts_of(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
-        """Release the coarse cells; then as many parts of each as the noisy counts of the first stage say."""
-        coarse_depth = len(self.shares) - 2
-        cells, shift = rows.map(LeavesOf(self.partition)).materialize(), self.partition.depth - coarse_depth
-        *first_noises, second = self.noises
-        assert second is not None  # it has most of the budget
-
-        counts = total(cells, Histogram.over_cells(1 << coarse_depth, shift))
-        *above, coarse = _release_levels(counts, first_noises, budget)
-        *above_variances, first_variance, second_variance = _count_variances(self.noises, self.shares)
-        estimates, _ = least_squares([*above, coarse], [*above_variances, first_variance])
-        refinement = choose_refinement(estimates, n, self.halvings, self.finest - coarse_depth)
-        counts = total(cells, Histogram.over_refined(shift, refinement))
-        fine = budget.answer(counts.query(budget.relation), second, "counts of the refined cells")
-
-        variances, free = (first_variance, second_variance), second.loss.is_infinite
-        return TwoStages(self.partition, n, coarse, refinement, fine, *variances, free, above, above_variances)
-
-
-_STRATEGIES: dict[str, Any] = {"auto": Adaptive, "adaptive": Adaptive, "optimal": OneStage, "paper": PublishedLevels}
+MakePartition = Callable[[int], tuple[Partition, int]]  # from a wanted depth to a partition, and its depth, at most that
 
 
 @savable
@@ -352,9 +206,9 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         n = self.n_samples_
         if self._block is not None:
-            self._counted = plan.counts_of(rows, n, budget)
+            self._counted = plan.release_counts(rows, n, budget)
         else:
-            self.__dict__.update(self._fitted_attributes(*plan.measure_of(rows, n, budget)))
+            self.__dict__.update(self._fitted_attributes(*plan.release(rows, n, budget)))
 
     def _fitted_attributes(self, measure: DiscreteMeasure, bound: float) -> dict[str, Any]:
         """Return the attributes that show a measure with a bound for a public number of rows."""
@@ -419,6 +273,156 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         if name in ("measure_", "error_bound_", "partition_") and "_counted" in vars(self):
             return self._fitted_attributes(*self._counted.measure())[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedLevels(Plan):
+    """The strategy "paper": Algorithm 4, with the noise of each level by equation (3.7), and Algorithm 3 for consistency."""
+
+    partition: Partition
+    finest: int
+    noises: Sequence[Mechanism]
+
+    @classmethod
+    def of(cls, facts: Facts, depth: int | None, make_partition: MakePartition) -> "PublishedLevels":
+        wanted = max(1, int(math.log2(max(2.0, facts.size))) - (facts.n_features == 1))
+        partition, depth = make_partition(depth or min(wanted, _MOST_HELD))
+        noises: Any = _level_noises(facts, paper_shares(total_diameters(partition, depth)))  # none is 0
+        return cls(partition=partition, finest=depth, noises=noises)
+
+    def release(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+        # Compute true counts, and add noise.
+        counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
+        noisy = _release_levels(counts, self.noises, budget)
+        # Enforce consistency, of counts clamped to (n + noise)_+; the measure draws the sample later.
+        leaves = uniform_consistency([np.maximum(level, 0) for level in noisy], budget.generator())
+        spreads = [float(noise.noise.mean_absolute()) for noise in self.noises]  # type: ignore[attr-defined]
+        bound = bound_of_clamped_counts(self.partition, self.finest, n, max(1, int(noisy[0][0])), spreads)
+        return measure_of_leaves(self.partition, self.finest, leaves), bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneStage(Plan):
+    """The strategy "optimal": one histogram; optimal shares over its levels, least squares, mass from the root."""
+
+    partition: Partition
+    finest: int
+    shares: Sequence[Fraction]  # of the budget, by level
+    noises: Sequence[Mechanism | None]
+
+    @classmethod
+    def of(cls, facts: Facts, depth: int | None, make_partition: MakePartition) -> "OneStage":
+        log_size = int(math.log2(max(2.0, facts.size)))
+        wanted = max(1, log_size - (1 + log_size // 3 if facts.n_features == 1 else 1 if facts.size > 1000 else 2))
+        partition, depth = make_partition(depth or min(wanted, _MOST_HELD))
+        shares = optimal_shares(total_diameters(partition, depth))
+        return cls(partition=partition, finest=depth, shares=shares, noises=_level_noises(facts, shares))
+
+    def release(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+        counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
+        noisy = _release_levels(counts, self.noises, budget)
+        estimates, errors = least_squares(noisy, _count_variances(self.noises, self.shares))
+        mass = mass_from_root(estimates[1:], np.array(n, dtype=float))
+        noise_free = any(noise is not None and noise.loss.is_infinite for noise in self.noises)
+        bound = bound_of_least_squares(self.partition, self.finest, n, errors, noise_free=noise_free)
+        return measure_of_leaves(self.partition, self.finest, mass), bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive(Plan):
+    """The strategy "adaptive": coarse histograms, then the counts of a partition that is fine where the first stage saw mass."""
+
+    partition: Partition
+    finest: int
+    shares: Sequence[Fraction]  # of the levels of the first stage and, last, of the second
+    halvings: float  # of an even cell by the second stage
+    noises: Sequence[Mechanism | None]
+
+    @classmethod
+    def of(cls, facts: Facts, depth: int | None, make_partition: MakePartition) -> "Adaptive":
+        d, size = facts.n_features, facts.size
+        by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
+        shares, halvings = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, make_partition)
+        finest = len(shares) - 2 + max(0, int(halvings + len(shares) - 2))  # level of the parts of a cell that holds all rows
+        partition, finest = make_partition(min(depth or finest, finest))
+        return cls(partition=partition, finest=finest, shares=shares, halvings=halvings, noises=_level_noises(facts, shares))
+
+    def release(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+        return self.release_counts(rows, n, budget).measure()
+
+    def release_counts(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
+        """Release the coarse cells; then as many parts of each as the noisy counts of the first stage say."""
+        coarse_depth = len(self.shares) - 2
+        cells, shift = rows.map(LeavesOf(self.partition)).materialize(), self.partition.depth - coarse_depth
+        *first_noises, second = self.noises
+        assert second is not None  # it has most of the budget
+
+        counts = total(cells, Histogram.over_cells(1 << coarse_depth, shift))
+        *above, coarse = _release_levels(counts, first_noises, budget)
+        *above_variances, first_variance, second_variance = _count_variances(self.noises, self.shares)
+        estimates, _ = least_squares([*above, coarse], [*above_variances, first_variance])
+        refinement = choose_refinement(estimates, n, self.halvings, self.finest - coarse_depth)
+        counts = total(cells, Histogram.over_refined(shift, refinement))
+        fine = budget.answer(counts.query(budget.relation), second, "counts of the refined cells")
+
+        variances, free = (first_variance, second_variance), second.loss.is_infinite
+        return TwoStages(self.partition, n, coarse, refinement, fine, *variances, free, above, above_variances)
+
+
+_STRATEGIES: dict[str, Any] = {"auto": Adaptive, "adaptive": Adaptive, "optimal": OneStage, "paper": PublishedLevels}
+
+
+def _stages_by_levels(size: float, d: int, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
+    """Share the budget over levels as one stage would, and measure the last of them where the others saw rows.
+
+    If all goes to one level, a tenth (one feature) or a fifth goes to the level above it. Return the shares of the levels of the first
+    stage and, last, of the second; and how often the second halves a cell with an even share of the rows.
+    """
+    log_size = int(math.log2(max(2.0, size)))
+    partition, deepest = make_partition(min(depth or _MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), _MOST_HELD))
+    shares = optimal_shares(total_diameters(partition, deepest))
+    coarse_depth = max(np.flatnonzero(shares[:-1]).tolist(), default=0)
+    if is_scouted := coarse_depth <= 1:
+        coarse_depth, scout = max(1, deepest - 1), _SCOUT_SHARE_OF_LINE if d == 1 else _SCOUT_SHARE
+        shares = ((Fraction(0),) * coarse_depth) + (scout, 1 - scout)
+    else:
+        shares = (*shares[: coarse_depth + 1], shares[-1])
+    further = 0.0 if d > 1 else _FURTHER_SCOUTED if is_scouted else _FURTHER
+    return shares, min(deepest + further, _MOST_PARTS) - coarse_depth
+
+
+def _stages_by_rows(size: float, d: int, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
+    """Measure one coarse level with a quarter of the budget; then parts of its cells with about equally many rows.
+
+    Return what `_stages_by_levels` returns.
+    """
+    first = float(_FIRST_SHARE)
+    coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
+    most = math.log2(max(1.0, (1 - first) * size / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)))
+    _, kept = make_partition(min(depth or MAX_DEPTH, coarse_depth))
+    return ((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept
+
+
+def _level_noises(facts: Facts, shares: Sequence[Fraction]) -> list[Mechanism | None]:
+    """Return the noise of the counts of each level: Laplace, which for few levels is the least; None without a share: not measured."""
+    losses = iter(facts.share.split(list(filter(None, shares))))
+    sensitivity = Histogram.sensitivity(facts.neighboring)
+    return [mechanism(sensitivity, next(losses).pure, ("laplace",)) if share else None for share in shares]
+
+
+def _count_variances(noises: Sequence[Mechanism | None], shares: Sequence[Fraction]) -> list[float]:
+    """Return the noise variance of a count of each level; without noise that of a budget of 1, so that levels are joined alike."""
+    return [
+        math.inf if noise is None else 2 * (float(noise.sensitivity.l1) / float(share)) ** 2 if noise.loss.is_infinite else noise.variance
+        for noise, share in zip(noises, shares, strict=True)
+    ]
+
+
+def _release_levels(counts: Histogram, noises: Sequence[Mechanism | None], budget: Budget) -> list[Any]:
+    noisy: list[Any] = []
+    for level, (histogram, noise) in enumerate(zip(counts.levels(), noises, strict=True)):
+        noisy.append(None if noise is None else budget.answer(histogram.query(budget.relation), noise, f"counts of level {level}"))
+    return noisy
 
 
 def _try_partition(partition: Partition, box: Box) -> None:
