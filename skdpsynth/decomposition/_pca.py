@@ -4,6 +4,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from skdpsynth.domain import BITS, Ball, BoundsLike, Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator
 from skdpsynth.frames import Rows, Table, Unit, drop_unit
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, loss_of_kind, mechanism, scale_of_kind
+from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism, scale_of_kind
 from skdpsynth.statistics import CountLengths, Gram, Moments, Packing, total, total_and_kept
 
 __all__ = ["PrivatePCA"]
@@ -35,105 +36,6 @@ _LONG = 3.3  # deviations by which noise may be longer than is expected
 _SEEN = 4.5  # deviations beyond which rows are seen: noise alone passes it at some radius in 1 of 700 fits (3 deviations: 1 of 50)
 _MOST_STRETCH = 4
 _SPREAD = 1 / 128  # what shrinking takes, against noise: it turns no direction, and its sum is given back
-
-
-class _NoisyMoments(NamedTuple):
-    """The moments of rows in a ball, as they are laid out, with their noise."""
-
-    layout: Packing | Gram
-    noise: Mechanism
-    edge: float  # the largest eigenvalue that noise is likely to show in a sum of rows, in its units: 99 of 100 draws show less
-    mean_deviation: float  # of the noise on a sum of rows: on an entry of its border, or of its weighted list
-
-
-@dataclass(frozen=True, kw_only=True)
-class _PCAPlan(Plan):
-    """Plan of the release of the moments, by public numbers alone."""
-
-    ball: Ball  # all rows within the bounds, or a public radius, about the public center
-    kind: str  # of the noise on the moments
-    has_mean: bool  # whether the mean is released with the moments
-    center: Mechanism | None = None  # noise for the sum of the rows; None leaves the step out
-    radius: Mechanism | None = None  # noise for the counts of their lengths; None leaves the step out
-    moments: PrivacyLoss  # the most that the moments may cost
-    relation: str
-    relative_edge: float = 0.0  # of the noise on a sum, over the squared reach of the rows: the most that one row can add
-
-    def layout(self, ball: Ball) -> Packing | Gram:
-        d = ball.box.n_features
-        if self.kind == "laplace":
-            return Packing.of(d, int(ball.largest.max()), self.has_mean)
-        return Gram(d, ball.reach, max(1, math.isqrt(ball.reach // _BORDER)) if self.has_mean else 0)
-
-    def noisy_moments(self, ball: Ball) -> _NoisyMoments:
-        """Return the moments in a ball with their noise.
-
-        Gaussian noise on all m^2 entries, averaged with their mirrors, makes a symmetric matrix with entries of half the variance, whose
-        eigenvalues end at 2 sqrt(m / 2) deviations; of Laplace noise on one triangle they end at 2 sqrt(m). Beyond that end reach
-        fluctuations of relative order m^(-2/3): 1.9 of it for matrix Laplace noise (simulated), 1.01 for the others (Tracy, Widom).
-        """
-        layout, m, is_gaussian = self.layout(ball), ball.box.n_features, self.kind == "gaussian"
-        noise = mechanism(layout.sensitivity(self.relation), self.moments, (self.kind,), layout.n_values)
-        if self.moments.is_infinite:
-            return _NoisyMoments(layout, noise, 0.0, 0.0)
-        if self.kind == "matrix_laplace":
-            edge = float(noise.noise.spectral_norm(m)) * (1 + 1.9 * m ** (-2 / 3))  # type: ignore[attr-defined]
-        else:
-            edge = 2 * noise.deviation * math.sqrt(m / (2 if is_gaussian else 1)) * (1 + 1.01 * m ** (-2 / 3))
-        weight = layout.mean_weight if isinstance(layout, Packing) else layout.coordinate * (math.sqrt(2) if is_gaussian else 1)
-        return _NoisyMoments(layout, noise, edge, noise.deviation / weight if weight else 0.0)
-
-    def fits(self, n_samples: int) -> bool:
-        """Whether sums and noise stay within 62 bits, wherever the center comes to lie."""
-        ball = self.ball if self.center is None else self.ball.about(2 * self.ball.most)
-        layout = self.layout(ball)
-        scale = scale_of_kind(self.kind, layout.sensitivity(self.relation), self.moments)
-        return n_samples * layout.largest_term < _LARGEST_SUM and scale * ball.box.n_features <= _LARGEST_SCALE
-
-
-def _plan_moments(kind: str, facts: Facts, point: np.ndarray | None, max_norm: float | None, has_mean: bool) -> _PCAPlan | None:
-    """Return the plan for a kind of noise on the finest grid that fits; None if no grid does.
-
-    `point` is a public center (None: the midpoint of the bounds), and `max_norm` a public radius in the units of the data (None: a private
-    one). `has_mean` says whether the mean is private.
-    """
-    assert facts.box is not None
-    # A radius in units of the data needs equal units; without noise the finest grid stays.
-    equal_units = max_norm is not None or (kind != "laplace" and facts.epsilon != math.inf)
-    for bits in range(16, 1, -1):
-        ball = Ball.of(facts.box, bits, equal_units)
-        if point is not None:
-            ball = ball.about(np.rint((point - facts.box.midpoint) / ball.unit))
-        if max_norm is not None:
-            ball = ball.within(int(min(float(min(max_norm, 1e300)) / ball.unit[0], 2.0**40)) ** 2)
-        plan = _share_budget(kind, facts, ball, has_mean)
-        if plan.fits(facts.n_samples or 1):
-            return replace(plan, relative_edge=plan.noisy_moments(plan.ball).edge / plan.ball.reach)
-    return None
-
-
-def _share_budget(kind: str, facts: Facts, ball: Ball, has_mean: bool) -> _PCAPlan:
-    """Share the budget between the steps that are worth their cost."""
-    share, relation, n_samples, d = loss_of_kind(kind, facts.share), facts.neighboring, facts.n_samples or 1, ball.box.n_features
-    assert share is not None
-    in_rho = None if kind != "gaussian" or share.is_infinite else "gaussian" if share.gaussian else "zcdp"
-    bare = _PCAPlan(spends_delta=kind == "gaussian", rho=in_rho, ball=ball, kind=kind, has_mean=has_mean, moments=share, relation=relation)
-    # Without noise only a public radius needs a center. Where the grid is too fine for the moments, the noise of the sums may have a
-    # scale that cannot be drawn either.
-    if kind == "laplace" or (share.is_infinite and ball.squared_radius is None) or not bare.fits(n_samples):
-        return bare
-    radius_share = Fraction(round(1000 * float(np.clip(0.1 * (1000 / facts.size) ** 0.6, *_RADIUS_SHARES))), 1000)
-    for_center, for_radius, _ = share.split([_CENTER_SHARE, radius_share, 1 - _CENTER_SHARE - radius_share])
-    center = mechanism(Moments.sensitivity_of_sum(relation, ball), for_center, ("laplace", "sup_norm", "gaussian"), d)
-    radius = mechanism(count_sensitivity(relation), for_radius, n_values=len(candidate_radii(ball.reach)))
-    # A noisy mean within a quarter of the squared reach may move the center; lengths show once the rows pass the noise of a count.
-    has_center = has_mean and d * center.deviation**2 < n_samples**2 * ball.reach / 4
-    has_radius = n_samples > 6 * radius.deviation and ball.squared_radius is None
-    if has_mean and not has_center:  # a public radius about a center that nobody knows says nothing
-        bare = replace(bare, ball=replace(ball, squared_radius=None))
-    bought = [_CENTER_SHARE] * has_center + [radius_share] * has_radius
-    *_, moments = share.split([*bought, 1 - sum(bought)])
-    return replace(bare, center=center if has_center else None, radius=radius if has_radius else None, moments=moments)
 
 
 @savable
@@ -319,7 +221,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 require(is_array(each, "f", k) and each.min() >= 0)
             require(min(self.noise_variance_, self.noise_edge_, self._rounding) >= 0)
 
-    def _plan(self, facts: Facts) -> _PCAPlan:
+    def _plan(self, facts: Facts) -> "_PCAPlan":
         assert facts.box is not None
         point = self._check_parameters(facts.box)
         has_mean = isinstance(self.center, str) and self.center == "private"
@@ -331,7 +233,7 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
                 f"epsilon is too small for {facts.n_features} features, got {short_repr(self.epsilon)}; use a larger epsilon or fewer "
                 "features."
             )
-        plan = min(options, key=lambda plan: plan.relative_edge)
+        plan = min(options, key=attrgetter("relative_edge"))
         if plan.relative_edge > (facts.n_samples or 1):
             facts.warn(
                 f"n_samples={facts.n_samples or 1} and epsilon={float(facts.epsilon):g} are too small for {facts.n_features} features: "
@@ -342,19 +244,20 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             facts.warn_if_delta_helps(plan.relative_edge, gaussian.relative_edge if gaussian else 0.0)
         return plan
 
-    def _release(self, rows: Rows, plan: _PCAPlan, budget: Budget) -> None:
+    def _release(self, rows: Rows, plan: "_PCAPlan", budget: Budget) -> None:
         n, stretch = self.n_samples_, 1.0
         exact, rows, ball = _sum_rows(rows, plan)
-        if plan.center is not None:
+        if plan.center_noise is not None:  # a noisy mean of the rows becomes the center of the ball
             start = replace(ball, squared_radius=None)  # a public radius is about the center
-            noisy = budget.answer(exact.query_of_sum(plan.relation, start), plan.center, "center")
-            ball = ball.about(shrunken_center(noisy / n, plan.center.deviation / n))
+            noisy = budget.answer(exact.query_of_sum(plan.relation, start), plan.center_noise, "center")
+            ball = ball.about(shrunken_center(noisy / n, plan.center_noise.deviation / n))
             exact = exact.about(ball.center - start.center)
-        if plan.radius is not None:
-            ball, stretch, exact = _shrink_ball(exact, rows, n, ball, plan, plan.radius, budget)
-        elif plan.center is not None and ball.shrinks:
+        if plan.radius_noise is not None:  # noisy counts of lengths about it give the radius
+            ball, stretch, exact = _shrink_ball(exact, rows, n, ball, plan, plan.radius_noise, budget)
+        elif plan.center_noise is not None and ball.shrinks:
             exact += total(rows, Moments.moved_by_shrinking(ball))
-        layout, noise, edge, mean_deviation = plan.noisy_moments(ball)
+        # The private covariance matrix (Algorithm 2 of [1]), of the rows within that ball.
+        layout, noise, edge, mean_deviation = plan.moment_noise(ball)
         noisy_sum, second = layout.unpack(budget.answer(exact.query(plan.relation, layout), noise, "moments"))
 
         # All that follows is post-processing: a mean and a covariance about it, in the units of the data.
@@ -442,41 +345,20 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             )
 
 
-def _sum_rows(rows: Rows, plan: _PCAPlan) -> tuple[Moments, Rows, Ball]:
+def _sum_rows(rows: Rows, plan: "_PCAPlan") -> tuple[Moments, Rows, Ball]:
     """Return the exact moments of rows in the first ball, and the rows and the ball for the steps that follow.
 
     Rows that would be read again from a slow source, and take little memory as grid coordinates, are kept as such from the same
     reading.
     """
-    ball = plan.ball if plan.center is None else replace(plan.ball, squared_radius=None)  # a public radius is about the private center
-    read_once = plan.center is None and plan.radius is None
+    ball = (
+        plan.ball if plan.center_noise is None else replace(plan.ball, squared_radius=None)
+    )  # a public radius is about the private center
+    read_once = plan.center_noise is None and plan.radius_noise is None
     if read_once or _is_plain_array(rows) or issparse(rows.table) or not rows.may_be_kept(2 * rows.n_features):
         return total(rows, Moments.over(ball)), rows, plan.ball
     kept = np.empty((rows.n_samples or 0, rows.n_features), dtype=np.uint16)
     return *total_and_kept(rows, Moments.over(ball), kept), plan.ball.of_coordinates()
-
-
-def _shrink_ball(
-    exact: Moments, rows: Rows, n_samples: int, ball: Ball, plan: _PCAPlan, noise: Mechanism, budget: Budget
-) -> tuple[Ball, float, Moments]:
-    """Return the ball beyond which rows add more noise than information.
-
-    With it come the factor by which shrinking rows to the ball reduces their squares, and the exact moments in the ball.
-    """
-    radii = candidate_radii(ball.reach)
-    rule = CountLengths(ball, radii)
-    keeps_cells = ball.takes_coordinates or _is_plain_array(rows)
-    if keeps_cells:
-        lengths, cells = total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
-        rows = Rows.of([rows.collect(), cells.collect()], n_jobs=rows.n_jobs)
-    else:
-        lengths = total(rows, rule)
-    counts = budget.answer(lengths.query(plan.relation), noise, "radius")
-    place, stretch = choose_radius(counts, radii, noise.deviation, plan.noisy_moments(ball).edge / ball.reach, n_samples)
-    ball = ball.within(int(radii[place]))
-    if ball.shrinks:
-        exact += total(rows, Moments.moved_by_shrinking(ball, place if keeps_cells else None))
-    return ball, stretch, exact
 
 
 def _is_plain_array(rows: Rows) -> bool:
@@ -499,10 +381,33 @@ def shrink_mean(mean: np.ndarray, deviation: float) -> np.ndarray:
     return mean * max(0.0, 1 - noise / square) if square else mean
 
 
+def _shrink_ball(
+    exact: Moments, rows: Rows, n_samples: int, ball: Ball, plan: "_PCAPlan", noise: Mechanism, budget: Budget
+) -> tuple[Ball, float, Moments]:
+    """Return the ball beyond which rows add more noise than information.
+
+    With it come the factor by which shrinking rows to the ball reduces their squares, and the exact moments in the ball.
+    """
+    radii = candidate_radii(ball.reach)
+    rule = CountLengths(ball, radii)
+    keeps_cells = ball.takes_coordinates or _is_plain_array(rows)
+    if keeps_cells:
+        lengths, cells = total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
+        rows = Rows.of([rows.collect(), cells.collect()], n_jobs=rows.n_jobs)
+    else:
+        lengths = total(rows, rule)
+    counts = budget.answer(lengths.query(plan.relation), noise, "radius")
+    place, stretch = choose_radius(counts, radii, noise.deviation, plan.moment_noise(ball).edge / ball.reach, n_samples)
+    ball = ball.within(int(radii[place]))
+    if ball.shrinks:
+        exact += total(rows, Moments.moved_by_shrinking(ball, place if keeps_cells else None))
+    return ball, stretch, exact
+
+
 def candidate_radii(squared: int) -> np.ndarray:
     """Return squared radii from the largest down by factors of sqrt(2), whole numbers as floats."""
-    radii = [squared >> j // 2 if j % 2 == 0 else math.isqrt(squared**2 >> j) for j in range(_MOST_RADII)]
-    return np.array(sorted({float(radius) for radius in radii if radius}, reverse=True))
+    radii = {float(math.isqrt(squared**2 >> j)) for j in range(_MOST_RADII)} - {0.0}
+    return np.array(sorted(radii, reverse=True))
 
 
 def choose_radius(counts: np.ndarray, radii: np.ndarray, deviation: float, noise_rate: float, n_samples: int) -> tuple[int, float]:
@@ -533,3 +438,104 @@ def choose_radius(counts: np.ndarray, radii: np.ndarray, deviation: float, noise
     whole = float(squares.sum()) + far * float(radii[first])
     lost = float(taken[place]) + far * float(radii[first] - radii[place])
     return place, whole / max(whole - lost, whole / _MOST_STRETCH) if whole > 0 else 1.0
+
+
+class _MomentNoise(NamedTuple):
+    """The layout of the moments of rows in a ball, and the noise that covers it."""
+
+    layout: Packing | Gram
+    noise: Mechanism
+    edge: float  # the largest eigenvalue that noise is likely to show in a sum of rows, in its units: 99 of 100 draws show less
+    mean_deviation: float  # of the noise on a sum of rows: on an entry of its border, or of its weighted list
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PCAPlan(Plan):
+    """Plan of the release of the moments, by public numbers alone."""
+
+    ball: Ball  # all rows within the bounds, or a public radius, about the public center
+    kind: str  # of the noise on the moments
+    has_mean: bool  # whether the mean is released with the moments
+    center_noise: Mechanism | None = None  # for the sum of the rows; None leaves the step out
+    radius_noise: Mechanism | None = None  # for the counts of their lengths; None leaves the step out
+    moments_share: PrivacyLoss  # the most that the moments may cost
+    relation: str
+    relative_edge: float = 0.0  # of the noise on a sum, over the squared reach of the rows: the most that one row can add
+
+    def layout(self, ball: Ball) -> Packing | Gram:
+        d = ball.box.n_features
+        if self.kind == "laplace":
+            return Packing.of(d, int(ball.largest.max()), self.has_mean)
+        return Gram(d, ball.reach, max(1, math.isqrt(ball.reach // _BORDER)) if self.has_mean else 0)
+
+    def moment_noise(self, ball: Ball) -> _MomentNoise:
+        """Return the noise of the moments in a ball.
+
+        Gaussian noise on all m^2 entries, averaged with their mirrors, makes a symmetric matrix with entries of half the variance, whose
+        eigenvalues end at 2 sqrt(m / 2) deviations; of Laplace noise on one triangle they end at 2 sqrt(m). Beyond that end reach
+        fluctuations of relative order m^(-2/3): 1.9 of it for matrix Laplace noise (simulated), 1.01 for the others (Tracy, Widom).
+        """
+        layout, m, is_gaussian = self.layout(ball), ball.box.n_features, self.kind == "gaussian"
+        noise = mechanism(layout.sensitivity(self.relation), self.moments_share, (self.kind,), layout.n_values)
+        if self.moments_share.is_infinite:
+            return _MomentNoise(layout, noise, 0.0, 0.0)
+        if self.kind == "matrix_laplace":
+            edge = float(noise.noise.spectral_norm(m)) * (1 + 1.9 * m ** (-2 / 3))  # type: ignore[attr-defined]
+        else:
+            edge = 2 * noise.deviation * math.sqrt(m / (2 if is_gaussian else 1)) * (1 + 1.01 * m ** (-2 / 3))
+        weight = layout.mean_weight if isinstance(layout, Packing) else layout.coordinate * (math.sqrt(2) if is_gaussian else 1)
+        return _MomentNoise(layout, noise, edge, noise.deviation / weight if weight else 0.0)
+
+    def fits(self, n_samples: int) -> bool:
+        """Whether sums and noise stay within 62 bits, wherever the center comes to lie."""
+        ball = self.ball if self.center_noise is None else self.ball.about(2 * self.ball.most)
+        layout = self.layout(ball)
+        scale = scale_of_kind(self.kind, layout.sensitivity(self.relation), self.moments_share)
+        return n_samples * layout.largest_term < _LARGEST_SUM and scale * ball.box.n_features <= _LARGEST_SCALE
+
+
+def _plan_moments(kind: str, facts: Facts, point: np.ndarray | None, max_norm: float | None, has_mean: bool) -> _PCAPlan | None:
+    """Return the plan for a kind of noise on the finest grid that fits; None if no grid does.
+
+    `point` is a public center (None: the midpoint of the bounds), and `max_norm` a public radius in the units of the data (None: a private
+    one). `has_mean` says whether the mean is private.
+    """
+    assert facts.box is not None
+    # A radius in units of the data needs equal units; without noise the finest grid stays.
+    equal_units = max_norm is not None or (kind != "laplace" and facts.epsilon != math.inf)
+    for bits in range(16, 1, -1):
+        ball = Ball.of(facts.box, bits, equal_units)
+        if point is not None:
+            ball = ball.about(np.rint((point - facts.box.midpoint) / ball.unit))
+        if max_norm is not None:
+            ball = ball.within(int(min(float(min(max_norm, 1e300)) / ball.unit[0], 2.0**40)) ** 2)
+        plan = _share_budget(kind, facts, ball, has_mean)
+        if plan.fits(facts.n_samples or 1):
+            return replace(plan, relative_edge=plan.moment_noise(plan.ball).edge / plan.ball.reach)
+    return None
+
+
+def _share_budget(kind: str, facts: Facts, ball: Ball, has_mean: bool) -> _PCAPlan:
+    """Share the budget between the steps that are worth their cost."""
+    share, relation, n_samples, d = losses_of_kind(kind, facts.share)[0], facts.neighboring, facts.n_samples or 1, ball.box.n_features
+    in_rho = None if kind != "gaussian" or share.is_infinite else "gaussian" if share.gaussian else "zcdp"
+    bare = _PCAPlan(
+        spends_delta=kind == "gaussian", rho=in_rho, ball=ball, kind=kind, has_mean=has_mean, moments_share=share, relation=relation
+    )
+    # Without noise only a public radius needs a center. Where the grid is too fine for the moments, the noise of the sums may have a
+    # scale that cannot be drawn either.
+    if kind == "laplace" or (share.is_infinite and ball.squared_radius is None) or not bare.fits(n_samples):
+        return bare
+    radius_share = Fraction(round(1000 * float(np.clip(0.1 * (1000 / facts.size) ** 0.6, *_RADIUS_SHARES))), 1000)
+    for_center, for_radius, _ = share.split([_CENTER_SHARE, radius_share, 1 - _CENTER_SHARE - radius_share])
+    center = mechanism(Moments.sensitivity_of_sum(relation, ball), for_center, ("laplace", "sup_norm", "gaussian"), d)
+    radius = mechanism(count_sensitivity(relation), for_radius, n_values=len(candidate_radii(ball.reach)))
+    # A noisy mean within a quarter of the squared reach may move the center; lengths show once the rows pass the noise of a count.
+    has_center = has_mean and d * center.deviation**2 < n_samples**2 * ball.reach / 4
+    has_radius = n_samples > 6 * radius.deviation and ball.squared_radius is None
+    if has_mean and not has_center:  # a public radius about a center that nobody knows says nothing
+        bare = replace(bare, ball=replace(ball, squared_radius=None))
+    bought = [_CENTER_SHARE] * has_center + [radius_share] * has_radius
+    *_, moments = share.split([*bought, 1 - sum(bought)])
+    noises = {"center_noise": center if has_center else None, "radius_noise": radius if has_radius else None}
+    return replace(bare, **noises, moments_share=moments)

@@ -322,7 +322,7 @@ class Ball:
             whole *= 2
             whole -= origin
             if shrinks:
-                lengths = _squared_lengths(whole)
+                lengths = np.einsum("ij,ij->i", whole, whole)
                 far = np.flatnonzero(lengths > self.reach)
                 whole[far] = self.nearer(whole[far], lengths[far])
             yield rows, whole
@@ -346,7 +346,7 @@ class Ball:
         ``|2 q - o|^2 = 4 (|q|^2 - q.o) + |o|^2``, of whole numbers below 2**53, which floats hold.
         """
         origin = self.origin.astype(float)
-        lengths = _squared_lengths(q)
+        lengths = np.einsum("ij,ij->i", q, q)
         lengths -= q @ origin
         lengths *= 4
         lengths += origin @ origin
@@ -362,10 +362,6 @@ class Ball:
         scaled = whole * math.isqrt(self.reach)
         scaled /= np.ceil(np.sqrt(lengths))[:, None]
         return np.trunc(scaled, out=scaled)
-
-
-def _squared_lengths(rows: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->i", rows, rows)
 
 
 def _tile(per_feature: np.ndarray) -> Any:

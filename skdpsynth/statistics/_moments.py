@@ -1,7 +1,6 @@
 """Exact first and second moments of rows."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -69,10 +68,10 @@ class Moments(Statistic):
         A row w adds at most ``largest`` to each coordinate. Replaced, it moves coordinate i within the bounds: by 2 (most - least) at most,
         wherever the center. Both are attained at corners, all coordinates together.
         """
-        sides = [2 * int(side) for side in ball.most - ball.least] if relation == "replace_one" else [int(side) for side in ball.largest]
-        ends = zip((2 * ball.least - ball.origin).tolist(), (2 * ball.most - ball.origin).tolist(), strict=True)
-        facts = statistic_facts("sum", ranges=tuple((*each, count) for each, count in sorted(Counter(ends).items())))
-        return Sensitivity(relation, sum(sides), sum(side**2 for side in sides), max(sides), statistic=facts)
+        sides = 2 * (ball.most - ball.least) if relation == "replace_one" else ball.largest
+        ends, counts = np.unique(2 * np.stack([ball.least, ball.most]) - ball.origin, axis=1, return_counts=True)
+        facts = statistic_facts("sum", ranges=tuple(zip(*ends.tolist(), counts.tolist(), strict=True)))
+        return Sensitivity(relation, int(sides.sum()), int((sides**2).sum()), int(sides.max()), statistic=facts)
 
     def query_of_sum(self, relation: str, ball: Ball) -> Query:
         """Return the sum of the rows, none of them shrunk, and how far one row moves it."""

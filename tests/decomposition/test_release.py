@@ -153,7 +153,7 @@ def test_the_ledger_names_the_steps_that_the_rows_can_pay_for():
     assert names_of(PrivatePCA().fit(low_rank(20, 3))) == ["moments"]
     for n in range(5000, 26_000, 1371):  # also where 500 / n is no round number
         plan = plan_of(PrivatePCA(), n, 2)
-        assert plan.center.loss.epsilon + plan.radius.loss.epsilon + plan.moments.epsilon == 1
+        assert plan.center_noise.loss.epsilon + plan.radius_noise.loss.epsilon + plan.moments_share.epsilon == 1
 
 
 def test_a_public_radius_about_a_center_that_rows_cannot_pay_for_is_not_used():
@@ -207,11 +207,11 @@ def test_the_edge_of_a_plan_is_the_spectral_norm_of_its_noise():
     """Gaussian: 2 sqrt(d / 2) deviations. Matrix Laplace: 1.6651 d scales, 2 (r**2 + c**2) / epsilon each. And some d**(-2/3) more."""
     plan = plan_of(PrivatePCA(noise="matrix_laplace", max_norm=0.5), 100, 30)
     radius, border = plan.ball.reach, math.isqrt(plan.ball.reach // 10)
-    edge = plan.noisy_moments(plan.ball).edge
+    edge = plan.moment_noise(plan.ball).edge
     assert edge == pytest.approx(1.6651 * 30 * 2 * (radius + border**2) * (1 + 1.9 * 30 ** (-2 / 3)), rel=1e-4)
     plan = plan_of(PrivatePCA(noise="gaussian", delta=1e-6, max_norm=0.5, center="public"), 100, 30)
     mu = math.sqrt(2 * rho_of_epsilon(1, 1e-6, gaussian=True))
-    assert plan.noisy_moments(plan.ball).edge == pytest.approx(
+    assert plan.moment_noise(plan.ball).edge == pytest.approx(
         2 * math.sqrt(15) * math.sqrt(2) * plan.ball.reach / mu * (1 + 1.01 * 30 ** (-2 / 3)), rel=1e-4
     )
 
