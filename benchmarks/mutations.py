@@ -170,7 +170,7 @@ EQUIVALENT: dict[str, str] = {
     "fitting/_budget.py::Fraction(1, 10**6)": "a delta that a warning proposes",
     "fitting/_budget.py::1024": "the largest epsilon that sizes follow",
     "fitting/_budget.py:Facts.usual_delta": "a delta that a warning proposes",
-    "synthesis/_latent_planning.py:plan:facts.usual_delta": "a delta that a warning proposes",
+    "synthesis/_latent_planning.py:plan_steps:facts.usual_delta": "a delta that a warning proposes",
     "statistics/_interactions.py:Interactions.over": "multipliers, of which any serve: the change is derived of those that are taken",
     "synthesis/_latent_marginals.py:can_detect_near_columns": "by public numbers, whether a step is bought, whose noise is planned anew",
     "synthesis/_latent_planning.py:least_rows": "as can_detect_near_columns",

@@ -267,20 +267,20 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             bounds = zip(facts.box.low.tolist(), facts.box.high.tolist(), strict=True)
             schema = Schema({place: Continuous(low, high) for place, (low, high) in enumerate(bounds)})
         self._check_parameters(schema)
-        return self._way.plan(self, facts, schema)
+        return self._strategy.plan(self, facts, schema)
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
-        self.__dict__.update(self._way.fitted_attributes(self, rows, plan, budget))
+        self.__dict__.update(self._strategy.release(self, rows, plan, budget))
         self.__dict__.pop("_prior", None)
 
     @property
-    def _way(self) -> MarginalsStrategy | ScoresStrategy:
+    def _strategy(self) -> MarginalsStrategy | ScoresStrategy:
         return _STRATEGIES[self.strategy]
 
     @property
     def _n_factors(self) -> int:
-        return self._way.n_factors if self.n_factors == "auto" else self.n_factors
+        return self._strategy.n_factors if self.n_factors == "auto" else self.n_factors
 
     def _plan_blocks(self, facts: Facts) -> BlockPlan:
         if self.strategy != "marginals":
@@ -378,7 +378,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         check_parameters(self, {"strategy": (*_STRATEGIES, ""), "n_factors": ("auto", Whole(1, _MAX_FACTORS), "use 'auto'")})
         if self.synthesizer is not None:
             check_parameters(self, {"synthesizer": ("pmm", "psmm", "")})
-        self._way.check(self, schema)
+        self._strategy.check_parameters(self, schema)
         if (column := self.stratify) is None:
             return
         if not is_name(column) or column not in schema:

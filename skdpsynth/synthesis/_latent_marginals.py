@@ -1,7 +1,4 @@
-"""Strategy "marginals" of mixed tables: releases of noisy counts of cells, columns and pairs, and of columns near each other.
-
-Columns near each other are found by noisy counts of coarse differences, and modeled by noisy trees of fine ones.
-"""
+"""Strategy "marginals" of mixed tables: what is released, in what order, and the model that is fitted to it."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -75,7 +72,7 @@ from skdpsynth.synthesis._latent_planning import (
     choose_n_bins,
     column_splits,
     many_level_columns,
-    plan,
+    plan_steps,
     plan_triples,
     release_triples,
     warn_of_noise,
@@ -102,11 +99,19 @@ class _CodedRows:
 
 
 class MarginalsStrategy:
-    """Counts of cells, of columns and of pairs, and a model of latent factors that is fitted to them."""
+    """Noisy counts of cells, of columns and of pairs, and a model of latent factors that is fitted to them.
+
+    1. Codes: bins of numbers from noisy trees of their cells, groups of many levels from noisy counts of these. Columns near each other are
+       found by noisy counts of coarse differences, and modeled by noisy trees of fine ones.
+    2. Noisy counts of the codes of each column.
+    3. Noisy counts of pairs of columns: of all, of those in one block, or of a private choice.
+    4. All counts joined by least squares, and a model fitted to them; where noise is small, noisy counts of the triples of columns farthest
+       from the model, and the model fitted again.
+    """
 
     n_factors = 32  # usual
 
-    def check(self, synthesizer: BaseEstimator, schema: Schema) -> None:
+    def check_parameters(self, synthesizer: BaseEstimator, schema: Schema) -> None:
         if synthesizer.synthesizer is not None:
             raise ValueError(
                 f"synthesizer must be None for strategy='marginals', got {short_repr(synthesizer.synthesizer)}; it serves "
@@ -131,47 +136,48 @@ class MarginalsStrategy:
             codes=codes,
             chooses=codes is None or not codes.can_count(of_stream.n_expected),
         )
-        return plan(facts, bare)
+        return plan_steps(facts, bare)
 
-    def fitted_attributes(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
+    def release(self, synthesizer: BaseEstimator, rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, object]:
         schema, spans, prior = synthesizer.schema_, synthesizer._spans, synthesizer._prior
         # Rules compare the cells that the caller gets, in the dtypes of the table.
         dtypes = dict(zip(schema, synthesizer._container.dtypes, strict=True))
         prior = prior.map(spans) if prior is not None and spans else prior
         plan = replace(plan, prior=prior, ties=ties_of(schema, plan.schema.rules, dtypes))
-        attributes = _release_and_fit(rows.map(spans) if spans else rows, plan, budget)
+        attributes = _release_tables(rows.map(spans) if spans else rows, plan, budget)
         near = attributes["_counted"].codes.near if "_counted" in attributes else attributes["_model"].near
         warn_of_order(schema, spans, near, budget)
         return attributes
 
 
-def _release_and_fit(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
-    """Release the tree counts of continuous columns, the counts of columns and of pairs; return the fitted attributes."""
+def _release_tables(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
+    """Do the four steps; return the fitted attributes."""
     schema, stratum, names = plan.schema, plan.stratum, plan.names
-    located = _locate_cells(rows, plan)
+    located = _locate_cells(rows, plan)  # step 1
     codes, plan = _choose_codes(rows, located, plan, budget)
     coded = _encode_rows(located, plan, codes.links)
+    # Step 2, and from it blocks of dependent columns, and whether triples pay.
     exact = total(coded.rows, Marginals.over(coded.sizes, [(len(names), i) for i in range(len(names))]))
     noisy, noise = answer_query(exact.query(budget.relation), plan.shares["counts of columns"], budget, "counts of columns")
     one_way = NoisyTables({(i,): table for i, table in enumerate(exact.tables(noisy))}, noise.variance)
     if not codes.blocks:
         codes = replace(codes, **_release_blocks(coded, one_way, plan, budget))
     plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
-    pairs = [pair for block in codes.blocks for pair in combinations(block, 2)]
-    if (few := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
-        pairs, plan = few.choose(*_rows_for_pair_selection(located, codes.links, one_way, plan), plan, budget)
-    of_pairs = _release_pairs(coded, pairs, one_way, plan, budget)
-    estimates = Estimates.of([one_way, of_pairs], pairs, plan.n_samples)
+    pairs = [pair for block in codes.blocks for pair in combinations(block, 2)]  # step 3
+    if (selection := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
+        pairs, plan = selection.choose(*_rows_for_pair_selection(located, codes.links, one_way, plan), plan, budget)
+    two_way = _release_pairs(coded, pairs, one_way, plan, budget)
+    estimates = Estimates.of([one_way, two_way], pairs, plan.n_samples)  # step 4
     totals = estimates.rows(plan.n_samples)
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
     if plan.n_samples is None:
         warn_of_noise(budget, plan, budget.relation, totals.sum())
     codes = replace(codes, n_rows=n_samples) if plan.chooses else codes.after(n_samples)
-    beside = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, plan), pairs, plan, codes)
-    counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, beside)
+    prior = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, plan), pairs, plan, codes)
+    counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, prior)
     attributes, triples = _fit_model(counted, coded, plan, budget)
     return {
-        **_table_attributes([one_way, of_pairs, *triples], estimates, names, stratum),
+        **_table_attributes([one_way, two_way, *triples], estimates, names, stratum),
         "cells_": codes.cells,
         "bins_": bins_of(schema, codes.links),
         "n_samples_": n_samples,
@@ -200,49 +206,8 @@ def _choose_codes(rows: Rows, located: Rows, plan: MarginalsPlan, budget: Budget
     return replace(codes, near=near, links=links, tied=tuple(tied)), plan
 
 
-def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:
-    """Return the attributes that hold the model, and the tables of three columns if there is a second round."""
-    if plan.is_block:
-        return {"_counted": counted}, []
-    fitted, triples = model_attributes(counted.model(plan.n_factors)), []
-    if TRIPLES in plan.shares:
-        triples = [release_triples(coded.rows, coded.sizes, plan, budget, counted.codes.near, fitted["_model"], counted.totals)]
-        fitted = model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
-    return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
-
-
 def _locate_cells(rows: Rows, plan: MarginalsPlan) -> Rows:
     return rows.map(CellsOf({plan.places[name]: grid for name, grid in plan.grids.items()})).materialize() if plan.grids else rows
-
-
-def _count_cells(located: Rows, plan: MarginalsPlan) -> Trees:
-    return total(located, Trees.over([grid.depth for grid in plan.grids.values()], [plan.places[name] for name in plan.grids]))
-
-
-def _count_levels(located: Rows, names: Sequence[Hashable], plan: MarginalsPlan) -> Marginals:
-    sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in plan.schema.values()]
-    return total(located, Marginals.over(sizes, [(plan.places[name],) for name in names]))
-
-
-def _count_prior(located: Rows, pairs: Sequence[tuple[int, int]], plan: MarginalsPlan, codes: Codes) -> PublicPrior:
-    """Count a public table in the released codes: exactly, as nothing private is in it."""
-    coded = _encode_rows(located, plan, codes.links)
-    columns = [(i,) for i in range(len(coded.sizes) - 1)]
-    exact = total(coded.rows, Marginals.over(coded.sizes, [(len(columns), *place) for place in [*columns, *pairs]]))
-    tables = dict(zip([*columns, *pairs], exact.tables(exact.counts), strict=True))
-    cells: dict[Hashable, Any] = dict(zip(plan.grids, _count_cells(located, plan).levels(), strict=True)) if plan.grids else {}
-    if many := [name for name in many_level_columns(plan.schema) if name in codes.links]:
-        levels = _count_levels(located, many, plan)
-        cells |= zip(many, levels.tables(levels.counts), strict=True)
-    return PublicPrior({i: tables[i] for i in columns}, {pair: tables[pair] for pair in pairs}, cells)
-
-
-def model_attributes(model: TableModel) -> dict[str, Any]:
-    return {"factors_": model.factors, "_model": model}
-
-
-def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
-    return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
 
 
 def _release_cells(
@@ -275,89 +240,19 @@ def _release_cells(
     return cells, pools, links
 
 
+def _count_cells(located: Rows, plan: MarginalsPlan) -> Trees:
+    return total(located, Trees.over([grid.depth for grid in plan.grids.values()], [plan.places[name] for name in plan.grids]))
+
+
+def _count_levels(located: Rows, names: Sequence[Hashable], plan: MarginalsPlan) -> Marginals:
+    sizes = [0 if isinstance(kind, Continuous) else kind.n_codes for kind in plan.schema.values()]
+    return total(located, Marginals.over(sizes, [(plan.places[name],) for name in names]))
+
+
 def _pooled_n_rows(pools: Mapping[Hashable, Pool], before: Codes | None = None) -> float:
     """Return the estimated number of rows counted for codes; with the codes before, of this block alone."""
     rows = [pool.n_rows - (before.pools[name].n_rows if before and name in before.pools else 0.0) for name, pool in pools.items()]
     return max(1.0, float(np.mean(rows))) if rows else 1.0
-
-
-def _rows_for_pair_selection(
-    located: Rows, links: Mapping[Hashable, Link | LevelGroups], one_way: NoisyTables, plan: MarginalsPlan
-) -> tuple[Rows, list[int], list[np.ndarray]]:
-    """Return the rows as codes in which pairs are chosen, the number of these codes, and the splits of each column."""
-    schema = plan.schema
-    # In more bins than are counted, whose edges are splits: choices are of distances alone.
-    finer = {name: link.recut(SPLITS + 1) for name, link in links.items() if isinstance(link, Link)}
-    coded = _encode_rows(located, plan, {**links, **finer})  # there is no stratum
-    masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
-    shares = [np.append(mass, [0.0] * (size - len(mass))) for mass, size in zip(masses, coded.sizes, strict=False)]
-    return coded.rows, coded.sizes[:-1], [column_splits(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
-
-
-def _release_blocks(coded: _CodedRows, one_way: NoisyTables, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
-    """Return the blocks of columns: all in one; or, of many columns, the common factors, and blocks that depend on each other beyond them.
-
-    These follow from noisy tables of all pairs with merged codes.
-    """
-    names, n_columns = plan.names, len(plan.names)
-    if n_columns <= ONE_BLOCK:
-        return {"blocks": (tuple(range(n_columns)),)}
-    groups = merge_codes(one_way, [isinstance(kind, Nominal) for kind in plan.kinds])
-    whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
-    merged = _CodedRows(coded.rows.map(Merging((*groups, whole))).materialize(), [*(int(group.max()) + 1 for group in groups), 1])
-    released = _release_pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
-    n = _estimate_n_rows(one_way, plan)
-    tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
-    one = [table.sum(axis=0) for table in one_way.tables.values()]
-    common, blocks = learn_common_factors(CoarsePairs.of(released, groups, n), one, n, plan.n_factors, tied)
-    return {"blocks": tuple(blocks), "common": common}
-
-
-def _encode_rows(located: Rows, plan: MarginalsPlan, links: Mapping[Hashable, Link | LevelGroups]) -> _CodedRows:
-    schema, places, names = plan.schema, plan.places, plan.names
-    bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in links.items()}
-    sizes = [links[name].n_bins + schema[name].nullable if name in links else schema[name].n_codes for name in names]
-    coding = Coding((*(places[name] for name in names), None if plan.stratum is None else places[plan.stratum]), bins)
-    return _CodedRows(located.map(coding).materialize(), [*sizes, plan.n_classes])
-
-
-def _release_pairs(
-    coded: _CodedRows, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget, kind: str = ""
-) -> NoisyTables | NoisyInteractions:
-    if not pairs:
-        return NoisyTables({}, one_way.variance)
-    share = plan.shares[f"counts of pairs{kind}"]
-    chosen = PairRelease.choose(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
-    return chosen.ask(coded.rows, budget, f"{'counts' if chosen.over is None else 'interactions'} of pairs{kind}")
-
-
-def _table_attributes(
-    released: Sequence[NoisyTables | NoisyInteractions], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
-) -> dict[str, object]:
-    counts = {place: table for each in released if isinstance(each, NoisyTables) for place, table in each.tables.items()}
-    tables = {place: np.rint(table).astype(np.int64) for place, table in estimates.tables.items()} | counts
-    interactions: dict[tuple[int, ...], np.ndarray] = {}
-    scales: dict[tuple[int, ...], int] = {}
-    for each in released:
-        if isinstance(each, NoisyInteractions):
-            interactions |= each.tables
-            scales |= each.scales
-    return {
-        "marginals_": _by_columns(tables, names, stratum),
-        "interactions_": _by_columns(interactions, names, stratum),
-        "interaction_scales_": _by_columns(scales, names, stratum),
-        "marginals_consistent_": _by_columns(estimates.tables, names, stratum),
-        "marginals_errors_": _by_columns({place: math.sqrt(of_cell) for place, of_cell in estimates.variances.items()}, names, stratum),
-    }
-
-
-def _by_columns(tables: Mapping[tuple[int, ...], Any], names: Sequence[Hashable], stratum: Hashable) -> dict[tuple[Hashable, ...], Any]:
-    """Return tables, or numbers of them, by the names of their columns, led by the stratum."""
-    lead = () if stratum is None else (stratum,)
-    return {
-        (*lead, *(names[i] for i in place)): table[0] if stratum is None and isinstance(table, np.ndarray) else table
-        for place, table in tables.items()
-    }
 
 
 def find_near_columns(
@@ -398,30 +293,6 @@ def candidate_pairs(plan: MarginalsPlan) -> list[NamePair]:
         return []
     ruled = {name for tie in plan.ties for name in tie.columns} | {name for names in keys_of(schema.rules, schema.whole) for name in names}
     return comparable(schema, ruled)
-
-
-def warn_of_order(schema: Schema, spans: Spans, near: Sequence[DifferenceLaw], budget: Budget) -> None:
-    """Warn of times that no rule or released difference keeps in order, and of an `Inequality` that is not kept as start and span."""
-    told = {frozenset((each.first, each.second)) for each in near}
-    ruled = {name for rule in schema.rules for name in rule.columns_named}
-    for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)}):
-        if frozenset(pair) not in told and not ruled & set(pair):
-            first, second = (short_repr(name) for name in pair)
-            budget.warn(
-                f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
-                "differences were not released, as noise is too large for these rows or they are not near each other; if one comes after "
-                "the other, state an Inequality in the schema."
-            )
-            break
-    for rule in schema.rules:
-        if isinstance(rule, Inequality) and rule not in spans.rules:
-            low, high = (short_repr(name) for name in (rule.low, rule.high))
-            budget.warn(
-                f"Columns {low} and {high} are kept in order by a rule, but may come out far too wide apart: a span between them needs two "
-                "columns of one scale (times of one resolution; no real number below a whole one) of which no other rule says more than "
-                "orders and sums, and one smaller column for each larger one; state the two alike, or leave the other rule out."
-            )
-            break
 
 
 def can_detect_near_columns(n_pairs: int, look: float, share: PrivacyLoss, relation: str, n_rows: float) -> bool:
@@ -473,3 +344,138 @@ def independent_share(noisy: np.ndarray, expected: np.ndarray, deviation: float)
     held = upto[last] - upto[first] - _DEVIATIONS * deviation * np.sqrt(last - first)
     enough = held >= _HELD * max(upto[-1], 1.0)
     return float((share[last] - share[first])[enough].min()) if enough.any() else 1.0
+
+
+def _encode_rows(located: Rows, plan: MarginalsPlan, links: Mapping[Hashable, Link | LevelGroups]) -> _CodedRows:
+    schema, places, names = plan.schema, plan.places, plan.names
+    bins = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in links.items()}
+    sizes = [links[name].n_bins + schema[name].nullable if name in links else schema[name].n_codes for name in names]
+    coding = Coding((*(places[name] for name in names), None if plan.stratum is None else places[plan.stratum]), bins)
+    return _CodedRows(located.map(coding).materialize(), [*sizes, plan.n_classes])
+
+
+def _release_blocks(coded: _CodedRows, one_way: NoisyTables, plan: MarginalsPlan, budget: Budget) -> dict[str, Any]:
+    """Return the blocks of columns: all in one; or, of many columns, the common factors, and blocks that depend on each other beyond them.
+
+    These follow from noisy tables of all pairs with merged codes.
+    """
+    names, n_columns = plan.names, len(plan.names)
+    if n_columns <= ONE_BLOCK:
+        return {"blocks": (tuple(range(n_columns)),)}
+    groups = merge_codes(one_way, [isinstance(kind, Nominal) for kind in plan.kinds])
+    whole = np.zeros(coded.sizes[-1], dtype=np.int64)  # all classes are one
+    merged = _CodedRows(coded.rows.map(Merging((*groups, whole))).materialize(), [*(int(group.max()) + 1 for group in groups), 1])
+    released = _release_pairs(merged, list(combinations(range(n_columns), 2)), one_way, plan, budget, ", merged")
+    n = _estimate_n_rows(one_way, plan)
+    tied = [[names.index(name) for name in tie.columns if name != plan.stratum] for tie in plan.ties]
+    one = [table.sum(axis=0) for table in one_way.tables.values()]
+    common, blocks = learn_common_factors(CoarsePairs.of(released, groups, n), one, n, plan.n_factors, tied)
+    return {"blocks": tuple(blocks), "common": common}
+
+
+def _estimate_n_rows(one_way: NoisyTables, plan: MarginalsPlan) -> float:
+    return plan.n_samples or max(1.0, float(np.mean([table.sum() for table in one_way.tables.values()])))
+
+
+def _rows_for_pair_selection(
+    located: Rows, links: Mapping[Hashable, Link | LevelGroups], one_way: NoisyTables, plan: MarginalsPlan
+) -> tuple[Rows, list[int], list[np.ndarray]]:
+    """Return the rows as codes in which pairs are chosen, the number of these codes, and the splits of each column."""
+    schema = plan.schema
+    # In more bins than are counted, whose edges are splits: choices are of distances alone.
+    finer = {name: link.recut(SPLITS + 1) for name, link in links.items() if isinstance(link, Link)}
+    coded = _encode_rows(located, plan, {**links, **finer})  # there is no stratum
+    masses = [finer[name].masses if name in finer else one_way.tables[i,].sum(axis=0) for i, name in enumerate(schema)]
+    shares = [np.append(mass, [0.0] * (size - len(mass))) for mass, size in zip(masses, coded.sizes, strict=False)]
+    return coded.rows, coded.sizes[:-1], [column_splits(share, kind) for share, kind in zip(shares, schema.values(), strict=True)]
+
+
+def _release_pairs(
+    coded: _CodedRows, pairs: Sequence[tuple[int, int]], one_way: NoisyTables, plan: MarginalsPlan, budget: Budget, kind: str = ""
+) -> NoisyTables | NoisyInteractions:
+    if not pairs:
+        return NoisyTables({}, one_way.variance)
+    share = plan.shares[f"counts of pairs{kind}"]
+    chosen = PairRelease.choose(coded.sizes, pairs, one_way.variance, share, budget.relation, plan.n_samples)
+    return chosen.ask(coded.rows, budget, f"{'counts' if chosen.over is None else 'interactions'} of pairs{kind}")
+
+
+def _count_prior(located: Rows, pairs: Sequence[tuple[int, int]], plan: MarginalsPlan, codes: Codes) -> PublicPrior:
+    """Count a public table in the released codes: exactly, as nothing private is in it."""
+    coded = _encode_rows(located, plan, codes.links)
+    columns = [(i,) for i in range(len(coded.sizes) - 1)]
+    exact = total(coded.rows, Marginals.over(coded.sizes, [(len(columns), *place) for place in [*columns, *pairs]]))
+    tables = dict(zip([*columns, *pairs], exact.tables(exact.counts), strict=True))
+    cells: dict[Hashable, Any] = dict(zip(plan.grids, _count_cells(located, plan).levels(), strict=True)) if plan.grids else {}
+    if many := [name for name in many_level_columns(plan.schema) if name in codes.links]:
+        levels = _count_levels(located, many, plan)
+        cells |= zip(many, levels.tables(levels.counts), strict=True)
+    return PublicPrior({i: tables[i] for i in columns}, {pair: tables[pair] for pair in pairs}, cells)
+
+
+def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, budget: Budget) -> tuple[dict[str, Any], list[NoisyTables]]:
+    """Return the attributes that hold the model, and the tables of three columns if there is a second round."""
+    if plan.is_block:
+        return {"_counted": counted}, []
+    fitted, triples = model_attributes(counted.model(plan.n_factors)), []
+    if TRIPLES in plan.shares:
+        triples = [release_triples(coded.rows, coded.sizes, plan, budget, counted.codes.near, fitted["_model"], counted.totals)]
+        fitted = model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
+    return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
+
+
+def model_attributes(model: TableModel) -> dict[str, Any]:
+    return {"factors_": model.factors, "_model": model}
+
+
+def _table_attributes(
+    released: Sequence[NoisyTables | NoisyInteractions], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
+) -> dict[str, object]:
+    counts = {place: table for each in released if isinstance(each, NoisyTables) for place, table in each.tables.items()}
+    tables = {place: np.rint(table).astype(np.int64) for place, table in estimates.tables.items()} | counts
+    interactions: dict[tuple[int, ...], np.ndarray] = {}
+    scales: dict[tuple[int, ...], int] = {}
+    for each in released:
+        if isinstance(each, NoisyInteractions):
+            interactions |= each.tables
+            scales |= each.scales
+    return {
+        "marginals_": _by_columns(tables, names, stratum),
+        "interactions_": _by_columns(interactions, names, stratum),
+        "interaction_scales_": _by_columns(scales, names, stratum),
+        "marginals_consistent_": _by_columns(estimates.tables, names, stratum),
+        "marginals_errors_": _by_columns({place: math.sqrt(of_cell) for place, of_cell in estimates.variances.items()}, names, stratum),
+    }
+
+
+def _by_columns(tables: Mapping[tuple[int, ...], Any], names: Sequence[Hashable], stratum: Hashable) -> dict[tuple[Hashable, ...], Any]:
+    """Return tables, or numbers of them, by the names of their columns, led by the stratum."""
+    lead = () if stratum is None else (stratum,)
+    return {
+        (*lead, *(names[i] for i in place)): table[0] if stratum is None and isinstance(table, np.ndarray) else table
+        for place, table in tables.items()
+    }
+
+
+def warn_of_order(schema: Schema, spans: Spans, near: Sequence[DifferenceLaw], budget: Budget) -> None:
+    """Warn of times that no rule or released difference keeps in order, and of an `Inequality` that is not kept as start and span."""
+    told = {frozenset((each.first, each.second)) for each in near}
+    ruled = {name for rule in schema.rules for name in rule.columns_named}
+    for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)}):
+        if frozenset(pair) not in told and not ruled & set(pair):
+            first, second = (short_repr(name) for name in pair)
+            budget.warn(
+                f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
+                "differences were not released, as noise is too large for these rows or they are not near each other; if one comes after "
+                "the other, state an Inequality in the schema."
+            )
+            break
+    for rule in schema.rules:
+        if isinstance(rule, Inequality) and rule not in spans.rules:
+            low, high = (short_repr(name) for name in (rule.low, rule.high))
+            budget.warn(
+                f"Columns {low} and {high} are kept in order by a rule, but may come out far too wide apart: a span between them needs two "
+                "columns of one scale (times of one resolution; no real number below a whole one) of which no other rule says more than "
+                "orders and sums, and one smaller column for each larger one; state the two alike, or leave the other rule out."
+            )
+            break

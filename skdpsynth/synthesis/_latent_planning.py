@@ -1,8 +1,4 @@
-"""The budget of each step of strategy "marginals", and limits on its time, by public numbers; and pairs and triples chosen by private ones.
-
-Few pairs are counted where noise would drown most of all, triples where noise is small: a second round, of those whose tables are farthest
-from the model of pairs.
-"""
+"""The plan of strategy "marginals": the budget of each step, and limits on its time, by public numbers; choices of pairs and triples."""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -203,7 +199,7 @@ def split_share(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, P
     return dict(zip(weights, share.split(list(weights.values())), strict=True))
 
 
-def plan(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
+def plan_steps(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
     """Share the budget among the steps that this schema needs; refuse what would take too long."""
     _check_size(bare)
     _check_structural_zeros(bare)
@@ -233,7 +229,7 @@ def plan(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
     if facts.n_samples is not None:
         warn_of_noise(facts, made, relation, facts.n_samples)
     if not facts.delta and facts.epsilon != math.inf:
-        with_delta = plan(facts.part(delta=facts.usual_delta), bare)
+        with_delta = plan_steps(facts.part(delta=facts.usual_delta), bare)
         facts.warn_if_delta_helps(_largest_deviation(made, relation), _largest_deviation(with_delta, relation))
     return made
 

@@ -39,7 +39,7 @@ class ScoresStrategy:
 
     n_factors = 8  # usual
 
-    def check(self, synthesizer: BaseEstimator, schema: Schema) -> None:
+    def check_parameters(self, synthesizer: BaseEstimator, schema: Schema) -> None:
         for name in ("prior", "stratify"):
             if (value := getattr(synthesizer, name)) is not None:
                 raise ValueError(f"{name} must be None for strategy='scores', got {short_repr(value)}; use strategy='marginals'.")
@@ -69,7 +69,7 @@ class ScoresStrategy:
             facts.told.extend(part_facts.told)
         return ScoresPlan(spends_delta, schema=schema, n_samples=facts.n_samples, thresholds=noise, part=part, part_facts=part_facts)
 
-    def fitted_attributes(self, synthesizer: BaseEstimator, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
+    def release(self, synthesizer: BaseEstimator, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
         """Run Algorithms 1 to 3 with private releases; return the fitted attributes.
 
         In either relation a row is counted in one level of each ordinal column, and, given the thresholds, has one latent row, whose draw
