@@ -87,7 +87,7 @@ class Measurements:
     one_way: NoisyTables
     two_way: NoisyTables
     n_samples: int | None  # None where it is private
-    beside: PublicPrior | None = None  # counts of a public table, towards which estimates are pulled
+    prior: PublicPrior | None = None  # counts of a public table, towards which estimates are pulled
 
     def _check_loaded(self) -> None:
         one_way, n_columns = self.one_way.tables, len(self._names)
@@ -127,10 +127,10 @@ class Measurements:
     def _shrunken_tables(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
         """Return the tables to fit: pulled to the prior, without rows of noise, and with shrunken differences between classes."""
         names, links, one_way, two_way, totals = self._names, self.codes.links, self.one_way, self.two_way, self.totals
-        if self.beside is not None:
-            one_way, two_way = self.beside.pull(one_way, two_way, totals)
+        if self.prior is not None:
+            one_way, two_way = self.prior.pull(one_way, two_way, totals)
             present = {name: one_way.tables[i,][:, : links[name].n_bins] for i, name in enumerate(names) if name in links}
-            links = self.beside.reweigh(links, self.codes.pools, {name: float(table.sum()) for name, table in present.items()})
+            links = self.prior.reweigh(links, self.codes.pools, {name: float(table.sum()) for name, table in present.items()})
         together = joint_columns(self.codes.tied, self.codes.near)
         links, one_way, two_way = threshold_bins(names, links, one_way, two_way, totals, together, edges_of_spans(self.schema))
         return links, *shrink_class_contrasts(one_way, two_way, totals, self._is_ordered(names))
@@ -176,16 +176,16 @@ def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -
             sizes.append(tables[place].size)
         mean = float(np.average(variances, weights=sizes)) if sizes else getattr(last, step).variance
         steps[step] = NoisyTables(tables, mean)
-    beside = None
+    prior = None
     for part, recoding in zip(parts, recodings, strict=True):
-        if (prior := part.beside) is not None:
+        if (earlier := part.prior) is not None:
             own = [
                 {place: _recode_table(table, 0.0, [recoding[i] for i in place])[0] for place, table in each.items()}
-                for each in (prior.one_way, prior.two_way)
+                for each in (earlier.one_way, earlier.two_way)
             ]
-            beside = replace(prior, one_way=own[0], two_way=own[1])
+            prior = replace(earlier, one_way=own[0], two_way=own[1])
     n_samples = max(1, round(sum(numbers)))
-    return replace(last, one_way=steps["one_way"], two_way=steps["two_way"], n_samples=n_samples, beside=beside)
+    return replace(last, one_way=steps["one_way"], two_way=steps["two_way"], n_samples=n_samples, prior=prior)
 
 
 def recoding_matrix(old: Link | LevelGroups, new: Link | LevelGroups, nullable: bool) -> np.ndarray:

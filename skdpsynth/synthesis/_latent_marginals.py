@@ -228,7 +228,7 @@ def _release_cells(
         n_bins = choose_n_bins(plan, budget.relation, n_rows) if few is None else few.n_bins
         pooled = trees.levels(np.concatenate([pool.counts for pool in pools.values()]))
         for (name, grid), levels in zip(plan.grids.items(), pooled, strict=True):
-            tree = [levels.get(j) for j in range(1, grid.depth + 1)]
+            tree = list(map(levels.get, range(1, grid.depth + 1)))
             links[name] = Link.of(tree, pools[name].variance, grid.n_cells, n_bins, cuts.get(name, ()))
     if many := many_level_columns(plan.schema):
         exact = _count_levels(located, many, plan)
@@ -279,7 +279,7 @@ def find_near_columns(
         exact = total(cells, Trees.over(depths))
         noisy, noise = answer_query(exact.query(budget.relation), to_tell, budget, "counts of differences")
         for (a, b), own, depth, of_tree in zip(found, edges, depths, exact.levels(noisy), strict=True):
-            link = Link.of([of_tree.get(level) for level in range(1, depth + 1)], noise.variance, 1 << depth, _FINE_BINS)
+            link = Link.of(list(map(of_tree.get, range(1, depth + 1))), noise.variance, 1 << depth, _FINE_BINS)
             law = threshold_link(link, n_rows, noise.deviation)
             laws.append(orient_difference(DifferenceLaw(a, b, own, law.mass, schema[a].integer), links, plan.grids))
         near = tuple(laws)
@@ -421,7 +421,7 @@ def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, bu
     if TRIPLES in plan.shares:
         triples = [release_triples(coded.rows, coded.sizes, plan, budget, counted.codes.near, fitted["_model"], counted.totals)]
         fitted = model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
-    return {**fitted, **({} if counted.beside is None else {"_without_prior": replace(counted, beside=None)})}, triples
+    return {**fitted, **({} if counted.prior is None else {"_without_prior": replace(counted, prior=None)})}, triples
 
 
 def model_attributes(model: TableModel) -> dict[str, Any]:

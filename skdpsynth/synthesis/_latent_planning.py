@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -98,20 +99,22 @@ class PairRelease:
     sizes: tuple[int, ...]  # number of codes of each column, and last of classes
     pairs: tuple[Pair, ...]
     noise: Mechanism
+    column_variance: float  # of the noise on the tables of columns
     over: Interactions | None = None  # None: tables
     scales: Mapping[tuple[int, ...], int] = field(default_factory=dict)  # of interactions
 
     @classmethod
     def choose(
-        cls, sizes: Sequence[int], pairs: Sequence[Pair], of_columns: float, share: PrivacyLoss, relation: str, n_samples: int | None
+        cls, sizes: Sequence[int], pairs: Sequence[Pair], column_variance: float, share: PrivacyLoss, relation: str, n_samples: int | None
     ) -> "PairRelease":
         """Choose by public numbers the release that leaves the counts of pairs with less error, once all releases are joined.
 
         Interactions take Gaussian noise: their L1 sensitivity is much larger than that of tables. Tables tell of the columns too, which
-        matters where those have much noise, of variance `of_columns`.
+        matters where those have much noise.
         """
         n_cells = sum(sizes[i] * sizes[j] for i, j in pairs) * sizes[-1]
-        tables = cls(tuple(sizes), tuple(pairs), mechanism(Marginals.sensitivity(relation, len(pairs)), share, n_values=n_cells))
+        noise = mechanism(Marginals.sensitivity(relation, len(pairs)), share, n_values=n_cells)
+        tables = cls(tuple(sizes), tuple(pairs), noise, column_variance)
         if share.rho is None or share.is_infinite:
             return tables
         for bits in _COARSER:
@@ -122,8 +125,8 @@ class PairRelease:
                 noise = mechanism(over.sensitivity(relation), share, ("gaussian",), over.n_values)
             except ValueError:  # its scale is too large to be sampled
                 continue
-            other = cls(tuple(sizes), tuple(pairs), noise, over, dict(zip(over.pairs, over.scales, strict=True)))
-            return min(tables, other, key=lambda each: each.error(of_columns))
+            other = replace(tables, noise=noise, over=over, scales=dict(zip(over.pairs, over.scales, strict=True)))
+            return min(tables, other, key=attrgetter("error"))
         return tables
 
     @property
@@ -131,10 +134,11 @@ class PairRelease:
         """Standard deviation of the noise on a count of a pair, or on an interaction in counts."""
         return self.noise.deviation / min(self.scales.values(), default=1)
 
-    def error(self, of_columns: float) -> float:
-        """Return the expected error of estimates, as `expected_error` measures it."""
+    @property
+    def error(self) -> float:
+        """The expected error of estimates, as `expected_error` measures it."""
         variances = {pair: self.noise.variance / self.scales.get(pair, 1) ** 2 for pair in self.pairs}
-        return expected_error(self.sizes[:-1], variances, of_columns, are_tables=self.over is None)  # type: ignore[arg-type]
+        return expected_error(self.sizes[:-1], variances, self.column_variance, are_tables=self.over is None)  # type: ignore[arg-type]
 
     def ask(self, rows: Rows, budget: Budget, name: str) -> NoisyTables | NoisyInteractions:
         """Release the pairs of rows of codes, of which the last is the class."""
@@ -178,7 +182,7 @@ class MarginalsPlan(Plan):
     @cached_property
     def kinds(self) -> list[Any]:
         """Kinds of the columns, without the stratum."""
-        return [self.schema[name] for name in self.names]
+        return list(map(self.schema.__getitem__, self.names))
 
     @cached_property
     def planned_sizes(self) -> list[int]:
@@ -274,7 +278,7 @@ def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
     """
     if not plan.counts_all_pairs or not any(isinstance(kind, Continuous) for kind in plan.kinds):
         return _BINS
-    noise = _plan_pairs(plan, relation)[0].deviation
+    noise = _plan_pairs(plan, relation).deviation
     if not noise:
         return _MOST_BINS
     few = 0.0 if plan.is_block else _numeric_weight(plan.kinds)
@@ -296,7 +300,7 @@ def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | Non
     sizes = plan.planned_sizes
     precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
     if plan.counts_all_pairs:
-        pairs = _plan_pairs(plan, relation, sizes)[0]
+        pairs = _plan_pairs(plan, relation, sizes)
         if pairs.over is None:  # tables tell of columns, too
             precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
     rows = n_rows * math.sqrt(precision / plan.n_classes)
@@ -319,15 +323,15 @@ def _noise_error(plan: MarginalsPlan, relation: str) -> float:
     of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
     if not plan.counts_all_pairs:
         return of_cells * math.prod(_table_deviations(plan, relation))
-    return of_cells * _pair_error(plan, relation, [_USUAL_SIZE] * len(plan.kinds))
+    return of_cells * _plan_pairs(plan, relation, [_USUAL_SIZE] * len(plan.kinds)).error
 
 
-def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> tuple[PairRelease, float]:
-    """Return the release of all pairs of columns, of the planned sizes or of these, and the variance of the noise on the columns."""
+def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> PairRelease:
+    """Return the release of all pairs of columns, of the planned sizes or of these."""
     sizes = plan.planned_sizes if sizes is None else sizes
-    of_columns = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
+    column_variance = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
     pairs, share = list(combinations(range(len(sizes)), 2)), plan.shares["counts of pairs"]
-    return PairRelease.choose([*sizes, plan.n_classes], pairs, of_columns, share, relation, plan.n_samples), of_columns
+    return PairRelease.choose([*sizes, plan.n_classes], pairs, column_variance, share, relation, plan.n_samples)
 
 
 def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
@@ -342,26 +346,21 @@ def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
     for part in (part for part in _PARTS_OF_COLUMNS if part > usual):
         of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
         options.append(replace(plan, shares={**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs}))
-    return min(options, key=lambda option: _pair_error(option, relation))
-
-
-def _pair_error(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> float:
-    chosen, of_columns = _plan_pairs(plan, relation, sizes)
-    return chosen.error(of_columns)
+    return min(options, key=lambda option: _plan_pairs(option, relation).error)
 
 
 def _largest_deviation(plan: MarginalsPlan, relation: str) -> float:
     """Return the largest deviation of the noise on the steps whose number of tables is public."""
     if not plan.counts_all_pairs:
         return max(_table_deviations(plan, relation))
-    pairs, of_columns = _plan_pairs(plan, relation)
-    return max(math.sqrt(of_columns), pairs.deviation)
+    pairs = _plan_pairs(plan, relation)
+    return max(math.sqrt(pairs.column_variance), pairs.deviation)
 
 
 def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
     n_tables = {"counts of columns": len(plan.kinds), "counts of pairs, merged": math.comb(len(plan.kinds), 2)}
-    sensitivities = {name: Marginals.sensitivity(relation, tables) for name, tables in n_tables.items() if name in plan.shares}
-    return [mechanism(sensitivity, plan.shares[name]).deviation for name, sensitivity in sensitivities.items()]
+    steps = [name for name in n_tables if name in plan.shares]
+    return [mechanism(Marginals.sensitivity(relation, n_tables[name]), plan.shares[name]).deviation for name in steps]
 
 
 def answer_query(
@@ -386,7 +385,7 @@ def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: f
         n_pairs = math.comb(len(sizes), 2)
         n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
         # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
-        if n_cells * _plan_pairs(plan, relation, sizes)[0].deviation / math.sqrt(2 * math.pi) > n:
+        if n_cells * _plan_pairs(plan, relation, sizes).deviation / math.sqrt(2 * math.pi) > n:
             told.warn(
                 f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only "
                 "strong dependences are kept: use more rows, a larger epsilon or fewer columns."

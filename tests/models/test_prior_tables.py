@@ -229,7 +229,7 @@ def test_a_union_takes_the_prior_of_an_earlier_part_in_the_codes_of_the_last():
 
     later = exact.reshape(1, 2, 4, 2).sum(axis=2)
     union = pool_measurements([part(fine, exact, told), part(coarse, later, None)], [100.0, 100.0])
-    assert np.allclose(union.beside.two_way[0, 1], later)
-    assert np.allclose(union.beside.one_way[0,], later.sum(axis=2))
-    assert union.beside.cells is told.cells
-    assert pool_measurements([part(fine, exact, None), part(coarse, later, None)], [100.0, 100.0]).beside is None
+    assert np.allclose(union.prior.two_way[0, 1], later)
+    assert np.allclose(union.prior.one_way[0,], later.sum(axis=2))
+    assert union.prior.cells is told.cells
+    assert pool_measurements([part(fine, exact, None), part(coarse, later, None)], [100.0, 100.0]).prior is None

@@ -139,8 +139,8 @@ def pairs(n_columns):
     return list(combinations(range(n_columns), 2))
 
 
-def chosen(sizes, share, relation="replace_one", of_columns=100.0, n_samples=1000):
-    return PairRelease.choose([*sizes, 1], pairs(len(sizes)), of_columns, share, relation, n_samples)
+def chosen(sizes, share, relation="replace_one", column_variance=100.0, n_samples=1000):
+    return PairRelease.choose([*sizes, 1], pairs(len(sizes)), column_variance, share, relation, n_samples)
 
 
 @each_relation
@@ -169,11 +169,12 @@ def test_gaussian_pairs_of_binary_columns_whose_counts_are_known_are_interaction
 def test_the_way_of_less_error_is_chosen(relation, sizes):
     """Tables tell of their columns, interactions do not: so tables where the counts of columns have much noise."""
     share = PrivacyLoss(rho=Fraction(1, 50), gaussian=True)
-    tables = PairRelease((*sizes, 1), tuple(pairs(len(sizes))), mechanism(Marginals.sensitivity(relation, len(pairs(len(sizes)))), share))
+    noise = mechanism(Marginals.sensitivity(relation, len(pairs(len(sizes)))), share)
     found = {deviation: chosen(sizes, share, relation, deviation) for deviation in (0.01, 1.0, 1e3, 1e6)}
     for deviation, way in found.items():
-        assert way.error(deviation) <= tables.error(deviation)
-        assert (way.over is None) == (way.error(deviation) == tables.error(deviation))
+        tables = PairRelease((*sizes, 1), tuple(pairs(len(sizes))), noise, deviation)
+        assert way.error <= tables.error
+        assert (way.over is None) == (way.error == tables.error)
     assert found[1e6].over is None
     assert sizes != [2, 2] or found[0.01].over is not None
 

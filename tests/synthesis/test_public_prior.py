@@ -128,7 +128,7 @@ def test_numbers_without_a_schema_take_a_prior():
     prior = prior[list("cab")]
     model = LatentFactorSynthesizer(delta=1e-6, epsilon=0.1, prior=prior, random_state=0).fit(X)
     assert model.sample(5).shape == (5, 3)
-    assert model._without_prior.beside is None
+    assert model._without_prior.prior is None
 
 
 @quick
