@@ -97,10 +97,9 @@ def check_parameters(owner: object, table: Mapping[str, Sequence[Any]]) -> None:
     for name, (*allowed, way_out) in table.items():
         value = getattr(owner, name)
         value = bool(value) if isinstance(value, np.bool_) else value
-        intervals = [each for each in allowed if isinstance(each, Whole | Between)]
-        words = [each for each in allowed if each not in intervals and isinstance(value, type(each)) and value == each]
-        if not words and not any(value in each for each in intervals):
-            *first, last = [str(each) if each in intervals else repr(each) for each in allowed]
+        fits = (value in each if isinstance(each, Whole | Between) else isinstance(value, type(each)) and value == each for each in allowed)
+        if not any(fits):
+            *first, last = [str(each) if isinstance(each, Whole | Between) else repr(each) for each in allowed]
             rule = (f"{', '.join(first)} or {last}" if way_out else f"one of {', '.join([*first, last])}") if first else last
             raise ValueError(f"{name} must be {rule}, got {short_repr(value)}{f'; {way_out}' if way_out else ''}.")
 

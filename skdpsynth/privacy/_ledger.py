@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 from skdpsynth._validation import short_repr
@@ -74,7 +75,7 @@ class Ledger:
         written where this raises: BudgetExceededError or `OutOfTurn` if the entry may not come, `Overtaken` if the account has a newer
         entry than `newest`.
         """
-        return self.store.run(lambda: self._append(entry, budget, planned, pending, newest))
+        return self.store.run(partial(self._append, entry, budget, planned, pending, newest))
 
     def claim(self, entry: LedgerEntry, budget: Budget, planned: bool = False) -> LedgerEntry:
         """Return a pending entry like this one, whose owner died before anything was shown, or write this one as pending.

@@ -116,7 +116,7 @@ class Histogram(Statistic):
         levels = [self.counts]
         while len(levels[-1]) > 1:
             levels.append(pair_sums(levels[-1]))
-        return [Histogram(counts) for counts in reversed(levels)]
+        return list(map(Histogram, reversed(levels)))
 
 
 @savable
