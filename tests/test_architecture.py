@@ -275,7 +275,7 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("synthesis/_subspace.py", "lift"): "synthetic rows",
     ("synthesis/_subspace.py", "__call__"): "one row at a time: it makes room for a chunk",
     ("synthesis/_online.py", "_first_rows_of_units"): "as many labels as rows, or an error before the plan",
-    ("synthesis/_online.py", "_take"): "rows are time: a tick is one",
+    ("synthesis/_online.py", "_take_table"): "rows are time: a tick is one",
     ("synthesis/_online_blocks.py", "write"): "one row, or many: only how they are written",
     ("synthesis/_online_blocks.py", "with_new_rows"): "rows are time",
     ("synthesis/_online_blocks.py", "_add_rows"): "room in memory",

@@ -228,13 +228,13 @@ class LowDimSynthesizer(PrivateSynthesizer):
     def _release(self, rows: Rows, plan: _LowDimPlan, budget: Budget) -> None:
         self.reducer_, self._box, inner, facts = None, plan.box, clone(plan.inner), plan.inner_facts
         if plan.reducer is not None:
-            # Directions: those that are worth their cost, if their number is free, and perhaps the distance from them.
+            # Private covariance matrix: directions that are worth their cost, if their number is free, perhaps the distance from them.
             self.reducer_, self._has_distance = fit_part(clone(plan.reducer), rows, budget, plan.reducer_facts), False
             if self.n_components == "auto":
                 keep_first(self.reducer_, n_directions(self._subspace, facts.size))
             self._has_distance = self._may_have_distance and needs_distance(self._subspace, facts.size)
 
-            # Coordinates of the rows on them, and the ranges where they lie.
+            # Private linear projection: coordinates of the rows on them, and the ranges where they lie.
             subspace = self._subspace
             facts, scales = facts.part(n_features=subspace.n_axes), axis_scales(subspace.reach, subspace.variances)
             rows = rows.map(subspace.project, subspace.n_axes).materialize()
@@ -247,7 +247,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
                 facts = facts.part(epsilon=rest)
             facts = facts.part(box=Box(low, high))
 
-            # The measure there. For few rows PSMM came at least as close as PMM, up to the errors of the measurement: see the class.
+            # Low-dimensional synthetic data. For few rows PSMM came at least as close as PMM, up to errors of measuring: see the class.
             few = facts.n_features >= 3 and facts.size <= (1000 if facts.n_features <= 4 else 3000)
             if isinstance(self.synthesizer, str) and self.synthesizer == "auto" and few:
                 inner = SignedMeasureMechanism()

@@ -255,7 +255,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         return "tick" if self._in_ticks else "row"
 
     @property
-    def _first(self) -> int:
+    def _window_start(self) -> int:
         """The row, or tick, with which the window begins."""
         return self._time - min(self._time, self._settings["window"] or self._time)
 
@@ -364,7 +364,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if place is not None:
             save_pending(self, place).move()
             rows, units = starting.pop()
-            self._extend_by(rows, self._settings, place, units)
+            self._take_rows(rows, self._settings, place, units)
 
     # More rows
 
@@ -395,9 +395,9 @@ class OnlineSynthesizer(PrivateSynthesizer):
         """
         check_y_is_ignored(y)
         # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
-        with lock_of(self): return self._take(X, unit, save) or self  # fmt: skip  # noqa: E701
+        with lock_of(self): return self._take_table(X, unit, save) or self  # fmt: skip  # noqa: E701
 
-    def _take(self, X: Table, unit: Unit, save: str | PathLike[str] | None) -> Any:
+    def _take_table(self, X: Table, unit: Unit, save: str | PathLike[str] | None) -> Any:
         place = None if save is None else self._check_save_path(save)
         if not hasattr(self, "_stream"):
             return self._begin(X, unit, place)
@@ -412,17 +412,17 @@ class OnlineSynthesizer(PrivateSynthesizer):
         rows, units = (rows, None) if unit is None else self._first_rows_of_units(rows, labels)
         n_samples = total(rows, RowCount.over()).n_samples if rows.n_samples is None and not self._in_ticks else rows.n_samples
         self._check_horizon(self._time, 1 if self._in_ticks else n_samples or 0)
-        return self._extend_by(rows, settings, place, units)
+        return self._take_rows(rows, settings, place, units)
 
-    def _extend_by(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None) -> Any:
-        """Take in checked rows: all at once where they are held, or make a tick, or are saved; else a chunk at a time."""
+    def _take_rows(self, rows: Rows, settings: dict, place: Path | None, units: tuple[dict, dict] | None) -> Any:
+        """Take in checked rows: at once where they are in memory, make a tick, or are saved; else a chunk at a time."""
         is_one = self._in_ticks or rows.source.in_memory
         chunks: Any = [rows.collect()] if is_one else rows.chunks()
         if place is None:
             if is_one:
-                return self._extend(chunks[0], settings, units)
+                return self._take_chunk(chunks[0], settings, units)
             for chunk in chunks:
-                self._extend(chunk, settings, units)
+                self._take_chunk(chunk, settings, units)
             return
         # Take them in and save the result, as if in one step; `skdpsynth.privacy._streams` has the steps and their proof.
         budget = self._budget()
@@ -433,17 +433,17 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 with np.errstate(all="ignore"):
                     for chunk in chunks:
                         stream = stream.with_new_rows(chunk, self, budget)
-                self._publish(stream, settings, units, place)
+                self._save_state(stream, settings, units, place)
             except BaseException:
                 if self._stream is before and budget.is_broken:
                     # An error of a release may follow from its noise, so a second draw would cost too: its block is left out for good.
                     with suppress(Exception):
-                        self._publish(before, self._settings, None, place)
+                        self._save_state(before, self._settings, None, place)
                 elif self._stream is before:
                     before.charged[:] = charged  # nothing of it was shown, so it may be drawn again
                 raise
 
-    def _extend(self, X: Table, settings: dict, units: tuple[dict, dict] | None) -> Any:
+    def _take_chunk(self, X: Table, settings: dict, units: tuple[dict, dict] | None) -> Any:
         budget = self._budget()
         streams.settle(budget.accountant, is_first=not self._time)  # as what is drawn now may be shown, nobody else may begin here
         was = self._stream
@@ -473,7 +473,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             self._said = message
             warn(message, SmallSampleWarning)
 
-    def _publish(self, stream: BaseEstimator, settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
+    def _save_state(self, stream: BaseEstimator, settings: dict, units: tuple[dict, dict] | None, place: Path) -> None:
         """Save a state, and make it that of the stream."""
         ahead: Any = object.__new__(type(self))
         vars(ahead).update(vars(self))
@@ -671,7 +671,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self, n_samples: int | None, random_state: Seed, since: int | None, conditions: Mapping[Hashable, Cell] | None
     ) -> SampleRequest:
         with lock_of(self):
-            first, last = self._first, self._time - 1
+            first, last = self._window_start, self._time - 1
             if since is not None:
                 if self.strategy != "blocks":
                     raise ValueError('since must be None for strategy="paper", which keeps no history; use strategy="blocks".')
@@ -682,7 +682,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
                 known, error = (self.n_samples_, self._size_error) if since is None else self._stream.n_rows(first)
                 n_samples = default_n_samples(known, error, self.n_features_in_)
             number = check_n_samples(n_samples)
-            stream = self._readable()  # more rows make a new state of blocks
+            stream = self._state_to_sample()  # more rows make a new state of blocks
             draw = stream.sample_blocks
             if conditions is not None:
                 if self._reader is None or not stream.plan.is_joined:
@@ -703,9 +703,9 @@ class OnlineSynthesizer(PrivateSynthesizer):
 
     def _sample_rows(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         with lock_of(self):
-            return concatenate(self._readable().sample_blocks(n_samples, self._first, rng))
+            return concatenate(self._state_to_sample().sample_blocks(n_samples, self._window_start, rng))
 
-    def _readable(self) -> Any:
+    def _state_to_sample(self) -> Any:
         """Return the state to draw from, with the lock held."""
         if self.strategy != "paper":
             return self._stream

@@ -97,7 +97,7 @@ class GrowingTree:
         while self.n_seen < self.n_begun:
             if self.n_seen + 1 >= self.level_start(self.level + 1):
                 self._begin_level(budget.accountant, budget.rng)
-            if self.in_ticks:
+            if self.in_ticks:  # the step "Perturbation", which here and below the counters do
                 counts = np.bincount(self._partition.locate(X), minlength=2**self._partition.depth)
                 for counter in reversed(self.counters):
                     counter.update(counts)
@@ -114,7 +114,7 @@ class GrowingTree:
         return self
 
     def _begin_level(self, accountant: PrivacyAccountant, rng: RandomBits) -> None:
-        """End a level of time and begin the next, whose counters share its budget."""
+        """End a level of time and begin the next: a new binary partition, and new subroutines, whose counters share its budget."""
         level = self.level + 1
         while self.n_seen + 1 >= self.level_start(level + 1):
             level += 1  # with epsilon > 1 the first levels may be empty
@@ -184,7 +184,7 @@ class GrowingTree:
         counts = [np.maximum(counter.value, 0) for counter in self.counters]
         counts = counts if self.in_ticks else [np.array([self.n_seen]), *counts]
         depth = len(counts) - 1
-        leaves = uniform_consistency(counts, rng) if depth else np.ones(1)
+        leaves = uniform_consistency(counts, rng) if depth else np.ones(1)  # the step "Consistency"
         return DiscreteMeasure.from_mass(self._partition, np.arange(2**depth), np.full(2**depth, depth, dtype=np.int8), leaves)
 
 

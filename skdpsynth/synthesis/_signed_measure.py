@@ -196,7 +196,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         box = facts.box
         assert box is not None
         given = self._check_parameters(box)
-        partition = self._partition(given, facts, box)
+        partition = self._choose_cells(given, facts, box)
         first_only = partition.n_cells == 2 and facts.neighboring == "replace_one"
         sensitivity = (Histogram.sensitivity_of_first if first_only else Histogram.sensitivity)(facts.neighboring)
         n_values = partition.n_cells - first_only
@@ -211,7 +211,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         else:
             noisy = budget.answer(histogram.query(budget.relation), plan.noise, "counts of the cells")
 
-        # All that follows is post-processing. Noisy counts are shifted by whole numbers to sum to the number of rows.
+        # All that follows is post-processing. The signed measure: counts shifted by whole numbers to sum to the number of rows.
         noisy_total = int(noisy.sum())
         if plan.count_error:
             # Two estimates of the number of rows, joined by inverse variance.
@@ -221,7 +221,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         counts = noisy - shift
         counts[budget.generator().permutation(len(noisy))[:rest]] -= 1
 
-        # The points, one a cell, whose distances are the cost of the transport.
+        # Algorithm 2: the linear program, whose costs are the distances of these points, one a cell.
         positions = partition.positions
         if self.cells is None:
             positions = (partition.coordinates + 0.5) * (partition.box.width.max() / partition.shape)
@@ -258,12 +258,12 @@ class SignedMeasureMechanism(PrivateSynthesizer):
             raise ValueError("cells must be None for bounds='private', because they lie within bounds; give bounds=(low, high).")
         if self.n_cells != "auto":
             raise ValueError(f"n_cells must be 'auto' where cells are given, got {short_repr(self.n_cells)}; give one of the two.")
-        partition = self._cells_partition(box)
+        partition = self._given_cells(box)
         if partition.n_cells > most:
             raise ValueError(f"cells must be at most {most} for solver={self.solver!r}, got {partition.n_cells}; {hint}.")
         return partition
 
-    def _partition(self, given: Any, facts: Facts, box: Box) -> Any:
+    def _choose_cells(self, given: Any, facts: Facts, box: Box) -> Any:
         """Return the cells that were given, or a lattice; warn if they are too many."""
         partition = given
         if partition is None:
@@ -310,7 +310,7 @@ class SignedMeasureMechanism(PrivateSynthesizer):
         )
         return most
 
-    def _cells_partition(self, box: Box) -> Any:
+    def _given_cells(self, box: Box) -> Any:
         """Return `cells` as a partition of the box, or raise."""
         if isinstance(self.cells, Lattice):
             if not (np.array_equal(self.cells.box.low, box.low) and np.array_equal(self.cells.box.high, box.high)):

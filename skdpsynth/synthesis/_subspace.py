@@ -109,7 +109,7 @@ class Subspace:
     def lift(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return rows of the box with these coordinates; at a distance from the subspace they lie in a direction drawn at random."""
         k, X = len(self.axes), rows[:, : len(self.axes)] @ self.axes
-        X += self.mean
+        X += self.mean  # the private mean vector
         if self.has_distance:
             deviations, others = self._beside
             for start in range(0, len(rows), _ROWS):
@@ -117,7 +117,7 @@ class Subspace:
                 drawn = ndtri(np.maximum(rng.random((len(X[block]), len(others))), _TINY)) * deviations
                 drawn *= rows[block, k:] / np.maximum(np.linalg.norm(drawn, axis=1, keepdims=True), _TINY)
                 X[block] += drawn @ others
-        return self.box.clip(X)
+        return self.box.clip(X)  # metric projection
 
     @cached_property
     def _beside(self) -> tuple[np.ndarray, np.ndarray]:
