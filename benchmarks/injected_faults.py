@@ -52,8 +52,8 @@ FAULTS = (
     Fault(
         "bound_exact_n",
         "synthesis/_private_measure.py",
-        "plan.release(rows, n, budget)",
-        "plan.release(rows, max(1, rows.n_samples or 0), budget)",
+        "plan.release_measure(rows, n, budget)",
+        "plan.release_measure(rows, max(1, rows.n_samples or 0), budget)",
         "error_bound_ follows from the exact number of rows",
     ),
     Fault(

@@ -271,7 +271,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
         self.schema_ = self._container.schema
-        self.__dict__.update(self._strategy.release(self, rows, plan, budget))
+        self.__dict__.update(self._strategy.release_model(self, rows, plan, budget))
         self.__dict__.pop("_prior", None)
 
     @property

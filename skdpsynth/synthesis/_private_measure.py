@@ -208,7 +208,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         if self._block is not None:
             self._counted = plan.release_counts(rows, n, budget)
         else:
-            self.__dict__.update(self._fitted_attributes(*plan.release(rows, n, budget)))
+            self.__dict__.update(self._fitted_attributes(*plan.release_measure(rows, n, budget)))
 
     def _fitted_attributes(self, measure: DiscreteMeasure, bound: float) -> dict[str, Any]:
         """Return the attributes that show a measure with a bound for a public number of rows."""
@@ -290,7 +290,7 @@ class PublishedLevels(Plan):
         noises: Any = _level_noises(facts, paper_shares(total_diameters(partition, depth)))  # none is 0
         return cls(partition=partition, finest=depth, noises=noises)
 
-    def release(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+    def release_measure(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         # Compute true counts, and add noise.
         counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
         noisy = _release_levels(counts, self.noises, budget)
@@ -318,7 +318,7 @@ class OneStage(Plan):
         shares = optimal_shares(total_diameters(partition, depth))
         return cls(partition=partition, finest=depth, shares=shares, noises=_level_noises(facts, shares))
 
-    def release(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+    def release_measure(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         counts = total(rows, Histogram.over(self.partition, self.partition.depth - self.finest))
         noisy = _release_levels(counts, self.noises, budget)
         estimates, errors = least_squares(noisy, _count_variances(self.noises, self.shares))
@@ -347,7 +347,7 @@ class Adaptive(Plan):
         partition, finest = make_partition(min(depth or finest, finest))
         return cls(partition=partition, finest=finest, shares=shares, halvings=halvings, noises=_level_noises(facts, shares))
 
-    def release(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
+    def release_measure(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
         return self.release_counts(rows, n, budget).measure()
 
     def release_counts(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
