@@ -59,15 +59,7 @@ from skdpsynth.models import _latent_factors, _training, _wide_factors
 from skdpsynth.privacy import PrivacyLoss
 from skdpsynth.testing import Draw, kind_of, watch_releases
 from skdpsynth.testing._budget_laws import NoiseLoss, is_covered, loss_of_ratios, pair_loss
-from skdpsynth.testing._harness import (
-    difference,
-    fitted_attributes,
-    full_state,
-    leaves,
-    record_warnings,
-    released_state,
-    serialized_bytes,
-)
+from skdpsynth.testing._harness import difference, fitted_attributes, full_state, leaves, record_warnings, released_state, serialized_bytes
 
 ROUNDING = 1 + 1e-9  # of floats: norms of matrices, and sums of nodes
 RELATIONS = ("replace_one", "add_or_remove_one")

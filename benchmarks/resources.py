@@ -32,14 +32,7 @@ from skdpsynth import PrivacyAccountant, PrivatePCA
 from skdpsynth import PrivateMeasureMechanism as PMM
 from skdpsynth import SignedMeasureMechanism as PSMM
 from skdpsynth.auditing import privacy_evidence, worst_case_neighbors
-from skdpsynth.continual import (
-    BinaryCounter,
-    InhomogeneousCounter,
-    KaryCounter,
-    SparseCounter,
-    SquareRootCounter,
-    UnboundedCounter,
-)
+from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.domain import Box, Continuous, Date, DateTime, MixedTypeEncoder, Nominal, Ordinal, Schema
 from skdpsynth.measures import BinaryPartition, Lattice, nearest_probability_measure
 from skdpsynth.metrics import (

@@ -16,18 +16,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth import LatentFactorSynthesizer
-from skdpsynth.domain import (
-    Continuous,
-    Date,
-    Derived,
-    Determines,
-    Impossible,
-    Inequality,
-    MissingTogether,
-    Schema,
-    Sum,
-    Unique,
-)
+from skdpsynth.domain import Continuous, Date, Derived, Determines, Impossible, Inequality, MissingTogether, Schema, Sum, Unique
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.metrics import marginal_total_variation, rule_violations
 

@@ -14,14 +14,7 @@ import warnings
 import numpy as np
 
 from skdpsynth import OnlineSynthesizer, PrivacyAccountant
-from skdpsynth.continual import (
-    BinaryCounter,
-    InhomogeneousCounter,
-    KaryCounter,
-    SparseCounter,
-    SquareRootCounter,
-    UnboundedCounter,
-)
+from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.privacy import check_rng
 
 CELLS = 50

@@ -30,15 +30,7 @@ from laws import refuses
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
-from skdpsynth import (
-    LowDimSynthesizer,
-    OnlineSynthesizer,
-    PrivacyAccountant,
-    PrivateMeasureMechanism,
-    PrivatePCA,
-    continual,
-    load,
-)
+from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, continual, load
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import from_bytes, savable, save, to_bytes

@@ -9,18 +9,7 @@ import numpy as np
 
 from skdpsynth._text import format_number
 from skdpsynth._validation import check_attributes, check_choice, check_type, short_repr
-from skdpsynth.plotting._display import (
-    Axes,
-    Color,
-    Display,
-    Place,
-    draw_mean_and_range,
-    label_epsilons,
-    name_rows,
-    panels,
-    shorten,
-    tidy,
-)
+from skdpsynth.plotting._display import Axes, Color, Display, Place, draw_mean_and_range, label_epsilons, name_rows, panels, shorten, tidy
 from skdpsynth.privacy import PrivacyAccountant
 
 _MOST_LINES = 12  # of a budget

@@ -50,15 +50,7 @@ from skdpsynth.models import (
     threshold_link,
 )
 from skdpsynth.privacy import PrivacyLoss, mechanism
-from skdpsynth.statistics import (
-    CellsOf,
-    Coding,
-    DifferencesOf,
-    Marginals,
-    Merging,
-    Trees,
-    total,
-)
+from skdpsynth.statistics import CellsOf, Coding, DifferencesOf, Marginals, Merging, Trees, total
 from skdpsynth.synthesis._latent_planning import (
     MAX_CODES,
     ONE_BLOCK,

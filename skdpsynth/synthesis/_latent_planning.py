@@ -12,16 +12,7 @@ import numpy as np
 
 from skdpsynth._parallel import cached_property
 from skdpsynth._validation import short_repr
-from skdpsynth.domain import (
-    Continuous,
-    Grid,
-    Nominal,
-    Schema,
-    Tie,
-    cuts_of,
-    grids_of,
-    list_names,
-)
+from skdpsynth.domain import Continuous, Grid, Nominal, Schema, Tie, cuts_of, grids_of, list_names
 from skdpsynth.exceptions import BoundsWarning
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows
@@ -42,16 +33,7 @@ from skdpsynth.models import (
     triple_frequencies,
 )
 from skdpsynth.privacy import Mechanism, PrivacyLoss, losses_of_kind, mechanism, selection_loss
-from skdpsynth.statistics import (
-    Interactions,
-    Marginals,
-    Query,
-    Trees,
-    dependences,
-    distances,
-    sensitivity_of_dependences,
-    total,
-)
+from skdpsynth.statistics import Interactions, Marginals, Query, Trees, dependences, distances, sensitivity_of_dependences, total
 
 Pair = tuple[int, int]
 _COARSER = range(9, -1, -1)  # bits of multipliers

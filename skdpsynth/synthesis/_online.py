@@ -23,15 +23,7 @@ from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator, check_part, check_rows_per_unit, check_y_is_ignored, clone_part
 from skdpsynth.frames import Cell, FirstRows, Rows, Table, Unit, check_length, concatenate, split_units
 from skdpsynth.persistence import savable, save_pending, to_bytes
-from skdpsynth.privacy import (
-    AccountantLike,
-    RandomBits,
-    Seed,
-    check_epsilon,
-    check_rng,
-    resolve_accountant,
-    streams,
-)
+from skdpsynth.privacy import AccountantLike, RandomBits, Seed, check_epsilon, check_rng, resolve_accountant, streams
 from skdpsynth.statistics import RowCount, total
 from skdpsynth.synthesis._base import (
     BATCH,

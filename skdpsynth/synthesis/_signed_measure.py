@@ -11,15 +11,7 @@ from skdpsynth._validation import Whole, check_parameters, short_repr
 from skdpsynth.domain import BoundsLike, Box, has_private
 from skdpsynth.fitting import Budget, Facts, Plan
 from skdpsynth.frames import Rows, Table
-from skdpsynth.measures import (
-    MAX_CELLS,
-    NORMS,
-    DiscreteMeasure,
-    Lattice,
-    NearestCells,
-    check_solver,
-    nearest_probability_measure,
-)
+from skdpsynth.measures import MAX_CELLS, NORMS, DiscreteMeasure, Lattice, NearestCells, check_solver, nearest_probability_measure
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, Seed, mechanism
 from skdpsynth.statistics import Histogram, total

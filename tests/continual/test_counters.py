@@ -14,14 +14,7 @@ import pytest
 from internals import ContinualCounter
 from laws import ALARM, CERTAIN, chi_squared, refuses, symmetric
 
-from skdpsynth.continual import (
-    BinaryCounter,
-    InhomogeneousCounter,
-    KaryCounter,
-    SparseCounter,
-    SquareRootCounter,
-    UnboundedCounter,
-)
+from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.privacy import ContinualRelease, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, epsilon_of_rho
 

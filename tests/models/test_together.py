@@ -4,16 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from internals import (
-    CLASS_SHARE,
-    FactorFit,
-    Targets,
-    quasi_normal,
-    score,
-    softmax,
-    starts_of,
-    train_factors,
-)
+from internals import CLASS_SHARE, FactorFit, Targets, quasi_normal, score, softmax, starts_of, train_factors
 
 SIZES = np.array([3, 4, 5])
 NODES = quasi_normal(64, 2)

@@ -42,10 +42,7 @@ from skdpsynth.domain import (
     Unique,
 )
 from skdpsynth.exceptions import InsecureRandomnessWarning
-from skdpsynth.metrics import (
-    QualityReport,
-    quality_report,
-)
+from skdpsynth.metrics import QualityReport, quality_report
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.privacy import PrivacyLoss
 from skdpsynth.report import card, quality_page
