@@ -46,17 +46,7 @@ from skdpsynth.frames._privacy_units import (
     split_units,
 )
 from skdpsynth.frames._sheets import declared_columns
-from skdpsynth.frames._source import (
-    Chunk,
-    ChunkedSource,
-    Rows,
-    Source,
-    concatenate,
-    n_rows_of,
-    rebatch,
-    require_package,
-    take_rows,
-)
+from skdpsynth.frames._source import Chunk, ChunkedSource, Rows, Source, concatenate, n_rows_of, rebatch, require_package, take_rows
 from skdpsynth.frames._table_kind import (
     NamedArray,
     TableKind,

@@ -75,14 +75,7 @@ class ChunkedSource(Source):
     number_dtypes: Mapping[str, Any] = MappingProxyType({})  # of columns of text, by name, where they are stated; else floats
 
     def __init__(
-        self,
-        name: str,
-        head: Table,
-        read: _Read = None,
-        *,
-        kind: TableKind | None = None,
-        library: str = "",
-        n_samples: int | None = None,
+        self, name: str, head: Table, read: _Read = None, *, kind: TableKind | None = None, library: str = "", n_samples: int | None = None
     ) -> None:
         self.name, self.head, self.n_samples, self.kind = name, head, n_samples, kind or TableKind.of(head, name)
         self.library = library or self.kind.output_library
