@@ -73,7 +73,7 @@ class Facts:
         The most rows of one unit of privacy, which all noise covers; 1 where the unit is the row.
     count_error : float
         Expected absolute error of `n_samples`; 0 where it is public.
-    told : list of (str, type)
+    warnings : list of (str, type)
         Warnings for the caller.
 
     See Also
@@ -92,7 +92,7 @@ class Facts:
     rho: str | None = None
     rows_per_unit: int = 1
     count_error: float = 0.0
-    told: list[tuple[str, type[Warning]]] = field(default_factory=list, compare=False)
+    warnings: list[tuple[str, type[Warning]]] = field(default_factory=list, compare=False)
 
     @property
     def share(self) -> PrivacyLoss:
@@ -119,7 +119,7 @@ class Facts:
 
     def warn(self, message: str, category: type[Warning] = SmallSampleWarning) -> None:
         """Note a warning; it is issued before the charge where it is known by then, else when the fit is done."""
-        self.told.append((message, category))
+        self.warnings.append((message, category))
 
     @property
     def usual_delta(self) -> Fraction:
@@ -147,7 +147,7 @@ class Facts:
 
     def part(self, **changes: Any) -> "Facts":
         """Return the facts of an inner estimator, which collects its own warnings."""
-        return replace(self, **{"missing": (), **changes}, told=[])
+        return replace(self, **{"missing": (), **changes}, warnings=[])
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Budget:
         The accountant of this fit, or what opens it at the first answer: rows that cannot be read cost nothing then.
     rng : RandomBits
         Stream of random bits for the noise.
-    told : list of (str, type), default=None
+    warnings : list of (str, type), default=None
         Warnings for the caller, issued when the fit is done.
     relation : str, default=None
         Which tables are neighbors. None: as the accountant says.
@@ -197,10 +197,10 @@ class Budget:
         self,
         accountant: PrivacyAccountant | Callable[[], PrivacyAccountant],
         rng: RandomBits,
-        told: list[tuple[str, type[Warning]]] | None = None,
+        warnings: list[tuple[str, type[Warning]]] | None = None,
         relation: str | None = None,
     ) -> None:
-        self._account, self.rng, self.told = accountant, rng, [] if told is None else told
+        self._account, self.rng, self.warnings = accountant, rng, [] if warnings is None else warnings
         self.relation = self.accountant.neighboring if relation is None else relation
 
     @property
@@ -244,11 +244,11 @@ class Budget:
 
         Parts of one `group` hold disjoint rows, those that `name` says: together they cost the largest of them.
         """
-        return Budget(self.accountant.child(share.epsilon, share.delta, name=name, group=group), self.rng.child(name), self.told)
+        return Budget(self.accountant.child(share.epsilon, share.delta, name=name, group=group), self.rng.child(name), self.warnings)
 
     def warn(self, message: str, category: type[Warning] = SmallSampleWarning) -> None:
         """Note a warning that follows from what was released."""
-        self.told.append((message, category))
+        self.warnings.append((message, category))
 
     def generator(self) -> np.random.Generator:
         """Return a numpy generator for choices that are post-processing."""

@@ -144,10 +144,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         before = {*vars(blank)}
         are_public = self.neighboring == "replace_one" and unit is None  # how many rows of a unit there are is private
         with np.errstate(all="ignore"), fit_bar(f"fit {type(self).__name__}", are_public):
-            told = blank._run(X, unit, outer)  # a floating-point warning would tell of values, and an error would cost the budget
+            warnings = blank._run(X, unit, outer)  # a floating-point warning would tell of values, and an error would cost the budget
         blank._names_of_fit = ("_names_of_fit", *sorted({*vars(blank)} - before))
         self.__dict__ = vars(blank)
-        return told
+        return warnings
 
     def _run(self, X: Table, labels: ArrayLike | None, outer: OuterFit | None) -> list[tuple[str, type[Warning]]]:
         """Read, plan, charge, release. Where a public fact is missing, plan by a made-up one, charge, buy it, and plan again."""
@@ -164,10 +164,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             self._warn_before_charge(facts, plan, rng.seeded, labels is not None)
             if shared is not None and not self._claims:
                 shared.check_affordable(self.epsilon, self.delta if plan.spends_delta else 0, name=type(self).__name__, rho=rho)
-            while facts.told:
-                warn(*facts.told.pop(0))
+            while facts.warnings:
+                warn(*facts.warnings.pop(0))
         account = partial(self._open_account, plan, outer, shared, unit, rho)
-        budget = Budget(account, rng, facts.told, self.neighboring)
+        budget = Budget(account, rng, facts.warnings, self.neighboring)
         if facts.missing:
             rows, facts, plan = self._buy_and_plan(rows, facts, plan, budget)
         self._size_error = facts.count_error
@@ -182,7 +182,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         budget.accountant._planned = False  # nobody planned what its owner, or who reopens a record of it, charges from now on
         # A part keeps a record of its own: the ledger of a stream folds what is past.
         self.accountant_ = budget.accountant if outer is None else budget.accountant.record()
-        return facts.told
+        return facts.warnings
 
     def _open_rows(self, X: Table, unit: ArrayLike | None, rng: RandomBits, outer: OuterFit | None) -> tuple[Rows, Facts]:
         """Open and count the rows; return them with the public facts, some of which an outer fit knows.

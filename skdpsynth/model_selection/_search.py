@@ -577,9 +577,9 @@ class PrivateSearchCV(PrivateEstimator):
                     continue
                 loss = PrivacyLoss(training.epsilon, training.delta if plans[0].spends_delta else 0)
                 # Where the number of rows is private, a warning would mention a made-up one.
-                warnings = asked[-1].told if final and facts.n_samples is not None else ()
+                warnings = asked[-1].warnings if final and facts.n_samples is not None else ()
                 runs.append(Run(place, loss, warnings, final is not None and plans[-1].spends_delta))
-                doubts.append(any(category is SmallSampleWarning for _, category in asked[0].told))
+                doubts.append(any(category is SmallSampleWarning for _, category in asked[0].warnings))
             if len(runs) == len(places):
                 if all(doubts) and facts.n_samples is not None:
                     facts.warn(
@@ -607,7 +607,7 @@ class PrivateSearchCV(PrivateEstimator):
         if plan.final is None:
             self.best_estimator_ = fitted[best]
         else:
-            budget.told.extend(plan.runs[best].warnings)
+            budget.warnings.extend(plan.runs[best].warnings)
             self.best_estimator_ = fit_part(self._part(self.best_params_), rows.given, budget, plan.final, name="refit")
         if plan.n_samples is None:
             self.n_samples_ = self.best_estimator_.n_samples_ + (self._n_held_out if plan.final is None else 0)

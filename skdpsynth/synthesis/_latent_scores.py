@@ -66,7 +66,7 @@ class ScoresStrategy:
         part_facts = facts.part(epsilon=rest, n_features=n_latent, box=Box(-edge, edge), schema=None)
         spends_delta = check_part(part, part_facts).spends_delta
         if facts.n_samples is not None:
-            facts.told.extend(part_facts.told)
+            facts.warnings.extend(part_facts.warnings)
         return ScoresPlan(spends_delta, schema=schema, n_samples=facts.n_samples, thresholds=noise, part=part, part_facts=part_facts)
 
     def release_model(self, synthesizer: BaseEstimator, rows: Rows, plan: ScoresPlan, budget: Budget) -> dict[str, object]:
@@ -89,7 +89,7 @@ class ScoresStrategy:
         if plan.n_samples is None:
             facts = plan.part_facts.part(n_samples=part.n_samples_)
             check_part(clone(plan.part), facts)  # it warns as soon as the number of rows is known
-            budget.told.extend(facts.told)
+            budget.warnings.extend(facts.warnings)
         if isinstance(part, LowDimSynthesizer):
             model = ScoreModel(links, np.zeros(0), np.zeros((0, 0)), np.zeros(0), part)
         else:  # the principal components that hold 80 % of the variance, at most `n_factors`, are factors: equation (3)

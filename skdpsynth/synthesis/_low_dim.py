@@ -207,7 +207,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
         if self.n_components == facts.n_features:
             whole = facts.part(delta=0)
             check_part(clone(inner), whole)
-            facts.told.extend(whole.told)
+            facts.warnings.extend(whole.warnings)
             return _LowDimPlan(False, inner=inner, inner_facts=whole, box=box)
         first, rest = split_exactly(facts.epsilon, [self.reducer_share, 1 - self.reducer_share])
         reducer, reducer_facts = PrivatePCA(self.n_components, center=self.center), facts.part(epsilon=first)
@@ -222,7 +222,7 @@ class LowDimSynthesizer(PrivateSynthesizer):
             may_come[k] = facts.part(epsilon=check_useful_epsilon(rest), delta=0, n_features=k, box=unit)
             check_part(clone(inner), may_come[k])
         inner_facts: Facts = may_come[most]
-        facts.told.extend([*reducer_facts.told, *inner_facts.told])
+        facts.warnings.extend([*reducer_facts.warnings, *inner_facts.warnings])
         return _LowDimPlan(spends_delta, inner=inner, inner_facts=inner_facts, reducer=reducer, reducer_facts=reducer_facts, box=box)
 
     def _release(self, rows: Rows, plan: _LowDimPlan, budget: Budget) -> None:

@@ -322,7 +322,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
             stream = Blocks(kept, inner, plan, facts.epsilon, part.delta, facts.rows_per_unit, self._in_ticks)
             if (facts.n_samples or plan.least) < plan.least:
                 part.warn(f"samples are uniform until {plan.least} rows have come, because the noise of fewer would be all that they show.")
-        facts.told.extend(part.told)
+        facts.warnings.extend(part.warnings)
         return _StreamPlan(spends_delta=given, stream=stream)
 
     def _release(self, rows: Rows, plan: _StreamPlan, budget: Budget) -> None:

@@ -222,7 +222,7 @@ def test_more_cells_than_seconds_of_solving_are_cut_into_fewer_with_a_warning(n_
     facts = Facts(Fraction(1), Fraction(0), "replace_one", n, 3, Box(np.zeros(3), np.ones(3)))
     planned = SignedMeasureMechanism(n_cells)._plan(facts).partition.n_cells
     assert 0.8 * most < planned <= most
-    assert any(f"so the box is cut into at most {most};" in said for said, _ in facts.told)
+    assert any(f"so the box is cut into at most {most};" in said for said, _ in facts.warnings)
 
 
 def test_cells_that_are_given_and_cells_on_a_line_are_as_many_as_asked_for():
