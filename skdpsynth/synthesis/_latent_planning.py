@@ -74,6 +74,291 @@ _CLEAR_OF_TRIPLES = 3000  # times the noise of a count: so many rows pay for a s
 Triple = tuple[int, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class MarginalsPlan(Plan):
+    """The steps of counting, and their shares of the budget."""
+
+    schema: Schema
+    stratum: Hashable = None  # a column
+    n_factors: int = 1
+    n_samples: int | None = None  # where it is public
+    shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # of each step, in their order, by the name of its release
+    ties: tuple[Tie, ...] = ()  # constraints of the schema on several columns
+    is_block: bool = False  # whether it is a block of a stream, which is counted only: the model is that of all blocks
+    codes: Codes | None = None  # released by earlier blocks
+    chooses: bool = True  # whether codes are chosen (anew, by these counts and the earlier ones); else they stay, and cost nothing
+    prior: Rows | None = None  # a public table of the same columns, on which no release depends
+
+    @cached_property
+    def places(self) -> dict[Hashable, int]:
+        return {name: place for place, name in enumerate(self.schema)}
+
+    @cached_property
+    def grids(self) -> dict[Hashable, Grid]:
+        return grids_of(self.schema)
+
+    @cached_property
+    def names(self) -> list[Hashable]:
+        """Names of the columns, without the stratum."""
+        return [name for name in self.schema if name != self.stratum]
+
+    @cached_property
+    def kinds(self) -> list[Any]:
+        """Kinds of the columns, without the stratum."""
+        return list(map(self.schema.__getitem__, self.names))
+
+    @cached_property
+    def planned_sizes(self) -> list[int]:
+        """Approximate number of codes of the columns that have tables."""
+        return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in self.kinds]
+
+    @property
+    def n_classes(self) -> int:
+        return 1 if self.stratum is None else self.schema[self.stratum].n_codes
+
+    @property
+    def counts_all_pairs(self) -> bool:
+        """Whether the columns form one block, all of whose pairs may be counted."""
+        return "counts of pairs" in self.shares and "counts of pairs, merged" not in self.shares
+
+
+def plan_steps(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
+    """Share the budget among the steps that this schema needs; refuse what would take too long."""
+    _check_size(bare)
+    _check_structural_zeros(bare)
+    schema, n_columns, relation = bare.schema, len(bare.kinds), facts.neighboring
+    has_blocks = n_columns > ONE_BLOCK
+    has_step = {
+        "counts of cells": bare.chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
+        "counts of levels": bare.chooses and bool(many_level_columns(schema)),
+        "counts of columns": True,
+        "counts of pairs, merged": bare.chooses and has_blocks,
+        "counts of pairs": n_columns > 1,
+    }
+    usual = _SHARES_OF_BLOCKS if has_blocks else _SHARES if bare.stratum is None else _SHARES_OF_CLASSES
+    more = 0.0 if has_blocks else round(_FOR_CELLS * _numeric_weight(bare.kinds), 2)  # hundredths: a ledger is read by people
+    weights = {}
+    for name in filter(has_step.__getitem__, usual):
+        weights[name] = round(usual[name] + {"counts of cells": more, "counts of pairs": -more}.get(name, 0), 2)
+        if bare.is_block and name in ("counts of cells", "counts of levels"):
+            weights[name] *= _OF_CODES
+    options = []
+    for budget in _budgets(facts):
+        rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
+        options.append(replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights)))
+    made = min(options, key=lambda option: _noise_error(option, relation)) if len(options) > 1 else options[0]
+    if "counts of pairs" in weights and not has_blocks:
+        made = _optimize_column_share(made, relation)
+    if facts.n_samples is not None:
+        warn_of_noise(facts, made, relation, facts.n_samples)
+    if not facts.delta and facts.epsilon != math.inf:
+        with_delta = plan_steps(facts.part(delta=facts.usual_delta), bare)
+        facts.warn_if_delta_helps(_largest_deviation(made, relation), _largest_deviation(with_delta, relation))
+    return made
+
+
+def _check_size(plan: MarginalsPlan) -> None:
+    """Refuse a schema that would take too long or too much memory, by public numbers."""
+    sizes = []  # the most codes that each column may have in tables of pairs
+    for kind in plan.kinds:
+        n_codes = 2 * _MOST_BINS + kind.nullable if isinstance(kind, Continuous) else kind.n_codes
+        sizes.append(min(n_codes, MAX_CODES + kind.nullable) if isinstance(kind, Nominal) else n_codes)
+    if math.comb(len(sizes), 2) > _MAX_TABLES:
+        raise ValueError(
+            f"schema has {len(sizes)} columns, whose pairs are more than {_MAX_TABLES} tables and would take minutes; leave columns out."
+        )
+    if max_pair_counts(sizes, len(sizes) > ONE_BLOCK) * plan.n_classes > _MAX_COUNTS:
+        raise ValueError(
+            f"schema has {sum(sizes)} levels and bins in all (in {plan.n_classes} classes of stratify), whose pairs are more than "
+            f"{_MAX_COUNTS} counts and would take minutes; merge levels, or leave columns out."
+        )
+
+
+def _check_structural_zeros(plan: MarginalsPlan) -> None:
+    """Refuse rules with too many combinations for the model, or on merged levels, by public facts."""
+    schema = plan.schema
+    many, cuts = many_level_columns(schema), cuts_of(schema.whole, schema.rules)
+    for tie in plan.ties:
+        told = {name for each in tie.allowed for name, score in each.scores.items() if len(score.levels)}
+        for name in (each for each in many if each in told):
+            raise ValueError(
+                f"rules must name levels of columns of at most {MAX_CODES}, but {list_names([name])} has {len(schema[name].levels)} that "
+                "are merged; leave the rule out, or merge levels."
+            )
+        if (n_tuples := max_tuples(tie, schema, cuts)) > MAX_TUPLES:
+            raise ValueError(
+                f"rules must tie columns that have at most {MAX_TUPLES} combinations of levels and ranges, but {list_names(tie.columns)} "
+                f"may have {n_tuples}; merge levels, or leave a rule out."
+            )
+
+
+def many_level_columns(schema: Schema) -> list[Hashable]:
+    """Return the nominal columns whose levels are merged for the tables of pairs."""
+    return [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MAX_CODES]
+
+
+def split_share(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, PrivacyLoss]:
+    return dict(zip(weights, share.split(list(weights.values())), strict=True))
+
+
+def _numeric_weight(kinds: Sequence[Any]) -> float:
+    """Return 0 where half of the columns or fewer are numbers, up to 1 where all are; a public fact."""
+    return max(0.0, 2 * sum(isinstance(kind, Continuous) for kind in kinds) / max(len(kinds), 1) - 1)
+
+
+def _budgets(facts: Facts) -> list[PrivacyLoss]:
+    """Return the whole budget in each kind of loss that the noise of every step may have: rho if there is a delta, or epsilon."""
+    if not facts.delta or facts.share.is_infinite:
+        return [facts.share.pure]
+    pure = [] if facts.rho or facts.takes_delta else [facts.share.pure]
+    try:
+        of_kinds = losses_of_kind("gaussian", facts.share)
+    except (ArithmeticError, ValueError):
+        raise ValueError(
+            f"epsilon is too large to go with delta={float(facts.delta):g}, got {short_repr(facts.epsilon)}; use delta=0."
+        ) from None
+    return pure + [loss for loss in of_kinds if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
+
+
+def _noise_error(plan: MarginalsPlan, relation: str) -> float:
+    """Return the noise of a plan, to compare kinds of noise: the product of the errors of cells and of the last tables.
+
+    It depends on the number of columns, but not on their levels, bounds or bins, which may have been bought: the kind of noise for all of
+    a budget must not follow from the release of a part of it.
+    """
+    n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
+    trees = Trees.sensitivity(relation, [_USUAL_DEPTH] * n_trees)
+    of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
+    if not plan.counts_all_pairs:
+        return of_cells * math.prod(_table_deviations(plan, relation))
+    return of_cells * _plan_pairs(plan, relation, [_USUAL_SIZE] * len(plan.kinds)).error
+
+
+def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
+    """Give the columns more of the joint share of columns and pairs, where that makes the counts of pairs more exact.
+
+    Interactions contain no margins, so where columns have few levels, such as two, the counts of columns limit those of pairs.
+    """
+    first, second = plan.shares["counts of columns"], plan.shares["counts of pairs"]
+    if first.rho is None:
+        return plan
+    options, usual = [plan], float(first.rho / (first.rho + second.rho))
+    for part in (part for part in _PARTS_OF_COLUMNS if part > usual):
+        of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
+        options.append(replace(plan, shares={**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs}))
+    return min(options, key=lambda option: _plan_pairs(option, relation).error)
+
+
+def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> "PairRelease":
+    """Return the release of all pairs of columns, of the planned sizes or of these."""
+    sizes = plan.planned_sizes if sizes is None else sizes
+    column_variance = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
+    pairs, share = list(combinations(range(len(sizes)), 2)), plan.shares["counts of pairs"]
+    return PairRelease.choose([*sizes, plan.n_classes], pairs, column_variance, share, relation, plan.n_samples)
+
+
+def _largest_deviation(plan: MarginalsPlan, relation: str) -> float:
+    """Return the largest deviation of the noise on the steps whose number of tables is public."""
+    if not plan.counts_all_pairs:
+        return max(_table_deviations(plan, relation))
+    pairs = _plan_pairs(plan, relation)
+    return max(math.sqrt(pairs.column_variance), pairs.deviation)
+
+
+def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
+    n_tables = {"counts of columns": len(plan.kinds), "counts of pairs, merged": math.comb(len(plan.kinds), 2)}
+    steps = [name for name in n_tables if name in plan.shares]
+    return [mechanism(Marginals.sensitivity(relation, n_tables[name]), plan.shares[name]).deviation for name in steps]
+
+
+def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: float) -> None:
+    """Let facts or a budget warn, by public or noisy numbers, of the effect of noise on tables of n rows."""
+    deviation = max(_table_deviations(plan, relation))
+    if deviation > n / _SURE:
+        told.warn(
+            f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
+            "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
+        )
+        return
+    if len(plan.kinds) > 1 and plan.counts_all_pairs:
+        n_bins = choose_n_bins(plan, relation, n)
+        sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, plan.planned_sizes, strict=True)]
+        n_pairs = math.comb(len(sizes), 2)
+        n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
+        # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
+        if n_cells * _plan_pairs(plan, relation, sizes).deviation / math.sqrt(2 * math.pi) > n:
+            told.warn(
+                f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only "
+                "strong dependences are kept: use more rows, a larger epsilon or fewer columns."
+            )
+            return
+    numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
+    if numbers and bin_growth(plan, relation, n) is None:
+        told.warn(
+            f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds "
+            "are many times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or "
+            "use more rows or a larger epsilon.",
+            BoundsWarning,
+        )
+
+
+def least_rows(plan: MarginalsPlan, relation: str) -> int:
+    """Return the least number of rows of the first block of a stream: a public number.
+
+    It is measured by the noise that the tables of all pairs of columns would have for the whole budget. So the shares of the steps do not
+    move it.
+    """
+    first, *others = plan.shares.values()
+    sensitivity = Marginals.sensitivity(relation, max(1, math.comb(len(plan.kinds), 2)))
+    return math.ceil(_SURE_OF_FIRST * mechanism(sensitivity, sum(others, start=first)).deviation)
+
+
+def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
+    """Return the number of bins of a column of numbers, by public and noisy numbers: more where the noise of pairs is small.
+
+    In a table of numbers there are fewer than usual where that noise is large. With K bins a column, the noise on a correlation is in
+    proportion to K - 1, as a row moves the table of a pair by the same amount for any number of cells, while few bins lose little of a
+    smooth law (`RefinedBins` restores it within them). So there are as many as leave each cell of a pair, in the geometric mean over the
+    other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
+    """
+    if not plan.counts_all_pairs or not any(isinstance(kind, Continuous) for kind in plan.kinds):
+        return _BINS
+    noise = _plan_pairs(plan, relation).deviation
+    if not noise:
+        return _MOST_BINS
+    few = 0.0 if plan.is_block else _numeric_weight(plan.kinds)
+    sizes = [size for size, kind in zip(plan.planned_sizes, plan.kinds, strict=True) if not isinstance(kind, Continuous)]
+    n_others = len(plan.kinds) - 1
+    # Tables of all classes inform the same factors, so their noise adds up.
+    logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(plan.n_classes))) - float(np.log(sizes).sum())
+    if (found := _BINS ** (1 - few) * math.exp(logarithm / (2 * n_others - len(sizes))) ** few) < _BINS:
+        return max(round(found), _LEAST_BINS)
+    return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS))
+
+
+def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | None:
+    """Return how many times as wide as all bins between an outer bin may be, by public and noisy numbers; None if noise hides it.
+
+    Only narrow bins show where rows end. But the rows of one must stand out of the noise of all bins that it is cut into: so bins double
+    where a bin of the usual mass, cut in as many as there are levels of cells, has `_CLEAR` times their noise, and else grow faster.
+    """
+    sizes = plan.planned_sizes
+    precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
+    if plan.counts_all_pairs:
+        pairs = _plan_pairs(plan, relation, sizes)
+        if pairs.over is None:  # tables tell of columns, too
+            precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
+    rows = n_rows * math.sqrt(precision / plan.n_classes)
+    return None if rows < MIN_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
+
+
+def answer_query(
+    query: Query, share: PrivacyLoss, budget: Budget, name: str, kinds: Sequence[str] = ("laplace", "gaussian")
+) -> tuple[np.ndarray, Mechanism]:
+    noise = mechanism(query.sensitivity, share, kinds, len(query.values))
+    return budget.answer(query, noise, name), noise
+
+
 @dataclass(frozen=True, eq=False)
 class PairRelease:
     """The noise of a release of pairs of columns, as tables or as interactions."""
@@ -131,291 +416,6 @@ class PairRelease:
             return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), self.noise.variance)
         noisy = budget.answer(self.over.query(exact, budget.relation), self.noise, name)
         return NoisyInteractions(self.over.tables(noisy), self.scales, self.noise.variance)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarginalsPlan(Plan):
-    """The steps of counting, and their shares of the budget."""
-
-    schema: Schema
-    stratum: Hashable = None  # a column
-    n_factors: int = 1
-    n_samples: int | None = None  # where it is public
-    shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # of each step, in their order, by the name of its release
-    ties: tuple[Tie, ...] = ()  # constraints of the schema on several columns
-    is_block: bool = False  # whether it is a block of a stream, which is counted only: the model is that of all blocks
-    codes: Codes | None = None  # released by earlier blocks
-    chooses: bool = True  # whether codes are chosen (anew, by these counts and the earlier ones); else they stay, and cost nothing
-    prior: Rows | None = None  # a public table of the same columns, on which no release depends
-
-    @cached_property
-    def places(self) -> dict[Hashable, int]:
-        return {name: place for place, name in enumerate(self.schema)}
-
-    @cached_property
-    def grids(self) -> dict[Hashable, Grid]:
-        return grids_of(self.schema)
-
-    @cached_property
-    def names(self) -> list[Hashable]:
-        """Names of the columns, without the stratum."""
-        return [name for name in self.schema if name != self.stratum]
-
-    @cached_property
-    def kinds(self) -> list[Any]:
-        """Kinds of the columns, without the stratum."""
-        return list(map(self.schema.__getitem__, self.names))
-
-    @cached_property
-    def planned_sizes(self) -> list[int]:
-        """Approximate number of codes of the columns that have tables."""
-        return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in self.kinds]
-
-    @property
-    def n_classes(self) -> int:
-        return 1 if self.stratum is None else self.schema[self.stratum].n_codes
-
-    @property
-    def counts_all_pairs(self) -> bool:
-        """Whether the columns form one block, all of whose pairs may be counted."""
-        return "counts of pairs" in self.shares and "counts of pairs, merged" not in self.shares
-
-
-def split_share(share: PrivacyLoss, weights: Mapping[str, float]) -> dict[str, PrivacyLoss]:
-    return dict(zip(weights, share.split(list(weights.values())), strict=True))
-
-
-def plan_steps(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
-    """Share the budget among the steps that this schema needs; refuse what would take too long."""
-    _check_size(bare)
-    _check_structural_zeros(bare)
-    schema, n_columns, relation = bare.schema, len(bare.kinds), facts.neighboring
-    has_blocks = n_columns > ONE_BLOCK
-    has_step = {
-        "counts of cells": bare.chooses and any(isinstance(kind, Continuous) for kind in schema.values()),
-        "counts of levels": bare.chooses and bool(many_level_columns(schema)),
-        "counts of columns": True,
-        "counts of pairs, merged": bare.chooses and has_blocks,
-        "counts of pairs": n_columns > 1,
-    }
-    usual = _SHARES_OF_BLOCKS if has_blocks else _SHARES if bare.stratum is None else _SHARES_OF_CLASSES
-    more = 0.0 if has_blocks else round(_FOR_CELLS * _numeric_weight(bare.kinds), 2)  # hundredths: a ledger is read by people
-    weights = {}
-    for name in filter(has_step.__getitem__, usual):
-        weights[name] = round(usual[name] + {"counts of cells": more, "counts of pairs": -more}.get(name, 0), 2)
-        if bare.is_block and name in ("counts of cells", "counts of levels"):
-            weights[name] *= _OF_CODES
-    options = []
-    for budget in _budgets(facts):
-        rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
-        options.append(replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights)))
-    made = min(options, key=lambda option: _noise_error(option, relation)) if len(options) > 1 else options[0]
-    if "counts of pairs" in weights and not has_blocks:
-        made = _optimize_column_share(made, relation)
-    if facts.n_samples is not None:
-        warn_of_noise(facts, made, relation, facts.n_samples)
-    if not facts.delta and facts.epsilon != math.inf:
-        with_delta = plan_steps(facts.part(delta=facts.usual_delta), bare)
-        facts.warn_if_delta_helps(_largest_deviation(made, relation), _largest_deviation(with_delta, relation))
-    return made
-
-
-def least_rows(plan: MarginalsPlan, relation: str) -> int:
-    """Return the least number of rows of the first block of a stream: a public number.
-
-    It is measured by the noise that the tables of all pairs of columns would have for the whole budget. So the shares of the steps do not
-    move it.
-    """
-    first, *others = plan.shares.values()
-    sensitivity = Marginals.sensitivity(relation, max(1, math.comb(len(plan.kinds), 2)))
-    return math.ceil(_SURE_OF_FIRST * mechanism(sensitivity, sum(others, start=first)).deviation)
-
-
-def _budgets(facts: Facts) -> list[PrivacyLoss]:
-    """Return the whole budget in each kind of loss that the noise of every step may have: rho if there is a delta, or epsilon."""
-    if not facts.delta or facts.share.is_infinite:
-        return [facts.share.pure]
-    pure = [] if facts.rho or facts.takes_delta else [facts.share.pure]
-    try:
-        of_kinds = losses_of_kind("gaussian", facts.share)
-    except (ArithmeticError, ValueError):
-        raise ValueError(
-            f"epsilon is too large to go with delta={float(facts.delta):g}, got {short_repr(facts.epsilon)}; use delta=0."
-        ) from None
-    return pure + [loss for loss in of_kinds if facts.rho in (None, "gaussian" if loss.gaussian else "zcdp")]
-
-
-def _numeric_weight(kinds: Sequence[Any]) -> float:
-    """Return 0 where half of the columns or fewer are numbers, up to 1 where all are; a public fact."""
-    return max(0.0, 2 * sum(isinstance(kind, Continuous) for kind in kinds) / max(len(kinds), 1) - 1)
-
-
-def choose_n_bins(plan: MarginalsPlan, relation: str, n_rows: float) -> int:
-    """Return the number of bins of a column of numbers, by public and noisy numbers: more where the noise of pairs is small.
-
-    In a table of numbers there are fewer than usual where that noise is large. With K bins a column, the noise on a correlation is in
-    proportion to K - 1, as a row moves the table of a pair by the same amount for any number of cells, while few bins lose little of a
-    smooth law (`RefinedBins` restores it within them). So there are as many as leave each cell of a pair, in the geometric mean over the
-    other columns, `_CLEAR` times the noise. Blocks of a stream keep the usual number: more rows may be counted in their bins.
-    """
-    if not plan.counts_all_pairs or not any(isinstance(kind, Continuous) for kind in plan.kinds):
-        return _BINS
-    noise = _plan_pairs(plan, relation).deviation
-    if not noise:
-        return _MOST_BINS
-    few = 0.0 if plan.is_block else _numeric_weight(plan.kinds)
-    sizes = [size for size, kind in zip(plan.planned_sizes, plan.kinds, strict=True) if not isinstance(kind, Continuous)]
-    n_others = len(plan.kinds) - 1
-    # Tables of all classes inform the same factors, so their noise adds up.
-    logarithm = n_others * math.log(n_rows / (_CLEAR * noise * math.sqrt(plan.n_classes))) - float(np.log(sizes).sum())
-    if (found := _BINS ** (1 - few) * math.exp(logarithm / (2 * n_others - len(sizes))) ** few) < _BINS:
-        return max(round(found), _LEAST_BINS)
-    return int(np.clip(n_rows / (_CLEAR * noise), _BINS, _MOST_BINS))
-
-
-def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | None:
-    """Return how many times as wide as all bins between an outer bin may be, by public and noisy numbers; None if noise hides it.
-
-    Only narrow bins show where rows end. But the rows of one must stand out of the noise of all bins that it is cut into: so bins double
-    where a bin of the usual mass, cut in as many as there are levels of cells, has `_CLEAR` times their noise, and else grow faster.
-    """
-    sizes = plan.planned_sizes
-    precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
-    if plan.counts_all_pairs:
-        pairs = _plan_pairs(plan, relation, sizes)
-        if pairs.over is None:  # tables tell of columns, too
-            precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
-    rows = n_rows * math.sqrt(precision / plan.n_classes)
-    return None if rows < MIN_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
-
-
-def many_level_columns(schema: Schema) -> list[Hashable]:
-    """Return the nominal columns whose levels are merged for the tables of pairs."""
-    return [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MAX_CODES]
-
-
-def _noise_error(plan: MarginalsPlan, relation: str) -> float:
-    """Return the noise of a plan, to compare kinds of noise: the product of the errors of cells and of the last tables.
-
-    It depends on the number of columns, but not on their levels, bounds or bins, which may have been bought: the kind of noise for all of
-    a budget must not follow from the release of a part of it.
-    """
-    n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
-    trees = Trees.sensitivity(relation, [_USUAL_DEPTH] * n_trees)
-    of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
-    if not plan.counts_all_pairs:
-        return of_cells * math.prod(_table_deviations(plan, relation))
-    return of_cells * _plan_pairs(plan, relation, [_USUAL_SIZE] * len(plan.kinds)).error
-
-
-def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> PairRelease:
-    """Return the release of all pairs of columns, of the planned sizes or of these."""
-    sizes = plan.planned_sizes if sizes is None else sizes
-    column_variance = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
-    pairs, share = list(combinations(range(len(sizes)), 2)), plan.shares["counts of pairs"]
-    return PairRelease.choose([*sizes, plan.n_classes], pairs, column_variance, share, relation, plan.n_samples)
-
-
-def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
-    """Give the columns more of the joint share of columns and pairs, where that makes the counts of pairs more exact.
-
-    Interactions contain no margins, so where columns have few levels, such as two, the counts of columns limit those of pairs.
-    """
-    first, second = plan.shares["counts of columns"], plan.shares["counts of pairs"]
-    if first.rho is None:
-        return plan
-    options, usual = [plan], float(first.rho / (first.rho + second.rho))
-    for part in (part for part in _PARTS_OF_COLUMNS if part > usual):
-        of_columns, of_pairs = replace(first, rho=first.rho + second.rho).split([part, 1 - part])
-        options.append(replace(plan, shares={**plan.shares, "counts of columns": of_columns, "counts of pairs": of_pairs}))
-    return min(options, key=lambda option: _plan_pairs(option, relation).error)
-
-
-def _largest_deviation(plan: MarginalsPlan, relation: str) -> float:
-    """Return the largest deviation of the noise on the steps whose number of tables is public."""
-    if not plan.counts_all_pairs:
-        return max(_table_deviations(plan, relation))
-    pairs = _plan_pairs(plan, relation)
-    return max(math.sqrt(pairs.column_variance), pairs.deviation)
-
-
-def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
-    n_tables = {"counts of columns": len(plan.kinds), "counts of pairs, merged": math.comb(len(plan.kinds), 2)}
-    steps = [name for name in n_tables if name in plan.shares]
-    return [mechanism(Marginals.sensitivity(relation, n_tables[name]), plan.shares[name]).deviation for name in steps]
-
-
-def answer_query(
-    query: Query, share: PrivacyLoss, budget: Budget, name: str, kinds: Sequence[str] = ("laplace", "gaussian")
-) -> tuple[np.ndarray, Mechanism]:
-    noise = mechanism(query.sensitivity, share, kinds, len(query.values))
-    return budget.answer(query, noise, name), noise
-
-
-def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: float) -> None:
-    """Let facts or a budget warn, by public or noisy numbers, of the effect of noise on tables of n rows."""
-    deviation = max(_table_deviations(plan, relation))
-    if deviation > n / _SURE:
-        told.warn(
-            f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
-            "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
-        )
-        return
-    if len(plan.kinds) > 1 and plan.counts_all_pairs:
-        n_bins = choose_n_bins(plan, relation, n)
-        sizes = [n_bins if isinstance(kind, Continuous) else size for kind, size in zip(plan.kinds, plan.planned_sizes, strict=True)]
-        n_pairs = math.comb(len(sizes), 2)
-        n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
-        # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
-        if n_cells * _plan_pairs(plan, relation, sizes).deviation / math.sqrt(2 * math.pi) > n:
-            told.warn(
-                f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only "
-                "strong dependences are kept: use more rows, a larger epsilon or fewer columns."
-            )
-            return
-    numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
-    if numbers and bin_growth(plan, relation, n) is None:
-        told.warn(
-            f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds "
-            "are many times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or "
-            "use more rows or a larger epsilon.",
-            BoundsWarning,
-        )
-
-
-def _check_structural_zeros(plan: MarginalsPlan) -> None:
-    """Refuse rules with too many combinations for the model, or on merged levels, by public facts."""
-    schema = plan.schema
-    many, cuts = many_level_columns(schema), cuts_of(schema.whole, schema.rules)
-    for tie in plan.ties:
-        told = {name for each in tie.allowed for name, score in each.scores.items() if len(score.levels)}
-        for name in (each for each in many if each in told):
-            raise ValueError(
-                f"rules must name levels of columns of at most {MAX_CODES}, but {list_names([name])} has {len(schema[name].levels)} that "
-                "are merged; leave the rule out, or merge levels."
-            )
-        if (n_tuples := max_tuples(tie, schema, cuts)) > MAX_TUPLES:
-            raise ValueError(
-                f"rules must tie columns that have at most {MAX_TUPLES} combinations of levels and ranges, but {list_names(tie.columns)} "
-                f"may have {n_tuples}; merge levels, or leave a rule out."
-            )
-
-
-def _check_size(plan: MarginalsPlan) -> None:
-    """Refuse a schema that would take too long or too much memory, by public numbers."""
-    sizes = []  # the most codes that each column may have in tables of pairs
-    for kind in plan.kinds:
-        n_codes = 2 * _MOST_BINS + kind.nullable if isinstance(kind, Continuous) else kind.n_codes
-        sizes.append(min(n_codes, MAX_CODES + kind.nullable) if isinstance(kind, Nominal) else n_codes)
-    if math.comb(len(sizes), 2) > _MAX_TABLES:
-        raise ValueError(
-            f"schema has {len(sizes)} columns, whose pairs are more than {_MAX_TABLES} tables and would take minutes; leave columns out."
-        )
-    if max_pair_counts(sizes, len(sizes) > ONE_BLOCK) * plan.n_classes > _MAX_COUNTS:
-        raise ValueError(
-            f"schema has {sum(sizes)} levels and bins in all (in {plan.n_classes} classes of stratify), whose pairs are more than "
-            f"{_MAX_COUNTS} counts and would take minutes; merge levels, or leave columns out."
-        )
 
 
 @dataclass(frozen=True, eq=False)
