@@ -177,14 +177,14 @@ class Trees(Statistic):
         """Return the counts, or others in their place, by level: a dict for each tree, the coarsest level first."""
         levels = []
         for tree, depth in zip(self.columns(values), self.depths, strict=True):
-            stops = np.cumsum([1 << level for level in levels_of(depth)])[:-1]
+            stops = np.cumsum(1 << np.array(levels_of(depth), dtype=np.int64))[:-1]
             levels.append(dict(zip(levels_of(depth), np.split(tree, stops), strict=True)))
         return levels
 
     def columns(self, values: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the counts, or others in their place, as one array a tree."""
         values = self.counts if values is None else values
-        stops = np.cumsum([sum(1 << level for level in levels_of(depth)) for depth in self.depths], dtype=np.int64)
+        stops = np.cumsum(list(map(n_counted_nodes, self.depths)), dtype=np.int64)
         return np.split(values, stops[:-1]) if self.depths else []
 
 
@@ -195,6 +195,10 @@ def levels_of(depth: int) -> list[int]:
         levels.append(depth)
         depth -= 3 if depth > _FINE else 2
     return levels[::-1]
+
+
+def n_counted_nodes(depth: int) -> int:
+    return sum(1 << level for level in levels_of(depth))
 
 
 @savable
@@ -212,7 +216,7 @@ class CountNodes(Aggregator):
     def n_values(self) -> int:
         if max(self.depths, default=0) > _DEEPEST:
             raise ValueError(f"depths must be at most {_DEEPEST}, got {short_repr(max(self.depths))}.")
-        return sum(1 << level for depth in self.depths for level in levels_of(depth))
+        return sum(map(n_counted_nodes, self.depths))
 
     def zero(self) -> Trees:
         return Trees(self.depths, np.zeros(self.n_values, dtype=np.int64))

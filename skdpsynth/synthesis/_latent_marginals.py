@@ -451,10 +451,10 @@ def _by_columns(tables: Mapping[tuple[int, ...], Any], names: Sequence[Hashable]
 
 def warn_of_order(schema: Schema, spans: Spans, near: Sequence[DifferenceLaw], budget: Budget) -> None:
     """Warn of times that no rule or released difference keeps in order, and of an `Inequality` that is not kept as start and span."""
-    told = {frozenset((each.first, each.second)) for each in near}
+    modeled = {frozenset((each.first, each.second)) for each in near}
     ruled = {name for rule in schema.rules for name in rule.columns_named}
     for pair in comparable(schema.coded, {name for name, kind in schema.items() if not isinstance(kind, Times)}):
-        if frozenset(pair) not in told and not ruled & set(pair):
+        if frozenset(pair) not in modeled and not ruled & set(pair):
             first, second = (short_repr(name) for name in pair)
             budget.warn(
                 f"Columns {first} and {second} hold dates or times on one scale, and nothing keeps synthetic ones in order: their "
