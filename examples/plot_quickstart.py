@@ -133,7 +133,7 @@ for column, title in enumerate(("W1, 2,000 rows", "sliced W1, all rows")):
     print(f"\n{title:<32}" + "".join(f"{name:>16}" for name in names))
     for row in table:
         print(f"{row['data']:<32}" + "".join(f"{cell(row[name][column]):>16}" for name in names))
-print("\nEigenpatches 2 to 6: share of the variance beside brightness that they capture, of the most that five components can")
+print("\nEigenpatches 2 to 6: captured share of the variance without brightness, relative to the best five components")
 print(f"    PrivatePCA, epsilon 1: {captured['pure']:.3f}; with delta 1e-6: {captured['delta']:.3f}")
 print("\nBreast cancer has 569 rows: too few for useful private synthetic data at epsilon 1, where a constant does as well, and barely")
 print("enough at 10. Collect more rows, or accept a weaker promise.")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
 _GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
 
 
-@click.command(short_help="Tell what errors to expect, before you spend.")
+@click.command(short_help="Estimate errors before you spend.")
 @options.SCHEMA
 @click.option("--rows", required=True, type=click.IntRange(1), help="How many rows the table has, or about how many.")
 @click.option("--epsilon", "epsilons", multiple=True, type=float, help="Budgets to try; may be given again. [default: 0.1 to 10]")
@@ -32,7 +32,7 @@ _GUESSED_BOUND, _GUESSED_LEVELS = 1000, 10
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds after which no further table is begun.")
 @speaks
 def plan(voice: Voice, stated: str, rows: int, repeats: int, time_limit: float, **given: Any) -> None:
-    """Tell what errors to expect at several epsilons, from public facts: a schema and a number of rows.
+    """Estimate errors at several epsilons, from public facts: a schema and a number of rows.
 
     Tables are simulated; no private row is read, and nothing is spent.
     """
@@ -132,7 +132,7 @@ def export(voice: Voice, ledger: str, form: str | None, out: str | None, force: 
     write_text(out, text.getvalue())
 
 
-@budget.command("evidence", short_help="Write what each figure of a LEDGER follows from, as JSON.")
+@budget.command("evidence", short_help="Write the evidence for each figure of a LEDGER, as JSON.")
 @click.argument("ledger", type=click.Path())
 @options.OUTPUT
 @options.FORCE
@@ -143,12 +143,12 @@ def evidence(voice: Voice, ledger: str, out: str | None, force: bool) -> None:
     write_text(out, as_json(open_ledger(ledger).evidence(), indent=1))
 
 
-@budget.command("check", short_help="Derive every figure of an EVIDENCE again.")
+@budget.command("check", short_help="Compute every figure of an EVIDENCE again.")
 @click.argument("told", metavar="EVIDENCE", type=click.Path(exists=True, dir_okay=False))
 @click.option("--strict", is_flag=True, help="Exit code 1 also if a line is loose or cannot be checked.")
 @speaks
 def check(voice: Voice, told: str, strict: bool) -> int:
-    """Derive every change, every loss and their sum in an EVIDENCE again. Exit code 1 if a line is wrong."""
+    """Compute every sensitivity, loss and sum of an EVIDENCE again. Exit code 1 if a line is wrong."""
     from skdpsynth_evidence import check_evidence
 
     found = check_evidence(told)
@@ -175,7 +175,7 @@ def _summary(path: str, accountant: "PrivacyAccountant") -> dict[str, Any]:
 @click.option("--jobs", type=int, help="Processes.  [default: 1]")
 @speaks
 def audit(voice: Voice, path: str | None, rows: int, trials: int, confidence: float, released: bool, jobs: int | None, **given: Any) -> int:
-    """Bound from below what is lost, by fitting two made-up neighboring tables many times.
+    """Compute a lower bound on epsilon by fitting two made-up neighboring tables many times.
 
     The settings are those that MODEL was fitted with, or those of a method on a schema. No private row is read and nothing is charged.
     Exit code 1 if the promise was refuted; if not, that is no proof of it.

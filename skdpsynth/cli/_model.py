@@ -131,7 +131,7 @@ def _read_cells(place: str, schema: "Schema") -> Any:
     return pa.table(columns, names=table.column_names)
 
 
-@click.command(short_help="Tell means and shares of people like those of the data, with intervals.")
+@click.command(short_help="Estimate means and shares of the population, with intervals.")
 @click.argument("path", metavar="MODEL", type=click.Path())
 @click.option("--mean", "means", multiple=True, metavar="COLUMN", help="Mean of the known numbers of a column; may be given again.")
 @click.option("--share", "shares", multiple=True, metavar="COLUMN", help="Share of each level of a column; may be given again.")
@@ -144,7 +144,7 @@ def interval(
 ) -> None:
     """Estimate means and shares of the population from a model, with confidence intervals. It costs no privacy.
 
-    The mechanism is run again and again on rows of the model, so that the intervals know of the noise, and of what the model leaves out.
+    The mechanism is run again and again on rows of the model, so that the intervals include the noise, and what the model leaves out.
     """
     if not means and not shares:
         raise Refusal("interval must have a --mean or a --share of a column; give one")

@@ -44,9 +44,9 @@ def schema_group(context: click.Context) -> None:
 def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, codebook: str | None, read: dict[str, Any]) -> None:
     """Write the columns of a table and their kinds, with every bound and level open: no value of a row.
 
-    Fill in what is public in place of each word open. Nothing of it may be taken from the rows. Kinds are guessed from the first 1000
-    rows of a text file, a sheet or SQLite, and names are its first line: facts from rows, for your eyes only, until you have checked and
-    stated each. The separator, encoding and comment sign that the first lines show go to read.
+    Fill in what is public in place of each word open. Nothing of it may be taken from the rows. In a text file, a sheet or SQLite, kinds
+    are guessed from the first 1000 rows, and the names come from the first line. All of this was read from rows: keep it to yourself
+    until you have checked it. The separator, encoding and comment sign are guessed from the first lines and written under read.
     """
     from skdpsynth.domain import Schema
 
@@ -56,11 +56,11 @@ def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, 
     if codebook is not None:
         book = Schema.from_codebook(codebook)
         found = Schema({name: book.get(name, kind) for name, kind in found.items()}, read=found.read)
+    n_open = sum(kind.stand_in == "open" for kind in found.values())
     if voice.is_json or str(out).lower().endswith(".json"):
         options.write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
     else:
-        options.write_text(out, f"# {_GUESSED}\n{found.to_yaml()}")
-    n_open = sum(kind.stand_in == "open" for kind in found.values())
+        options.write_text(out, str(found.to_yaml()) if n_open else f"# {_GUESSED}\n{found.to_yaml()}")  # open facts come with the note
     place = "" if out in (None, STREAM) else f" to {out}"
     voice.note(f"Wrote {len(found)} columns{place}, {n_open} of them with bounds or levels to fill in; check the kinds too.")
 
@@ -71,9 +71,9 @@ def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, 
 @takes_read_options
 @speaks
 def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, Any]) -> int:
-    """Tell what of a table does not fit its schema. This READS THE ROWS: the result is not private.
+    """List the cells of a table that do not fit its schema. This READS THE ROWS: the result is not private.
 
-    Exit code 1 if something was found. A fit says nothing about cells, because that would tell of them: it clips and counts as missing
+    Exit code 1 if something was found. A fit says nothing about cells, because that would reveal them: it clips and counts as missing
     in silence. So look before it.
     """
     facts = options.open_schema(stated, read)

@@ -228,7 +228,7 @@ _HEAD = """\
 # decimals: 2, or step: 25, of continuous: how finely numbers are written.
 """
 _OPEN = (
-    "# There are TODOs: write the facts in place of each word open. A fact that nobody knows may be private: it is bought with epsilon.\n"
+    "# Replace each word open by a public fact. A fact that nobody knows may be private: it is bought with epsilon.\n"
     "# Check names and kinds: those of files without dtypes were guessed from first rows, so they are for your eyes only until then.\n"
 )
 _EXAMPLES = {

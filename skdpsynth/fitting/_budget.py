@@ -130,7 +130,7 @@ class Facts:
         """Warn where delta promises little to a row, as soon as the number of rows is known."""
         if self.n_samples is not None and self.delta * self.n_samples > 1:
             self.warn(
-                f"delta={float(self.delta):g} is above 1 / n_samples, with n_samples={self.n_samples}: such a promise allows to publish a "
+                f"delta={float(self.delta):g} is above 1 / n_samples, with n_samples={self.n_samples}: such a promise allows publishing a "
                 f"row as it is; use delta={float(self.usual_delta):g} or less. {GUIDE}",
                 BudgetWarning,
             )

@@ -146,7 +146,7 @@ class Promise:
     @property
     def unit_in_words(self) -> str:
         if self.unit is None:
-            return "One row of the table. Somebody with several rows is protected as many times less."
+            return "One row of the table. Somebody with k rows is protected k times less."
         if self.unit == LONE_ROW:
             return f"One {LONE_ROW}, because not all releases protect the same unit. Somebody with several rows is protected less."
         return f"All rows of one unit together: {self.unit}. Rows beyond that number were not counted."

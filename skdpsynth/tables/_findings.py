@@ -51,7 +51,7 @@ from skdpsynth.tables._read_times import is_missing_time, stamps_of, units_of
 from skdpsynth.tables._table import check_dtype
 
 _WARNING = "Reads the rows unprotected: do not publish."
-_NOTES = "Read from the rows, no problems; to adopt a proposal makes it a fact that you state:"
+_NOTES = "Read from the rows, no problems; if you adopt a proposal, you state it as a public fact:"
 _MOST_SHOWN = 5
 _LEAST_ROWS = 20  # of which something common is proposed
 _OFTEN = 0.005  # of the rows, and at least 5: a value outside the bounds that occurs so often may stand for missing cells
@@ -210,7 +210,7 @@ class _Look:
         often = [(value, n) for value, n in self.outside.most_common(_MOST_SHOWN) if n >= max(5, _OFTEN * n_samples)]
         if often:
             words = [*self.kind.missing, *(int(value) if value.is_integer() else value for value, _ in often)]
-            told = f"the same outside the bounds; if they stand for missing cells, say missing={words}."
+            told = f"these occur often outside the bounds; widen the bounds, or, if they stand for missing cells, say missing={words}."
             yield "sentinel", sum(n for _, n in often), told
         if not self.unit or self.kind.unit is not None or self.ends[0] == self.ends[1] or n_samples < _LEAST_ROWS:
             return

@@ -237,10 +237,10 @@ def test_check_proposes_sentinels_decimals_and_steps():
     found = Schema({"s": (0, 50), "c": (0.0, 1.0), "t": (0, 999), "p": (0.0, 1.0), "r": (0.0, 1.0)}).check(table)
     told = {(note.column, note.problem): note.told for note in found.notes}
     assert told.keys() == {("s", "sentinel"), ("c", "decimals"), ("t", "step"), ("p", "step")}
-    assert "missing=[-200]" in told["s", "sentinel"]
+    assert "widen the bounds, or, if they stand for missing cells, say missing=[-200]" in told["s", "sentinel"]
     assert "step=25 " in told["t", "step"]
     assert "step=0.05 " in told["p", "step"]
-    assert "makes it a fact that you state" in str(found)
+    assert "you state it as a public fact" in str(found)
 
 
 @pytest.mark.parametrize(
