@@ -1,7 +1,8 @@
-"""Columns that no mechanism sees, and facts that are not stated or bought: how cells are read until then, and after."""
+"""Columns that no mechanism sees, facts that are not stated or bought, and slips around both, each refused with the way out."""
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from internals import level_cells, split_columns
 from sources import Evil, matched
 
 import skdpsynth
-from skdpsynth import LatentFactorSynthesizer
+from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
 from skdpsynth.domain import Continuous, Date, DateTime, Identifier, MixedTypeEncoder, Nominal, Ordinal, Schema, Text
 from skdpsynth.metrics import correlation_error, marginal_total_variation, train_synthetic_test_real
 from skdpsynth.tables import columns_without_bounds, read_columns, with_levels
@@ -225,3 +226,38 @@ def test_groups_that_do_not_fit_are_refused():
     for levels, groups in [("private", {"a": "b"}), ([1, 2, 3], 1)]:  # levels that are not stated are grouped by prefixes
         with pytest.raises(ValueError, match="groups must"):
             Nominal(levels, groups=groups)
+
+
+VISITS = pd.DataFrame({"patient_id": np.arange(300) % 90, "age": np.linspace(20, 90, 300)})
+AGE = {"age": (0, 110)}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "unit", "words"),
+    [
+        (PrivateMeasureMechanism(bounds=AGE), ["patient_id"], r"give unit='patient_id'\.$"),
+        (
+            PrivateMeasureMechanism(bounds={**AGE, "patient_id": (0, 90)}),
+            "patient_id",
+            r"none for a column that fit takes as unit\.$",
+        ),
+        (PrivateMeasureMechanism(bounds={"age": (110, 0)}), "patient_id", r"got \(110, 0\) for column 'age'; swap them\.$"),
+        (LatentFactorSynthesizer({**AGE, "patient_id": (0, 90)}), "patient_id", r"as unit is an Identifier\(\) or left out\.$"),
+    ],
+)
+def test_a_slip_around_the_unit_names_the_way_out(estimator, unit, words):
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(VISITS, unit=unit)
+    assert not hasattr(estimator, "accountant_")
+
+
+def test_an_identifier_in_the_schema_may_be_the_unit():
+    model = LatentFactorSynthesizer({**AGE, "patient_id": Identifier()}).fit(VISITS, unit="patient_id")
+    assert list(model.sample(2)) == ["age"]
+
+
+@pytest.mark.parametrize("path", ["synthetic.csv", Path("synthetic.csv")])
+def test_a_path_in_place_of_a_number_of_rows_is_pointed_to_out(path):
+    model = PrivateMeasureMechanism(bounds=(0, 1)).fit(np.linspace(0, 1, 100)[:, None])
+    with pytest.raises(ValueError, match=r"n_samples must be .*; for a file give out='synthetic\.csv'\.$"):
+        model.sample(path)

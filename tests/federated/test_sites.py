@@ -112,9 +112,6 @@ def test_sites_may_hold_their_rows_in_whatever_kind_of_table(tmp_path):
     pd.testing.assert_frame_equal(learned(clone(model).fit(together)), learned(model.fit(X)), check_exact=True)
 
 
-# What travels
-
-
 @each
 def test_no_message_grows_with_the_rows(name):
     model, X = made(name)
@@ -141,9 +138,6 @@ def test_what_is_asked_can_be_looked_at_before_it_is_answered():
     assert site.log == []
     site.answer(COUNT)
     assert site.log[0].endswith("question 1: the number of rows, of 4 columns")
-
-
-# What a site refuses
 
 
 def test_a_question_is_answered_once():
@@ -269,9 +263,6 @@ def test_what_cannot_be_is_refused_when_it_is_made(wrong, message):
         wrong()
 
 
-# What fails
-
-
 @pytest.mark.parametrize("carried", [b"", b"x" * 64, None, "text"])
 def test_a_site_that_does_not_answer_makes_the_fit_fail_and_costs_nothing_at_first(carried):
     accountant = PrivacyAccountant(1.0)
@@ -344,8 +335,6 @@ def test_nothing_shows_rows_or_keys():
     assert repr(site) == "Site(2 columns, 0 questions answered)"
     assert repr(Sites({"a": site.answer}, head=np.empty((0, 2)))) == "Sites(1 sites, 2 columns)"
 
-
-# Masks
 
 NAMES = ["east", "north", "south", "west"]
 HALF = np.full(1000, 2**63, dtype=np.uint64)

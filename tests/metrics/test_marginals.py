@@ -124,15 +124,6 @@ def test_of_very_many_sets_of_columns_as_many_as_said_are_compared(monkeypatch):
     assert abs(distance - share / 2) <= 3 * error
 
 
-def test_sets_of_columns_that_are_drawn_are_all_different_and_in_order():
-    with pytest.warns(UserWarning, match="sets of 3 columns"):
-        sets = _marginals._sets(200, 3)
-    assert len(set(sets)) == len(sets) == 100_000
-    assert all(0 <= a < b < c < 200 for a, b, c in sets)
-    # Each column is in 1500 of them: 6 standard deviations.
-    assert np.abs(np.bincount(np.ravel(sets), minlength=200) - 1500).max() < 6 * math.sqrt(1500)
-
-
 def test_missing_cells_are_a_level_more_even_where_the_schema_has_none_and_so_are_unknown_ones():
     X, Y = np.full((8, 1), 4.0), np.full((8, 1), 4.0)
     Y[:3] = np.nan  # 4 is the midpoint too: that is where the estimators put them
@@ -159,11 +150,6 @@ def test_numbers_are_cut_into_twelve_parts_of_equal_shares():
     # Within a part nothing is told apart; the first ends at row 100.
     assert marginal_total_variation(X, np.where(X < 100 / 1199.5, 0.01, X), {0: (0.0, 1.0)}, order=1) == 0
     assert marginal_total_variation(X, np.where(X < 101 / 1199.5, 0.01, X), {0: (0.0, 1.0)}, order=1) == pytest.approx(1 / 1200)
-
-
-def test_numbers_out_of_bounds_are_clipped():
-    X, Y = np.array([[0.0], [0.5], [1.0]]), np.array([[-7.0], [0.5], [np.inf]])
-    assert marginal_total_variation(X, Y, {0: (0.0, 1.0)}, order=1) == 0
 
 
 def ordered_codes(column, kind):

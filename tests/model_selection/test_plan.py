@@ -203,18 +203,6 @@ def test_smallest_epsilon_does_not_trust_a_lucky_dip():
     assert "Up to epsilon 10 the result is hardly better" in str(expected)
 
 
-def test_a_picture_has_axes_for_each_measure_and_takes_those_of_a_caller():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    expected = quick(PrivatePCA(2), n_features=6, unit_rows=[1, 3])
-    figure = expected.plot()
-    assert [axes.get_title() for axes in figure.axes] == [measure.title for measure in expected.measures]
-    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["1 row a unit", "3 rows a unit"]
-    own, ax = plt.subplots()
-    assert expected.plot(ax, measure="covariance") is own
-    assert ax.get_title() == expected.measures[1].title
-    plt.close("all")
-
-
 ONE = {"n_features": 1}
 REFUSED = [
     (PMM, {}, r"got one pair .*; give bounds=\{column: \(low, high\)\}, or n_features"),

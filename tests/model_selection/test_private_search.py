@@ -230,19 +230,6 @@ def test_what_cannot_be_searched_is_refused_before_the_charge(estimator, params,
     assert shared.spent == 0
 
 
-def test_grid_search_with_one_accountant_records_every_fit_and_refuses_the_one_too_many():
-    shared = PrivacyAccountant(2.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", BudgetWarning)
-        GridSearchCV(PrivateMeasureMechanism(epsilon=0.5, accountant=shared), {"depth": [2, 3]}, cv=2).fit(rows())
-    assert shared.spent == Fraction(5, 2)  # two candidates on two folds, and the refit
-    assert [entry.name for entry in shared.ledger] == ["PrivateMeasureMechanism"] * 5
-    again = GridSearchCV(PrivateMeasureMechanism(epsilon=0.5, accountant=shared), {"depth": [2]}, cv=2, error_score="raise")
-    with pytest.raises(BudgetExceededError):
-        again.fit(rows())
-    assert shared.spent == Fraction(5, 2)
-
-
 def test_grid_search_without_an_accountant_warns_and_the_ledger_says_that_it_is_not_the_whole():
     grid = GridSearchCV(PrivateMeasureMechanism(epsilon=0.5), {"depth": [2, 3]}, cv=2)
     with pytest.warns(BudgetWarning, match="every other fit of a clone"):

@@ -159,9 +159,6 @@ def test_the_root_of_levels_and_no_columns_change_by_nothing():
         )
 
 
-# Units of two or three rows: other rows cancel in sums
-
-
 def change_of_units(values_of, rows, relation, k, square=None):
     """What the values of two tables that differ in the k rows of a unit differ by at most, in all norms."""
     values = np.array([values_of(list(unit)) for unit in combinations_with_replacement(rows, k)])

@@ -26,9 +26,6 @@ def rows(n, d, seed=0):
     return np.random.default_rng(seed).uniform(-0.1, 1.1, (n, d))
 
 
-# Cells of a partition, of all its levels, and of one that is refined
-
-
 @pytest.mark.parametrize(("d", "depth"), [(1, 0), (1, 6), (2, 5), (3, 7)])
 @pytest.mark.parametrize("n", [0, 1, 500])
 def test_histogram_counts_each_cell_and_each_level_those_above(n, d, depth, monkeypatch):
@@ -89,8 +86,6 @@ def test_a_length_counts_between_the_radii_that_it_lies_between_however_rows_are
         assert kept.tolist() == cells.tolist()
 
 
-# Tables, trees and thresholds
-
 SIZES, ATTRIBUTES, CHUNK = [2, 5, 1, 3], [(0,), (3,), (1, 3), (3, 1), (2, 0), (0, 1, 2, 3), (3, 3)], 1 << 15
 
 
@@ -138,26 +133,6 @@ def test_queries_hold_the_counts_and_their_change(relation):
     with pytest.raises(ValueError, match=f"relation must be '{relation}'"):
         Thresholds.of(codes, sizes, relation).query(other)
 
-
-def test_answers_are_taken_apart_as_the_counts_were_put_together():
-    cells = [np.array([0, 1, -1]), np.array([3, 3, 0])]
-    marginals, trees, thresholds = (
-        Marginals.of([abs(cells[0])], [2], [(0,), (0, 0)]),
-        Trees.of(cells, (1, 2)),
-        Thresholds.of(cells[1:] * 2, (4, 4)),
-    )
-    for statistic, taken in [(marginals, marginals.tables), (trees, trees.columns), (thresholds, thresholds.columns)]:
-        answers = np.arange(len(statistic.counts))
-        np.testing.assert_array_equal(np.concatenate([part.ravel() for part in taken(answers)]), answers)
-        np.testing.assert_array_equal(np.concatenate([part.ravel() for part in taken()]), statistic.counts)
-    assert [table.shape for table in marginals.tables()] == list(marginals.shapes) == [(2,), (2, 2)]
-    assert [list(levels) for levels in trees.levels()] == [[1], [2]]
-    assert Trees.of([], ()).levels() == Trees.of([], ()).columns() == Thresholds.of([], ()).columns() == []
-    nothing = Marginals.of([cells[1]], (4,), []).counts
-    assert (nothing.shape, nothing.dtype) == ((0,), np.int64)
-
-
-# Magnitudes and even cells
 
 N_CELLS = len(MAGNITUDES) - 1
 

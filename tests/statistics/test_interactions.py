@@ -144,8 +144,6 @@ def test_a_billion_rows_in_one_cell_do_not_pass_64_bits():
     assert (table[0] == exact).all()
 
 
-# Distances of tables from independent ones, and from what was expected
-
 SIZES, PAIRS = (2, 3, 2), all_pairs((2, 3, 2))
 CELLS = list(product(*map(range, SIZES)))
 SPLITS = [np.array([[True, False]]), np.array([[True, False, False], [True, True, False]]), np.array([[True, False]])]

@@ -60,9 +60,6 @@ def test_no_row_moves_the_moments_by_more_than_the_change_whose_public_numbers_a
     assert dict(sensitivity.statistic) == kind | {name: getattr(form, name) for name in told}
 
 
-# The matrix
-
-
 @each_gram
 def test_an_added_row_of_full_length_attains_both_norms(gram):
     """Where a row of whole numbers has that length: r = 4, (3, 4), (1, 1), (1, 2, 2), (2, 1, 1), ..."""
@@ -121,9 +118,6 @@ def test_noise_of_unpacked_moments_has_the_variances_that_are_stated(kind):
     variance = made.variance if kind == "gaussian" else 2 * made.variance  # on the diagonal
     assert np.mean(on**2) / variance == pytest.approx(1, abs=0.35)
     assert np.mean(off**2) / (variance / 2) == pytest.approx(1, abs=0.175)
-
-
-# The vector
 
 
 @each_packing
@@ -193,9 +187,6 @@ def test_laplace_noise_of_moments_is_that_of_the_specification(d):
     assert scale / joint.mean_weight / (25 * K * d / (8 * epsilon)) == pytest.approx(1, abs=1e-4)
 
 
-# Both
-
-
 @pytest.mark.parametrize("kind", [0, 1, 12_345, True, False], ids=repr)
 @pytest.mark.parametrize("d", [1, 3, 9])
 def test_what_is_packed_is_unpacked(d, kind):
@@ -261,9 +252,6 @@ def test_moments_of_many_rows_at_the_corners_are_exact():
 def test_too_fine_a_grid_is_refused():
     with pytest.raises(ValueError, match=r"^bits=30 is too fine"):
         Moments.of(np.zeros((1, 1)), unit_ball(1, bits=30))
-
-
-# About another center, and in a ball with a radius, from the moments without
 
 
 @pytest.mark.parametrize("center", [(0, 0, 0), (3, -4, 500), (-1023, 1023, 7)])

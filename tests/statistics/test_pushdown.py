@@ -295,9 +295,6 @@ def test_what_no_query_can_tell_is_read_in_chunks(sql, kind):
     assert same(model(columns).fit(relation(connection)), model(columns).fit(table_of(connection)))
 
 
-# Tables that are counted together
-
-
 @given(st.lists(st.integers(1, 300), min_size=2, max_size=9), st.data())
 def test_each_wanted_table_is_part_of_exactly_one_counted_table(sizes, data):
     options = [(i,) for i in range(len(sizes))] + list(combinations(range(len(sizes)), 2))

@@ -109,8 +109,6 @@ def test_vectors_add_up_as_statistics_do_also_in_shares_modulo_two_to_the_64(nam
     assert np.array_equal(rule.from_flat(sum(shares).view(np.int64)).flat, whole.flat)
 
 
-# Packed
-
 INT64 = st.integers(-(2**63), 2**63 - 1)
 MANY = 1 << 21
 
