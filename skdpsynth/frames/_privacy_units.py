@@ -30,6 +30,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -52,6 +53,7 @@ _AT_ONCE = 1 << 20  # rows of which hashes are compared at once, or wait to be c
 _START = tuple(map(np.uint64, (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)))  # as published
 _HASHED_AT_ONCE = 1 << 14  # rows: what is worked on stays in the cache of a core
 _MOST_CELLS = 1 << 20
+_MOST_DIGITS = 5000  # of a number: Python writes none of so many
 
 
 class FirstRows:
@@ -85,13 +87,14 @@ class FirstRows:
 def exact_word(label: Cell) -> bytes:
     """Return bytes of a label that is not missing: equal labels have equal ones, whatever holds them and in every process.
 
-    A number and the text of it are one label, because a file of text knows no other. Raises where only Python can tell what is equal: of
-    numbers of thousands of digits, infinities and objects of other kinds.
+    A number and the text of it are one label, because a file of text knows no other. A fraction has the text of a float that is equal to
+    it, or that is written so, and else its own: two that round to one float are two labels. Raises where only Python can tell what is
+    equal: of numbers of thousands of digits, infinities and objects of other kinds.
     """
     if type(label) is int:  # most labels are, or words
         return b"%d" % label
     if isinstance(label, bytes):
-        return label
+        return label.replace(b"\xff", b"\xff\xff")  # one alone, which is in no text, marks what is none
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, complex) and not label.imag:
@@ -99,10 +102,17 @@ def exact_word(label: Cell) -> bytes:
     if isinstance(label, str):
         return label.encode("utf-8", "surrogatepass")
     if isinstance(label, tuple):
-        return b"".join(b"%d:%b" % (len(word), word) for word in map(exact_word, label))
+        return b"\xff(" + b"".join(b"%d:%b" % (len(word), word) for word in map(exact_word, label))
     if isinstance(label, numbers.Real | Decimal):
+        if isinstance(label, Decimal) and abs(label.adjusted()) > _MOST_DIGITS:
+            raise ValueError("a number of thousands of digits")
         whole = int(label)  # type: ignore[arg-type]
-        return b"%d" % whole if whole == label else repr(float(label)).encode()
+        if whole == label:
+            return b"%d" % whole
+        text = repr(float(label))
+        if not isinstance(label, float) and label != float(text) and (exact := Fraction(*label.as_integer_ratio())) != Fraction(text):
+            return str(exact).encode()
+        return text.encode()
     if isinstance(label, datetime) and label.tzinfo is not None:
         label = label.astimezone(UTC)
     if isinstance(label, date):
@@ -410,7 +420,7 @@ def _word_of_label(label: Cell) -> bytes | None:
     try:
         return None if type(label) not in (int, str) and is_missing(label) else exact_word(label)  # most labels are one of these
     except Exception:  # what is equal only as Python says
-        return b"%d" % hash(label)
+        return b"\xff#%d" % hash(label)
 
 
 class Digests(dict[Any, int]):

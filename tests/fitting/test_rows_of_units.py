@@ -16,7 +16,7 @@ from sources import SOURCES
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Nominal
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
-from skdpsynth.frames import KEY_OF_CHOICE, Rows, bound_contributions
+from skdpsynth.frames import KEY_OF_CHOICE, FirstRows, Rows, bound_contributions
 from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ibis")
@@ -203,6 +203,31 @@ def test_labels_that_are_equal_or_the_text_of_each_other_are_one_unit_and_others
     assert PrivateMeasureMechanism(bounds=(0, 9), random_state=0).fit(parts, unit=odd).n_samples_ == 2
     others = ["a", "A", ("a", "b"), ("ab",), 0.5, 10**5000, -1, -2, pd.Timestamp(0), "\ud800"]
     assert len(chosen(np.arange(10), others, 1)) == 10
+
+
+EXACT = decimal.Decimal("12345678901234567.1")  # rounds to a float that others round to
+ONE_UNIT = {
+    "a fraction of a float": [0.5, Fraction(1, 2), decimal.Decimal("0.50"), np.float32(0.5), np.longdouble(0.5), "0.5"],
+    "a text of a float": [0.1, Fraction(1, 10), decimal.Decimal("0.1"), decimal.Decimal.from_float(0.1), Fraction(0.1), "0.1"],
+    "a fraction beside all floats": [EXACT, Fraction(EXACT), EXACT.normalize(), decimal.Decimal(f"{EXACT}0")],
+    "a third": [Fraction(1, 3), Fraction(2, 6), "1/3"],
+    "a pair": [(0.5, "a"), (Fraction(1, 2), b"a")],
+    "many digits": [10**5000, Fraction(10**5000), decimal.Decimal("1e5000")],
+}
+NO_FLOATS = [*(EXACT + decimal.Decimal(i) / 10 for i in range(5)), *(Fraction(1, 3) + Fraction(i, 10**20) for i in range(5))]
+APART = {
+    "decimals": [*NO_FLOATS, 1 / 3, 12345678901234568],
+    "long doubles": [0.1, *({*np.nextafter(np.longdouble(0.1), np.longdouble([0, 1]))} if np.finfo(np.longdouble).nmant > 52 else ())],
+    "what is hashed": [decimal.Decimal("Infinity"), 314159, decimal.Decimal("1e-999999999"), decimal.Decimal("1e999999999"), 0],
+    "pairs": [("a", "b"), "1:a1:b", b"\xff(1:a1:b", "\xff(1:a1:b", ("a", ("b",))],
+}
+
+
+@pytest.mark.parametrize(("labels", "n_units"), [*((one, 1) for one in ONE_UNIT.values()), *((each, len(each)) for each in APART.values())])
+def test_numbers_are_one_unit_where_they_are_equal_or_the_text_of_one_and_never_by_rounding(labels, n_units):
+    for these in (labels, labels[::-1]):
+        assert len(chosen(np.arange(len(these)), these, 1)) == n_units
+        assert FirstRows(1).mask(these).sum() == n_units
 
 
 ODD_LABELS = [[1], {"a": 1}, np.array([1, 2]), decimal.Decimal("sNaN"), math.nan, pd.NaT, pd.NA, set(), (1, [2]), 2.0**60, None]
