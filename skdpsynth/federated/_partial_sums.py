@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -213,8 +213,9 @@ class PartialSums(RemoteTable):
         self._mark: str | None = None
         self._marks: frozenset[str] = frozenset()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_mark": None}
+    def __getstate__(self) -> dict[str, Any]:  # of a copy and a pickle
+        with lock_of(self):  # sums are added to in place
+            return {**vars(self), "_sums": deepcopy(self._sums), "_mark": None}
 
     def __repr__(self) -> str:
         return f"PartialSums({self.question.rule}, of a table of {len(self.columns)} columns)"
@@ -250,9 +251,10 @@ class PartialSums(RemoteTable):
         """Add sums that answer the same question and have no rows in common."""
         if not isinstance(other, PartialSums) or other._same != self._same:
             raise ValueError(f"PartialSums add up where they answer the same question, here {self.question.rule}, got {short_repr(other)}.")
-        other._check_whole()
         both = copy(self)
-        vars(both).update(self._join(other._sums, other.n_rows, other._marks, "PartialSums that add up"))
+        with lock_of(other):
+            other._check_whole()
+            vars(both).update(both._join(other._sums, other.n_rows, other._marks, "PartialSums that add up"))
         return both
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,5 +1,6 @@
 """Sums of chunks that pass by once."""
 
+import copy
 import pickle
 import shutil
 from functools import partial
@@ -8,6 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
+from laws import in_threads
 from parties import learned, numbers
 from sklearn.base import clone
 
@@ -150,6 +152,30 @@ def test_finding_out_what_is_asked_spends_nothing_and_leaves_the_model_alone():
     assert accountant.spent == 0
     assert not hasattr(model, "measure_")
     assert np.array_equal(model.random_state.get_state()[1], before)
+
+
+@each
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda sums: pickle.loads(pickle.dumps(sums))])
+@pytest.mark.parametrize("n_rows", [0, 5])
+def test_a_copy_goes_on_by_itself(name, copied, n_rows):
+    sums, whole = (PartialSums(ONCE[name], head=HEAD, n_samples=800).add(numbers()[:n_rows]) for _ in range(2))
+    twin = copied(sums).add(numbers()[5:8])
+    assert (sums.n_rows, twin.n_rows) == (n_rows, n_rows + 3)
+    assert np.array_equal(sums._sums.flat, whole._sums.flat)
+    assert np.array_equal(twin._sums.flat, whole.add(numbers()[5:8])._sums.flat)
+
+
+def test_sums_that_are_added_up_or_copied_while_another_thread_adds_are_of_one_time():
+    """Where chunks have equal rows, each number is one of all rows."""
+    sums, copies = PartialSums(ONCE["pmm-optimal"], head=HEAD, n_samples=800), []
+    rows, other = np.full((20, 4), 0.4), PartialSums(ONCE["pmm-optimal"], head=HEAD, n_samples=800)
+
+    def take():
+        for _ in range(20):
+            copies.extend([copy.copy(sums), pickle.loads(pickle.dumps(sums)), other + sums, sums + other])
+
+    in_threads(lambda: [sums.add(rows) for _ in range(100)], take)
+    assert all(np.asarray(each._sums.flat).max(initial=0) == each.n_rows for each in [*copies, sums])
 
 
 def test_nothing_shows_how_many_rows_there_are():
