@@ -537,5 +537,5 @@ def _share_budget(kind: str, facts: Facts, ball: Ball, has_mean: bool) -> _PCAPl
         bare = replace(bare, ball=replace(ball, squared_radius=None))
     bought = [_CENTER_SHARE] * has_center + [radius_share] * has_radius
     *_, moments = share.split([*bought, 1 - sum(bought)])
-    noises = {"center_noise": center if has_center else None, "radius_noise": radius if has_radius else None}
-    return replace(bare, **noises, moments_share=moments)
+    center_noise, radius_noise = center if has_center else None, radius if has_radius else None
+    return replace(bare, center_noise=center_noise, radius_noise=radius_noise, moments_share=moments)

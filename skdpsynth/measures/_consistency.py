@@ -314,7 +314,7 @@ class TwoStages:
         # Room for all, of which those with mass are kept: to join lists of them would take twice the memory.
         cells, depths, mass = map(partial(np.empty, len(self.fine)), (np.int64, np.int8, float))
         for halvings, members, below in self._groups():
-            variances = self.second_variance * 2.0 ** np.arange(halvings)[::-1]
+            variances = (self.second_variance * 2.0 ** np.arange(halvings)[::-1]).tolist()
             shared, moved, _ = posterior_mass(below[1:], coarse_mass[members], variances, [0.5] * halvings, prior)
             shared = shared.ravel()
             for i, units in enumerate(moved, self.coarse_depth):

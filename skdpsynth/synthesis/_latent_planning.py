@@ -271,11 +271,11 @@ def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
     return [mechanism(Marginals.sensitivity(relation, n_tables[name]), plan.shares[name]).deviation for name in steps]
 
 
-def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: float) -> None:
+def warn_of_noise(warner: Facts | Budget, plan: MarginalsPlan, relation: str, n: float) -> None:
     """Let facts or a budget warn, by public or noisy numbers, of the effect of noise on tables of n rows."""
     deviation = max(_table_deviations(plan, relation))
     if deviation > n / _SURE:
-        told.warn(
+        warner.warn(
             f"the noise of each count has a standard deviation of {deviation:.3g}, more than a tenth of the rows, so synthetic rows "
             "may tell little; use more rows, a larger epsilon, delta > 0 or fewer columns."
         )
@@ -287,14 +287,14 @@ def warn_of_noise(told: Facts | Budget, plan: MarginalsPlan, relation: str, n: f
         n_cells = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (2 * n_pairs)  # of the mean pair
         # Half the mean absolute value of Gaussian noise in each cell: the total variation that noise alone makes.
         if n_cells * _plan_pairs(plan, relation, sizes).deviation / math.sqrt(2 * math.pi) > n:
-            told.warn(
+            warner.warn(
                 f"Noise is as large as the counts of most of the {n_pairs} pairs of columns, at so many rows and this budget, so only "
                 "strong dependences are kept: use more rows, a larger epsilon or fewer columns."
             )
             return
     numbers = [name for name, kind in plan.schema.items() if isinstance(kind, Continuous)]
     if numbers and bin_growth(plan, relation, n) is None:
-        told.warn(
+        warner.warn(
             f"Noise hides where the numbers of {list_names(numbers)} end within their bounds, at so many rows and this budget: if bounds "
             "are many times too wide, means and deviations of synthetic rows may be too large. Narrow them by what is publicly known, or "
             "use more rows or a larger epsilon.",

@@ -381,7 +381,7 @@ def _stages_by_levels(size: float, d: int, depth: int | None, make_partition: Ma
     log_size = int(math.log2(max(2.0, size)))
     partition, deepest = make_partition(min(depth or _MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), _MOST_HELD))
     shares = optimal_shares(total_diameters(partition, deepest))
-    coarse_depth = max(np.flatnonzero(shares[:-1]).tolist(), default=0)
+    coarse_depth = max(np.flatnonzero(np.array(shares[:-1])).tolist(), default=0)
     if is_scouted := coarse_depth <= 1:
         coarse_depth, scout = max(1, deepest - 1), _SCOUT_SHARE_OF_LINE if d == 1 else _SCOUT_SHARE
         shares = ((Fraction(0),) * coarse_depth) + (scout, 1 - scout)
