@@ -177,9 +177,9 @@ def _load_path(path: str | os.PathLike[str]) -> Any:
     try:
         file = open(path, "rb")  # noqa: SIM115
     except (OSError, ValueError) as error:  # a ValueError: no name of a file at all
-        number, reason = (error.errno, f" ({error.strerror})") if isinstance(error, OSError) else (None, "")
+        reason = f" ({error.strerror})" if isinstance(error, OSError) else ""
         message = f"path must be a file that can be read, got {short_repr(os.fspath(path))}{reason}; correct it."
-        raise type(error)(*([] if number is None else [number]), message) from None
+        raise type(error)(message) from None
     with file:
         return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
 

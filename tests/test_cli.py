@@ -227,32 +227,35 @@ def test_more_rows_of_a_model_are_free(folder):
             ("schema", "check", "none.csv", "--schema", "people.yaml"),
             "Error: INPUT must be a table or the path of one, but there is no file",
         ),
-        (("schema", "check", "people.csv", "--schema", "none.yaml"), "there is no file 'none.yaml'"),
-        (("sample", "people.csv", "-o", "out.csv"), "people.csv was not written by save"),
+        (("schema", "check", "people.csv", "--schema", "none.yaml"), "--schema must be a file, but there is no file 'none.yaml'"),
+        (
+            ("sample", "people.csv", "-o", "out.csv"),
+            "MODEL must be a whole file of synthesize --model, got 'people.csv'; name",
+        ),
         (("sample", "none.skdp", "-o", "out.csv"), "none.skdp"),
         (("evaluate", "-", "-", "--schema", "people.yaml"), "must not both be '-'"),
         (("evaluate", "-", "out.csv", "--schema", "people.yaml", "--holdout", "-"), "must not both be '-'"),
         ((*SYNTHESIZE, "-o", "out.csv", "--epsilon", "nan"), "epsilon must be"),
         ((*SYNTHESIZE, "-o", "out.csv", "--delta", "2"), "--delta must be"),
-        ((*SYNTHESIZE, "-o", "out.csv", "--unit", "nobody"), "--unit must be the name of a column of INPUT"),
+        ((*SYNTHESIZE, "-o", "out.csv", "--unit", "nobody"), "--unit must be the name of a column of INPUT, got"),
         (("synthesize", "none.csv", *SYNTHESIZE[2:], "-o", "out.csv"), "INPUT must be a table or the path of one"),
         (("synthesize", "people.docx", *SYNTHESIZE[2:], "-o", "out.csv"), "convert or read it first"),
         (("synthesize", "hive", *SYNTHESIZE[2:], "-o", "out.csv"), "INPUT must not be a folder whose names hold a column"),
         (("synthesize", "semicolons.csv", *SYNTHESIZE[2:], "-o", "out.csv"), "set separator to ';' in read of the schema"),
-        ((*SYNTHESIZE, "--schema", "people.csv", "-o", "out.csv"), "schema must be a file that ends in"),
+        ((*SYNTHESIZE, "--schema", "people.csv", "-o", "out.csv"), "--schema must be a file that ends in"),
         (("evaluate", "people.csv", "none.csv", "--schema", "people.yaml"), "SYNTHETIC must be a table or the path of one"),
         (("evaluate", *["people.csv"] * 2, "--schema", "people.yaml", "--target", "nobody"), "--target must be a column of schema"),
         (("plan", "--schema", "people.yaml", "--rows", "300", "--time-limit", "-1"), "--time-limit must be"),
         (("schema", "init", "people.docx"), "INPUT must be a table in a file, by its suffix one of"),
         (("schema", "init", "none.csv"), "there is no file 'none.csv'"),
-        (("impute", "people.csv", "people.csv", "-o", "out.csv"), "was not written by save"),
+        (("impute", "people.csv", "people.csv", "-o", "out.csv"), "got 'people.csv'; name another file."),
         (("plan", "--schema", "people.yaml", "--rows", "many"), "Invalid value for '--rows'"),
         (("budget", "show", "none.db"), "LEDGER must exist, but there is no file 'none.db'; make it by skdpsynth budget init."),
         (("card", "none.skdp", "-o", "a.html"), "MODEL must exist, but there is no file 'none.skdp'; write it by "),
-        (("synthesise",), "No such command 'synthesise'. Did you mean 'synthesize'; see skdpsynth --help."),
+        (("synthesise",), "No such command 'synthesise'. Did you mean 'synthesize'? See skdpsynth --help."),
         (("audit",), "either MODEL or --schema"),
         (("audit", "--schema", "people.yaml"), "--epsilon must go with --schema"),
-        (("budget", "init", "people.csv", "--epsilon", "20"), "'people.csv' exists"),
+        (("budget", "init", "people.csv", "--epsilon", "20"), "name, or use the budget that it holds (skdpsynth budget show)."),
         (("plan", "--schema", "ruled.yaml", "--rows", "300", "--method", "pmm"), "keeps no rules"),
         ((*SYNTHESIZE, "--schema", "open.yaml", "-o", "out.csv"), "schema of columns 'age', 'income' has open bounds"),
     ],
@@ -405,11 +408,14 @@ def test_cards_are_written_of_a_run_of_its_ledger_and_of_its_model(folder):
     fine(*SYNTHESIZE, "--ledger", "budget.db", "--card", "card.html", "--model", "m.skdp", "-o", "out.csv")
     fine("card", "budget.db", "-o", "budget.html")
     assert "people of May" in Path("budget.html").read_text(encoding="utf-8")
-    told = json.loads(fine("card", "m.skdp", "-o", "again.html", "--json").stdout)
+    told = json.loads(fine("card", "m.skdp", "-o", "again.html", "--title", "Visits in May", "--json").stdout)
     assert told["card"] == "again.html"
     assert "epsilon" in json.dumps(told["registry"])
-    for page in ("card.html", "again.html"):
-        assert "epsilon" in Path(page).read_text(encoding="utf-8")
+    for page, title in (("card.html", "LatentFactorSynthesizer"), ("again.html", "Visits in May")):
+        text = Path(page).read_text(encoding="utf-8")
+        assert "epsilon" in text
+        assert title in text
+        assert "0 to 90000" in text
     assert "exists" in refused("card", "m.skdp", "-o", "card.html")
     fine("evaluate", "people.csv", "out.csv", "--schema", "people.yaml", "-o", "quality.html", "--quiet")
     assert "ot private" in Path("quality.html").read_text(encoding="utf-8")

@@ -82,7 +82,7 @@ def init(voice: Voice, ledger: str, epsilon: float, delta: float, neighboring: s
     """Make a LEDGER: the limit for all releases of one data set, for good. It cannot be raised later."""
     from skdpsynth.privacy import PrivacyAccountant
 
-    Outputs(is_forced=False).check("LEDGER", ledger)
+    Outputs(is_forced=False).check("LEDGER", ledger, way_out="use the budget that it holds (skdpsynth budget show)")
     accountant = PrivacyAccountant(epsilon, delta, neighboring=neighboring, ledger=ledger, dataset=dataset)
     voice.done(_summary(ledger, accountant), f"Made {ledger}: epsilon {epsilon:g}, delta {delta:g}, {neighboring}. Nothing is spent.")
 

@@ -50,9 +50,10 @@ def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> 
 @click.command(short_help="Write the public card of a model or a ledger, an .html page.")
 @click.argument("path", metavar="MODEL_OR_LEDGER", type=click.Path())
 @click.option("-o", "--output", "page", required=True, type=click.Path(), help="An .html file.")
+@click.option("--title", help="[default: what made the release]")
 @options.FORCE
 @speaks
-def card(voice: Voice, path: str, page: str, force: bool) -> None:
+def card(voice: Voice, path: str, page: str, title: str | None, force: bool) -> None:
     """Write the public card of a model, or of a whole ledger: what was released, what it promises, and what it does not.
 
     The card of a model shows what this model was charged, that of a ledger all that was charged. With --json it prints the same in the
@@ -65,7 +66,7 @@ def card(voice: Voice, path: str, page: str, force: bool) -> None:
             is_ledger = file.read(16) == b"SQLite format 3\0"
     from skdpsynth.report import card as made_of
 
-    made = made_of(open_ledger(path) if is_ledger else open_model(path))
+    made = made_of(open_ledger(path) if is_ledger else open_model(path), title=title)
     made.save(page)
     voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds nothing but noisy results and synthetic rows.")
 

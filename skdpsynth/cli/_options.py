@@ -44,6 +44,8 @@ _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in
     (r"read=\{'multiline': True\}, in YAML read: and below it multiline: true", "read: {multiline: true}"),
     (r"PrivacyAccountant\(epsilon, ledger=\.\.\.\)|PrivacyAccountant\(.*?\)\.import_record\(.*?\)", "skdpsynth budget init"),
     (r" \(or share of `split`\)| by its `import_record`| \(X\[list\(schema\)\]\)", ""),
+    (r"^(.*) was not written by \w+, or.*", r"MODEL must be a whole file of synthesize --model, got '\1'; name another file."),
+    (r", or an array-like with the label of each row", ""),
     (r"epsilon=float\('inf'\)", "--epsilon inf"),
     (r"float\('inf'\)", "inf"),
     (r"\bmu=", "mu "),
@@ -60,6 +62,7 @@ _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in
     (r"say DateTime (?=with)", "write kind: datetime "),
     (r"\bis (Continuous|Ordinal|Nominal|DateTime|Date|Identifier|Text|Derived)\b", lambda found: found[0].lower()),
     (r"^source(?= must (?:be YAML|be JSON|be text|hold|name))", "--schema"),
+    (r"^schema must be a file(?: or its text)?\b", "--schema must be a file"),
     (r"Found array with (\d+) sample\(s\) while a minimum of (\d+) is required", r"INPUT must have at least \2 rows, got \1"),
     (r"with X as X: |with frame as X: ", ""),
     (r"with X_synthetic as X: ", "of SYNTHETIC: "),
@@ -296,7 +299,7 @@ class Outputs:
         self._is_forced = is_forced
         self._taken = {os.path.realpath(path): "a file that is read here" for path in read if path != STREAM}
 
-    def check(self, option: str, path: str | None, suffixes: Sequence[str] = ()) -> None:
+    def check(self, option: str, path: str | None, suffixes: Sequence[str] = (), way_out: str = "--force to replace it") -> None:
         """Refuse a path that cannot or must not be written."""
         if path is None or path == STREAM:
             return
@@ -306,7 +309,7 @@ class Outputs:
         if str(place) in self._taken:
             raise Refusal(f"{option} must be a file of its own, but {path!r} is {self._taken[str(place)]}; give another name")
         if place.exists() and not self._is_forced:
-            raise Refusal(f"{option} must be a new file, but {path!r} exists; give another name, or --force to replace it")
+            raise Refusal(f"{option} must be a new file, but {path!r} exists; give another name, or {way_out}")
         self._taken[str(place)] = f"that of {option} as well"
 
     def check_table(self, path: str, voice: Voice) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import signal
 import sys
 import threading
@@ -105,8 +104,8 @@ def _exit_code(error: BaseException) -> int:
 def _sentence(error: BaseException) -> str:
     """Return an error in one line; for an unexpected one only its type, because its text may quote a cell."""
     if isinstance(error, click.UsageError):
-        where = f"; see {error.ctx.command_path} --help" if error.ctx is not None else ""
-        told = re.sub(r"\.?$|\?(?=\)?$)", "", _line(error.format_message()), count=1)  # click asks "Did you mean ...?"
+        told = _line(error.format_message()).removesuffix(".")
+        where = "" if error.ctx is None else f"{' See' if told.endswith('?') else '; see'} {error.ctx.command_path} --help"
         return f"{told}{where}."
     if isinstance(error, click.ClickException):
         return _line(error.format_message())

@@ -125,7 +125,8 @@ def _yaml() -> Any:
 def _columns_of(parsed: Any) -> _Read:
     columns = parsed.get("columns") if isinstance(parsed, Mapping) else None
     if not isinstance(columns, list) or not all(isinstance(column, Mapping) and "name" in column for column in columns):
-        raise ValueError('source must hold {"columns": [{"name": ..., "kind": ...}, ...]}.')
+        got = list_names(list(parsed)) if isinstance(parsed, Mapping) else short_repr(parsed)
+        raise ValueError(f'source must hold {{"columns": [{{"name": ..., "kind": ...}}, ...]}}, got {got}; write the columns so.')
     _check_keys(parsed, ("columns", "rules", "read"))
     names = [_tuple_of(column["name"]) for column in columns]
     if strange := [name for name in names if not is_name(name)]:

@@ -35,8 +35,8 @@ _WORDS = {"pandas": "data frame of pandas", "polars": "data frame of polars", "p
 _WORDS |= {"numpy": "2-D array", "sparse": "sparse matrix"}
 _DUPLICATES = "{} must have distinct column names, but one occurs twice; rename the columns."
 _DEFAULT_ADVICE = "give LatentFactorSynthesizer a schema, with which it takes mixed tables as they are"
-_OBJECTS = "{name} must hold numbers only: it has objects that are none (an argument must be a number, or a string that reads as a "
-_OBJECTS += "number); drop their columns, or {instead}."  # of one kind, whatever kind of table it is
+_OBJECTS = "{name} must hold numbers only: it holds objects that are not numbers (an argument must be a number, or a string that reads as "
+_OBJECTS += "a number); drop their columns, or {instead}."  # of one kind, whatever kind of table it is
 # Advice for a column whose dtype has no numbers and no words: the beginning of its name, whatever its case, and the way out.
 _DTYPE_ADVICE = [
     (r"[<>|=]?m8|timedelta|duration", "turn it into numbers, such as its total seconds"),

@@ -330,7 +330,8 @@ def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
     if "bounds" in keys:
         low, high = keys["bounds"] if not isinstance(keys["bounds"], str) else (keys["bounds"], keys["bounds"])
         kind = "whole number" if keys.get("integer") else "number" if kind == "continuous" else kind
-        return ColumnFact(name, kind, f"{low} to {high}", nullable, origin)
+        ends = (f"{end:.15g}" if isinstance(end, float) else str(end) for end in (low, high))
+        return ColumnFact(name, kind, " to ".join(ends), nullable, origin)
     levels = [keys["value"]] if "value" in keys else keys.get("levels") or keys.get("words") or ["false", "true"]
     more = f" and {len(levels) - _MOST_LEVELS} more" if len(levels) > _MOST_LEVELS else ""
     return ColumnFact(name, kind, ", ".join(map(str, levels[:_MOST_LEVELS])) + more, nullable, origin)
