@@ -545,7 +545,8 @@ def test_intervals_have_the_names_of_their_columns_and_groups(gaps):
     assert told["confidence"] == 0.9
     of_yes = [f"{what}, smokes yes" for what in ("mean of packs", "share of flag 0", "share of flag 1")]
     assert [*found] == ["share of flag 0, smokes no", "share of flag 1, smokes no", *of_yes]  # nobody else has packs
-    assert all(found[name]["low"] < found[name]["estimate"] < found[name]["high"] for name in of_yes)
+    for name, line in found.items():  # nothing is outside what a share or a mean can be
+        assert 0 <= line["low"] <= line["estimate"] <= line["high"] <= (9 if "mean" in name else 1)
     shown = say("interval m.skdp --mean age --refits 8").stdout
     assert shown.startswith("mean of age: ")
     assert "(95 % interval " in shown

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +25,7 @@ from skdpsynth.cli._options import (
 )
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
+    import numpy as np
     from sklearn.base import BaseEstimator
 
     from skdpsynth.domain import Schema
@@ -151,11 +153,13 @@ def interval(
         raise Refusal("interval must have a --mean or a --share of a column; give one")
     model = open_model(path, "interval")
     asked = {"--mean": means, "--share": shares, "--by": () if by is None else (by,)}
-    statistic = _make_statistic(model, *([_find_column(model.schema_, option, name) for name in names] for option, names in asked.items()))
+    columns = ([_find_column(model.schema_, option, name) for name in names] for option, names in asked.items())
+    statistic, limits = _make_statistic(model, *columns)
     with voice.progress_bars():
         found = model.interval(statistic, confidence, n_refits=refits)
-    columns = {"name": found.names, "estimate": found.estimate, "low": found.low, "high": found.high, "error": found.error}
-    lines = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
+    found = replace(found, **{part: getattr(found, part).clip(*limits) for part in ("estimate", "low", "high")})
+    parts = {"name": found.names, "estimate": found.estimate, "low": found.low, "high": found.high, "error": found.error}
+    lines = [dict(zip(parts, line, strict=True)) for line in zip(*parts.values(), strict=True)]
     voice.result({"confidence": confidence, "intervals": lines}, str(found))
 
 
@@ -176,8 +180,8 @@ def _find_column(schema: "Schema", option: str, name: str) -> Any:
 
 def _make_statistic(
     model: "BaseEstimator", means: Sequence[Any], shares: Sequence[Any], by: Sequence[Any]
-) -> Callable[[Any], dict[str, float]]:
-    """Return the means and shares as a function of a table; groups that hardly any row is in are left out."""
+) -> tuple[Callable[[Any], dict[str, float]], "np.ndarray"]:
+    """Return the means and shares as a function of a table, and their limits; groups that hardly any row is in are left out."""
     import numpy as np
 
     from skdpsynth.domain import as_nullable
@@ -185,9 +189,10 @@ def _make_statistic(
 
     schema = model.schema_.with_kinds({name: as_nullable(kind) for name, kind in model.schema_.items()})
     levels: dict[Any, Any] = {name: getattr(kind, "words", None) or getattr(kind, "levels", ()) for name, kind in schema.items()}
+    ends: dict[str, Any] = {f"mean of {name}": levels[name] or (schema[name].low, schema[name].high) for name in means}
 
-    def parts_of(table: "Table") -> dict[str, tuple[float, float, int]]:
-        """Return by name the statistic of a group, the same of all rows, and the number of known cells of the group."""
+    def parts_of(table: "Table") -> dict[str, tuple[float, float, int, str]]:
+        """Return by name the statistic of a group, the same of all rows, the number of known cells of the group, and what it is of all."""
         read = columns_of(table, schema, "MODEL")
         columns = {f"mean of {name}": np.array([*levels[name], np.nan])[read[name]] if levels[name] else read[name] for name in means}
         columns |= {f"share of {name} {level}": 1.0 * (read[name] == i) for name in shares for i, level in enumerate(levels[name])}
@@ -197,10 +202,10 @@ def _make_statistic(
             for what, cells in columns.items():
                 known = [some[~np.isnan(some)] for some in (cells[rows], cells)]
                 here, everywhere = (float(some.mean()) if len(some) else 0.0 for some in known)
-                found[f"{what}{where}"] = here, everywhere, len(known[0])
+                found[f"{what}{where}"] = here, everywhere, len(known[0]), what
         return found
 
-    names = [name for name, (*_, n_known) in parts_of(model.sample(_LOOK)).items() if n_known >= _FEW * _LOOK]
+    names = {name: ends.get(what, (0, 1)) for name, (*_, n, what) in parts_of(model.sample(_LOOK)).items() if n >= _FEW * _LOOK}
     if not names:
         raise Refusal("--mean and --share must be of columns in which cells are known, got none; name others")
 
@@ -208,7 +213,7 @@ def _make_statistic(
         parts = parts_of(table)
         return {name: parts[name][0] if parts[name][2] else parts[name][1] for name in names}  # a group without rows is as all are
 
-    return statistic
+    return statistic, np.array([(min(some), max(some)) for some in names.values()]).T
 
 
 @click.command(short_help="Compare synthetic rows with real ones: not private.")

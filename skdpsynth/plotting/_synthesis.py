@@ -246,7 +246,7 @@ def _divide(name: Hashable, kind: ColumnKind, values: tuple[np.ndarray, ...]) ->
         elif isinstance(kind, Times):
             edges = kind.first + edges
     else:
-        n_levels, levels = len(kind.levels), tuple(map(str, kind.levels))
+        n_levels, levels = len(kind.levels), tuple(map(str, getattr(kind, "words", None) or kind.levels))
         codes = [np.where(cells < n_levels, cells, -1).astype(np.int64) for cells in values]
         if n_levels > _MOST_BARS:
             # The first table, which is synthetic, alone decides: real rows must not choose what a picture shows.

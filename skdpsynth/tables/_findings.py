@@ -272,7 +272,7 @@ def _of_column(name: Hashable, look: _Look, column: Column, dtype: str, source: 
 
 
 def _stand_in(kind: ColumnKind) -> str:
-    return f"{kind.levels[0]!r}, the first level" if hasattr(kind, "levels") else "the midpoint"
+    return f"{(getattr(kind, 'words', None) or kind.levels)[0]!r}, the first level" if hasattr(kind, "levels") else "the midpoint"
 
 
 def _stated_missing(column: Column, kind: ColumnKind, dtype: str) -> np.ndarray:

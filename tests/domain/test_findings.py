@@ -5,7 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdpsynth.domain import Continuous, Date, Identifier, Nominal, Ordinal, Schema, Text
+from skdpsynth.domain import Boolean, Continuous, Date, Identifier, Nominal, Ordinal, Schema, Text
 
 frames = pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 
@@ -44,6 +44,7 @@ def test_a_level_that_is_misspelt_is_told_beside_the_one_that_is_meant(frame):
     assert "'yes' against 'Yes'" in near["a", "near miss"].told
     assert near["a", "unknown levels"].rows == 1
     assert "'maybe'" in near["a", "unknown levels"].told
+    assert found(frame({"a": ["no", "yes", None]}), a=Boolean(words=["no", "yes"]))["a", "missing"].told.endswith("'no', the first level.")
 
 
 def test_columns_that_do_not_match_the_schema_are_told_and_not_refused():

@@ -21,7 +21,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.auditing import AuditResult, privacy_evidence
-from skdpsynth.domain import Box, Continuous, Date, DateTime, Ordinal, Schema, Text
+from skdpsynth.domain import Boolean, Box, Continuous, Date, DateTime, Ordinal, Schema, Text
 from skdpsynth.measures import BinaryPartition, DiscreteMeasure
 from skdpsynth.metrics import captured_variance_ratio, correlation_error
 from skdpsynth.model_selection import plan
@@ -271,6 +271,7 @@ def test_a_sample_without_a_schema_is_described_by_itself():
     )
     columns = {each.name: each for each in SynthesisDisplay.from_samples(frame).columns}
     assert (list(columns), columns["s"].levels) == (["n", "x", "s", "only", "t"], ("u", "v"))
+    assert SynthesisDisplay.from_samples(frame[["s"]], {"s": Boolean(words=["v", "u"], nullable=True)}).columns[0].levels == ("v", "u")
     assert columns["only"].shares[0][0] == 1.0
     assert columns["x"].missing[0] == columns["s"].missing[0] == pytest.approx(1 / 3)
 
