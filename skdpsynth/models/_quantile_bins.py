@@ -19,7 +19,9 @@ from skdpsynth.persistence import savable
 
 _MOST_BINS = 1 << 24
 _NARROWEST = 1e-9  # of a bin: rows that lie within so little of it are at its border
-_POINTS = 25  # that stand for the prior of a share
+_POINTS = 25  # that stand for a prior of a share
+_PRIORS = (1.0, 8.0, 64.0)  # their weights, in observations
+_PRIOR_ROUNDS = 10
 _CLEAR = 6.0  # deviations: estimates of a node of more rows have no prior
 
 N_FINE_BINS = 48  # bins, into which fewer are cut
@@ -155,30 +157,44 @@ def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: f
     """Return the mass of each cell: each child of a node gets its expected share, given the noisy difference of the siblings' counts.
 
     Estimates cut off at 0 and at the mass of the node would make a law of noise where noise is large: with few rows, one that is farther
-    from theirs than the uniform law is. Here the share of the left child has a beta prior with one observation's worth of weight, whose
-    mean is the child's share of the cells, so heaps and atoms are as likely as even splits. The estimates of the levels 1 to depth are by
-    least squares from below, and `errors` their variances.
+    from theirs than the uniform law is. Here the share of the left child has a mixture of beta priors, whose mean is the child's share of
+    the cells. Under the first, of one observation's worth of weight, heaps and atoms are as likely as even splits; under the last all
+    splits are nearly even. The nodes of a level tell the weights of the mixture (empirical Bayes, by expectation maximization); those of
+    the level above count as one node. The estimates of the levels 1 to depth are by least squares from below, and `errors` their variances.
     """
-    mass = np.array([root])
+    mass, weights = np.array([root]), np.full(len(_PRIORS), 1 / len(_PRIORS))
     for level, variance in zip(estimates, errors, strict=True):
         width = (1 << len(estimates)) // len(level)
         cells = np.clip(n_cells - np.arange(len(level)) * width, 0, width)
         means, differences = cells[0::2] / np.maximum(cells[0::2] + cells[1::2], 1), level[0::2] - level[1::2]
         shares = np.clip((differences / np.where(mass > 0, mass, 1.0) + 1) / 2, 0, 1)
-        noisy = mass <= _CLEAR * np.sqrt(2 * variance)
+        noisy, two_sided = mass <= _CLEAR * np.sqrt(2 * variance), (means > 0) & (means < 1)
         shares[noisy & (means == 1)] = 1.0
-        for mean in np.unique(means[noisy & (means > 0) & (means < 1)]):
-            here, points = noisy & (means == mean), _prior_points(float(mean))
-            off = differences[here, None] - mass[here, None] * (2 * points - 1)
-            weights = np.exp((np.min(off**2, axis=1, keepdims=True) - off**2) / (4 * variance))
-            shares[here] = (weights @ points) / weights.sum(axis=1)
+        expected, weights = _expected_shares(means[two_sided], differences[two_sided], mass[two_sided], variance, weights)
+        shares[noisy & two_sided] = expected[noisy[two_sided]]
         mass = np.stack([mass * shares, mass * (1 - shares)], axis=1).ravel()
     return mass[:n_cells]
 
 
+def _expected_shares(
+    means: np.ndarray, differences: np.ndarray, mass: np.ndarray, variance: float, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the posterior means of the shares of the left children of some nodes of a level, and the weights of the priors."""
+    points = np.array([_prior_points(float(mean)) for mean in means]).reshape(-1, len(_PRIORS), _POINTS)
+    off = differences[:, None, None] - mass[:, None, None] * (2 * points - 1)
+    exact = np.maximum(variance, (mass / _POINTS) ** 2)[:, None, None]  # a difference tells no more than how far apart points are
+    likelihood = np.exp((np.min(off**2, axis=(1, 2), keepdims=True) - off**2) / (4 * exact))
+    of_priors, before = likelihood.mean(axis=2), weights
+    for _ in range(_PRIOR_ROUNDS):
+        chosen = of_priors * weights
+        weights = (before + (chosen / chosen.sum(axis=1, keepdims=True)).sum(axis=0)) / (1 + len(means))
+    return (likelihood * points).mean(axis=2) @ weights / (of_priors @ weights), weights
+
+
 @lru_cache(256)
 def _prior_points(mean: float) -> np.ndarray:
-    return betaincinv(mean, 1 - mean, (np.arange(_POINTS) + 0.5) / _POINTS)
+    quantiles = (np.arange(_POINTS) + 0.5) / _POINTS
+    return np.array([betaincinv(weight * mean, weight * (1 - mean), quantiles) for weight in _PRIORS])
 
 
 def grade_bins(link: Link, growth: float) -> Link:

@@ -244,13 +244,30 @@ def test_where_noise_is_little_estimates_are_taken_as_they_are():
 
 
 def test_a_share_is_its_posterior_mean():
-    """Of one split, against a fine quadrature of the arcsine law."""
+    """Of one split, against a fine quadrature of the three priors, whose weights the split tells itself."""
     mass, difference, variance = 10.0, 4.0, 8.0
-    angles = (np.arange(100_000) + 0.5) / 100_000 * np.pi
-    weights = np.exp(-((difference - mass * np.cos(angles)) ** 2) / (2 * variance))
-    exact = (weights * (1 + np.cos(angles)) / 2).sum() / weights.sum()
+    share = (np.arange(200_000) + 0.5) / 200_000
+    likelihood = np.exp(-((difference - mass * (2 * share - 1)) ** 2) / (2 * variance))
+    under = np.array([stats.beta.pdf(share, n / 2, n / 2) * likelihood for n in (1, 8, 64)])
+    weights, of_priors = np.full(3, 1 / 3), under.mean(axis=1)
+    for _ in range(100):
+        weights = (1 / 3 + weights * of_priors / (weights @ of_priors)) / 2
+    exact = weights @ (under * share).mean(axis=1) / (weights @ of_priors)
     found = split_mass([np.array([7.0, 3.0])], [variance / 2], mass, 2)[0] / mass
     assert found == pytest.approx(exact, abs=1e-3)
+
+
+def test_no_cell_stands_out_of_even_ones_by_noise_and_an_atom_stays():
+    rng, atom = np.random.default_rng(2), np.full(64, 60.0)
+    atom[20] = 2000.0
+    for leaves in (np.full(64, 60.0), atom):
+        errors = np.zeros(2)
+        for _ in range(20):
+            estimates, variances = noisy_tree(leaves, 40.0, rng)
+            found = split_mass(estimates[1:], variances[1:], estimates[0][0], 64)
+            cut = mass_from_root(estimates[1:], np.array(estimates[0][0]))
+            errors += [np.abs(each - leaves).sum() for each in (found, cut)]
+        assert errors[0] < 0.5 * errors[1]
 
 
 @pytest.mark.parametrize("n_cells", [1, 37, 64])
