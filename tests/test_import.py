@@ -1,4 +1,4 @@
-"""The package is light to import, and whole as soon as a name of it is asked for."""
+"""The package is light to import, whole as soon as a name of it is asked for, and prints nothing: in processes of their own."""
 
 import os
 import subprocess
@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from estimators import all_estimators
 
 import skdpsynth
 from skdpsynth import PrivateMeasureMechanism
@@ -40,3 +41,28 @@ def test_a_room_is_an_attribute_and_a_file_loads_in_a_program_that_has_imported_
     PrivateMeasureMechanism(depth=3).fit(np.random.default_rng(0).random((50, 1))).save(path)
     shown = told("import sys, skdpsynth; print(skdpsynth.load(sys.argv[1]).sample(4).shape, skdpsynth.domain.Box((0,), (1,)).low)", path)
     assert shown == "(4, 1) [0.]\n"
+
+
+FIT_AND_SAMPLE = """
+import sys, warnings
+import numpy as np
+import skdpsynth
+
+warnings.simplefilter("ignore")
+X = np.random.default_rng(0).random((60, 2))
+for name in sys.argv[1:]:
+    model = getattr(skdpsynth, name)(**{"n_factors": 1} if name == "LatentFactorSynthesizer" else {}).fit(X)
+    model.sample(20) if hasattr(model, "sample") else model.transform(X)
+"""
+BY_HIGHS_ALONE = """
+import numpy as np
+from skdpsynth.measures._min_cost_flow import min_cost_flow
+
+a, b = np.divmod(np.arange(9), 3)
+min_cost_flow("highs", a, b, 1.0 + np.abs(a - b), np.array([2.0, 3, 4]), np.array([3.0, 3, 3]), np.full(9, 1.0))
+"""
+
+
+@pytest.mark.parametrize(("script", "arguments"), [(FIT_AND_SAMPLE, [cls.__name__ for cls in all_estimators()]), (BY_HIGHS_ALONE, [])])
+def test_the_first_fits_samples_and_flows_of_a_process_print_nothing(script, arguments):
+    assert told(script, *arguments) == ""

@@ -8,7 +8,6 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from hypothesis import HealthCheck, given, settings
 from laws import refuses
 
@@ -17,7 +16,7 @@ from junk_calls import attempt, calls_by_group, cases
 from junk_judge import judge
 from junk_values import JUNK, KINDS
 
-from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
 from skdpsynth.domain import Box
 from skdpsynth.exceptions import LedgerError
@@ -27,7 +26,6 @@ from skdpsynth.persistence import from_bytes
 CALLS = dict(calls_by_group())
 QUICK = [call for calls in CALLS.values() for call in calls if not call.slow]
 FRAME = pd.DataFrame(np.random.default_rng(0).random((60, 2)), columns=["a", "b"])
-TWICE = FRAME.set_axis(["a", "a"], axis=1)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -73,19 +71,6 @@ def test_bounds_without_a_number_that_the_dtype_of_the_rows_holds_are_refused():
     for dtype, bounds in ((np.uint8, (-5, -1)), (np.int64, (0.2, 0.8)), (np.float16, (7e4, 8e4))):
         with pytest.raises(ValueError, match=r"^bounds of column 0 must hold a number that its dtype, [^\n]*\.$"):
             PrivateMeasureMechanism(bounds=bounds).fit(np.arange(120).reshape(60, 2).astype(dtype))
-
-
-@pytest.mark.parametrize("method", ["fit", "score", "transform"])
-def test_nan_is_refused_whatever_assume_finite_says(method):
-    model = PrivatePCA().fit(FRAME)
-    with sklearn.config_context(assume_finite=True), pytest.raises(ValueError, match="contains NaN"):
-        getattr(model, method)(FRAME * np.nan)
-
-
-def test_a_column_that_occurs_twice_is_said_by_every_method():
-    methods = {PrivatePCA: ["fit", "score", "transform", "score_samples"], OnlineSynthesizer: ["fit", "score", "partial_fit", "evaluate"]}
-    for cls, method in ((cls, method) for cls, named in methods.items() for method in named):
-        refuses(ValueError, "distinct column names", getattr(cls().fit(FRAME), method), TWICE)
 
 
 def test_words_and_numbers_in_the_wrong_place_are_refused_in_one_line():

@@ -21,7 +21,7 @@ from laws import ALARM, refuses
 
 from skdpsynth import PrivateMeasureMechanism, PrivatePCA
 from skdpsynth.auditing import privacy_evidence
-from skdpsynth.domain import Continuous, Date, Nominal, Ordinal
+from skdpsynth.domain import Continuous, Ordinal
 
 SURE = 1 - ALARM
 MEASURES = ("exact_copies", "closest_record", "membership", "attributes")
@@ -215,29 +215,6 @@ def test_the_order_of_rows_changes_nothing(max_samples):
         privacy_evidence(*order, SCHEMA, max_samples=max_samples) for order in ((tables[2], *tables[:2]), (again[2], *again[:2]))
     )
     assert first == second
-
-
-def test_frames_of_all_kinds_and_files_give_the_same(tmp_path):
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    pytest.importorskip("pyarrow")  # reads files of CSV
-    rng = np.random.default_rng(0)
-
-    def frame(n_rows):
-        days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 366, n_rows), unit="D")
-        job = rng.choice(["a", "b", None], n_rows)
-        return pd.DataFrame({"age": rng.integers(18, 90, n_rows), "day": days.strftime("%Y-%m-%d"), "job": job.astype(object)})
-
-    schema = {"age": Continuous(18, 99, integer=True), "day": Date("2024-01-01", "2024-12-31"), "job": Nominal(["a", "b"], nullable=True)}
-    tables = synthetic, train, holdout = frame(80), frame(80), frame(80)
-    expected = privacy_evidence(synthetic, train, holdout, schema)
-    paths = [tmp_path / f"{name}.csv" for name in ("synthetic", "train", "holdout")]
-    for path, table in zip(paths, tables, strict=True):
-        table.to_csv(path, index=False)
-    assert privacy_evidence(*map(str, paths), schema) == expected
-    cells = [{name: table[name].astype(object).where(table[name].notna(), None).to_list() for name in table} for table in tables]
-    as_polars = [pl.DataFrame(columns) for columns in cells]
-    assert privacy_evidence(*as_polars, schema) == expected
-    assert privacy_evidence(as_polars[0], train, holdout, schema) == expected
 
 
 def test_every_text_says_that_it_is_not_private_and_proves_nothing_and_every_number_stands_in_the_frame():

@@ -1,11 +1,9 @@
 """Every release of a fit costs the share of its budget that is stated for it, to the last digit."""
 
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from internals import depth_shares
 from sklearn.base import clone
 
 from skdpsynth import (
@@ -86,6 +84,11 @@ FITS = {
     "numbers": (LatentFactorSynthesizer(), X, parts("counts of cells 30; counts of columns 20; counts of pairs 50")),
     "table": (LatentFactorSynthesizer(SCHEMA), CODES, parts("counts of cells 10; counts of columns 20; counts of pairs 70")),
     "classes": (LatentFactorSynthesizer(SCHEMA, stratify=0), CODES, parts("counts of cells 3; counts of columns 42; counts of pairs 55")),
+    "classes in rho": (
+        LatentFactorSynthesizer(SCHEMA, stratify=0, delta=1e-6),
+        CODES,
+        parts("counts of cells 3; counts of columns 42; interactions of pairs 55"),
+    ),
     # What pairs have pays for differences of columns near each other: a hundredth, then a twentieth of what is left.
     "near columns": (
         LatentFactorSynthesizer(epsilon=50),
@@ -184,23 +187,6 @@ def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
     stated = {"training rows": (Fraction(1, 5),) * 2, "held-out rows": (Fraction(1, 5), 0), **each}
     assert {name: parts[name] for name in stated} == stated
     assert losses["refit"] == {"rho": str(rho_of_epsilon(0.8, 8e-7, gaussian=True)), "gaussian": True}
-
-
-def test_depths_of_a_line_share_as_one_over_their_squares():
-    for first, whole in ((0, Fraction(607, 1000)), (1, Fraction(155, 100))):
-        assert depth_shares(Fraction(2), 5, 1, first) == [2 * whole / (j + 1) ** 2 for j in range(first, 6)]
-
-
-@pytest.mark.parametrize(("neighboring", "moved"), [("replace_one", 2), ("add_or_remove_one", 1)])
-def test_a_row_of_a_tree_moves_two_cells_of_a_depth_where_it_is_replaced_and_one_where_it_comes_or_goes(neighboring, moved):
-    stream = OnlineSynthesizer(strategy="paper", neighboring=neighboring).fit(X)._stream
-    assert {counter.sensitivity for counter in stream.counters} == {moved}
-
-
-def test_depths_of_a_space_share_as_powers_of_the_same_ratio():
-    shares = depth_shares(Fraction(2), 5, 3)
-    assert sum(shares) == 2
-    assert [float(b / a) for a, b in pairwise(shares)] == pytest.approx([2 ** (1 / 3)] * 4, rel=1e-12)
 
 
 def test_parts_of_a_loss_share_epsilon_or_rho_exactly_and_each_may_spend_delta():

@@ -11,9 +11,9 @@ from laws import refuses
 from test_counters import COUNTERS, LEVELS, make
 
 from skdpsynth import load
-from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter, SparseCounter
+from skdpsynth.continual import InhomogeneousCounter, KaryCounter, SparseCounter
 from skdpsynth.persistence import save
-from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, SeededBits, check_rng
+from skdpsynth.privacy import PrivacyAccountant, SeededBits, check_rng
 
 N_CELLS = 12
 
@@ -63,45 +63,6 @@ def test_copies_that_go_on_with_different_events_do_not_subtract_to_them_nor_doe
         one.update(1)
         two.update(0)
         assert not tells(one.value - two.value, 8)
-
-
-@pytest.mark.parametrize("kind", [KaryCounter, BinaryCounter])
-def test_before_anything_comes_copies_agree_on_what_was_released(kind):
-    counter = kind(100, n_counters=50)
-    counter.update_cells(np.arange(29))
-    again = pickle.loads(pickle.dumps(counter))
-    again.resume()
-    for _ in range(3):
-        np.testing.assert_array_equal(again.value, counter.value)
-        again = pickle.loads(pickle.dumps(again))
-        again.resume()
-
-
-@pytest.mark.parametrize("start", [1, 10, 40])
-def test_a_counter_that_resumed_has_the_noise_of_the_time_it_did_and_of_a_fresh_tree_over_what_is_left(start):
-    # 20,000 cells: a variance has standard deviation 1.6 % at most, a correlation .7 %; 10 % and 5 % are 6 of them.
-    horizon, n = 63, 20_000
-    counter = KaryCounter(horizon, epsilon=0.5, n_counters=n, random_state=1)
-    for _ in range(start):
-        counter.update(1)
-    at_start = counter.value - start
-    one, two = (copy.copy(counter) for _ in range(2))
-    one.resume(None, 2)
-    two.resume(None, 3)
-    fresh = KaryCounter(horizon - start, epsilon=0.5)
-    variance = len(list(counter._nodes(start))) * DiscreteLaplace(counter.n_levels * 2).variance()
-    assert at_start.var() == pytest.approx(variance, rel=0.1)
-    for steps in range(1, min(horizon - start, 15)):
-        errors = []
-        for each_one in (one, two):
-            each_one.update(1)
-            errors.append(each_one.value - start - steps - at_start)
-        nodes = len(list(fresh._nodes(steps)))
-        expected = nodes * DiscreteLaplace(fresh.n_levels * 2).variance()
-        for error in errors:
-            assert error.var() == pytest.approx(expected, rel=0.1)
-            assert abs(np.corrcoef(error, at_start)[0, 1]) < 0.05
-        assert abs(np.corrcoef(*errors)[0, 1]) < 0.05
 
 
 def test_a_tree_that_resumed_scales_its_noise_to_the_tree_that_is_left():

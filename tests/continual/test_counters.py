@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from internals import ContinualCounter
-from laws import ALARM, CERTAIN, chi_squared, refuses, symmetric
+from laws import ALARM, CERTAIN, chi_squared, refuses
 
 from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.exceptions import BudgetExceededError
+from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.privacy import ContinualRelease, DiscreteLaplace, PrivacyAccountant, PrivacyLoss, SecureBits, SeededBits, epsilon_of_rho
 
 BOUNDED = [BinaryCounter, KaryCounter, SquareRootCounter, SparseCounter]
@@ -54,11 +55,6 @@ def closed_in(counter):
 
 def one_hot(cells, n_counters):
     return np.eye(n_counters, dtype=np.int64)[cells]
-
-
-def laplace(scale):
-    """Return k -> P(|Z| >= k) of discrete Laplace noise."""
-    return lambda k: 2 * math.exp(-k / scale) / (1 + math.exp(-1 / scale)) if k else 1.0
 
 
 class RecordingStream:
@@ -110,7 +106,7 @@ def test_without_noise_every_value_is_the_prefix_sum_however_often_the_counter_w
     values, again = values_along(straight, stream), []
     for t, x in enumerate(stream, 1):
         if t % 7 == 0:
-            saved = pickle.loads(pickle.dumps(saved))
+            saved = from_bytes(to_bytes(saved)) if t % 2 else pickle.loads(pickle.dumps(saved))
             saved.resume()
         saved.update(x)
         again.append(saved.value)
@@ -136,6 +132,7 @@ def test_steps_and_cells_and_bulks_give_the_same_values_under_one_seed(kind, opt
         for cell in part:
             by_step.update(one_hot(cell, 4))
             by_cell.update_cells([cell])
+            by_cell.update_cells(np.zeros(0, dtype=int))  # no cells change nothing
         in_bulk.update_cells(part)
         np.testing.assert_array_equal(by_step.value, by_cell.value)
         np.testing.assert_array_equal(by_step.value, in_bulk.value)
@@ -177,17 +174,6 @@ def test_the_signed_nodes_of_every_time_sum_to_the_prefix(kind):
         prefix = np.tri(horizon, R.shape[1], dtype=int)
         np.testing.assert_array_equal(L @ R, prefix)
         assert np.abs(L).max() == 1  # no node twice
-
-
-@pytest.mark.parametrize("kind", TREES)
-def test_the_noise_is_scaled_to_the_column_norm_of_the_tree(kind):
-    for horizon in TREE_HORIZONS:
-        counter = kind(horizon, epsilon=0.3, sensitivity=2)
-        _, R, nodes = matrices(counter)
-        norms = R[:, :horizon].sum(axis=0)
-        assert norms[0] == norms.max() == counter.n_levels
-        assert max(level for level, _ in nodes) == counter.n_levels - 1
-        assert counter._noise().scale == Fraction(2 * counter.n_levels * 10, 3)
 
 
 def test_the_horizon_is_the_last_time_that_the_digits_reach():
@@ -328,14 +314,6 @@ def test_noise_at_two_times_is_that_of_their_nodes(kind, horizon):
     assert np.abs((expected - np.diag(deviation**2)) / np.outer(deviation, deviation)).max() > 0.3  # a shared node shows
 
 
-@pytest.mark.parametrize(("kind", "levels"), [(BinaryCounter, 6), (KaryCounter, 2)])
-def test_the_noise_of_a_node_is_discrete_laplace_of_the_claimed_scale(kind, levels):
-    counter = kind(63, epsilon=0.5, n_counters=20_000, sensitivity=2, random_state=6)
-    draws, scale = values_along(counter, [3])[0].astype(int) - 3, 4 * levels
-    assert symmetric(draws, laplace(scale)) > ALARM
-    assert all(symmetric(draws, laplace(scale * part)) < CERTAIN for part in (2 / 3, 3 / 2))
-
-
 @pytest.mark.parametrize("kind", COUNTERS)
 def test_a_value_read_twice_is_the_same_and_does_not_depend_on_what_was_read_before(kind):
     often, once = (make(kind, 20, n_counters=20, random_state=3) for _ in range(2))
@@ -372,12 +350,7 @@ def test_every_draw_has_a_name_of_its_own_and_what_trees_keep_stays_bounded(kind
     assert len(stream.names) == len(set(stream.names)) > 100
 
 
-SPECIFIED = [
-    (BinaryCounter, 63, 219),
-    (BinaryCounter, 1023, 1001),
-    (KaryCounter, 63, 46),
-    (KaryCounter, 1023, 170),
-]
+SPECIFIED = [(BinaryCounter, 63, 219), (BinaryCounter, 1023, 1001), (KaryCounter, 63, 46), (KaryCounter, 1023, 170)]
 
 
 @pytest.mark.parametrize(("kind", "horizon", "expected"), SPECIFIED)
@@ -491,16 +464,6 @@ def test_half_of_epsilon_is_for_the_segments_and_half_for_their_counts(sensitivi
     assert segments.horizon == 13  # one segment every 4 steps at most
 
 
-def test_sparse_values_have_the_noise_of_the_counter_of_segments():
-    # With a threshold far below 0 every comparison closes, so after 5 steps a value is that of KaryCounter(7, epsilon / 2), one level
-    # of 15: five nodes of scale 2. 1,000 cells: the variance has standard deviation 5 %, 30 % is 6 of them; half the budget doubles it.
-    counter = SparseCounter(7, epsilon=1, n_counters=1000, random_state=12)
-    counter.threshold = -1000.0
-    errors = values_along(counter, [3, 0, 1, 2, 1])[-1] - 7
-    assert errors.var() == pytest.approx(5 * DiscreteLaplace(2).variance(), rel=0.3)
-    assert abs(errors.mean()) < 6 * errors.std() / math.sqrt(1000)
-
-
 def test_a_sparse_value_changes_only_when_a_segment_closes():
     counter = SparseCounter(60, epsilon=2.0, n_counters=40)
     counter.threshold = 6.0
@@ -517,14 +480,6 @@ def test_a_sparse_value_changes_only_when_a_segment_closes():
 
 def test_the_threshold_is_the_documented_one():
     assert SparseCounter(1000, epsilon=0.5, sensitivity=2).threshold == pytest.approx(9 * math.log(1000) / 0.25)
-
-
-def test_no_cells_change_nothing():
-    counter = SparseCounter(2, epsilon=math.inf)
-    counter.threshold = -1.0
-    for _ in range(4):
-        counter.update_cells(np.zeros(0, dtype=int))
-    assert not closed_in(counter)
 
 
 @pytest.mark.parametrize("kind", ["kary", "binary"])
@@ -729,13 +684,14 @@ def test_a_loaded_counter_has_no_door_until_it_resumes_and_then_the_noise_that_i
     if kind is SparseCounter:
         counter.threshold = 0.0
     value = values_along(counter, np.ones(11, dtype=int))[-1]
-    state = pickle.dumps(counter)
-    assert_no_door(state)
-    loaded = pickle.loads(state)
-    refuses(ValueError, r"call resume\(\) to go on", loaded.update, 1)
-    assert loaded.n_steps == 11
-    loaded.resume(charged_again(loaded, SecureBits()))
-    np.testing.assert_array_equal(loaded.value, value)
+    for _ in range(3):  # also what was loaded, before anything comes
+        state = pickle.dumps(counter)
+        assert_no_door(state)
+        counter = pickle.loads(state)
+        refuses(ValueError, r"call resume\(\) to go on", counter.update, 1)
+        assert counter.n_steps == 11
+        counter.resume(charged_again(counter, SecureBits()))
+        np.testing.assert_array_equal(counter.value, value)
 
 
 @pytest.mark.parametrize("kind", [BinaryCounter, *BY_RHO])
@@ -744,7 +700,7 @@ def test_a_loaded_counter_of_blocks_that_are_over_goes_on_with_the_noise_it_had_
     straight, saved = (make(kind, 30, 5.0, n_counters=4, random_state=SeededBits(16)) for _ in range(2))
     expected = values_along(straight, stream)
     first = values_along(saved, stream[:17])
-    loaded = pickle.loads(pickle.dumps(saved))
+    loaded = from_bytes(to_bytes(saved))
     loaded.resume(charged_again(loaded, SeededBits(16)))
     np.testing.assert_array_equal(np.vstack([first, values_along(loaded, stream[17:])]), expected)
 
@@ -757,7 +713,7 @@ def test_loaded_levels_go_on_as_those_that_were_never_saved(kind, epsilon):
     for counter in (straight, saved):
         counter.update_cells(cells[:5])
         counter.value  # noqa: B018
-    loaded, accountant = pickle.loads(pickle.dumps(saved)), accounts[1].record().reopen()
+    loaded, accountant = from_bytes(to_bytes(saved)), accounts[1].record().reopen()
     loaded.resume(accountant, SeededBits(17))
     for counter in (straight, loaded):
         counter.update_cells(cells[5:])

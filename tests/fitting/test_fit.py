@@ -389,6 +389,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
 
 
+IN_A_SUBSPACE = "LowDimSynthesizer(150, synthesizer=SignedMeasureMechanism(20)).fit(np.random.default_rng(0).random((50, 200)))"
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kB on Linux")
 @pytest.mark.parametrize(
     ("fit", "most"),
@@ -396,35 +399,15 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
         ("PrivateMeasureMechanism('optimal', depth=19).fit(np.zeros((100, 2)))", 96 * 2**19),  # 1.6 GB at depth 24
         pytest.param("PrivateMeasureMechanism('paper', depth=19).fit(np.zeros((100, 2)))", 112 * 2**19, marks=pytest.mark.nightly),
         pytest.param("PrivatePCA().fit(np.zeros((10, 500)))", 165 * 500**2, marks=pytest.mark.nightly),  # 2.6 GB at 4000 features
+        # All sets of directions that span a normal, times their coordinates, would be 90 MB times the work space of the decomposition.
+        pytest.param(IN_A_SUBSPACE, 700 * 2**20, marks=pytest.mark.nightly),
     ],
-    ids=["PMM-optimal", "PMM-paper", "PCA"],
+    ids=["PMM-optimal", "PMM-paper", "PCA", "LowDim"],
 )
 def test_memory_grows_by_no_more_than_is_stated(fit, most):
     """Peak of a process of its own; 16 MB are the process's."""
     done = subprocess.run([sys.executable, "-c", GROWTH.format(fit=fit)], capture_output=True, text=True, check=True)
     assert int(done.stdout) <= most + 2**24
-
-
-LIMITED = """
-import resource, warnings
-import numpy as np
-import scipy.linalg
-from skdpsynth import *
-warnings.simplefilter("ignore")
-limit = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 700 * 2**20
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-model = LowDimSynthesizer(150, synthesizer=SignedMeasureMechanism(20)).fit(np.random.default_rng(0).random((50, 200)))
-print(model.synthesizer_.measure_.partition.n_cells)
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_cells_in_a_subspace_of_many_directions_are_found_within_700_megabytes():
-    """All sets of directions that span a normal, times their coordinates, would be 90 MB times the work space of the decomposition."""
-    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-500:]
-    assert 1 <= int(done.stdout) <= 20
 
 
 def test_the_least_epsilon_is_served_on_a_coarser_grid_or_by_the_kind_of_noise_that_can():

@@ -16,7 +16,7 @@ from skdpsynth.fitting import Budget, Facts, reserve_budget
 from skdpsynth.measures import BinaryPartition
 from skdpsynth.privacy import PrivacyAccountant, PrivacyLoss, check_rng, epsilon_of_rho, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Magnitudes
-from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
+from skdpsynth.synthesis import LatentFactorSynthesizer, OnlineSynthesizer
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 
@@ -144,22 +144,6 @@ def test_bounds_that_were_bought_do_not_decide_the_kind_of_the_noise_that_follow
     for model, kind in ((PrivatePCA(), "gaussian"), (LatentFactorSynthesizer(), "gaussian"), (LatentFactorSynthesizer(), "zcdp")):
         _, left = reserve_budget(facts, Fraction(1, 10), kind)
         assert model.set_params(bounds="private", epsilon=epsilon, delta=delta)._plan(left).rho == kind
-
-
-ESTIMATORS = [
-    *(PrivateMeasureMechanism(), PrivateMeasureMechanism(neighboring="add_or_remove_one"), SignedMeasureMechanism(50), PrivatePCA(2)),
-    *(PrivatePCA(2, noise="gaussian", delta=1e-6), LowDimSynthesizer(1), LowDimSynthesizer(1, delta=1e-6)),
-]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=[str(estimator) for estimator in ESTIMATORS])
-def test_fit_buys_bounds_and_spends_all_of_its_budget_and_no_more(estimator):
-    X = np.column_stack([COLUMNS["far from 0"], COLUMNS["negative"], COLUMNS["normal"]])
-    estimator.set_params(bounds="private").fit(X)
-    low, high = estimator.bounds_
-    assert (np.mean((low > X) | (high < X), axis=0) < 0.1).all()
-    assert estimator.accountant_.spent == 1
-    assert [entry.name for entry in estimator.accountant_.ledger if "bounds" in entry.name] == ["bounds: magnitudes", "bounds: even cells"]
 
 
 def test_some_columns_may_be_private_and_others_public_and_one_in_which_nothing_is_seen_is_named():

@@ -13,21 +13,21 @@ import polars as pl
 import pytest
 import sklearn
 import sources
-from internals import _Choice, _source, watch_releases
+from internals import _Choice, _source
 from laws import refuses
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism, load
+from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.domain import Nominal
 from skdpsynth.exceptions import InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.federated import RemoteTable
 from skdpsynth.frames import FirstRows
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import Unit
-from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer
+from skdpsynth.synthesis import LatentFactorSynthesizer, OnlineSynthesizer
 
 N, K = 700, 3
 RNG = np.random.default_rng(0)
@@ -144,36 +144,6 @@ def test_counting_is_the_same_however_rows_are_cut():
     assert np.array_equal(whole, FIRST)
     assert np.array_equal(np.concatenate([counting.mask(part.tolist()) for part in parts]), FIRST)
     assert not FirstRows(1, {"7": 1}).mask([7, "7", 7.0, np.int8(7), b"7", 7 + 0j]).any()
-
-
-@pytest.mark.must
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        PrivateMeasureMechanism("adaptive"),
-        PrivateMeasureMechanism("optimal"),
-        SignedMeasureMechanism(20),
-        PrivatePCA(),
-        LowDimSynthesizer(1),
-        LatentFactorSynthesizer(),
-        OnlineSynthesizer(),
-    ],
-    ids=lambda estimator: type(estimator).__name__,
-)
-def test_a_person_with_1e5_rows_changes_no_statistic_by_more_than_a_person_with_k_rows(estimator, relation):
-    """The exact values at the door, compared with those of a table in which the person has k rows: they are the same."""
-    person, few = np.ones((100_000, 2)), np.ones((K, 2))
-    estimator = clone(estimator).set_params(max_rows_per_unit=K, neighboring=relation)
-
-    def values(rows):
-        with watch_releases() as door:
-            clone(estimator).set_params(random_state=0).fit(np.vstack([rows, X]), unit=np.append(np.full(len(rows), 999), LABELS))
-        return [draw.values for draw in door.draws]
-
-    many, some = values(person), values(few)
-    assert len(many) == len(some) > 0
-    assert all(np.array_equal(*pair) for pair in zip(many, some, strict=True))
 
 
 def test_a_float_that_stands_for_several_whole_numbers_is_no_label():

@@ -101,7 +101,7 @@ def test_what_is_usual_or_was_chosen_by_the_caller_is_not_commented_on():
     many, few = rows(20_000, 13), rows(5000, 6)  # 78 pairs: one row moves each of their tables
     own = PrivateMeasureMechanism("optimal", depth=3), SignedMeasureMechanism(4), SignedMeasureMechanism(cells=np.eye(6))
     for estimator, X, category, expected in (
-        (PrivatePCA(noise="matrix_laplace"), rows(5000, 80), BudgetWarning, 0),
+        *((PrivatePCA(**given), rows(5000, 80), BudgetWarning, 0) for given in ({"noise": "matrix_laplace"}, {"epsilon": math.inf})),
         (LatentFactorSynthesizer(), many[:, :4], BudgetWarning, 0),
         (LatentFactorSynthesizer(), many, BudgetWarning, 1),
         (LatentFactorSynthesizer(delta=1e-6), many, BudgetWarning, 0),

@@ -171,15 +171,6 @@ def test_a_tiny_epsilon_makes_no_huge_sample(name, monkeypatch):
     assert max(sizes) > 10**5  # as the noise makes them
 
 
-@pytest.mark.parametrize("name", ["PMM", "Online"])
-def test_a_number_that_is_more_than_noise_or_public_is_kept(name, monkeypatch):
-    monkeypatch.setattr(_base, "_UNSURE_CELLS", 30)
-    X, model = np.full((5000, 3), 0.5), clone(MODELS[name])
-    fitted = model.set_params(neighboring=AR).fit(X)
-    assert len(fitted.sample()) == fitted.n_samples_ > 4000
-    assert len(model.set_params(neighboring="replace_one", epsilon=1e-5).fit(X).sample()) == 5000
-
-
 @each_way
 def test_more_rows_than_memory_holds_are_refused_with_a_way_out(name):
     fitted = clone(MODELS[name]).fit(np.random.default_rng(0).random((300, 2)))

@@ -300,25 +300,6 @@ def test_latent_rows_of_neighbors_differ_in_one(monkeypatch, params):
     assert np.abs(seen[0]).max() <= 4
 
 
-@quick
-@each_marginal_way
-def test_ledger_lists_the_releases_with_their_shares_of_the_whole_budget(params):
-    model = LatentFactorSynthesizer(SCHEMA, epsilon=Fraction(1, 3), **params).fit(people(200))
-    ledger = model.accountant_.ledger
-    of_pairs = "interactions of pairs" if model.interactions_ else "counts of pairs"
-    assert [entry.name for entry in ledger] == ["counts of cells", "counts of columns", of_pairs]
-    costs = [entry.loss.rho or entry.loss.epsilon for entry in ledger]
-    cells, columns, pairs = (cost / sum(costs) for cost in costs)
-    # Without the stratum three of five columns are numbers: a fifth of the way from half of them to all.
-    expected, of_columns = (Fraction(7, 100), Fraction(21, 50)) if "stratify" in params else (Fraction(1, 10), Fraction(1, 5))
-    assert (cells, columns + pairs) == (expected, 1 - expected)
-    assert columns >= of_columns if "delta" in params else columns == of_columns
-    assert {entry.noise.split("(")[0] for entry in ledger} == {"DiscreteGaussian" if "delta" in params else "DiscreteLaplace"}
-    spent = model.accountant_.spent
-    assert Fraction(1, 3) * (1 - Fraction(1, 10**6)) < spent <= Fraction(1, 3)
-    assert spent == Fraction(1, 3) or "delta" in params
-
-
 STEPS = [
     ({0: (0.0, 1.0)}, ["cells", "columns"]),
     ({0: [0, 1]}, ["columns"]),
@@ -735,10 +716,3 @@ def test_levels_are_counted_by_the_blocks_that_columns_can_form_and_latent_cells
     model = LatentFactorSynthesizer(strategy="scores")
     refuses(ValueError, "schema makes 897 latent columns of 1000000 rows", model._plan, facts)
     assert model._plan(facts.part(n_samples=10**5)).part_facts.n_features == 897
-
-
-def test_scores_release_counts_of_ordinal_columns_alone(door):
-    model = LatentFactorSynthesizer(SCHEMA, strategy="scores", epsilon=1).fit(people(100))
-    assert list(model.marginals_) == ["school"]
-    (drawn,) = (draw.answer for draw in door.take() if draw.name == "counts of ordinal levels")
-    np.testing.assert_array_equal(model.marginals_["school"], drawn)

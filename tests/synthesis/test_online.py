@@ -14,9 +14,17 @@ from estimators import Recorder, clock
 from internals import _ledger_entry, _private_measure, depth_shares, pair_loss
 from laws import calls_of, refuses
 
-from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
 from skdpsynth.continual import BinaryCounter, InhomogeneousCounter, KaryCounter
-from skdpsynth.domain import Box
+from skdpsynth.domain import Box, Continuous, Nominal
 from skdpsynth.measures import BinaryPartition, TwoStages
 from skdpsynth.metrics import wasserstein_distance
 from skdpsynth.persistence import from_bytes, to_bytes
@@ -486,6 +494,10 @@ BAD = [
     ({"synthesizer": PrivateMeasureMechanism(accountant=PrivacyAccountant(1))}, "synthesizer must have accountant=None"),
     ({"synthesizer": PrivateMeasureMechanism("haar")}, "strategy must be one of"),
     ({"synthesizer": LowDimSynthesizer(7)}, "n_components"),
+    ({"synthesizer": LatentFactorSynthesizer(n_factors=0)}, "n_factors must be"),
+    *(({"synthesizer": LatentFactorSynthesizer({0: (0, 1), 1: kind})}, "1") for kind in (Continuous(bounds="private"), Nominal("private"))),
+    ({"synthesizer": LatentFactorSynthesizer({0: (0, 1), 1: (0, 1), 2: (0, 1)})}, "2"),
+    ({"synthesizer": LatentFactorSynthesizer({0: (0, 1), 1: (0, 1)}, stratify=0)}, "stratify must be a nominal column"),
     *(({"synthesizer": OnlineSynthesizer(strategy)}, "synthesizer must be no stream") for strategy in ("blocks", "paper")),
 ]
 
@@ -499,22 +511,6 @@ def test_bad_parameters_are_refused_before_any_budget_is_spent(parameters, match
     assert "\n" not in str(caught.value)
     assert shared.spent == 0
     assert vars(model) == vars(OnlineSynthesizer(accountant=shared, **parameters))
-
-
-@each_setting
-def test_a_pickle_holds_no_generator_and_no_seed_and_goes_on(setting):
-    X = stream_of(700)
-    model = OnlineSynthesizer(**setting, random_state=1_923_847_561).fit(X[:500])
-    model.sample(3)
-    data = pickle.dumps(model)
-    words = ["SeededBits", "SecureBits", "PCG64", "Generator", "RandomState", "MT19937", "1923847561"]
-    for word in (*map(str.encode, words), (1_923_847_561).to_bytes(4, "little")):
-        assert word not in data
-    again = pickle.loads(data)
-    assert np.array_equal(model.sample(50, random_state=0), again.sample(50, random_state=0))
-    assert again.partial_fit(X[500:]).n_samples_seen_ == 700
-    assert again.accountant_.spent == 1
-    assert model.n_samples_seen_ == 500
 
 
 def test_a_shallow_copy_shares_no_open_row():

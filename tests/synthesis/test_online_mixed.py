@@ -128,26 +128,6 @@ def test_small_samples_are_warned_of_once(relation, n, cuts, n_warnings):
     assert relation != "replace_one" or all("until" in each for each in few)
 
 
-REFUSED = [
-    ({**SCHEMA, "age": Continuous(bounds="private")}, {}, "age"),
-    ({**SCHEMA, "city": Nominal("private")}, {}, "city"),
-    ({**SCHEMA, "other": (0, 1)}, {}, "other"),
-    (SCHEMA, {"stratify": "age"}, "stratify must be a nominal column"),
-    (SCHEMA, {"n_factors": 0}, "n_factors must be"),
-]
-
-
-@pytest.mark.parametrize(("schema", "inner", "match"), REFUSED)
-def test_what_cannot_be_used_is_refused_before_any_budget_is_spent(schema, inner, match):
-    shared = PrivacyAccountant(1, 1e-6)
-    model = online(schema, inner, accountant=shared)
-    with pytest.raises(ValueError, match=match) as caught:
-        model.partial_fit(visits(50))
-    assert "\n" not in str(caught.value)
-    assert shared.spent == 0
-    assert not hasattr(model, "_stream")
-
-
 def test_rows_of_other_columns_change_nothing():
     X = visits(1500)
     model = online(random_state=1).partial_fit(X)
@@ -276,9 +256,10 @@ def test_few_models_are_kept_and_none_is_saved_nor_made_for_the_published_route(
 # Kept, copied, shared
 
 
-def test_a_saved_stream_samples_the_same_and_goes_on(tmp_path):
-    X = visits(2500)
-    model = online(random_state=2).partial_fit(X[:2000])
+@pytest.mark.parametrize("prior", [None, visits(500, 7)], ids=["alone", "with a prior"])
+def test_a_saved_stream_samples_the_same_and_goes_on(prior, tmp_path):
+    X = visits(4500)
+    model = online(inner={"prior": prior}, random_state=2).partial_fit(X[:2000])
     expected = model.sample(100, random_state=0)
     model.save(tmp_path / "stream.zip")
     again = load(tmp_path / "stream.zip").set_params(random_state=2)
@@ -286,6 +267,7 @@ def test_a_saved_stream_samples_the_same_and_goes_on(tmp_path):
     assert again.n_samples_waiting_ == model.n_samples_waiting_
     later = [each.partial_fit(X[2000:]).sample(100, random_state=0) for each in (model, again)]
     assert later[0].equals(later[1])
+    assert len(model.blocks_) == len(again.blocks_) > len(load(tmp_path / "stream.zip").blocks_) > 0
 
 
 def test_a_pickle_does_not_tell_the_order_of_open_rows():

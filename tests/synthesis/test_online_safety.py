@@ -7,13 +7,12 @@ import itertools
 import os
 import pickle
 import threading
-import time
 import warnings
 
 import numpy as np
 import pytest
 from estimators import Recorder, clock
-from laws import in_threads, interrupted, refuses
+from laws import in_child, in_threads, interrupted, refuses
 from test_streams_go_on import PACKAGE
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
@@ -141,7 +140,7 @@ def test_a_fork_while_threads_feed_and_read_does_not_hang_the_child(setting):
         thread.start()
     try:
         for _ in range(3):
-            assert _in_a_fork(lambda: _use(model, setting, X)) == 0
+            assert in_child(lambda: _use(model, setting, X)) is None
     finally:
         busy.clear()
         for thread in threads:
@@ -157,26 +156,6 @@ def _use(model, setting, X):
     with refused:
         pickle.dumps(model)
     OnlineSynthesizer(**setting).fit(X[:40]).sample(3)
-
-
-def _in_a_fork(task, seconds=20):
-    """The exit status of a child that runs a task; None if it hangs."""
-    child = os.fork()
-    if not child:
-        try:
-            task()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    return None
 
 
 @pytest.mark.parametrize(
@@ -381,24 +360,3 @@ def test_a_stream_with_a_window_stays_as_small_as_its_window(growth, tmp_path):
     assert (sizes[8000] < 1.3 * sizes[2500]).all()
     assert sizes[8000][0] < 2 + 500 / 16
     assert model.accountant_.spent == 1
-
-
-@pytest.mark.parametrize("counter", ["kary", "binary", "sparse"])
-def test_loaded_copies_of_a_tree_that_go_on_apart_never_subtract_to_the_difference_of_their_rows(counter, tmp_path):
-    """Row by row: where all nodes of a time are shared, the first and the last cell of a depth differ by the number of rows exactly.
-
-    Then it is at all five depths. Noise has scales beyond 100, so two cells with noise of their own agree once in 40,000 times: of 140
-    comparisons more than four do once in 10**14 times.
-    """
-    equal = 0
-    for n in range(640, 644):
-        OnlineSynthesizer("paper", counter=counter, epsilon=0.05).fit(clock(n)).save(tmp_path / "stream.zip")
-        two = [load(tmp_path / "stream.zip") for _ in range(2)]
-        assert np.array_equal(*(model.sample(50, random_state=0) for model in two))
-        for step in range(1, 8):
-            for model, row in zip(two, (0.0, 1.0), strict=True):
-                model.partial_fit([[row]])
-            for first, second in zip(*(model._stream.counters for model in two), strict=True):
-                found = first.value - second.value
-                equal += (found[0], found[-1]) == (step, -step)
-    assert equal <= 4

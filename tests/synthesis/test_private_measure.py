@@ -40,17 +40,6 @@ def test_one_pass_strategies_lose_at_most_epsilon_on_all_pairs_and_exactly_on_th
     assert max(total_loss(a, b) for a, b in pairs) == epsilon - unmoved
 
 
-@pytest.mark.parametrize("neighboring", RELATIONS)
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_scales_of_each_release_pay_for_its_charge(strategy, neighboring, door):
-    """scale * charge is the sensitivity: 2 for counts under replace-one, 1 under add/remove."""
-    model = PrivateMeasureMechanism(strategy, epsilon=1, neighboring=neighboring, depth=4).fit(np.random.default_rng(0).random((3000, 2)))
-    draws = door.take()
-    assert {draw.noise.scale * draw.loss.epsilon for draw in draws} == {2 if neighboring == "replace_one" else 1}
-    assert sum(draw.loss.epsilon for draw in draws) == 1
-    assert model.measure_.levels.max() <= 4
-
-
 @pytest.mark.must
 @pytest.mark.parametrize("neighboring", RELATIONS)
 @pytest.mark.parametrize(("d", "n"), [(1, 3000), (2, 100), (2, 300)])

@@ -184,20 +184,6 @@ def test_streams_and_scores_refuse_a_prior_before_the_first_row():
 
 
 @quick
-def test_a_stream_takes_a_prior_and_goes_on_after_loading(tmp_path):
-    inner = LatentFactorSynthesizer(SCHEMA, prior=people(500, 7))
-    stream = OnlineSynthesizer(synthesizer=inner, epsilon=10.0, delta=1e-6, random_state=0).partial_fit(people(3000))
-    assert len(stream._stream.blocks) > 0
-    stream.save(tmp_path / "stream.zip")
-    again = skdpsynth.load(tmp_path / "stream.zip")
-    assert again.sample(20, random_state=0).equals(stream.sample(20, random_state=0))
-    n_blocks = len(again._stream.blocks)
-    again.partial_fit(people(9000, 3))
-    assert len(again._stream.blocks) > n_blocks
-    assert again.sample(20).shape == (20, 5)
-
-
-@quick
 def test_neither_a_file_nor_a_card_holds_the_rows_of_a_prior(tmp_path):
     pytest.importorskip("pyarrow")  # reads files of CSV
     prior = people(300, 7)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, load
+from skdpsynth import LatentFactorSynthesizer, load
 from skdpsynth.domain import Continuous, Date, DateTime, Derived, Inequality, MissingTogether, Schema
 from skdpsynth.metrics import rule_violations
 
@@ -111,24 +111,6 @@ def test_saved_models_batches_and_threads_draw_the_same_rows(stay_model, tmp_pat
     pd.testing.assert_frame_equal(load(tmp_path / "model.zip").sample(70_000, random_state=2), rows)
     pd.testing.assert_frame_equal(pd.concat(stay_model.sample_batches(70_000, 9000, random_state=2), ignore_index=True), rows)
     assert broken(rows, stay_model.schema_) == 0
-
-
-def test_blocks_of_a_stream_keep_the_rule_and_the_difference():
-    schema = Schema({"low": TWO_YEARS, "high": TWO_YEARS, "ward": ["a", "b"]}, rules=[Inequality("low", "high")])
-    stream = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer(schema, n_factors=2), epsilon=20.0, delta=1e-6, random_state=0)
-    table = table_of(*CASES["dates"][3:5])
-    for start in range(0, N, 500):
-        stream.partial_fit(table.iloc[start : start + 500])
-    rows = stream.sample(5000, random_state=0)
-    assert broken(rows, schema) == 0
-    assert (rows["high"] - rows["low"]).dt.days.mean() < 8
-
-
-def test_without_noise_every_row_keeps_the_rule():
-    model = model_of("dates, strict", epsilon=float("inf"), delta=0.0)
-    rows = model.sample(20_000, random_state=0)
-    assert broken(rows, model.schema_) == 0
-    assert (rows["high"] - rows["low"]).dt.days.mean() == pytest.approx((1 + STAY).mean(), abs=0.2)
 
 
 def test_rows_that_break_the_rule_count_as_equal_ones():

@@ -3,14 +3,12 @@
 import contextlib
 import copy
 import functools
-import itertools
 import os
 import pickle
 import re
 import shutil
 import signal
 import sqlite3
-import sys
 
 import numpy as np
 import pytest
@@ -90,20 +88,6 @@ def is_whole(model):
     return times(model) == stream.charged and edges[::2] == edges[1::2] and stream.n_open == stream.n_seen - stream.begun
 
 
-def kill_at(line):
-    """Let this process be killed where a line of the package begins: the one of this number."""
-    n_lines = itertools.count(1)
-
-    def watch(frame, event, argument):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line" and next(n_lines) == line:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return watch
-
-    sys.settrace(watch)
-
-
 @pytest.mark.parametrize("has_ledger", [True, False])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 def test_what_is_saved_is_the_stream_that_partial_fit_returns_saved_or_not(has_ledger, relation, path, saved):
@@ -169,37 +153,6 @@ def test_a_process_that_is_killed_in_a_tick_costs_nothing_and_loses_no_row(point
     assert (model.n_samples_seen_, model.accountant_.spent) == (2000, 1)
     assert account is None or account.spent == 1
     assert not list(saved.parent.glob(".*"))
-
-
-@needs_fork
-def test_a_stream_that_is_killed_at_random_lines_always_goes_on(account, saved):
-    """The same at 200 points a setting: benchmarks/stream_kills.py."""
-    rng, n_killed = np.random.default_rng(0), 0
-
-    def go_on():
-        model = load(saved) if saved.exists() else OnlineSynthesizer(accountant=account)
-        for n in range(getattr(model, "n_samples_seen_", 0), 600, 100):
-            model = model.partial_fit(X[n : n + 100], save=saved)
-        return model
-
-    for _ in range(9):
-        process = os.fork()
-        if process == 0:
-            try:
-                kill_at(int(10 ** rng.uniform(2.5, 5)))
-                go_on()
-                os._exit(0)
-            finally:
-                os._exit(1)
-        rng.random()
-        status = os.waitpid(process, 0)[1]
-        n_killed += os.WIFSIGNALED(status)
-        assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    assert n_killed > 2
-    model = go_on()
-    assert is_whole(model)
-    assert (model.n_samples_seen_, model.accountant_.spent) == (600, 1)
-    assert account is None or account.spent == 1
 
 
 # Old files, copies and other processes
