@@ -98,20 +98,6 @@ def test_estimates_and_their_variances_are_those_of_generalized_least_squares(se
         np.testing.assert_allclose(variances, estimates.variances[columns], rtol=1e-4, atol=1e-5)
 
 
-@each_relation
-@each_setting
-def test_margins_of_pairs_are_their_columns_and_all_sum_to_the_totals(setting, n_is_public):
-    cells = counts(setting)
-    n = int(cells.sum()) if n_is_public else None
-    estimates = Estimates.of(released(cells, setting, np.random.default_rng(2)), pairs_of(setting), n)
-    for columns, table in estimates.tables.items():
-        np.testing.assert_allclose(table.reshape(len(table), -1).sum(axis=1), estimates.totals)
-        for axis, column in enumerate(columns, start=1) if len(columns) == 2 else ():
-            np.testing.assert_allclose(table.sum(axis=3 - axis), estimates.tables[column,])
-    if n_is_public:
-        np.testing.assert_allclose(estimates.totals.sum(), n)
-
-
 @each_setting
 def test_without_noise_the_estimates_are_the_counts_and_have_no_error(setting):
     cells = counts(setting)
@@ -137,14 +123,6 @@ def test_pairs_have_the_variance_of_what_only_they_tell_and_columns_beside_them_
     for pairs in ([], [(0, 1)]):
         alone = Estimates.of([NoisyTables({(0,): np.zeros((1, 2)), (1,): np.zeros((1, 1))}, 3.0)], pairs, 0)
         assert weighting_deviations(alone.one_way, alone.two_way) == (pytest.approx(3.0**0.5), 0.0)
-
-
-def test_totals_weigh_tables_by_the_noise_of_their_sums():
-    """A table of 2 counts of variance 1 against one of 8 of variance 4: weights 1/2 and 1/32."""
-    tables = [NoisyTables({(0,): np.array([[40, 60]]), (1,): np.zeros((1, 4))}, 1e12), NoisyTables({(0,): np.array([[40, 60]])}, 1.0)]
-    pair = NoisyTables({(0, 1): np.full((1, 2, 4), 25)}, 4.0)
-    np.testing.assert_allclose(Estimates.of([*tables, pair], [(0, 1)]).totals, [(100 * 16 + 200) / 17])
-    np.testing.assert_allclose(Estimates.of([*tables, pair], [(0, 1)], 7).totals, [7])
 
 
 def test_rows_of_nothing_but_noise_are_not_negative_and_sum_to_the_public_number():

@@ -107,23 +107,6 @@ def test_each_class_has_a_model_of_its_own():
     assert distance(tables(model, label=0), tables(classes[1])) > 0.1
 
 
-@pytest.mark.nightly
-def test_a_small_class_borrows_the_loadings_of_a_large_one():
-    """Two classes of one law with the same noise of a count, 20,000 and 1,000 rows: mean square errors of the small one's tables, alone
-    and together; in four cases their ratio was 1.5 to 1.65."""
-    pairs, truth = list(combinations(range(8), 2)), a_model(3, strength=1.5, sizes=[4] * 8)
-    exact, totals, rng = tables(truth, pairs), np.array([20_000.0, 1000.0]), np.random.default_rng(0)
-    one_way = [totals[:, None] * p + rng.normal(0, 20, (2, 4)) for p in margins(truth)]
-    two_way = {pair: totals[:, None, None] * table + rng.normal(0, 20, (2, 4, 4)) for pair, table in exact.items()}
-    together = LatentFactors.of(BlockTables(one_way, two_way, totals, (20.0, 20.0)), 8)
-    second = BlockTables([t[1:] for t in one_way], {pair: t[1:] for pair, t in two_way.items()}, totals[1:], (20.0, 20.0))
-    alone = LatentFactors.of(second, 8)
-    errors = [
-        sum(((got - exact[pair]) ** 2).sum() for pair, got in found.items()) for found in (tables(alone, pairs), tables(together, pairs, 1))
-    ]
-    assert errors[1] < errors[0] / 1.25
-
-
 # Samples
 
 

@@ -97,19 +97,11 @@ def test_what_is_kept_never_loses_to_the_noisy_numbers(n_counts, distance):
 
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("deviation", [3.0, 30.0, 300.0])
-def test_a_pull_never_adds_to_the_squared_error(prior, deviation):
-    """100 draws each: ratios have standard errors under .01."""
+def test_a_pull_never_adds_to_the_squared_error_and_one_to_what_is_right_takes_most_of_it_away(prior, deviation):
+    """100 draws each: ratios have standard errors under .01. Of 14 free effects about 2 are left, of 102 interactions less."""
     truth = law(1) * ROWS
     after, before = errors(truth, prior_of(PRIORS[prior](truth)), deviation, 100)
-    assert (after <= 1.06 * before).all()
-
-
-@pytest.mark.parametrize("deviation", [30.0, 300.0])
-def test_a_prior_that_is_right_takes_most_of_the_error_away(deviation):
-    """50 draws: of 14 free effects about 2 are left, of 102 interactions less; totals are exact."""
-    truth = law(1) * ROWS
-    after, before = errors(truth, prior_of(truth), deviation, 50)
-    assert (after < 0.35 * before).all()
+    assert (after <= (0.35 if prior == "right" and deviation > 3 else 1.06) * before).all()
 
 
 def test_a_prior_that_is_farther_than_even_columns_is_ignored_as_each_is_without_noise_or_with_two_free_numbers():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from internals import N_FINE_BINS, CellsInBins, LevelGroups, RefinedBins, quasi_normal, split_mass
 from internals import level_groups_expected as expected
-from laws import ALARM, CERTAIN, chi_squared
 from scipy import stats
 
 from skdpsynth.measures import least_squares, mass_from_root
@@ -76,18 +75,6 @@ def test_cells_that_cannot_hold_rows_get_no_mass_and_counts_without_mass_are_uni
         np.testing.assert_allclose(Link.of(tree(counts), 1.0, 11, 4).mass, np.full(11, 1 / 11))
 
 
-def test_a_single_cell_is_drawn_by_its_mass():
-    """20,000 numbers drawn one at a time in one bin of 40 unlike cells; like ones fail."""
-    leaves, rng = np.random.default_rng(0).integers(1, 100, 64), np.random.default_rng(1)
-    inner = CellsInBins.of(Link(leaves / leaves.sum(), np.array([0, 13, 53, 64])))
-    drawn = np.concatenate([inner.cells(np.array([0, 1, 0]), rng.random(3)) for _ in range(20_000)])
-    observed = np.bincount(drawn, minlength=64)[13:53]
-    share = leaves[13:53] / leaves[13:53].sum()
-    assert observed.sum() == 20_000
-    assert chi_squared(observed, share) > ALARM
-    assert chi_squared(observed, np.ones(40)) < CERTAIN
-
-
 @pytest.mark.parametrize("least", [0.0, 1e-17, 1e-300])
 def test_cells_of_a_bin_with_next_to_no_mass_are_drawn_too(least):
     mass = np.array([0.5, least, least, 0.0, 0.5])
@@ -131,20 +118,6 @@ def test_every_level_has_one_of_few_codes_and_every_code_a_level(seed):
 def test_heavy_levels_and_groups_have_codes_of_their_own_and_the_others_share_one(counts, groups, most, deviation, same):
     codes = groups_of(counts, groups, most, deviation).codes
     assert [codes.tolist().index(code) for code in codes] == [same.index(code) for code in same]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_levels_drawn_in_a_code_are_of_that_code_and_of_their_mass(seed):
-    rng = np.random.default_rng(seed)
-    counts = rng.integers(0, 1000, 50)
-    made = groups_of(counts, groups=rng.integers(0, 6, 50), most=6, deviation=0.0)
-    drawn = np.full(made.n_bins, 10_000)
-    cells = CellsInBins.of(made.link).cells(drawn, rng.random(made.n_bins))
-    levels = made.order[cells]
-    np.testing.assert_array_equal(made.codes[levels], np.repeat(np.arange(made.n_bins), drawn))
-    for code in range(made.n_bins):
-        inside = made.codes == code
-        np.testing.assert_allclose(np.bincount(levels, minlength=50)[inside] / 10_000, counts[inside] / counts[inside].sum(), atol=1e-3)
 
 
 @pytest.mark.parametrize("shape", ["equal", "zipf", "few"])
