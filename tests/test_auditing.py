@@ -50,7 +50,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.auditing import audit_epsilon, isolated_canaries, worst_case_neighbors
-from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter
 from skdpsynth.privacy import DiscreteLaplace, DiscreteMatrixLaplace, check_rng
 
 X, X_NEIGHBOR = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
@@ -252,23 +252,11 @@ def test_ratios_far_out_are_those_of_nuclear_norms():
 
 # Counters
 
-COUNTERS = {  # over 30 seeds the mean share of the promise, and its deviation
-    BinaryCounter(6, epsilon=3.0): (0.56, 0.053),
-    KaryCounter(4, epsilon=3.0): (0.72, 0.054),
-    SquareRootCounter(4, rho=2.0): (0.68, 0.057),
-    UnboundedCounter(rho=2.0): (0.63, 0.044),
-}
 
-
-BY_DAY = KaryCounter  # the others differ in nodes, whose loss is solved for exactly below
-
-
-@pytest.mark.parametrize(
-    "counter",
-    [pytest.param(each, id=type(each).__name__, marks=() if isinstance(each, BY_DAY) else pytest.mark.nightly) for each in COUNTERS],
-)
-def test_a_counter_is_audited(counter):
-    comes_near(counter, 800, "released", *COUNTERS[counter], n=4)
+def test_a_counter_is_audited():
+    """Over 30 seeds it shows .72 of the promise; the others differ in nodes, whose loss is solved for exactly below."""
+    counter = KaryCounter(4, epsilon=3.0)
+    comes_near(counter, 800, "released", 0.72, 0.054, n=4)
     assert counter.n_steps == 0
 
 

@@ -1,9 +1,7 @@
 """Laws that hold for every public estimator: those of `skdpsynth.testing`, scikit-learn's, and what a variant must be."""
 
 import itertools
-import warnings
 
-import numpy as np
 import pytest
 from estimators import all_estimators, variants
 from internals import require_fresh_refit
@@ -11,7 +9,6 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism, PrivatePCA
-from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.testing import check_synthesizer
 
 VARIANTS = variants()
@@ -102,13 +99,3 @@ def pairs():
 @pytest.mark.parametrize(("before", "after"), list(pairs()))
 def test_a_refit_as_another_variant_leaves_nothing_of_the_first(before, after):
     require_fresh_refit(VARIANTS[before], VARIANTS[after])
-
-
-def test_small_samples_warn_by_public_numbers_only():
-    X = np.random.default_rng(0).random((100, 2))
-    with pytest.warns(SmallSampleWarning, match="n_samples \\* epsilon is 100, "):
-        PrivateMeasureMechanism(epsilon=1).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SmallSampleWarning)
-        PrivateMeasureMechanism(epsilon=1.01).fit(X)
-        PrivateMeasureMechanism(epsilon=1).fit(X[:, :1])

@@ -179,17 +179,6 @@ def test_a_release_that_is_left_out_and_covered_up_leaves_a_sum_that_is_too_smal
         assert any(line.startswith("all releases that are here lose less") for line in check_evidence(faulty).wrong)
 
 
-def test_one_row_of_a_unit_of_several_is_not_enough(evidence):
-    faulty = copy.deepcopy(evidence["units"])
-    assert faulty["promise"]["rows_per_unit"] == 2
-    line = next(line for line in faulty["releases"] if "noise" in line)
-    line["sensitivity"] = str(Fraction(line["sensitivity"]) / 2)
-    assert any(each.startswith(f"release {line['number']} ") for each in check_evidence(faulty).wrong)
-    for line in faulty["releases"]:
-        line["rows_per_unit"] = 1
-    assert any("protects" in each for each in check_evidence(faulty).wrong)
-
-
 def with_noise(document):
     return next(line for line in document["releases"] if "noise" in line)
 

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from internals import _latent_factors
 
-from skdpsynth import PrivateMeasureMechanism
-
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "faults.py"
 pytestmark = [
     pytest.mark.skipif(not SCRIPT.exists(), reason="benchmarks are not here"),
@@ -42,20 +40,6 @@ def test_object_ledger_and_files_are_as_documented_after_faults(script, what, tm
             folder.mkdir()
             n_out += attack(20 if what == "fault in save" else 3, np.random.default_rng(7), folder)
     assert n_out > 0
-
-
-def test_the_laws_of_faults_can_fail(script, monkeypatch):
-    """A fit that sets an attribute before it is done."""
-    real = PrivateMeasureMechanism.fit
-
-    def leaving(self, X, y=None):
-        self.half_done_ = True
-        return real(self, X)
-
-    monkeypatch.setattr(PrivateMeasureMechanism, "fit", leaving)
-    monkeypatch.setattr(script, "points", lambda call, trials, rng: [(20, RuntimeError)] * trials)
-    with pytest.raises(AssertionError):
-        script.fits(PrivateMeasureMechanism(), 1, np.random.default_rng(0))
 
 
 @pytest.mark.nightly  # it is by the clock

@@ -33,7 +33,6 @@ from sklearn.base import BaseEstimator, clone
 import skdpsynth
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, continual, load
 from skdpsynth.domain import Box
-from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import from_bytes, savable, save, to_bytes
 
 pytestmark = [
@@ -164,17 +163,6 @@ def test_arrays_that_were_read_only_stay_so(X, path):
     with pytest.raises(ValueError, match="read-only"):
         again.partition_.box.low[0] = 5
     there_and_back(PrivatePCA().fit(X), path).components_[0, 0] = 0
-
-
-@each
-def test_a_saved_estimator_of_a_shared_budget_is_a_record_that_refuses_to_spend(estimator, X, path):
-    shared = PrivacyAccountant(3)
-    again = there_and_back(clone(estimator).set_params(accountant=shared).fit(X), path)
-    assert again.accountant.closed
-    assert again.accountant.spent == again.accountant_.spent == shared.spent == 1
-    for spend in (lambda: again.fit(X), lambda: again.accountant.spend(1, name="more")):
-        refuses(BudgetExceededError, "closed record", spend)
-    shared.spend(1, name="the original stays open")
 
 
 @pytest.mark.parametrize("stream", [stream for name, stream in STREAMS.items() if name not in ("paper-kary", "paper-sparse")])

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from laws import refuses
 
-import skdpsynth
 from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, load
 from skdpsynth.continual import BinaryCounter, KaryCounter
 from skdpsynth.domain import Box, Continuous, MixedTypeEncoder, Schema
@@ -221,18 +220,6 @@ def test_hostile_files_are_refused_in_one_sentence_or_read(attack, tmp_path):
         data, done = base.hostile(draw)
         word, where = attack.attack(base, data, tmp_path / "model.zip")
         assert word != "foreign at load", (base.name, done, where)
-
-
-def test_the_attack_knows_what_is_foreign(attack):
-    def error_of(work):
-        try:
-            work()
-        except Exception as error:
-            return error
-
-    assert attack.is_foreign(error_of(lambda: np.zeros(3).reshape(2)))
-    assert attack.is_foreign(error_of(lambda: skdpsynth.PrivacyAccountant(1).spend(1, name=1, x=2)))
-    assert not attack.is_foreign(error_of(lambda: skdpsynth.PrivacyAccountant(-1)))
 
 
 def test_a_library_of_tables_that_is_not_installed_is_said_to_be_so(tmp_path, monkeypatch):

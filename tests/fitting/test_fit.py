@@ -287,15 +287,6 @@ def histogram(neighboring="replace_one"):
     return Histogram(np.array([5, 0, 7])).query(neighboring)
 
 
-def test_an_answer_is_charged_with_its_change_and_noise():
-    budget, query, loss = budget_of(1), histogram(), PrivacyLoss(0.25)
-    chosen = mechanism(query.sensitivity, loss)
-    noisy = budget.answer(query, chosen, "counts")
-    (entry,) = budget.accountant.ledger
-    assert (entry.name, entry.loss, entry.sensitivity, entry.scale, entry.n_values) == ("counts", loss, query.sensitivity, (8,), 3)
-    np.testing.assert_array_equal(noisy - query.values, chosen.noise.sample(3, SeededBits(0).child("counts")))
-
-
 OTHER_CHANGE = r"The noise of 'counts' was made for Sensitivity\(.*\), but the query has Sensitivity\(.*\); plan it anew"
 TWO = np.array([1, 2])
 OTHER_UNIT = "under 'replace_one', but this budget is under 'add_or_remove_one'"

@@ -175,18 +175,6 @@ def test_a_row_is_chosen_as_often_as_any_other_of_its_unit():
         assert chi_squared([n, (most - 1) * n, 0], [1, 2, 1]) < CERTAIN
 
 
-def test_choices_of_two_units_and_of_two_keys_are_independent():
-    """Pairs of choices among three equal tables of rows."""
-    n, cells = 9000, [0.2, 0.4, 0.6]
-    labels = np.repeat(np.arange(2 * n), 3).tolist()
-    first = chosen(cells * 2 * n, labels, 1).ravel()
-    other = chosen(cells * 2 * n, labels, 1, KEY[::-1]).ravel()
-    for pairs in (first.reshape(n, 2), np.column_stack([first, other])):
-        seen = np.unique(np.rint(pairs * 5) @ [1, 10], return_counts=True)[1]
-        assert len(seen) == 9
-        assert chi_squared(seen, np.ones(9)) > ALARM
-
-
 def test_a_key_is_drawn_for_each_fit():
     def kept():
         with watch_releases() as door:

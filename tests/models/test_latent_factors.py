@@ -97,16 +97,6 @@ def test_a_pair_that_was_not_counted_does_not_pull():
     assert distance({0: got[0, 1], 1: got[2, 3]}, {0: equal, 1: equal}) < 0.05
 
 
-def test_each_class_has_a_model_of_its_own():
-    classes = [a_model(seed, strength=1.5) for seed in (0, 1)]
-    one_way = [1000.0 * np.array(p) for p in zip(*map(margins, classes), strict=True)]
-    two_way = {pair: 1000.0 * np.array([tables(of)[pair] for of in classes]) for pair in PAIRS}
-    model = LatentFactors.of(BlockTables(one_way, two_way, [1000.0, 1000.0], (0.0, 0.0)), 4)
-    for label, of in enumerate(classes):
-        assert distance(tables(model, label=label), tables(of)) < 0.025
-    assert distance(tables(model, label=0), tables(classes[1])) > 0.1
-
-
 # Samples
 
 

@@ -95,16 +95,6 @@ def test_rows_on_a_condition_have_its_law_and_its_probability(name):
     assert name != "none" or has_law(first_rows, lambda rows: p_value(codes_of(rows), joint, within), 500)
 
 
-@pytest.mark.parametrize("gone", ["end", "start"])
-def test_a_filled_number_is_near_the_one_that_is_there(gone):
-    """It keeps to differences that have mass, in a bin that they lead to."""
-    model, n = a_model(), 2000
-    start, end = np.full(n, 4.0), np.full(n, 6.0)
-    to_fill = [np.full(n, name == gone) for name in SCHEMA]
-    out = sample_missing(model.law(), [start, np.zeros(n, dtype=int), end], to_fill, np.random.default_rng(0))
-    assert np.mean((out[2] - out[0] >= -1) & (out[2] - out[0] <= 3)) > 0.99
-
-
 def test_real_numbers_keep_the_difference_to_the_last_digit():
     """The second is drawn beside the first itself, not beside its cell."""
     schema = Schema({"a": (0.0, 100.0), "b": (0.0, 100.0)})

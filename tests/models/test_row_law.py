@@ -108,19 +108,6 @@ def test_rows_on_a_condition_have_its_law_and_its_probability(name):
     assert name != "numbers or missing" or has_law(first_rows, lambda rows: p_value(codes_of(rows), joint, within), 500)
 
 
-def test_conditions_can_follow_each_other():
-    """On a range, then on some numbers of it; the other way round; and at once."""
-    model, numbers = a_model(), among(2, 3, 6)
-    law_, ranged = model.law(), AllowedCells(3, 9)
-    first, p = law_.condition({"age": ranged})
-    one, q = first.condition({"age": numbers})
-    second, r = law_.condition({"age": numbers})
-    other, s = second.condition({"age": ranged})
-    assert p * q == pytest.approx(r * s) == pytest.approx(law(model)[:, [3, 6]].sum())
-    for sample in (one, other):
-        assert set(sample.sample(500, np.random.default_rng(0))[1]) == {3.0, 6.0}
-
-
 # The first is a cell without mass in a bin that has some.
 @pytest.mark.parametrize("wanted", [{"age": among(1)}, {"job": among()}, {"group": among(), "age": AllowedCells(0, 9)}])
 def test_conditions_that_the_model_excludes_have_probability_0(wanted):

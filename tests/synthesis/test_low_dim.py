@@ -60,15 +60,6 @@ def test_rows_lie_within_ranges_that_were_released():
     assert high - low < 5 * deviation
 
 
-@pytest.mark.parametrize("parameters", [{}, {"n_components": 2}, {"n_components": 4}, {"synthesizer": "psmm"}, {"delta": 1e-6}])
-def test_the_number_of_rows_is_bought_once_where_it_is_private(parameters):
-    model = LowDimSynthesizer(**parameters, epsilon=2, neighboring="add_or_remove_one").fit(line(3000, 4))
-    names = [entry.name for entry, _ in model.accountant_.lines()]
-    assert names.count("number of rows") == 1
-    assert model.accountant_.ledger[0].loss.epsilon == Fraction(1, 10)
-    assert 2 * (1 - 1e-6) < model.accountant_.spent <= 2
-
-
 def test_rows_far_from_the_subspace_come_back_as_far():
     """Along a line, with a spread beside it that is wide against its cells: the mean square of each column is kept."""
     X = line(30_000, 20, noise=0.08)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from skdpsynth import LatentFactorSynthesizer, load
+from skdpsynth import LatentFactorSynthesizer
 from skdpsynth.domain import Continuous, Date, DateTime, Derived, Inequality, MissingTogether, Schema
 from skdpsynth.metrics import rule_violations
 
@@ -103,14 +103,6 @@ def test_filled_cells_keep_the_rule_and_the_difference(case):
         # A given number at the end of what it may be leaves the other no value.
         assert broken(whole, model.schema_) <= 2
     assert name != "dates" or (whole["high"] - whole["low"]).dt.days.mean() == pytest.approx(3, abs=0.8)
-
-
-def test_saved_models_batches_and_threads_draw_the_same_rows(stay_model, tmp_path):
-    stay_model.save(tmp_path / "model.zip")
-    rows = stay_model.sample(70_000, random_state=2)
-    pd.testing.assert_frame_equal(load(tmp_path / "model.zip").sample(70_000, random_state=2), rows)
-    pd.testing.assert_frame_equal(pd.concat(stay_model.sample_batches(70_000, 9000, random_state=2), ignore_index=True), rows)
-    assert broken(rows, stay_model.schema_) == 0
 
 
 def test_rows_that_break_the_rule_count_as_equal_ones():
