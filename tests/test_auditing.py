@@ -132,8 +132,6 @@ def test_a_rule_is_never_tested_on_the_runs_that_chose_it():
     assert clopper_pearson(sum(result.epsilon_lower > 0 for result in found), 80)[0] <= 0.09
 
 
-# Our estimators
-
 PMM_TO_3 = {strategy: PrivateMeasureMechanism(strategy, depth=2, epsilon=3.0) for strategy in ("optimal", "adaptive")}
 BITS = LatentFactorSynthesizer({0: [0, 1], 1: [0, 1]}, epsilon=3.0)
 ADDED = SignedMeasureMechanism(2, epsilon=3.0, neighboring="add_or_remove_one")
@@ -184,8 +182,6 @@ def test_releases_that_are_not_in_every_run_are_looked_at_where_they_are():
     assert layout.until == 3
     assert all(layout.ratio(draws[-1:]) for draws in runs)
 
-
-# Noise alone
 
 UNIT = ([0, 0], [1, 1])
 REDRAWN = {  # estimator, runs; over 32 to 99 seeds the mean share of the promise, and its deviation
@@ -248,9 +244,6 @@ def test_ratios_far_out_are_those_of_nuclear_norms():
     Z = np.random.default_rng(0).normal(size=(200, 2, 2)) * 1e6
     Z += Z.swapaxes(1, 2)
     np.testing.assert_allclose(minus_log_density(Z), np.abs(np.linalg.eigvalsh(Z)).sum(axis=1), rtol=1e-4, atol=50)
-
-
-# Counters
 
 
 def test_a_counter_is_audited():

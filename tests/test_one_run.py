@@ -173,8 +173,6 @@ def test_canaries_of_a_schema_share_no_cell_in_any_pair_of_columns():
         assert len(cells) == 80
 
 
-# Refusals
-
 OTHER = Cells(neighboring="replace_one")
 REFUSED = [
     ((OTHER, None, ROWS), {}, "others must be given"),

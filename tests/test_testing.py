@@ -408,8 +408,6 @@ def test_laws_are_named_by_a_sentence_and_found_by_what_an_estimator_can_do():
     assert all(law.__doc__.strip().endswith(".") and "\n" not in law.__doc__ for law in LAWS)
 
 
-# The tap at the door
-
 FEW_ROWS = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 
 

@@ -46,9 +46,6 @@ def test_attributes_follow_from_the_released_covariance(pca):
         assert k == max(np.sum(values > pca.noise_edge_), 1)
 
 
-# The probabilistic model
-
-
 @each_variant
 def test_likelihood_is_that_of_the_normal_distribution_of_the_model(pca):
     pca = clone(pca).fit(X)

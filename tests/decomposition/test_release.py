@@ -74,9 +74,6 @@ def parts_of(losses):
     }
 
 
-# What worst-case neighbors lose, end to end
-
-
 def corner_neighbors(neighboring, n):
     """Rows about the middle, one of them far out: neighbors have it elsewhere far out, at a right angle, or not at all."""
     X = 0.49 + 0.02 * np.random.default_rng(0).random((n, 2))
@@ -129,9 +126,6 @@ def test_laplace_noise_is_that_of_the_worst_neighbors(center, bounds):
     losses = replayed(PrivatePCA(center=center, noise="laplace", bounds=(low, high), epsilon=0.5), X, worst)
     assert losses["moments"][0].epsilon <= Fraction(1, 2)
     assert float(losses["moments"][0].epsilon) == pytest.approx(0.5, rel=1e-3)
-
-
-# Steps, by public numbers alone
 
 
 def test_the_ledger_names_the_steps_that_the_rows_can_pay_for():

@@ -67,9 +67,6 @@ def test_what_the_caller_set_on_the_object_survives_a_refit():
         assert pca.note == "mine"
 
 
-# ---- all or nothing
-
-
 class _Interrupt:
     """Raises KeyboardInterrupt at one line of the package: the first time that it is reached."""
 
@@ -138,9 +135,6 @@ def test_an_interrupt_at_any_line_leaves_the_object_as_it_was_and_the_ledger_nev
     assert model.fit(X).accountant_.spent == 1  # no lock is left held
 
 
-# ---- warnings and errors about numbers
-
-
 KNOWN_BEFORE = {
     "few rows": (PrivateMeasureMechanism(), rows(50), SmallSampleWarning),
     "few rows, PSMM": (SignedMeasureMechanism(), rows(50), SmallSampleWarning),
@@ -202,9 +196,6 @@ def test_warnings_name_the_line_of_the_call_through_whatever_scikit_learn_puts_b
     assert places == {(Path(__file__).name, call.__code__.co_firstlineno)}
 
 
-# ---- what a plan may know, and what stays of it
-
-
 class Toy(PrivateMeasureMechanism):
     """PMM that tells what its plan was made from, and refuses a depth of 3."""
 
@@ -251,9 +242,6 @@ def test_nothing_of_the_plan_or_the_budget_stays_on_the_object(estimator):
     assert "skdpsynth.privacy._accountant" in found  # it did look
     assert not {name for name in found if name.startswith("skdpsynth.fitting")}
     assert b"skdpsynth.fitting" not in pickle.dumps(fitted)
-
-
-# What follows a fit was planned by nobody.
 
 
 def streams_account(shared=None):

@@ -44,9 +44,6 @@ def values_at_the_door(fit):
     return [draw.values for draw in door.draws]
 
 
-# A query has no order
-
-
 def visits(*more):
     """People who come twice each; what comes in `added_amount` is a neighbor under "add_or_remove_one"."""
     connection = pytest.importorskip("duckdb").connect()
@@ -101,8 +98,6 @@ def test_two_readings_of_a_query_by_several_threads_give_one_fit(query):
     assert fitted().equals(fitted())
 
 
-# Any order, and any source
-
 SCHEMA = {"a": (0, 1), "b": (0, 1), "level": ["no", "some", "much"]}
 NUMBERS = ["who", "a", "b"]
 ESTIMATORS = {
@@ -135,9 +130,6 @@ def test_the_same_rows_in_another_order_give_the_same_fit(name, relation):
     assert released(ESTIMATORS[name], frame.iloc[order], relation) == whole
     chunks = np.array_split(np.random.default_rng(2).permutation(N), 7)
     assert released(ESTIMATORS[name], [frame.iloc[part] for part in chunks], relation) == whole
-
-
-# The choice
 
 
 def chosen(cells, labels, most, key=KEY):

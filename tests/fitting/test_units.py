@@ -320,9 +320,6 @@ def test_scikit_learn_routes_the_unit_through_a_pipeline():
     assert np.array_equal(sampled(by_name[-1]), EXPECTED)
 
 
-# Streams
-
-
 def test_rows_of_a_unit_are_counted_over_the_whole_stream_also_after_it_was_saved_or_copied(tmp_path):
     whole, parts = stream().fit(X, unit=LABELS), stream()
     for start in range(0, N, 50):

@@ -70,9 +70,6 @@ def test_what_is_said_of_delta_is_the_ratio_of_what_noise_shows(center, n):
     assert float(message.split("would be ")[1].split(" times")[0]) == pytest.approx(pure / gaussian, rel=0.06)
 
 
-# ---- features that are never cut
-
-
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("estimator", [PrivateMeasureMechanism(), SignedMeasureMechanism()], ids=["PMM", "PSMM"])
 def test_more_features_than_halvings_are_warned_of_and_other_estimators_named(estimator, neighboring):

@@ -97,9 +97,6 @@ def test_a_pair_that_was_not_counted_does_not_pull():
     assert distance({0: got[0, 1], 1: got[2, 3]}, {0: equal, 1: equal}) < 0.05
 
 
-# Samples
-
-
 def test_frequencies_of_pairs_are_those_of_the_model():
     """40,000 rows; half as strong factors fail."""
     model, n = a_model(strength=1.5, shape=(2, 2)), 40_000

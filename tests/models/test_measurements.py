@@ -165,9 +165,6 @@ def test_a_part_that_was_not_counted_so_has_the_mean_of_the_others():
     assert np.allclose(table, without * 3500 / 3000, rtol=0.02, atol=1)
 
 
-# Codes
-
-
 def link(edges, n_cells=16, seed=0):
     return Link(np.random.default_rng(seed).dirichlet(np.ones(n_cells)), np.array(edges))
 

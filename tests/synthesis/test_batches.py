@@ -134,9 +134,6 @@ def test_labels_made_anew_go_on_from_batch_to_batch(dtype):
     assert pd.concat(batches)["who"].astype(int).tolist() == list(range(1, 301))
 
 
-# How many rows a sample has where their number is private and may be nothing but noise
-
-
 AR = "add_or_remove_one"
 each_way = pytest.mark.parametrize("name", ["PMM", "PSMM", "LowDim", "LatentFactor", "LatentFactor-scores", "Online", "Online-paper"])
 

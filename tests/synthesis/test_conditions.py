@@ -202,9 +202,6 @@ def test_the_published_route_says_that_it_has_no_conditions():
         refuses(ValueError, r"needs strategy='marginals', .* got strategy='scores'; fit with that, or ", call)
 
 
-# What comes back in a dtype that rounds ------------------------------------------------------------------------------------
-
-
 def of_column(kind, cells, conditions, n=2000, other=np.uint8):
     """Sample a column on a condition, from a frame with one more."""
     frame = pd.DataFrame({"x": cells, "y": np.arange(len(cells)).astype(other) % 2})
@@ -406,9 +403,6 @@ def test_arrays_are_filled_by_the_numbers_of_their_columns(dtype):
 )
 def test_tables_of_other_columns_are_refused(model, rows, error, message):
     refuses(error, message, model.impute, rows)
-
-
-# Where rules hold
 
 
 N = 800

@@ -126,9 +126,6 @@ def unfitted(monkeypatch):
     monkeypatch.setattr(wide_factors, "_PILOT_STEPS", 2)
 
 
-# Privacy: what neighbors change
-
-
 def loss_between(first, second):
     """Exact loss, at worst over outputs, of releases with the same answers before them: (pure epsilon, Gaussian rho)."""
     assert [(each.name, each.noise) for each in first] == [(each.name, each.noise) for each in second]
@@ -388,9 +385,6 @@ def test_given_the_released_numbers_all_is_the_same_for_many_columns(door):
     assert kept_beside_answers(lambda X: clone(model).fit(X), rng.integers(0, 2, (40, 45)), [np.ones((0, 45), dtype=int)], door) == []
 
 
-# What is released
-
-
 @quick
 @each_marginal_way
 def test_what_was_released_is_shown_exactly(door, params):
@@ -510,9 +504,6 @@ def test_small_tables_are_warned_of_by_public_or_noisy_numbers():
     with warnings.catch_warnings():
         warnings.simplefilter("error", SmallSampleWarning)
         LatentFactorSynthesizer(SCHEMA, epsilon=100).fit(people(200))
-
-
-# What samples keep
 
 
 @pytest.mark.all_fits
@@ -645,8 +636,6 @@ def test_order_of_columns_in_the_schema_does_not_matter():
     first, second = (LatentFactorSynthesizer(s, random_state=0).fit(frame).sample(30, random_state=0) for s in (SCHEMA, turned))
     pd.testing.assert_frame_equal(first, second)
 
-
-# Errors: one sentence that names the parameter, before the charge
 
 ELEVEN = [*"abcdefghijk"]
 TEN_OR_NONE = Nominal(ELEVEN[:10], nullable=True)

@@ -128,9 +128,6 @@ def test_blocks_of_a_stream_have_no_second_round():
     assert share_kept(stream.sample(20_000, random_state=0)) < 0.6
 
 
-# Which way pairs are released, by public numbers
-
-
 RELATIONS = ["replace_one", "add_or_remove_one"]
 each_relation = pytest.mark.parametrize("relation", RELATIONS)
 
@@ -185,9 +182,6 @@ def test_multipliers_are_smaller_where_the_noise_would_be_too_large_to_be_sample
     assert found.over is not None
     assert max(found.over.multipliers) < max(usual.over.multipliers)
     assert max(found.noise.noise.scales) <= 2**58
-
-
-# How many bins continuous columns get: as many as the noise of pairs allows
 
 
 NUMBERS = dict.fromkeys(range(6), (0.0, 1.0))

@@ -151,9 +151,6 @@ def test_cells_of_a_callers_own_get_as_many_axes_as_there_are_directions():
     assert model.synthesizer_.n_features_in_ == 2
 
 
-# Rows in a released subspace, and back: a fixed map of each row, its reach, its cells
-
-
 def unit_box(d):
     return Box(np.zeros(d), np.ones(d))
 
@@ -283,9 +280,6 @@ def test_directions_are_worth_their_cost_once_there_are_rows():
 )
 def test_distances_are_worth_an_axis_where_they_are_wide_against_the_cells_and_no_noise(k, noise_edge, size, is_worth):
     assert needs_distance(of_spectrum(k, noise_edge), size) == is_worth
-
-
-# Ranges of the axes
 
 
 RELATIONS = ("replace_one", "add_or_remove_one")

@@ -321,9 +321,6 @@ def test_an_absurd_epsilon_grows_no_more_cells_than_rows_can_fill(counter):
         assert model.sample().shape == (n, 2)
 
 
-# One measure of all blocks
-
-
 def test_blocks_are_counted_as_they_come_and_modeled_for_a_sample_alone(monkeypatch):
     def refuse(*_):
         raise AssertionError("nobody has asked for a measure")
@@ -361,9 +358,6 @@ def test_one_measure_of_all_blocks_is_nearer_than_the_rows_of_each(neighboring):
 def test_blocks_of_any_parameters_give_again_from_a_file_what_they_gave(setting):
     model = OnlineSynthesizer(synthesizer=PrivateMeasureMechanism(**setting), bounds=(0, 1)).fit(stream_of(300))
     assert model.sample(50, random_state=0).tolist() == from_bytes(to_bytes(model)).sample(50, random_state=0).tolist()
-
-
-# Windows and histories
 
 
 def times_of(sample, n):
@@ -427,9 +421,6 @@ def test_a_window_smaller_than_a_block_still_synthesizes_the_last_block():
     model = OnlineSynthesizer(window=10, epsilon=20)
     spread = [model.partial_fit(np.full((1, 1), 0.25)).sample(200, random_state=0).std() for _ in range(64)]
     assert max(spread[16:]) < 0.2
-
-
-# Refusals
 
 
 CHANGED = [

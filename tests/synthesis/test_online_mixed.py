@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from internals import _latent_planning, length_until_horizon
+from internals import length_until_horizon
 from laws import ALARM, refuses, same_law
 
 from skdpsynth import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, load
@@ -67,9 +67,6 @@ def public(model):
     facts = {name: repr(value) for name, value in vars(model).items() if not name.startswith("_")}
     facts["accountant_"] = [str(entry) for entry, _ in model.accountant_.lines()]
     return facts, model.sample(200, random_state=3).to_csv()
-
-
-# How rows come
 
 
 def test_one_row_at_a_time_odd_batches_and_one_call_give_the_same():
@@ -176,9 +173,6 @@ def test_a_row_changes_the_releases_of_one_block_by_what_their_noise_covers_and_
     assert len(set(names)) == len(names)  # the steps of one block
 
 
-# One model of all blocks
-
-
 def test_without_noise_the_joined_tables_are_the_counts_of_all_rows_that_are_in_blocks():
     X = levels(3000)
     model = online(LEVELS, epsilon=float("inf")).partial_fit(X)
@@ -253,9 +247,6 @@ def test_few_models_are_kept_and_none_is_saved_nor_made_for_the_published_route(
     assert not mixed._stream.unions
 
 
-# Kept, copied, shared
-
-
 @pytest.mark.parametrize("prior", [None, visits(500, 7)], ids=["alone", "with a prior"])
 def test_a_saved_stream_samples_the_same_and_goes_on(prior, tmp_path):
     X = visits(4500)
@@ -322,13 +313,6 @@ def test_no_row_waits_at_the_horizon_of_a_mixed_stream(relation, horizon):
     assert len(model.blocks_) > 1
     assert model.blocks_[-1][1] == horizon
     assert (model.n_samples_waiting_ if relation == "replace_one" else model.n_ticks_waiting_) == 0
-
-
-def test_how_steps_share_the_budget_does_not_move_the_first_block(monkeypatch):
-    least = ruled().partial_fit(stays(1))._stream.plan.least
-    monkeypatch.setattr(_latent_planning, "_SHARES", dict.fromkeys(_latent_planning._SHARES, 1.0))
-    assert ruled().partial_fit(stays(1))._stream.plan.least == least
-    assert ruled(epsilon=0.5).partial_fit(stays(1))._stream.plan.least > 1.8 * least
 
 
 def test_samples_before_the_first_block_keep_the_rules_and_meet_conditions():

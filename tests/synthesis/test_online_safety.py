@@ -297,9 +297,6 @@ def test_a_warning_that_is_an_error_takes_in_no_row_costs_no_block_and_is_said_o
     assert [block[:2] for block in model._stream.blocks][:3] == [(0, 32), (32, 48), (48, 64)]
 
 
-# Budget
-
-
 @each
 def test_another_accountant_along_a_stream_or_after_loading_is_refused_and_changes_nothing(setting, tmp_path):
     X = np.random.default_rng(0).random((60, 1))

@@ -176,9 +176,6 @@ def test_the_nodes_of_all_depths_that_a_row_is_in_cost_epsilon(counter, d, epsil
     assert worst > 0.8 * sum(shares)  # a tick that is in a node of every level
 
 
-# Rows and their number
-
-
 @each_way
 def test_the_order_of_rows_within_a_tick_and_how_they_lie_in_memory_mean_nothing(setting, tmp_path):
     rng, ticks = np.random.default_rng(3), ticks_of(12)

@@ -155,9 +155,6 @@ def test_a_process_that_is_killed_in_a_tick_costs_nothing_and_loses_no_row(point
     assert not list(saved.parent.glob(".*"))
 
 
-# Old files, copies and other processes
-
-
 @needs_fork
 def test_an_old_file_gets_no_second_draw_while_a_later_tick_is_pending(saved, path, budget, tmp_path, monkeypatch):
     """Only from the state that nothing was shown after may the tick be drawn again."""
@@ -250,9 +247,6 @@ def test_threads_that_feed_and_save_a_stream_lose_no_row(account, saved):
     assert load(saved).n_samples_seen_ == model.n_samples_seen_ == 900
     assert is_whole(model)
     assert model.accountant_.spent == 1
-
-
-# Interrupts and errors
 
 
 def test_an_interrupt_at_any_line_leaves_a_stream_that_goes_on_from_n_samples_seen(account, saved):
@@ -389,9 +383,6 @@ def test_a_place_that_cannot_be_written_and_a_stream_that_cannot_be_saved_are_re
         assert not hasattr(model, "accountant_")
         assert (budget.spent, len(budget.ledger)) == (0, 0)
     assert not saved.exists()
-
-
-# A larger ledger
 
 
 def test_the_error_of_a_stream_says_what_works(saved, path, tmp_path, monkeypatch):
@@ -553,8 +544,6 @@ def test_only_a_charge_that_is_pending_is_drawn_anew(in_file, path):
     ledger.append(entry, (3, budget.delta))
     assert budget.spent == 2
 
-
-# Streams that are saved by hand
 
 STRATEGIES = pytest.mark.parametrize("strategy", ["blocks", "paper"])
 
