@@ -160,6 +160,25 @@ def test_levels_are_found_in_columns_that_round_them(dtype, category):
         np.testing.assert_array_equal(values_of(X, {0: Nominal(levels, nullable=True)})[0], np.arange(len(levels)))
 
 
+ARRAYS = dict.fromkeys(
+    ["int8", "int64", "uint8", "uint64", "float16", "float32", "float64", "bool", ">i4"], ([0, 1, 1], [Continuous(0, 1), [0, 1]])
+)
+ARRAYS |= dict.fromkeys(
+    [f"M8[{unit}]" for unit in ("D", "h", "s", "ms", "us", "ns")], (["2020-01-01", "2020-02-29", "2021-12-31"], [DATE, TIME])
+)
+ARRAYS["U1"] = ["a", "b", "b"], [["a", "b"], ["b", "a"]]
+
+
+@pytest.mark.parametrize("dtype", ARRAYS)
+def test_array_comes_back_as_it_was(dtype):
+    cells, kinds = ARRAYS[dtype]
+    X = np.array([cells, cells[::-1]]).T.astype(dtype)
+    out = again(X, dict(enumerate(kinds)))
+    assert type(out) is np.ndarray
+    assert out.dtype == X.dtype
+    np.testing.assert_array_equal(out, X)
+
+
 def test_array_with_missing_cells_becomes_one_of_floats_by_a_public_rule():
     X = np.array([[1, 2], [3, 4]])
     for kinds in ({0: Continuous(0, 9, nullable=True), 1: (0, 9)}, {0: (0, 9), 1: Nominal([2, 4], nullable=True)}):

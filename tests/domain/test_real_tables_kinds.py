@@ -175,6 +175,12 @@ def test_one_level_or_equal_bounds_name_the_way_out():
             make()
 
 
+def test_truth_values_are_read_however_they_are_written():
+    flags = pd.DataFrame({"b": ["yes", "No", "Y", "n", "TRUE", "false", "t", "F", "1", "0"]})
+    for X in (flags, polars(flags)):
+        assert columns_of(X, {"b": Boolean(nullable=True)})["b"].tolist() == [1, 0] * 5
+
+
 def test_truth_values_of_a_dtype_come_back_in_it():
     frame = pl.DataFrame({"b": [True, False] * 50, "i": pl.Series([1, 0] * 50, dtype=pl.Int8), "g": G[:100]})
     back = sample(frame, {"b": Boolean(words=("n", "y")), "i": Boolean(), "g": ["p", "q"]})
