@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from skdpsynth_evidence._kinds import RELATIONS, derive_sensitivity
+from skdpsynth_evidence._kinds import RELATIONS, derive_sensitivity, derive_size
 from skdpsynth_evidence._losses import (
     CHOICES,
     NORM_OF,
@@ -210,6 +210,9 @@ def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fractio
     kinds = CHOICES.get(release["noise"])  # of a choice
     if kinds is not None and (release["values"] != 1 or statistic["kind"] not in kinds or "rank" in statistic):
         check.wrong.append(f"{line} is a choice, which shows one place and nothing else, but states {release['values']} values")
+    size = release["values"] if kinds is not None else derive_size(statistic, release["relation"], release["values"])
+    if release["values"] != size:
+        check.wrong.append(f"{line} is of the kind {statistic['kind']!r}, which has {size} values here, but states {release['values']}")
     said = Fraction(release["sensitivity"])
     other = derive_sensitivity(statistic, next(r for r in RELATIONS if r != release["relation"]), norm, release["rows_per_unit"])
     if release["norm"] != norm:
@@ -218,6 +221,8 @@ def _check_sensitivity(release: dict[str, Any], check: EvidenceCheck) -> Fractio
         check.wrong.append(f"{line} moves by {_short(found)} ({norm}) under {release['relation']!r}, but states {_short(said)}")
     elif said > found:
         check.loose.append(f"{line} moves by {_short(found)} ({norm}), less than the {_short(said)} that it states")
+    elif not found and release["values"]:
+        check.loose.append(f"{line} has {release['values']} values that no row moves, and so need no noise")
     return found
 
 
@@ -303,8 +308,12 @@ def find_format_errors(release: dict[str, Any], lines: dict[Any, dict[str, Any]]
         above = lines[above]["part_of"]
     if above in seen:
         yield "is part of itself, so nobody pays for it"
+    if "noise" in lines.get(release["part_of"], ()):
+        yield "is part of a line with noise of its own, which pays for that alone"
     if "noise" not in release:
         return
+    if release["group"] is not None:
+        yield "has noise and is of a group, but only the charges of children hold rows apart"
     scales = [number(scale) for scale in release["scales"]]
     if release["loss"].get("epsilon", release["loss"].get("rho")) != "inf" and not (scales and min(scales) > 0 and max(scales) < math.inf):
         yield "has noise of scale 0, whose loss is infinite" if scales and min(scales) == 0 else "does not say the scale of its noise"

@@ -222,7 +222,41 @@ def of_one_row(document):
         each["rows_per_unit"] = 1
 
 
+def as_nothing(kind, **facts):
+    """The most numbers are said to be of a kind that no row moves, with hardly any noise and no loss."""
+
+    def craft(document):
+        line = max((line for line in document["releases"] if "noise" in line), key=lambda line: line["values"])
+        line.update(statistic={"kind": kind, **facts}, sensitivity="0", loss={"epsilon": "0", "delta": "0"}, scales=["1/100"])
+        spent = sum(Fraction(line["loss"]["epsilon"]) for line in document["releases"])
+        document["spent"]["epsilon"] = document["promise"]["epsilon"] = str(spent)
+
+    return craft
+
+
+def in_a_group(document):
+    for line in document["releases"]:
+        line["group"] = "g"
+    document["spent"]["epsilon"] = str(max(Fraction(line["loss"]["epsilon"]) for line in document["releases"]))
+
+
+def paid_by(place):
+    def craft(document):
+        payer, part = (document["releases"][i] for i in (place, 1 - place))
+        part["part_of"] = payer["number"]
+        document["spent"]["epsilon"] = payer["loss"]["epsilon"]
+
+    return craft
+
+
 CRAFTED = {
+    "values of no table": ("PrivateMeasureMechanism", as_nothing("tables", tables=0), "'tables', which has 0 values here, but states"),
+    "values of one number": ("PrivateMeasureMechanism", as_nothing("row_count"), "'row_count', which has 1 values here, but states"),
+    "values of no tree": ("PrivateMeasureMechanism", as_nothing("trees", depths=[]), "'trees', which has 0 values here, but states"),
+    "a value less": ("PrivatePCA", says(values=15), "'gram', which has 16 values here, but states 15"),
+    "no values": ("PrivatePCA", says(values=None), "'gram', which has 16 values here, but states None"),
+    "noise in a group": ("PrivateMeasureMechanism", in_a_group, "has noise and is of a group"),
+    **{f"paid by noise {i}": ("PrivateMeasureMechanism", paid_by(i), "part of a line with noise of its own") for i in (0, 1)},
     "pays for itself": ("PMM-optimal", in_a_circle, "is part of itself"),
     "pays for another": ("Online-paper", in_a_circle, "is part of itself"),
     "no scale": ("PMM-optimal", says(scales=[]), "does not say the scale"),
@@ -256,6 +290,15 @@ def test_evidence_that_is_crafted_to_say_less_is_found(evidence, name, craft, wo
     crafted = copy.deepcopy(evidence[name])
     craft(crafted)
     assert any(words in line for line in check_evidence(crafted).wrong)
+
+
+def test_numbers_that_are_said_to_be_constant_are_not_exact(evidence):
+    crafted = copy.deepcopy(evidence["PrivateMeasureMechanism"])
+    most = max(line["values"] for line in crafted["releases"])
+    as_nothing("sum", ranges=[[0, 0, most]])(crafted)
+    check = check_evidence(crafted)
+    assert (check.wrong, len(check.loose)) == ([], 1)
+    assert f"{most} values that no row moves" in check.loose[0]
 
 
 def test_laplace_noise_is_no_gaussian_loss():
