@@ -35,6 +35,7 @@ from skdpsynth.privacy import (
     PrivacyLoss,
     SeededBits,
     epsilon_of_rho,
+    gaussian_scale,
     mechanism,
     rho_of_epsilon,
 )
@@ -245,6 +246,16 @@ def test_a_range_of_losses_is_the_gaussian_loss_of_a_pure_one_of_half_of_it(span
     gaps = (1 - p) - norm.cdf(norm.isf(q) - mu)  # of errors of the second kind at an error q of the first
     assert gaps.min() >= -1e-12
     assert abs(gaps[300]) < 1e-12
+
+
+@given(l2=st.integers(1, 10**6), epsilon=st.floats(0.01, 20))
+@settings(max_examples=25, deadline=None)
+def test_of_the_two_ways_to_charge_gaussian_noise_the_one_with_less_noise_is_taken(l2, epsilon):
+    sensitivity, share = Sensitivity("replace_one", l2, l2, 1), PrivacyLoss(epsilon, 1e-6)
+    made = mechanism(sensitivity, share, ("gaussian",))
+    scales = {each: gaussian_scale(l2, rho_of_epsilon(epsilon, 1e-6, gaussian=each), gaussian=each) for each in (True, False)}
+    assert made.noise.scale == min(scales.values()) == scales[made.loss.gaussian]
+    assert made.loss.gaussian or made.noise.scale < 5
 
 
 @pytest.mark.parametrize(("epsilon", "is_gaussian"), [(1, True), (2, True), (300, False)])

@@ -65,6 +65,15 @@ def test_moments_are_those_of_the_law(scale):
     assert noise.variance() == pytest.approx(math.fsum((2 * k + 1) * s for k, s in enumerate(tails)), rel=1e-12)
 
 
+def test_moments_have_the_shape_of_the_scale_and_vanish_without_noise():
+    noise = DiscreteLaplace([[0, Fraction(1, 100), 5]])
+    for moment in (noise.variance(), noise.mean_absolute()):
+        assert (moment.shape, moment[0, 0]) == ((1, 3), 0)
+        assert 0 <= moment[0, 1] < 1e-40
+        assert moment[0, 2] > 1
+    assert DiscreteLaplace(0).variance() == 0
+
+
 def test_laplace_scale_is_sensitivity_over_epsilon_exactly_in_the_range_that_can_be_drawn():
     assert laplace_scale(2, Fraction(1, 10)) == laplace_scale(2, 0.1) == 20  # a float is the decimal it prints
     assert (laplace_scale(1, 3), laplace_scale(1, 1000), laplace_scale(1, math.inf)) == (Fraction(1, 3), Fraction(1, 100), 0)
