@@ -29,8 +29,7 @@ from skdpsynth.tables import columns_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 N = 400
-RNG = np.random.default_rng(0)
-G = RNG.choice(["p", "q"], N)
+G = np.random.default_rng(0).choice(["p", "q"], N)
 
 
 def sample(X, schema, n_samples=N, epsilon=float("inf")):
@@ -120,7 +119,8 @@ def test_whole_levels_that_floats_do_not_hold_need_a_dtype_that_stays():
 
 
 def test_rows_are_multiples_of_the_step_within_the_bounds_and_print_as_such():
-    table = pd.DataFrame({"p": RNG.choice([0.05, 0.1, 0.15, 0.2], N), "c": RNG.normal(50, 20, N), "t": RNG.integers(1, 9, N) * 25, "g": G})
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"p": rng.choice([0.05, 0.1, 0.15, 0.2], N), "c": rng.normal(50, 20, N), "t": rng.integers(1, 9, N) * 25, "g": G})
     schema = {"p": Continuous(0, 0.3, step=0.05), "c": Continuous(0.005, 100, decimals=2), "t": Continuous(10, 210, step=25)}
     back = sample(table, schema | {"g": ["p", "q"]}, epsilon=1.0)
     assert set(map(str, back["p"])) <= {"0.0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3"}
@@ -131,7 +131,8 @@ def test_rows_are_multiples_of_the_step_within_the_bounds_and_print_as_such():
 
 
 def test_rules_hold_between_rounded_cells():
-    table = pd.DataFrame({"a": RNG.random(N) * 9, "b": RNG.random(N) * 9}).assign(low=RNG.random(N) * 50, high=50 + RNG.random(N) * 50)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.random(N) * 9, "b": rng.random(N) * 9}).assign(low=rng.random(N) * 50, high=50 + rng.random(N) * 50)
     table = table.assign(total=table.a + table.b, double=2 * table.a)
     schema = {"a": Continuous(0, 9, decimals=1), "b": Continuous(0, 9, decimals=1), "low": Continuous(0, 100, decimals=2)}
     schema |= {"high": Continuous(0, 100, step=25), "total": Continuous(0, 18, decimals=1), "double": Derived("2 * a")}
@@ -143,7 +144,8 @@ def test_rules_hold_between_rounded_cells():
 
 
 def test_imputed_cells_are_rounded_and_sentinels_are_imputed():
-    table = pd.DataFrame({"c": RNG.random(N).round(2), "b": RNG.random(N) < 0.5, "g": G})
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"c": rng.random(N).round(2), "b": rng.random(N) < 0.5, "g": G})
     schema = {"c": Continuous(0.0, 1.0, decimals=2, missing=[-1]), "b": Boolean(words=("n", "y")), "g": ["p", "q"]}
     model = LatentFactorSynthesizer(schema, n_factors=1, epsilon=float("inf"), random_state=0).fit(table)
     whole = model.impute(pd.DataFrame({"c": [-1, 0.25, np.nan], "b": [True, True, False], "g": ["p", None, "q"]}), random_state=0)
@@ -154,7 +156,8 @@ def test_imputed_cells_are_rounded_and_sentinels_are_imputed():
 
 @pytest.mark.parametrize(("condition", "cells"), [({"p": (0.1, 0.2)}, {0.1, 0.15, 0.2}), ({"p": 0.15}, {0.15}), ({"b": "yes"}, {True})])
 def test_conditions_hold_on_cells_as_they_come_back(condition, cells):
-    table = pd.DataFrame({"p": RNG.integers(0, 7, N) / 20, "b": RNG.random(N) < 0.5})
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"p": rng.integers(0, 7, N) / 20, "b": rng.random(N) < 0.5})
     schema = {"p": Continuous(0, 0.3, step=0.05, missing=[0.05]), "b": Boolean()}
     model = LatentFactorSynthesizer(schema, n_factors=1, epsilon=float("inf"), random_state=0).fit(table)
     assert set(model.sample(200, conditions=condition, random_state=0)[next(iter(condition))]) == cells
@@ -229,8 +232,9 @@ def test_decimals_are_numbers_and_come_back_as_decimals(library, tmp_path):
 
 @pytest.mark.parametrize("precision", [9, 18, 38])
 def test_decimals_are_the_floats_that_they_read_as(precision):
+    rng = np.random.default_rng(0)
     pa = pytest.importorskip("pyarrow")
-    some = [decimal.Decimal(int(each)).scaleb(-3) for each in RNG.integers(-(10 ** min(precision, 18)) + 1, 10 ** min(precision, 18), 500)]
+    some = [decimal.Decimal(int(each)).scaleb(-3) for each in rng.integers(-(10 ** min(precision, 18)) + 1, 10 ** min(precision, 18), 500)]
     table = pa.table({"d": pa.array(some, pa.decimal128(precision, 3))})
     wide = {"d": Continuous(-1e16, 1e16)}
     for X in (table, table.slice(7), pl.from_arrow(table), table.to_pandas(types_mapper=pd.ArrowDtype)):
@@ -238,8 +242,9 @@ def test_decimals_are_the_floats_that_they_read_as(precision):
 
 
 def test_check_proposes_sentinels_decimals_and_steps():
-    table = pd.DataFrame({"s": np.where(RNG.random(N) < 0.2, -200, RNG.integers(0, 50, N)), "c": RNG.random(N).round(2)})
-    table = table.assign(t=RNG.integers(1, 9, N) * 25, p=RNG.integers(1, 9, N) / 20, r=RNG.random(N))
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"s": np.where(rng.random(N) < 0.2, -200, rng.integers(0, 50, N)), "c": rng.random(N).round(2)})
+    table = table.assign(t=rng.integers(1, 9, N) * 25, p=rng.integers(1, 9, N) / 20, r=rng.random(N))
     found = Schema({"s": (0, 50), "c": (0.0, 1.0), "t": (0, 999), "p": (0.0, 1.0), "r": (0.0, 1.0)}).check(table)
     told = {(note.column, note.problem): note.told for note in found.notes}
     assert told.keys() == {("s", "sentinel"), ("c", "decimals"), ("t", "step"), ("p", "step")}
