@@ -103,6 +103,8 @@ class QualityReport(Result):
     numbers : dict of column to Summary
         For each column of numbers or times, and each span between two columns that an `Inequality` orders (as ``"end - begin"``), in the
         real and in the synthetic rows: mean, deviation, quantiles, share of zeros, and share above the 99.9 % quantile of the real rows.
+    associations : dict of (column, column) to (float, float)
+        Associations of the same pairs in the real and in the synthetic rows, as `correlation_error` has them, the farthest apart first.
 
     See Also
     --------
@@ -122,6 +124,7 @@ class QualityReport(Result):
     scoring: str | None = None
     target: Any = None
     numbers: dict[Any, Summary] = field(default_factory=dict)
+    associations: dict[tuple[Any, Any], tuple[float, float]] = field(default_factory=dict)
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return all numbers as a list of dicts with the keys of `to_frame`; a missing value, as of correlations of one column, is None.
@@ -131,6 +134,8 @@ class QualityReport(Result):
         lines: list[tuple[str, Any, float | None]] = [("rows", "real", self.n_real), ("rows", "synthetic", self.n_synthetic)]
         lines += [("marginal", column, value) for column, value in self.marginals.items()]
         lines += [("pair", pair, value) for pair, value in self.pairs.items()]
+        for pair, values in self.associations.items():
+            lines += [(f"association in {rows} rows", pair, value) for rows, value in zip(("real", "synthetic"), values, strict=True)]
         lines += [("correlation_error", "synthetic", self.correlation_error), ("wasserstein", "synthetic", self.wasserstein)]
         lines += [(self.scoring or "auc", f"trained on {rows} rows", value) for rows, value in (self.auc or {}).items()]
         for column, each in self.numbers.items():
@@ -153,6 +158,9 @@ class QualityReport(Result):
         yield [("0 is best", "synthetic", "real halves"), *rows]
 
         lines = [f"Worst columns: {_worst(self.marginals)}."] + [f"Worst pairs: {_worst(self.pairs)}."] * bool(self.pairs)
+        if self.associations:
+            worst = [f"{a} x {b} {real:.2f} -> {made:.2f}" for (a, b), (real, made) in self.associations.items()][:_MOST_SHOWN]
+            lines.append(f"Worst associations, real -> synthetic: {', '.join(worst)}.")
         if self.auc is not None:
             scores = ", ".join(f"{_number(value)} after training on {rows} rows" for rows, value in self.auc.items())
             lines.append(f"Predicting {self.target!r} in real rows ({self.scoring}): {scores}.")
@@ -275,14 +283,15 @@ def _compare(first: Rows, second: Rows, schema: Schema, pairs: Pairs, size: int,
     """Return distances of each column and pair, the mean difference of associations, and the Wasserstein distance of `size` rows."""
     distances = distances_of([first, second], schema, [*((place,) for place in range(len(schema))), *pairs])
     singles, joint, columns = distances[: len(schema)], distances[len(schema) :], list(schema)
-    error = None
-    if pairs:
-        error = float(np.mean(np.abs(associations_of(first, schema, pairs) - associations_of(second, schema, pairs))))
+    both = zip(*(associations_of(rows, schema, pairs).tolist() for rows in (first, second)), strict=True)
+    associations = {(columns[i], columns[j]): values for (i, j), values in zip(pairs, both, strict=True)}
+    changes = {pair: abs(one - other) for pair, (one, other) in associations.items()}
     X, Y = (encode(_draw_columns(rows, size, rng), schema) for rows in (first, second))
     return {
         "marginals": dict(zip(columns, singles, strict=True)),
         "pairs": {(columns[i], columns[j]): value for (i, j), value in zip(pairs, joint, strict=True)},
-        "correlation_error": error,
+        "correlation_error": _mean(changes) if pairs else None,
+        "associations": {pair: associations[pair] for pair in sorted(changes, key=lambda pair: -changes[pair])},
         "wasserstein": wasserstein_distance(X, Y),
     }
 

@@ -410,12 +410,14 @@ def quality_tables(quality: QualityReport | None) -> list[QualityTable]:
     ]
     scores = {f"{quality.scoring}, after training on {rows} rows": value for rows, value in (quality.auc or {}).items()}
     heads, numbers = numbers_table(quality, _MOST_COLUMNS)
+    associations = [(" x ".join(map(str, pair)), *(f"{each:.4f}" for each in both[::-1])) for pair, both in quality.associations.items()]
     number_heads = ("What", *(head[0].upper() + head[1:] for head in heads[1:]))
     tables = [
         QualityTable("In short", "0 is best. Beside each number stands that of two halves of the real rows.", short),
         _table_of_worst("Columns", "Total variation distance of each column", quality.marginals, _MOST_COLUMNS),
         QualityTable("Numbers", "The columns whose means are farthest off first.", numbers, number_heads, n_words=2),
         _table_of_worst("Pairs of columns", "Total variation distance of pairs", quality.pairs, _MOST_PAIRS),
+        QualityTable("Associations", "Of pairs, those farthest apart first.", associations[:_MOST_PAIRS], ("What", "Synthetic", "Real")),
         QualityTable("Use for prediction", "Scores on real rows: more is better.", _number_rows(scores.items())),
         QualityTable("Broken rules", "Shares of synthetic rows that break the schema.", _number_rows(quality.broken.items())),
     ]

@@ -70,6 +70,9 @@ def test_numbers_are_those_of_the_metrics(report):
     two = {name: SCHEMA[name] for name in ("age", "stage")}
     assert report.pairs["age", "stage"] == marginal_total_variation(X[[*two]], Y[[*two]], two)
     assert report.correlation_error == pytest.approx(correlation_error(X, Y, SCHEMA))
+    assert np.mean([abs(real - made) for real, made in report.associations.values()]) == report.correlation_error
+    ranks = [rows[["age", "pressure"]].corr("spearman").iloc[0, 1] for rows in (X, Y)]
+    assert report.associations["age", "pressure"] == pytest.approx(ranks)
 
 
 def test_synthetic_rows_of_another_kind_are_farther_than_halves():
@@ -161,7 +164,8 @@ def test_text_says_that_it_is_not_private_what_is_worst_and_what_is_broken(repor
     Y = table(1).assign(age=18)
     Y.loc[:3, "stage"] = "gone"
     text = str(quality_report(table(0), Y, SCHEMA, target="returned"))
-    for words in ("Worst columns: age ", "stage: unknown level in 1.00% of rows", "Predicting 'returned'"):
+    drop = "Worst associations, real -> synthetic: age x pressure 0.9"
+    for words in ("Worst columns: age ", drop, "stage: unknown level in 1.00% of rows", "Predicting 'returned'"):
         assert words in text
 
 

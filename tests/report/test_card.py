@@ -389,6 +389,7 @@ REPORT = QualityReport(
     n_synthetic=900,
     marginals={"age": 0.01, HOSTILE_NAME: 0.25},
     pairs={("age", HOSTILE_NAME): 0.3},
+    associations={("age", HOSTILE_NAME): (0.28, -0.02)},
     correlation_error=0.02,
     wasserstein=0.05,
     auc={"synthetic": 0.81, "real": 0.9},
@@ -401,10 +402,10 @@ REPORT = QualityReport(
 def test_every_section_says_that_it_is_not_private_and_every_number_stands_on_a_valid_page(tmp_path):
     page = quality_page(REPORT, title=HOSTILE_NAME)
     html = page.to_html()
-    assert html.count("Not private</p>") == html.count("<section>") == 5
+    assert html.count("Not private</p>") == html.count("<section>") == 6
     assert "NOT PRIVATE" in html
     assert HOSTILE_NAME not in html
-    for number in ("0.0100", "0.2500", "0.3000", "0.0200", "0.0500", "0.8100", "0.9000", "0.1250", "0.0050", "1,000", "900"):
+    for number in (*map("{:.4f}".format, (0.01, 0.25, 0.3, 0.28, -0.02, 0.02, 0.05, 0.81, 0.9, 0.125, 0.005)), "1,000", "900"):
         assert number in html
     page.save(tmp_path / "quality.html")
     assert (tmp_path / "quality.html").read_text(encoding="utf-8") == html
