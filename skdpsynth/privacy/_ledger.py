@@ -143,19 +143,12 @@ class Ledger:
                 entry = replace(entry, name=f"{entry.name}{_REDRAWN}{max(same)}")
         sums = self._sums_with(entry, budget, planned)
         entry = replace(entry, id=store.latest + 1, process=entry.process or store.process)
-        self._add(entry, sums)
-        if pending:
-            store.set_pending([entry.id], True)
+        store.add(entry, sums, pending=pending)
         return entry
 
     def _add(self, entry: LedgerEntry, sums: dict[Key, Sums] | None = None) -> int:
         """Write a numbered entry without checking the budget, and return its number."""
-        # The sums come first: an interrupt may leave a charge without its line, never a line that was not charged.
-        for key, after in (self._sums_with(entry) if sums is None else sums).items():
-            self.store.set_sums(key, after)
-        if entry.source is not None:
-            self.store.set_source(entry.source, entry.id)
-        self.store.add(entry)
+        self.store.add(entry, self._sums_with(entry) if sums is None else sums)
         return entry.id
 
     def _fold(self, account: int | None, group: str, gone: set[str], into: str, newest: int | None) -> int | None:
@@ -171,7 +164,7 @@ class Ledger:
         randomness = combined_randomness(map(self.with_randomness, folded))
         for loss in most.losses():
             line = replace(folded[0], name=into, loss=loss, randomness=randomness, source=None, id=store.latest + 1)
-            store.add(line, before=folded[0].id)
+            store.add(line, {}, before=folded[0].id)
         for name in gone:
             store.set_sums((account, group, name), None)
         store.set_sums((account, group, into), most)

@@ -113,12 +113,12 @@ class MemoryStore:
 
     def __init__(self, id: str | None = None, root: int | None = None, charge: PrivacyLoss | None = None) -> None:
         self.id, self.root, self.charge = new_ledger_id() if id is None else id, root, charge
-        self.latest = root or 0  # the largest number that any entry has had
-        self.pending: frozenset[int] = frozenset()
         self._entries: dict[int, LedgerEntry] = {}
         self._numbers: dict[int | None, list[int]] = {}  # by account, in order
-        self._sums: dict[Key, Sums] = {}
         self._sources: dict[str, int] = {}
+        # All that says what was charged, so that one call of `update` writes a line or does not, wherever an interrupt comes: sums by key,
+        # how many of the numbers of each account count, the largest number that any entry has had, and which are pending.
+        self._state: dict[Key | int | str | None, Any] = {"latest": root or 0, "pending": frozenset[int]()}
 
     def run(self, work: Callable[[], _Result], mode: str = "write") -> _Result:
         with lock_of(self):
@@ -133,45 +133,61 @@ class MemoryStore:
             vars(self).update(vars(twin))  # all at once and last, so that an interrupt leaves this as it was, or as it is then
             return done
 
+    @property
+    def latest(self) -> int:
+        return self._state["latest"]
+
+    @property
+    def pending(self) -> frozenset[int]:
+        return self._state["pending"]
+
     def entry(self, number: int) -> LedgerEntry | None:
-        return self._entries.get(number)
+        return self._entries.get(number) if number <= self.latest else None
 
     def numbers(self, account: int | None) -> list[int]:
-        return self._numbers.get(account, [])
+        numbers, n_known = self._numbers.get(account, []), self._state.get(account, 0)
+        return numbers if len(numbers) == n_known else numbers[:n_known]
 
     def entries(self, account: int | None, name: str | None = None) -> list[LedgerEntry]:
         return [entry for number in self.numbers(account) if name in (None, (entry := self._entries[number]).name)]
 
     def sums(self, key: Key) -> Sums | None:
-        return self._sums.get(key)
+        return self._state.get(key)
 
     def source(self, source: str) -> int | None:
         return self._sources.get(source)
 
-    def add(self, entry: LedgerEntry, before: int | None = None) -> None:
-        self.latest = max(self.latest, entry.id)
+    def add(self, entry: LedgerEntry, sums: dict[Key, Sums], *, pending: bool = False, before: int | None = None) -> None:
+        """Write an entry and the sums that it changes: all of it in the last line, or nothing that counts."""
+        numbers, n_known = self._numbers.setdefault(entry.part_of, []), self._state.get(entry.part_of, 0)
+        del numbers[n_known:]  # left by an interrupt
+        numbers.insert(n_known if before is None else numbers.index(before), entry.id)
         self._entries[entry.id] = entry
-        numbers = self._numbers.setdefault(entry.part_of, [])
-        numbers.insert(len(numbers) if before is None else numbers.index(before), entry.id)
+        if entry.source is not None:
+            self._sources[entry.source] = entry.id
+        now_pending = self.pending.union([entry.id] if pending else ())
+        self._state.update({**sums, entry.part_of: n_known + 1, "latest": max(self.latest, entry.id), "pending": now_pending})
 
     def remove(self, entry: LedgerEntry) -> None:
         del self._entries[entry.id]
         self._numbers.pop(entry.id, None)
         self._numbers[entry.part_of].remove(entry.id)
-        self._sums = {key: sums for key, sums in self._sums.items() if key[0] != entry.id}
-        self.pending -= {entry.id}
+        self._state[entry.part_of] -= 1
+        own = {key for key in self._state if key == entry.id or (isinstance(key, tuple) and key[0] == entry.id)}
+        self._state = {key: value for key, value in self._state.items() if key not in own}
+        self.set_pending([entry.id], False)
 
     def set_sums(self, key: Key, sums: Sums | None) -> None:
         if sums is None:
-            self._sums.pop(key, None)
+            self._state.pop(key, None)
         else:
-            self._sums[key] = sums
+            self._state[key] = sums
 
     def set_source(self, source: str, number: int) -> None:
         self._sources[source] = number
 
     def set_pending(self, numbers: Iterable[int], are_pending: bool) -> None:
-        self.pending = self.pending.union(numbers) if are_pending else self.pending.difference(numbers)
+        self._state["pending"] = self.pending.union(numbers) if are_pending else self.pending.difference(numbers)
 
 
 # Exact texts, each behind its check sum, since a digit that flips on a disk would be another amount.

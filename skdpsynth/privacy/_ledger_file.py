@@ -258,11 +258,17 @@ class FileStore:
     def source(self, source: str) -> int | None:
         return self._first("select entry from imported where source = ?", source)
 
-    def add(self, entry: LedgerEntry, before: int | None = None) -> None:
+    def add(self, entry: LedgerEntry, sums: dict[Key, Sums], *, pending: bool = False, before: int | None = None) -> None:
+        for key, after in sums.items():
+            self.set_sums(key, after)
+        if entry.source is not None:
+            self.set_source(entry.source, entry.id)
         place = entry.id if before is None else self._first("select place from entries where id = ?", before)
         facts = entry.id, place, entry.part_of or 0, entry.name, to_text(entry)
         self._db.execute("insert into entries values (?, ?, ?, ?, ?)", facts)
         self._added = entry.id
+        if pending:
+            self.set_pending([entry.id], True)
 
     def remove(self, entry: LedgerEntry) -> None:
         for table, name in (("entries", "id"), ("sums", "account"), ("pending", "entry")):
