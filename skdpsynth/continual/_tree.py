@@ -37,7 +37,7 @@ class ContinualCounter(ABC):
 
     A counter has one lock, for readers and writers: counts of one time must never meet noise of another, since two sums with the same noise
     reveal the difference of the counts. All that an event changes is in ``_state``. It is computed first and assigned once, so an update
-    that is refused or interrupted has counted nothing, and may be repeated.
+    that is refused has counted nothing, and may be repeated; one that is interrupted has counted all or nothing, and `n_steps` tells which.
 
     A file or copy holds the parameters of `_set_up` and ``_moves``. All that noise depends on is derived anew from the parameters, because
     a file could understate it.
@@ -226,8 +226,8 @@ def shallow_copy(counter: _Counter) -> _Counter:
 def call_locked(owner: object, take: Callable, *arguments: Any) -> None:
     """Change an object while its lock is held.
 
-    `take` assigns the new state at its very end. All is on one line here, and the last of its callers: no line begins after the
-    assignment, so an interrupt, which comes where a line begins, is before it (and nothing is counted) or after the update.
+    `take` assigns the new state at its very end, so an interrupt is before the assignment, and nothing is counted, or after it. All is on
+    one line here, and the last of its callers, so that few are after it: an interrupt comes where a line begins, or a call returns.
     """
     with lock_of(owner): take(*arguments)  # fmt: skip  # noqa: E701
 

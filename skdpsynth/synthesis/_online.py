@@ -163,9 +163,11 @@ class OnlineSynthesizer(PrivateSynthesizer):
     stream continues at no charge if nothing was released of the rows that come next, and else is charged epsilon once more, or refused.
 
     *Threads, forks, interrupts, kills.* Threads may share a stream: it has one lock. A forked process may sample "blocks" and start streams
-    of its own, but continue this one only with a ledger in a file. A `partial_fit` that fails or is interrupted has taken in no row, and
-    may be repeated; a block that was charged by then is left out, with a warning. With `save`, also a killed process loses no row and pays
-    once. The guide on streams has the steps, the assumptions and how blocks are joined.
+    of its own, but continue this one only with a ledger in a file. A `partial_fit` that fails has taken in no row, and may be repeated. One
+    that is interrupted has taken in all rows (of a table that is not in memory: some chunks) or none, and `n_samples_seen_` or
+    `n_ticks_seen_` tells which: go on from there, because rows that come twice may be released twice for one charge. A block that was
+    charged by then is left out, with a warning. With `save`, also a killed process loses no row and pays once. The guide on streams has the
+    steps, the assumptions and how blocks are joined.
 
     Before the first block is full, samples are uniform in the bounds, and over the levels. Mixed tables keep the rules of the schema then.
 
@@ -386,7 +388,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         self : OnlineSynthesizer
         """
         check_y_is_ignored(y)
-        # On one line: none begins after the rows are taken in, where an interrupt would look as if they were not.
+        # On one line, so that as little as possible runs after the rows are taken in, where an interrupt would look as if they were not.
         with lock_of(self): return self._take_table(X, unit, save) or self  # fmt: skip  # noqa: E701
 
     def _take_table(self, X: Table, unit: Unit, save: str | PathLike[str] | None) -> Any:

@@ -6,7 +6,9 @@ import functools
 import itertools
 import os
 import pickle
+import signal
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -16,6 +18,7 @@ from laws import in_child, in_threads, interrupted, refuses
 from test_streams_go_on import PACKAGE
 
 from skdpsynth import LowDimSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, load
+from skdpsynth.continual import KaryCounter
 from skdpsynth.exceptions import BudgetExceededError, InsecureRandomnessWarning, SmallSampleWarning
 
 SETTINGS = {
@@ -191,6 +194,56 @@ def test_an_interrupt_at_any_line_and_a_second_try_count_rows_once_and_release_n
         left_out = set(range(n - model._stream.n_open)) - set(flat)
         assert left_out <= set(range(first + n_rows + 16))
     assert number > 30
+
+
+class Counted:
+    """A counter without noise in the place of a stream."""
+
+    def __init__(self):
+        self.counter = KaryCounter(100_000, epsilon=float("inf"))
+
+    def partial_fit(self, rows):
+        for _ in rows:
+            self.counter.update(1)
+
+    n_samples_seen_ = property(lambda self: self.counter.n_steps)
+
+    def sample(self, n_samples, random_state):
+        return self.counter.value
+
+
+def waiting():
+    """A stream whose first block is longer than what comes here, so that no noise is lost."""
+    return OnlineSynthesizer(epsilon=1 / 250, random_state=0, bounds=(0, 1))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals at a time are a POSIX call")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where a signal comes in a finalizer
+@pytest.mark.parametrize("begin", [waiting, Counted])
+def test_after_a_signal_at_any_moment_the_count_tells_where_to_go_on(begin):
+    """Also just before a call returns, where no line begins: there the rows are in, though the call raises."""
+    X, rng, model, whole, end = clock(4200), np.random.default_rng(0), begin(), begin(), time.monotonic() + 0.7
+    model.partial_fit(X[:20])
+    started = time.perf_counter()
+    for n in range(20, 60):
+        model.partial_fit(X[n : n + 1])
+    usual = (time.perf_counter() - started) / 40
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        while (seen := model.n_samples_seen_) < 3900 and time.monotonic() < end:
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, max(1e-6, 1.5 * usual * rng.random()))
+                model.partial_fit(X[seen : seen + 1])
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert model.n_samples_seen_ in (seen, seen + 1)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    model.partial_fit(X[model.n_samples_seen_ :])
+    whole.partial_fit(X)
+    assert model.n_samples_seen_ == whole.n_samples_seen_ == 4200
+    assert np.array_equal(model.sample(50, random_state=0), whole.sample(50, random_state=0))
 
 
 @pytest.mark.parametrize(("at", "counter"), [*enumerate(["kary", "binary", "sparse"])])
