@@ -34,7 +34,6 @@ class Kind:
     rows: Callable[[Facts], list]  # facts -> all possible rows
     values: Callable[[Sequence, Facts, str], Iterator[list[int]]]  # (rows, facts, relation) -> the numbers, in each public world
     exact: tuple[str, ...] = ("l1", "l2_squared", "sup")  # norms in which small tables attain the formula; in others it is an upper bound
-    size: Callable[[Facts, str], int] | None = None  # (facts, relation) -> how many numbers there are; None: the facts do not say
 
 
 def derive_sensitivity(statistic: Facts, relation: str, norm: str, n_rows: int) -> Fraction | None:
@@ -52,8 +51,8 @@ def derive_sensitivity(statistic: Facts, relation: str, norm: str, n_rows: int) 
 
 def derive_size(statistic: Facts, relation: str, stated: int | None) -> int | None:
     """Return how many numbers a statistic has, as stated where its facts do not say; but no table has no number."""
-    size = KINDS[statistic["kind"]].size
-    return 0 if statistic.get("tables") == 0 else stated if size is None else size(statistic, relation)
+    size = SIZES.get(statistic["kind"])
+    return 0 if statistic.get("tables") == 0 else stated if size is None else int(size(statistic, relation))
 
 
 @lru_cache(maxsize=64)
@@ -61,7 +60,7 @@ def _prove(name: str) -> None:
     kind = KINDS[name]
     for facts in kind.small:
         for relation in RELATIONS:
-            if kind.size is not None and any(len(found) != kind.size(facts, relation) for found in kind.values((), facts, relation)):
+            if any(len(found) != derive_size({"kind": name, **facts}, relation, len(found)) for found in kind.values((), facts, relation)):
                 raise AssertionError(f"{name} of {facts} under {relation}: the size is wrong")
             formula = kind.formula(facts, relation)
             for n_rows in (1, 2):
@@ -404,65 +403,30 @@ _DEPENDENCES = ({"pairs": 1}, {"pairs": 2}, {"pairs": 2, "rank": 1}, {"pairs": 2
 _ROOTS, _ENDLESS = _fact_grid(steps=[1, 3], bits=[8], gain=[64], sensitivity=[1, 2]), _fact_grid(bits=[8, 30], sensitivity=[1, 2])
 _GRAMS = (*_fact_grid(features=[2], squared_radius=[4], coordinate=[0, 2]), {"features": 1, "squared_radius": 4, "coordinate": 0})
 
-
-def _size_of_interactions(facts: Facts, relation: str) -> int:
-    sizes = facts["sizes"]
-    pairs = facts["pairs"] or combinations(range(len(sizes)), 2)
-    return int(sum(sizes[i] * sizes[j] for i, j in pairs) * facts["classes"])
-
-
-def _size_of_trees(facts: Facts, relation: str) -> int:
-    return int(sum(count * sum(1 << level for level in _counted_levels(depth)) for depth, count in facts["depths"]))
-
-
-def _size_of_thresholds(facts: Facts, relation: str) -> int:
-    return int(sum(count * (1 if size == 2 and relation == REPLACE_ONE else size) for size, count in facts["sizes"]))
-
-
-def _one(facts: Facts, relation: str) -> int:
-    return 1
-
-
 KINDS: dict[str, Kind] = {
     "tables": Kind(_units_of_tables, _fact_grid(tables=[1, 2]), _rows_of_tables, _tables),
-    "row_count": Kind(lambda f, relation: _units(relation != REPLACE_ONE, relation), ({},), lambda f: _codes(2), _row_count, size=_one),
-    "first_cell": Kind(lambda f, _: _units(1, ""), ({},), lambda f: _codes(3), lambda rows, *_: iter([_counts(rows, 0, 1)]), size=_one),
-    "thresholds": Kind(_thresholds_sensitivity, _THRESHOLDS, lambda f: _codes(*_expand(f["sizes"])), _thresholds, size=_size_of_thresholds),
+    "row_count": Kind(lambda f, relation: _units(relation != REPLACE_ONE, relation), ({},), lambda f: _codes(2), _row_count),
+    "first_cell": Kind(lambda f, _: _units(1, ""), ({},), lambda f: _codes(3), lambda rows, *_: iter([_counts(rows, 0, 1)])),
+    "thresholds": Kind(_thresholds_sensitivity, _THRESHOLDS, lambda f: _codes(*_expand(f["sizes"])), _thresholds),
     "trees": Kind(
         lambda f, relation: _units(sum(count * len(_counted_levels(depth)) for depth, count in f["depths"]), relation),
         _fact_grid(depths=[((1, 2),), ((3, 1),), ((1, 1), (2, 1))]),
         lambda f: _codes(*(1 << depth for depth in _expand(f["depths"]))),
         _trees,
-        size=_size_of_trees,
     ),
     "levels_shown": Kind(_units_of_tables, _fact_grid(tables=[1]), lambda f: _codes(3), _tables),
-    "distances": Kind(_distances_sensitivity, _fact_grid(tables=[1, 2]), _rows_of_tables, _distances, size=lambda f, _: f["tables"]),
-    "dependences": Kind(
-        _dependences_sensitivity,
-        _DEPENDENCES,
-        lambda f: _codes(*[3, 2][-f["pairs"] :], 2),
-        _dependences,
-        ("sup",),
-        lambda f, _: 1 if "rank" in f else f["pairs"],
-    ),
-    "utilities": Kind(_utilities_sensitivity, _UTILITIES, _rows_of_utilities, _utilities, (), lambda f, _: f["candidates"]),
+    "distances": Kind(_distances_sensitivity, _fact_grid(tables=[1, 2]), _rows_of_tables, _distances),
+    "dependences": Kind(_dependences_sensitivity, _DEPENDENCES, lambda f: _codes(*[3, 2][-f["pairs"] :], 2), _dependences, ("sup",)),
+    "utilities": Kind(_utilities_sensitivity, _UTILITIES, _rows_of_utilities, _utilities, ()),
     "sum": Kind(
         _sums_sensitivity,
         _fact_grid(ranges=[((-1, 2, 1),), ((-1, 1, 1), (-2, 0, 1))]),
         lambda f: list(product(*(range(low, high + 1) for low, high, count in f["ranges"] for _ in range(count)))),
         _sums,
-        size=lambda f, _: sum(count for *_, count in f["ranges"]),
     ),
-    "packed_moments": Kind(
-        _packed_moments_sensitivity,
-        _PACKED,
-        _rows_of_moments,
-        _packed_moments,
-        ("sup",),
-        lambda f, _: f["features"] * (f["features"] + 3) // 2,
-    ),
-    "gram": Kind(_gram_sensitivity, _GRAMS, _rows_of_gram, _gram, ("nuclear",), lambda f, _: (f["features"] + bool(f["coordinate"])) ** 2),
-    "interactions": Kind(interaction_sensitivity, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup"), _size_of_interactions),
+    "packed_moments": Kind(_packed_moments_sensitivity, _PACKED, _rows_of_moments, _packed_moments, ("sup",)),
+    "gram": Kind(_gram_sensitivity, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
+    "interactions": Kind(interaction_sensitivity, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
     "tree_over_time": Kind(_blocks_sensitivity, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
     "square_root_over_time": Kind(_root_sensitivity, _ROOTS, _rows_of_root, _root),
     "endless_root_over_time": Kind(_endless_root_sensitivity, _ENDLESS, _rows_of_root, _endless_root, ()),
@@ -471,5 +435,20 @@ KINDS: dict[str, Kind] = {
         _fact_grid(sensitivity=[1, 2]),
         lambda f: [d for d in product((-1, 0, 1), repeat=2) if sum(map(abs, d)) <= f["sensitivity"]],
         lambda rows, *_: iter([[sum(row[i] for row in rows) for i in range(2)]]),
+    ),
+}
+
+SIZES: dict[str, Callable[[Facts, str], int]] = {
+    **dict.fromkeys(("row_count", "first_cell"), lambda f, _: 1),
+    "thresholds": lambda f, r: sum(count * (1 if size == 2 and r == REPLACE_ONE else size) for size, count in f["sizes"]),
+    "trees": lambda f, _: sum(count << level for depth, count in f["depths"] for level in _counted_levels(depth)),
+    "distances": lambda f, _: f["tables"],
+    "dependences": lambda f, _: 1 if "rank" in f else f["pairs"],
+    "utilities": lambda f, _: f["candidates"],
+    "sum": lambda f, _: sum(count for *_, count in f["ranges"]),
+    "packed_moments": lambda f, _: f["features"] * (f["features"] + 3) // 2,
+    "gram": lambda f, _: (f["features"] + bool(f["coordinate"])) ** 2,
+    "interactions": lambda f, _: (
+        f["classes"] * sum(f["sizes"][i] * f["sizes"][j] for i, j in f["pairs"] or combinations(range(len(f["sizes"])), 2))
     ),
 }
