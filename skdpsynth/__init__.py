@@ -52,8 +52,7 @@ def _open() -> None:
     )
 
     classes = (LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism)
-    public = (*classes, PrivatePCA, PrivacyAccountant, load, show_progress)
-    globals().update({thing.__name__: thing for thing in public})
+    globals().update({thing.__name__: thing for thing in (*classes, PrivatePCA, PrivacyAccountant, load, show_progress)})
 
 
 def __getattr__(name: str) -> Any:

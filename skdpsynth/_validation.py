@@ -197,8 +197,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     mine = object()
     if action in _ONCE_ACTIONS and _WARNED.setdefault((message, category, file, line), mine) is not mine:
         return
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(message, category, file, line, module=module, registry=registry)
+    warnings.warn_explicit(message, category, file, line, module=module, registry=frame.f_globals.setdefault("__warningregistry__", {}))
 
 
 def _matches(pattern: str | Pattern[str] | None, text: str) -> bool:
@@ -221,8 +220,6 @@ def as_array(values: object, dtype: DTypeLike | None = None) -> np.ndarray:
 def as_numeric_array(values: object, name: str, ndim: int | None = 1, *, whole: bool = False) -> np.ndarray:
     """Return an array-like of numbers as an array with `ndim` axes (None: any); `whole` numbers come back as int64."""
     array = as_array(values)
-    if array.dtype == float and not array.size:  # what numpy makes of an empty list
-        array = array.astype(np.int64 if whole else float)
     if array.dtype.kind == "O":
         with suppress(Exception):
             array = array.astype(np.int64 if whole and all(map(is_integer, array.flat, repeat(-(2**63)))) else float)
@@ -230,8 +227,7 @@ def as_numeric_array(values: object, name: str, ndim: int | None = 1, *, whole: 
         with np.errstate(all="ignore"):  # 2**53 is infinite in half precision
             if np.all(np.abs(array) < 2**53) and np.all(array == np.trunc(array)):
                 array = array.astype(np.int64)
-    kinds = "iu" if whole else "iufb"
-    if array.dtype.kind not in kinds:
+    if array.dtype.kind not in ("iu" if whole else "iufb"):
         raise TypeError(f"{name} must hold {'whole ' if whole else ''}numbers only, got {short_repr(values)}; give an array of them.")
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} {'axis' if ndim == 1 else 'axes'}, got shape {array.shape}.")

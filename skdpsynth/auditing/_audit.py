@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -251,9 +252,8 @@ class Layout:
                 raise ValueError("event must be None or a function where nothing passes the door of this package, got 'released'.")
             return cls(mechanism, (X, X_neighbor), {}, values, max(len(draws) for draws in runs + other_runs))
         sizes: dict[str, int] = {}
-        for seen in (visible_numbers(first, runs[0]), visible_numbers(second, other_runs[0])):
-            for name, numbers in seen.items():
-                sizes[name] = max(sizes.get(name, 0), len(numbers))
+        for name, numbers in chain(visible_numbers(first, runs[0]).items(), visible_numbers(second, other_runs[0]).items()):
+            sizes[name] = max(sizes.get(name, 0), len(numbers))
         if not sizes:
             raise TypeError("estimator must fit or return numbers that an audit can look at, but has none; return them, or give event.")
         shares, room = dict.fromkeys(sizes, 0), MOST_NUMBERS

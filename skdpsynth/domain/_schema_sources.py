@@ -268,8 +268,7 @@ def _is_key_name(name: object) -> bool:
 
 def _of_table(source: Table, public: bool) -> dict[Any, Any]:
     if isinstance(source, Mapping):
-        dtypes: Mapping[Any, Any] = source
-        kinds = {name: _kind_of(_name_of(dtype)) for name, dtype in source.items()}
+        dtypes, kinds = source, {name: _kind_of(_name_of(dtype)) for name, dtype in source.items()}
     else:
         head = open_source(source.empty_table() if hasattr(source, "empty_table") else source, "source").head
         table = TableKind.of(head, "source")
@@ -463,8 +462,7 @@ def _kind_of_ddi(variable: ElementTree.Element, public: bool) -> Any:
     inside: dict[str, list[Any]] = {}
     for element in variable.iter():
         inside.setdefault(_local(element), []).append(element)
-    form: Any = next(iter(inside.get("varFormat", [])), {})
-    categories, ranges = inside.get("catgry", []), inside.get("range", [])
+    form, categories, ranges = next(iter(inside.get("varFormat", [])), dict[str, str]()), inside.get("catgry", []), inside.get("range", [])
     gone = [each for each in categories if each.get("missing") in ("Y", "y")]
     levels = [_scalar(cell.text or "") for each in categories if each not in gone for cell in each if _local(cell) == "catValu"]
     ends = [_scalar(ranges[0].get(end) or "") for end in ("min", "max")] if public and ranges else [""]

@@ -76,8 +76,7 @@ class Tie:
         first = {name: np.unique(classes[name], return_index=True)[1] for name in self.columns}  # a code of each class
         sets = [set(each.scores) for each in self.allowed] + [{*edge[:2]} for edge in self.orders.edges]
         found, names = np.zeros((1, 0), dtype=np.int64), list[Any]()
-        while len(names) < len(self.columns):
-            left = [name for name in self.columns if name not in names]  # next the one that most rules tie to those before
+        while left := [name for name in self.columns if name not in names]:  # next the one that most rules tie to those before
             name = max(left, key=lambda name: sum(name in each and bool(each & set(names)) for each in sets))
             n_classes = len(first[name])
             if len(found) * n_classes > most * _SLACK * 8:
@@ -87,8 +86,7 @@ class Tie:
             found = found[self.can_occur({each: first[each][found[:, place]] for place, each in enumerate(names)}, cells)]
             if len(found) > most * _SLACK:
                 return classes, None
-        tuples = found[:, [names.index(name) for name in self.columns]]
-        return classes, tuples if len(tuples) <= most else None
+        return classes, found[:, [names.index(name) for name in self.columns]] if len(found) <= most else None
 
     def about(self, names: Sequence[Any]) -> "Tie":
         """Return the constraints on any of some columns, without those on the others alone."""

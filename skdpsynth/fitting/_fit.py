@@ -199,11 +199,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             n_samples = total(rows, RowCount.over()).n_samples
         check_enough(n_samples, self._least_rows)
         budget = check_useful_epsilon(self.epsilon), check_delta(self.delta), self.neighboring
-        facts = Facts(*budget, n_samples if is_public else None, rows.n_features, rows_per_unit=self._rows_per_unit, **more)
-        if outer is not None:
-            facts = replace(facts, rows_per_unit=outer.facts.rows_per_unit)
-            if facts.n_samples is None:
-                facts = replace(facts, n_samples=outer.facts.n_samples, count_error=outer.facts.count_error)
+        rows_per_unit = self._rows_per_unit if outer is None else outer.facts.rows_per_unit
+        facts = Facts(*budget, n_samples if is_public else None, rows.n_features, rows_per_unit=rows_per_unit, **more)
+        if outer is not None and facts.n_samples is None:
+            facts = replace(facts, n_samples=outer.facts.n_samples, count_error=outer.facts.count_error)
         if facts.n_samples is None and self._counts_rows:
             facts = replace(facts, missing=(NumberOfRows(), *facts.missing))
         return replace(rows, n_samples=n_samples), facts

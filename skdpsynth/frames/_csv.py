@@ -160,13 +160,10 @@ def _parse_block(block: bytes, width: int, cut: str, *, skips_empty: bool = Fals
         return "skip"
 
     names = list(map(str, range(width)))
-    table = arrow.read_csv(
-        pa.BufferReader(block),
-        arrow.ReadOptions(column_names=names, block_size=len(block)),
-        arrow.ParseOptions(delimiter=cut, ignore_empty_lines=skips_empty, invalid_row_handler=skip),
-        arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-    )
-    return table.columns, bool(odd)
+    read = arrow.ReadOptions(column_names=names, block_size=len(block))
+    parse = arrow.ParseOptions(delimiter=cut, ignore_empty_lines=skips_empty, invalid_row_handler=skip)
+    convert = arrow.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
+    return arrow.read_csv(pa.BufferReader(block), read, parse, convert).columns, bool(odd)
 
 
 def member_suffix(file: Path) -> str:

@@ -221,8 +221,7 @@ def split_columns(X: Table, is_text: bool = False) -> tuple[TableKind, list[Any]
         for place, field in enumerate(X.schema):
             values = getattr(field.type, "value_type", None) if pa.types.is_dictionary(field.type) else None
             if values is not None and not str(values).endswith(("string", "string_view")):
-                parts = [part.dictionary_decode() for part in X.column(place).chunks]
-                X = X.set_column(place, field.name, pa.chunked_array(parts, values))
+                X = X.set_column(place, field.name, pa.chunked_array([part.dictionary_decode() for part in X.column(place).chunks], values))
     if (frame := eager_frame(X)) is not None:
         return TableKind.of(X), [frame[name] for name in frame.columns]
     array = as_cells(X)
@@ -263,8 +262,7 @@ def _mend_texts(cells: Column) -> Any:
         texts = cells.cast(pa.large_binary()).to_pylist()
         return pa.array((None if text is None or not can_decode(text) else text.decode() for text in texts), kind)
     texts = _mend_texts(cells.dictionary)
-    places = pc.if_else(texts.is_null().take(cells.indices), None, cells.indices)
-    return pa.DictionaryArray.from_arrays(places, texts, ordered=kind.ordered)
+    return pa.DictionaryArray.from_arrays(pc.if_else(texts.is_null().take(cells.indices), None, cells.indices), texts, ordered=kind.ordered)
 
 
 def can_decode(text: bytes, encoding: str = "utf-8") -> bool:

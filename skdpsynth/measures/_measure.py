@@ -81,9 +81,8 @@ class SampleBlocks:
                 yield X
 
     def _slabs(self) -> Iterator[_Slab]:
-        start, rng = 0, self._rng(0)
+        start, rng, n_decks = 0, self._rng(0), -(-self.n_samples // _DECK)
         size = _ROWS if self.placement is None else max(_LEAST_ROWS, min(_ROWS, _CELLS // self.placement.box.n_features))
-        n_decks = -(-self.n_samples // _DECK)
         for deck in rng.permutation(n_decks).tolist():
             n_points = -(-(self.n_samples - deck) // n_decks)
             n_blocks = -(-n_points // size)
@@ -96,8 +95,7 @@ class SampleBlocks:
             for first in rng.permutation(np.arange(0, n_blocks, width)).tolist():
                 sizes = [-(-(n_points - i) // n_blocks) for i in range(first, first + width)]
                 order = rng.permutation(width).tolist()
-                here = which[:, first : first + width]
-                yield _Slab(start, here, sizes, deck + n_decks * first, n_decks, n_decks * n_blocks, order)
+                yield _Slab(start, which[:, first : first + width], sizes, deck + n_decks * first, n_decks, n_decks * n_blocks, order)
                 start += sum(sizes)
 
     def _rng(self, seed: int) -> np.random.Generator:

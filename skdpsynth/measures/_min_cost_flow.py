@@ -80,9 +80,7 @@ def min_cost_flow(
     unit = 1.0 if whole and supply.sum() <= _MOST_WHOLE else 2.0 ** math.floor(math.log2(_SUPPLY / supply.sum()))
     problem = _Problem(source, sink, cost, supply * unit, demand * unit)
     found = None if start is None else problem.resume_from(start * unit)
-    if found is None:
-        found = problem.solve()
-    found = problem.trim(np.maximum(found, 0))
+    found = problem.trim(np.maximum(problem.solve() if found is None else found, 0))
     return np.rint(found / unit) if whole else found / unit
 
 

@@ -236,12 +236,11 @@ def _axis_groups(n_axes: int, depth: int) -> list[_AxisGroup]:
     groups = []
     for axes in joined:
         bits = [cuts[axis] for axis in axes]
-        places = [2.0 ** sum(bits[i + 1 :]) for i in range(len(axes))]
         tables = list(_spread_tables(axes[0], bits[0], n_axes, depth))
         for axis in axes[1:]:
             ((_, table),), ((_, own),) = tables, _spread_tables(axis, cuts[axis], n_axes, depth)
             tables = [(0, (table[:, None] | own).ravel())]
-        groups.append(_AxisGroup(axes, bits, places, tables))
+        groups.append(_AxisGroup(axes, bits, [2.0 ** sum(bits[i + 1 :]) for i in range(len(axes))], tables))
     return groups
 
 

@@ -432,15 +432,10 @@ def _grid_step(positions: np.ndarray, coarse: float) -> float | None:
 
     Steps of different axes are taken together where they are small multiples of a common one.
     """
-    steps = []
-    for column in positions.T:
-        gaps = np.diff(np.unique(column))
-        step = gaps[gaps > coarse].min(initial=math.inf)
-        if step < math.inf:
-            steps.append(step)
-    if not steps:
+    gaps = np.concatenate([np.diff(np.unique(column)) for column in positions.T])
+    least, widest = gaps[gaps > coarse].min(initial=math.inf), float(np.max(np.ptp(positions, axis=0)))
+    if least == math.inf:
         return None
-    least, widest = min(steps), float(np.max(np.ptp(positions, axis=0)))
     for parts in range(1, 65):
         step = least / parts
         if widest / step > _FINEST:

@@ -431,14 +431,9 @@ class _TableImputer:
         for rows, wanted in evidence.allowed_levels():
             conditional, probability = self.law.condition(wanted) if wanted else (self.law, 1.0)
             mixtures = zip(conditional.mixtures, self.law.mixtures, strict=True)
-            made = sample_missing(
-                replace(conditional, mixtures=tuple(own or other for own, other in mixtures)) if probability else self.law,
-                [column[rows] for column in values],
-                [~flag[rows] for flag in known_here],
-                self.rng,
-                self.ties,
-                self.patterns,
-            )
+            law = replace(conditional, mixtures=tuple(own or other for own, other in mixtures)) if probability else self.law
+            cells, is_missing = [column[rows] for column in values], [~flag[rows] for flag in known_here]
+            made = sample_missing(law, cells, is_missing, self.rng, self.ties, self.patterns)
             for column, new in zip(out, made, strict=True):
                 column[rows] = new
         return self.spans.decode_known(out, given, known) if self.spans else dict(zip(self.names, out, strict=True))
@@ -521,8 +516,7 @@ def fill_keys(names: Sequence[Hashable], schema: Schema, values: Columns, to_fil
     for row in open_rows[np.argsort(room, kind="stable")]:  # those with the least room first
         key = tuple(keys[row].tolist())
         if key in taken:
-            key = _find_free_key(key, free[row], ends, taken, listed, rng) or key
-            keys[row] = key
+            keys[row] = key = _find_free_key(key, free[row], ends, taken, listed, rng) or key
         taken.add(key)
     for place, name in enumerate(names):
         rows = np.flatnonzero(free[:, place])

@@ -156,14 +156,12 @@ def shuffle_within(codes: np.ndarray, n_codes: int, counts: np.ndarray, rng: np.
     keys &= ~code_bits
     keys |= codes
     width = int(counts.max(initial=0))
-    if width > 1:
-        if len(codes) == width * len(counts):
-            keys.reshape(-1, width).sort(axis=1)
-        else:
-            held = np.arange(width) < counts[:, None]
-            table: np.ndarray = np.full(held.shape, np.iinfo(word).max, dtype=word)
-            table[held] = keys
-            table.sort(axis=1)  # padding stays at the end of a row
-            keys = table[held]
-    keys &= code_bits
-    return keys
+    if width > 1 and len(codes) == width * len(counts):
+        keys.reshape(-1, width).sort(axis=1)
+    elif width > 1:
+        held = np.arange(width) < counts[:, None]
+        table: np.ndarray = np.full(held.shape, np.iinfo(word).max, dtype=word)
+        table[held] = keys
+        table.sort(axis=1)  # padding stays at the end of a row
+        keys = table[held]
+    return np.bitwise_and(keys, code_bits, out=keys)

@@ -46,16 +46,14 @@ def merge_codes(one_way: NoisyTables, is_nominal: Sequence[bool]) -> list[np.nda
     group hides it, whatever the noise. The sensitivity of the interactions of a pair hardly grows with the number of codes, and the factors
     are few, so the noise of more counts hardly moves them. So each nominal code is a group by itself, unless these are too many to fit.
     """
-    counts = [table.sum(axis=0) for table in one_way.tables.values()]
-    sizes = [len(each) if nominal else 2 for each, nominal in zip(counts, is_nominal, strict=True)]
+    masses = [np.maximum(table.sum(axis=0), 0).astype(float) for table in one_way.tables.values()]
+    sizes = [len(mass) if nominal else 2 for mass, nominal in zip(masses, is_nominal, strict=True)]
     most, groups = max(sizes, default=0), []
     while most > _MIN_GROUPS and sum(min(size, most) for size in sizes) > _MAX_GROUPS:
         most -= 1
-    for noisy, nominal in zip(counts, is_nominal, strict=True):
-        mass = np.maximum(noisy, 0).astype(float)
+    for mass, nominal in zip(masses, is_nominal, strict=True):
         if not nominal or len(mass) <= 2:
-            upto = np.cumsum(mass) - mass / 2
-            half = (upto > mass.sum() / 2).astype(np.int64)
+            half = (np.cumsum(mass) - mass / 2 > mass.sum() / 2).astype(np.int64)
             groups.append(half if 0 < half.sum() < len(mass) else (np.arange(len(mass)) >= (len(mass) + 1) // 2).astype(np.int64))
             continue
         group, load = np.zeros(len(mass), dtype=np.int64), np.zeros(min(most, len(mass)))

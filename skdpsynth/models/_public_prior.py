@@ -65,8 +65,7 @@ class PublicPrior:
         further, variance = pulled or (dict.fromkeys(two_way.tables, np.zeros(())), two_way.variance)
         tables: dict[Block, np.ndarray] = {}
         for (i, j), table in two_way.tables.items():
-            of_columns = moves[i,][:, :, None] / table.shape[2] + moves[j,][:, None, :] / table.shape[1]
-            tables[i, j] = table + of_columns + further[i, j]
+            tables[i, j] = table + (moves[i,][:, :, None] / table.shape[2] + moves[j,][:, None, :] / table.shape[1]) + further[i, j]
         return own, NoisyTables(tables, variance)
 
     def reweigh(self, codes: _Links, pools: Mapping[Hashable, Pool], rows: Mapping[Hashable, float]) -> _Links:

@@ -136,10 +136,7 @@ def _cell_masses(levels: Sequence[np.ndarray | None], variance: float, n_cells: 
     variance, n_cells = check_real("variance", variance, 0), check_integer("n_cells", n_cells, 1, 2 ** len(levels))
     estimates, errors = least_squares(tree, [np.inf, *[variance or 1.0] * len(levels)])
     root = np.maximum(estimates[0], 0.0)[0]
-    if variance:
-        mass = split_mass(estimates[1:], errors[1:], root, n_cells)
-    else:
-        mass = mass_from_root(estimates[1:], np.array(root))[:n_cells]
+    mass = split_mass(estimates[1:], errors[1:], root, n_cells) if variance else mass_from_root(estimates[1:], np.array(root))[:n_cells]
     return shares_of(mass)
 
 

@@ -192,11 +192,10 @@ def train_factors(
     of_noise = n_counts / 4 * targets[0].deviation ** 2 / squares
     least_fall = PLATEAU_TOLERANCE * WINDOW * of_noise if of_noise else -np.inf
     n_steps = descend(arrays, rates, partial(_gradients, targets, Z, parts, pull, triples), most_steps, least_fall, bool(triples))
-    out = []
-    for intercepts, shared, own in parts:
-        loadings = [shared + part for part in own] if own else [shared]
-        out.append(FactorFit(np.array(intercepts, dtype=float)[:, :, 0], np.array(loadings, dtype=float), n_steps))
-    return out
+    return [
+        FactorFit(np.array(intercepts, dtype=float)[:, :, 0], np.array([shared + part for part in own] or [shared], dtype=float), n_steps)
+        for intercepts, shared, own in parts
+    ]
 
 
 _Parameters = tuple[list[np.ndarray], np.ndarray, list[np.ndarray]]  # intercepts of classes, shared loadings, loadings of their own
@@ -229,14 +228,12 @@ def _gradients(
         slope, square = at.slope(target, triples[label].slope(at.singles) if triples else None)
         objective += square * float(weight)
         by_class.append((np.split(slope, len(parts), axis=1), weight / (len(Z) * len(parts))))
-    found: list[np.ndarray] = []
-    stiff = targets[0].smoothness.times
+    found, stiff = list[np.ndarray](), targets[0].smoothness.times
     for place, (_, shared, own) in enumerate(parts):
         pulls, own_pulls = stiff(shared), [stiff(part) for part in own]
         objective += float(pull) / 2 * (float(np.vdot(shared, pulls)) + sum(map(float, map(np.vdot, own, own_pulls))) / CLASS_SHARE)
         of_loadings = [slopes[place] @ Z * weight for slopes, weight in by_class]
-        found += [slopes[place].sum(axis=1, keepdims=True) * weight for slopes, weight in by_class]
-        found += [sum(of_loadings) + pull * pulls]
+        found += [*(slopes[place].sum(axis=1, keepdims=True) * weight for slopes, weight in by_class), sum(of_loadings) + pull * pulls]
         found += [slope + pull / CLASS_SHARE * each for slope, each in zip(of_loadings, own_pulls, strict=False)]
     return found, objective
 

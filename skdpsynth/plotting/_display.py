@@ -129,11 +129,9 @@ def panels(ax: Place, shape: tuple[int, int], size: tuple[float, float], **optio
     if shape == (1, 1):
         return np.array([[ax]], dtype=object), None
     ax.set_axis_off()
-    sides: dict[str, Any] = {"height_ratios": options.pop("height_ratios", None)}
-    spec, place = ax.get_subplotspec(), ax.get_position()
-    if spec is None:
-        sides |= {"left": place.x0, "right": place.x1, "bottom": place.y0, "top": place.y1, "wspace": 0.35, "hspace": 0.6}
-    grid: Any = ax.figure.add_gridspec(*shape, **sides) if spec is None else spec.subgridspec(*shape, **sides)
+    spec, place, ratios = ax.get_subplotspec(), ax.get_position(), options.pop("height_ratios", None)
+    sides: dict[str, Any] = {"left": place.x0, "right": place.x1, "bottom": place.y0, "top": place.y1, "wspace": 0.35, "hspace": 0.6}
+    grid: Any = spec.subgridspec(*shape, height_ratios=ratios) if spec else ax.figure.add_gridspec(*shape, height_ratios=ratios, **sides)
     return grid.subplots(squeeze=False, **options), ax
 
 

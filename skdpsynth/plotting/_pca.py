@@ -173,13 +173,11 @@ class PrivatePCADisplay(Display):
         k = self.loadings.shape[1]
         axes, whole = panels(ax, (1, k), (3.1 * k + 1.2, 3.4), sharey=True)
         # The columns that weigh most in the fits of largest epsilon are named; all are drawn.
-        last = np.abs(self.loadings[-1]).max(axis=0)
-        named = dict(zip(np.argsort(-last, kind="stable"), Color.SERIES, strict=False))
+        named = dict(zip(np.argsort(-np.abs(self.loadings[-1]).max(axis=0), kind="stable"), Color.SERIES, strict=False))
         for number, one in enumerate(axes.flat):
             for column, name in enumerate(self.names):
-                style = {"color": "0.8", "linewidth": 0.8, "label": None, "zorder": 2}
-                if column in named:
-                    style = {"color": named[column], "linewidth": 1.6, "label": shorten(name), "zorder": 3}
+                width, label, zorder = (1.6, shorten(name), 3) if column in named else (0.8, None, 2)
+                style = {"color": named.get(column, "0.8"), "linewidth": width, "label": label, "zorder": zorder}
                 draw_mean_and_range(one, self.epsilons, self.loadings[:, number, column], **style)
             one.axhline(0, color=Color.QUIET, linewidth=0.8)
             one.set_title(f"component {number + 1}", fontsize=9)

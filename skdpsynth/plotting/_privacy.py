@@ -194,10 +194,7 @@ class PlanDisplay(Display):
         """
         names = [each.name for each in self.plan.measures]
         on_one = ax is not None and not hasattr(ax, "subplots")
-        if measure is not None:
-            names = [check_choice("measure", measure, names)]
-        elif on_one:
-            names = names[:1]
+        names = [check_choice("measure", measure, names)] if measure is not None else names[:1] if on_one else names
         axes, _ = panels(ax, (1, len(names)), (1.2 + 3.9 * len(names), 3.9))
         for place, each in enumerate(self.plan.measures):
             if each.name in names:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Self
 
 import numpy as np
@@ -194,15 +194,14 @@ class SynthesisDisplay(Display):
             raise ValueError("kind='pairs' needs two columns at least, got one; draw its marginal.")
         n = len(chosen)
         axes, whole = panels(ax, (n, n), (1.9 * n + 0.6, 1.7 * n + 0.5))
-        for (row, place), one in np.ndenumerate(axes):
-            i, j = chosen[row], chosen[place]
+        for (i, j), one in zip(product(chosen, repeat=2), axes.flat, strict=True):
             if i == j:
                 _draw_marginal(one, self.columns[i], self.with_real, is_narrow=True)
             elif j < i or self.with_real:
                 # Synthetic below the diagonal, real above: the same pair on both sides.
                 joint = self.pairs[min(i, j), max(i, j)][int(i < j)]
                 joint, columns = joint if j < i else joint.T, (self.columns[j], self.columns[i])
-                _draw_joint(one, *columns, joint, "Greys" if i < j else Color.POSITIVE, (row == n - 1, place == 0))
+                _draw_joint(one, *columns, joint, "Greys" if i < j else Color.POSITIVE, (i == chosen[-1], j == chosen[0]))
             else:
                 one.set_axis_off()
         return axes, whole
@@ -216,8 +215,7 @@ class SynthesisDisplay(Display):
             image = one.imshow(matrix, cmap=Color.SIGNED, vmin=-1, vmax=1)
             one.set_xticks(range(n), names, rotation=90, fontsize=7)
             one.set_yticks(range(n), names if table == 0 else [], fontsize=7)
-            if n_tables > 1:
-                one.set_title(("synthetic", "real")[table], fontsize=9)
+            one.set_title(("synthetic", "real")[table] if n_tables > 1 else "", fontsize=9)
             for i, j in np.argwhere(~np.eye(n, dtype=bool)) if n <= 9 else ():
                 color = "white" if abs(matrix[i, j]) > 0.6 else "0.2"
                 one.text(j, i, f"{round(matrix[i, j], 2) + 0.0:.2f}", ha="center", va="center", fontsize=6.5, color=color)
@@ -322,8 +320,7 @@ def _draw_marginal(ax: Axes, column: Column, with_real: bool, is_narrow: bool = 
 def _draw_joint(ax: Axes, across: Column, up: Column, joint: np.ndarray, colors: str, is_named: tuple[bool, bool]) -> None:
     """Draw shares of pairs of parts as shades; `joint` is indexed by the parts of `across`, then of `up`."""
     ax.set_facecolor("white")
-    # Square roots make rare pairs visible beside frequent ones.
-    ax.pcolormesh(across.ends, up.ends, np.sqrt(joint.T), cmap=colors, vmin=0, rasterized=True)
+    ax.pcolormesh(across.ends, up.ends, np.sqrt(joint.T), cmap=colors, vmin=0, rasterized=True)  # square roots make rare pairs visible
     directions: tuple[Any, ...] = (ax.xaxis, ax.yaxis)
     for axis, column, has_names in zip(directions, (across, up), is_named, strict=True):
         if column.edges is None:
@@ -337,8 +334,7 @@ def _draw_joint(ax: Axes, across: Column, up: Column, joint: np.ndarray, colors:
         if has_names:
             axis.set_label_text(shorten(column.name, 16), fontsize=_SMALL)
     ax.tick_params(labelsize=6, length=2)
-    for side in ax.spines.values():
-        side.set_color(Color.PALE)
+    ax.spines[:].set_color(Color.PALE)
 
 
 def _label_times(axis: Any, column: Column) -> None:

@@ -96,10 +96,7 @@ def inline_svg(svg: str, number: int, label: str) -> str:
             if child.tag.removeprefix(f"{{{_SVG}}}") not in _ALLOWED_TAGS:  # drop metadata and any script
                 element.remove(child)
         for name, value in element.attrib.items():
-            if name == "id":
-                value = prefix + value
-            elif name == f"{{{_LINK}}}href":
-                value = re.sub("^#", f"#{prefix}", value)
+            value = prefix + value if name == "id" else re.sub("^#", f"#{prefix}", value) if name == f"{{{_LINK}}}href" else value
             element.set(name, value.replace("url(#", f"url(#{prefix}"))
     for size in ("width", "height"):  # the box is left
         root.attrib.pop(size, None)

@@ -44,8 +44,7 @@ def counts_of_tables(
     if can_be_pushed_down(rows) and isinstance(rows.maps[-1], CellsOf):
         # Cells have no table of codes: -1 stands among them. Levels are counted beside them, column by column.
         columns = [table[0] for table in attributes if len(table) == 1]
-        is_plain = len(columns) == len(attributes)
-        return counts_by_column(database, rows, columns, [sizes[i] for i in columns]) if is_plain else None
+        return counts_by_column(database, rows, columns, [sizes[i] for i in columns]) if len(columns) == len(attributes) else None
     name = _table_of_codes(database, rows)
     if name is None:
         return None

@@ -231,13 +231,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
             return X, {"schema": reader.schema_.coded}
         if self.prior is not None:
             are_paths = isinstance(self.prior, str | os.PathLike) and isinstance(X, str | os.PathLike)
-            is_one_file = are_paths and os.path.realpath(self.prior) == os.path.realpath(X)
-            if self.prior is X or is_one_file:  # as far as shows without reading rows
+            if self.prior is X or (are_paths and os.path.realpath(self.prior) == os.path.realpath(X)):  # seen without reading rows
                 raise ValueError("prior must be public rows, got the table that fit shall protect; leave prior out.")
         self._container, rows = start_table(self, X, self._least_rows)
         self._open_prior(self._container.schema)
-        # A column has no more codes than these, however many levels are found.
-        schema, missing = private_columns(self._container, rows, MAX_CODES + 1)
+        schema, missing = private_columns(self._container, rows, MAX_CODES + 1)  # no column has more codes, whatever is found
         self._check_missing(missing)
         return rows, {"schema": schema, "missing": missing}
 

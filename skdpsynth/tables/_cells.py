@@ -290,7 +290,7 @@ def read_levels(column: Column, kind: ColumnKind, dtype: str, is_text: bool = Fa
     codes, short = Codes(kind, is_text, unknown), _short_float(str(column.cat.categories.dtype if is_category else dtype))
     if short is not None:
         codes.update({short.type(level).item(): code for level, code in codes.items() if not isinstance(level, str)})
-    try:
+    with suppress(Exception):  # whatever a library says of cells that it cannot hold, such as half of a surrogate pair
         values, missing = plain_numbers(column) if parse_dtype(dtype).family == "number" and not is_category else (None, None)
         if values is not None:
             found = _among_numbers(values, codes)
@@ -301,8 +301,6 @@ def read_levels(column: Column, kind: ColumnKind, dtype: str, is_text: bool = Fa
         texts = map_texts(column, lambda cells: look_up(cells, codes), np.int32(codes.missing), listed, codes.unknown)
         if texts is not None:
             return texts
-    except Exception:  # whatever a library says of cells that it cannot hold, such as half of a surrogate pair
-        pass
     return look_up(cells_of(column), codes)
 
 

@@ -231,8 +231,7 @@ def decode(X: np.ndarray, schema: Schema) -> list[np.ndarray]:
         if isinstance(kind, Continuous):
             width = kind.high - kind.low
             x = np.where(unit < 0.5, kind.low + unit * width, kind.high - (1 - unit) * width)  # from the nearer end, which is met exactly
-            x = np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)
-            values.append(np.where(missing, np.nan, x))
+            values.append(np.where(missing, np.nan, np.clip(np.rint(x) if kind.integer else x, kind.low, kind.high)))
         else:
             values.append(np.where(missing, len(kind.levels), np.rint(unit * _last(kind)).astype(np.int64)))
     return values

@@ -99,16 +99,14 @@ class TableFormat:
         schema = schema.arrange(self.columns)
         check_stated(schema, buys)
         check_dtypes(schema, self.dtypes, are_inferred)
-        back = self.with_schema(schema)
         # Facts that dtypes state about numbers: by those that come back, because those of pandas may follow from cells.
-        more: dict[Any, Any] = {}
+        back, more = self.with_schema(schema), dict[Any, Any]()
         for (name, kind), facts in zip(schema.items(), map(parse_dtype, back.dtypes), strict=True):
-            if facts.number is None or not isinstance(kind, Continuous) or kind.integer or kind.unit is not None:
-                continue
-            if kind.stand_in and facts.number.kind in "iub":
-                more[name] = replace(kind, integer=True)
-            elif facts.decimal is not None:
-                more[name] = replace(kind, decimals=facts.decimal[1])
+            if facts.number is not None and isinstance(kind, Continuous) and not kind.integer and kind.unit is None:
+                if kind.stand_in and facts.number.kind in "iub":
+                    more[name] = replace(kind, integer=True)
+                elif facts.decimal is not None:
+                    more[name] = replace(kind, decimals=facts.decimal[1])
         return replace(back, schema=schema.with_kinds({**schema, **more}) if more else schema)
 
     def with_schema(self, schema: Schema) -> "TableFormat":

@@ -79,11 +79,11 @@ def pair_loss(draw: Draw, other: Draw) -> NoiseLoss:
     Laplace noise loses the sum of |change| over scale, sup-norm noise the largest of them, matrix Laplace noise the sum of the absolute
     eigenvalues of the change over scale, Gaussian noise sums of squares.
     """
-    if "MatrixLaplace" in kind_of(draw.noise):
+    kind = kind_of(draw.noise)
+    if "MatrixLaplace" in kind:
         norm, scale = float(np.abs(np.linalg.eigvalsh((draw.values - other.values).astype(float))).sum()), Fraction(draw.noise.scale)
-        if not norm:
-            return NoiseLoss()
-        return NoiseLoss(Fraction(norm * (1 - 1e-9)) / scale if scale else math.inf)  # less what floats may be wrong
+        loss = Fraction(norm * (1 - 1e-9)) / scale if scale else math.inf  # less what floats may be wrong
+        return NoiseLoss(loss) if norm else NoiseLoss()
     moved = np.flatnonzero(draw.values.ravel() != other.values.ravel())
     if not len(moved):
         return NoiseLoss()
@@ -92,7 +92,6 @@ def pair_loss(draw: Draw, other: Draw) -> NoiseLoss:
         return NoiseLoss(math.inf)
     first, second = draw.values.ravel()[moved].tolist(), other.values.ravel()[moved].tolist()
     changes = [(Fraction(abs(a - b)), Fraction(scale)) for a, b, scale in zip(first, second, scales, strict=True)]
-    kind = kind_of(draw.noise)
     if "Gaussian" in kind:
         return sum((gaussian_loss(sensitivity**2, scale) for sensitivity, scale in changes), NoiseLoss())
     return loss_of_ratios(kind, [sensitivity / scale for sensitivity, scale in changes])
