@@ -172,7 +172,7 @@ def tree(mass, n_rows):
 
 
 def test_cells_of_a_number_lean_on_a_prior_within_the_same_bins():
-    """20 draws: the distance of the mass from the truth falls to less than a half where the prior is right, and rises by a tenth at most."""
+    """20 draws: the distance of the mass from the truth falls to less than half where the prior is right, and rises by a tenth at most."""
     truth, other, wrong, right, without = mass_of(0, 64), mass_of(5, 64), [], [], []
     for seed in range(20):
         rng = np.random.default_rng(seed)
