@@ -90,8 +90,8 @@ class Link:
         cuts : array-like of int, default=()
             Cells with which a bin begins anyway.
         """
-        mass = _cell_masses(levels, variance, n_cells)
-        return cls(mass, _edges(mass, n_bins, cuts))
+        # Bins are cut as if heaps were as likely as even splits: one too many costs little, and one too few would lose an atom.
+        return cls(_cell_masses(levels, variance, n_cells), _edges(_cell_masses(levels, variance, n_cells, 1), n_bins, cuts))
 
     def reweigh(self, levels: Sequence[np.ndarray | None], variance: float) -> "Link":
         """Return the same bins with the mass of other noisy counts."""
@@ -121,7 +121,7 @@ class Link:
         return np.searchsorted(self.edges, as_numeric_array(cells, "cells", None, whole=True), side="right") - 1
 
 
-def _cell_masses(levels: Sequence[np.ndarray | None], variance: float, n_cells: int) -> np.ndarray:
+def _cell_masses(levels: Sequence[np.ndarray | None], variance: float, n_cells: int, n_priors: int = len(_PRIORS)) -> np.ndarray:
     """Check noisy counts of a tree, make them consistent, and return the share of each cell."""
     if not isinstance(levels, list | tuple) or not levels:
         raise TypeError(f"levels must be a list of the noisy counts of each level, got {short_repr(levels)}.")
@@ -136,8 +136,9 @@ def _cell_masses(levels: Sequence[np.ndarray | None], variance: float, n_cells: 
     variance, n_cells = check_real("variance", variance, 0), check_integer("n_cells", n_cells, 1, 2 ** len(levels))
     estimates, errors = least_squares(tree, [np.inf, *[variance or 1.0] * len(levels)])
     root = np.maximum(estimates[0], 0.0)[0]
-    mass = split_mass(estimates[1:], errors[1:], root, n_cells) if variance else mass_from_root(estimates[1:], np.array(root))[:n_cells]
-    return shares_of(mass)
+    if not variance:
+        return shares_of(mass_from_root(estimates[1:], np.array(root))[:n_cells])
+    return shares_of(split_mass(estimates[1:], errors[1:], root, n_cells, n_priors))
 
 
 def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -150,16 +151,19 @@ def _edges(mass: np.ndarray, n_bins: int, cuts: Sequence[int] | np.ndarray) -> n
     return edges[(edges >= 0) & (edges <= n_cells)]
 
 
-def split_mass(estimates: Sequence[np.ndarray], errors: Sequence[float], root: float, n_cells: int) -> np.ndarray:
+def split_mass(
+    estimates: Sequence[np.ndarray], errors: Sequence[float], root: float, n_cells: int, n_priors: int = len(_PRIORS)
+) -> np.ndarray:
     """Return the mass of each cell: each child of a node gets its expected share, given the noisy difference of the siblings' counts.
 
     Estimates cut off at 0 and at the mass of the node would make a law of noise where noise is large: with few rows, one that is farther
     from theirs than the uniform law is. Here the share of the left child has a mixture of beta priors, whose mean is the child's share of
     the cells. Under the first, of one observation's worth of weight, heaps and atoms are as likely as even splits; under the last all
     splits are nearly even. The nodes of a level tell the weights of the mixture (empirical Bayes, by expectation maximization); those of
-    the level above count as one node. The estimates of the levels 1 to depth are by least squares from below, and `errors` their variances.
+    the level above count as one node. With one of `n_priors` there is no choice. The estimates of the levels 1 to depth are by least
+    squares from below, and `errors` their variances.
     """
-    mass, weights = np.array([root]), np.full(len(_PRIORS), 1 / len(_PRIORS))
+    mass, weights = np.array([root]), np.full(n_priors, 1 / n_priors)
     for level, variance in zip(estimates, errors, strict=True):
         width = (1 << len(estimates)) // len(level)
         cells = np.clip(n_cells - np.arange(len(level)) * width, 0, width)
@@ -177,7 +181,7 @@ def _expected_shares(
     means: np.ndarray, differences: np.ndarray, mass: np.ndarray, variance: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the posterior means of the shares of the left children of some nodes of a level, and the weights of the priors."""
-    points = np.array([_prior_points(float(mean)) for mean in means]).reshape(-1, len(_PRIORS), _POINTS)
+    points = np.array([_prior_points(float(mean))[: len(weights)] for mean in means]).reshape(-1, len(weights), _POINTS)
     off = differences[:, None, None] - mass[:, None, None] * (2 * points - 1)
     exact = np.maximum(variance, (mass / _POINTS) ** 2)[:, None, None]  # a difference tells no more than how far apart points are
     likelihood = np.exp((np.min(off**2, axis=(1, 2), keepdims=True) - off**2) / (4 * exact))

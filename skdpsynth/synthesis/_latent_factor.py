@@ -58,7 +58,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     prior : array-like, data frame or any table that `fit` takes, default=None
         A **public** table with the columns of `X`, in any order by their names, such as last year's published rows. The model leans on it
         as far as the noisy counts do not contradict it. It is never protected, so it must hold no private row. Releases do not depend on
-        it (proof: ``models/_public_prior.py``), and saved files do not hold it. Strategy "marginals" only.
+        it (proof: ``models/_public_prior.py``). Saved files do not hold it: a stream goes on without it after `load`. "marginals" only.
     synthesizer : {None, "pmm", "psmm"}, default=None
         Only for strategy "scores": how the factors of rows are synthesized. None: from a normal distribution with the released moments,
         at no cost. "pmm", "psmm": by `LowDimSynthesizer`.
