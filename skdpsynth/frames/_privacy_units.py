@@ -110,9 +110,10 @@ def exact_word(label: Cell) -> bytes:
         if whole == label:
             return b"%d" % whole
         text = repr(float(label))
-        if not isinstance(label, float) and label != float(text) and (exact := Fraction(*label.as_integer_ratio())) != Fraction(text):
-            return str(exact).encode()
-        return text.encode()
+        if isinstance(label, float) or label == float(text):
+            return text.encode()
+        exact = Fraction(*label.as_integer_ratio())  # type: ignore[union-attr]
+        return (text if exact == Fraction(text) else str(exact)).encode()
     if isinstance(label, datetime) and label.tzinfo is not None:
         label = label.astimezone(UTC)
     if isinstance(label, date):

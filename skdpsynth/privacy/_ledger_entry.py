@@ -165,8 +165,9 @@ class MemoryStore:
         self._entries[entry.id] = entry
         if entry.source is not None:
             self._sources[entry.source] = entry.id
-        now_pending = self.pending.union([entry.id] if pending else ())
-        self._state.update({**sums, entry.part_of: n_known + 1, "latest": max(self.latest, entry.id), "pending": now_pending})
+        now: dict[Any, Any] = dict(sums)
+        now |= {entry.part_of: n_known + 1, "latest": max(self.latest, entry.id)}
+        self._state.update(now | {"pending": self.pending.union([entry.id] if pending else ())})
 
     def remove(self, entry: LedgerEntry) -> None:
         del self._entries[entry.id]

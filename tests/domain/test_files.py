@@ -115,7 +115,7 @@ def test_wrong_yaml_is_refused_in_one_sentence():
         (f"{column}continuous\n  bounds: [1", "cannot be read, in line"),
         (f"{column}date\n  bounds: [2020-02-30, 2021-01-01]\n", "cannot be read"),
         ("- a\n- b\n", "source must hold .*, got a list of 2; write"),
-        (f"colums{column[7:]}text", "source must hold .*, got 'colums'; write"),
+        (f"kolumns{column[7:]}text", "source must hold .*, got 'kolumns'; write"),
         (f"{column}continuous\n  bounds: [2020-01-01, 2021-01-01]\n", "bounds must be two numbers"),
         (f"{column}nominal\n  levels: [2020-01-01, 2021-01-01]\n", "levels must be strings"),
         (f"{column}continuous\n  bounds: [0, 1]\n  nulable: true\n", "'nulable' looks like 'nullable'"),
