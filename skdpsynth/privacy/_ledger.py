@@ -385,9 +385,7 @@ def _budget_exceeded_error(entry: LedgerEntry, spent: Budget, needed: Budget, bu
         rest, less = "what was charged here is rho, and holds no more of such losses", "loss in rho"
     elif in_rho and needed[0] <= epsilon and needed[1] <= delta:
         rest = f"the rho that was charged for epsilon={float(epsilon):g} at delta={float(delta):g} holds no more"
-    out = f"give it a {less}, or {LARGER_BUDGET_ADVICE}"
-    if remaining <= 0 and less.startswith("smaller"):
-        out = LARGER_BUDGET_ADVICE
+    out = LARGER_BUDGET_ADVICE if remaining <= 0 and less.startswith("smaller") else f"give it a {less}, or {LARGER_BUDGET_ADVICE}"
     return BudgetExceededError(f"{short_repr(entry.name)} costs {cost}, but {rest}; {out}.", requested, remaining)
 
 

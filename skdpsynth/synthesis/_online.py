@@ -766,8 +766,7 @@ class OnlineSynthesizer(PrivateSynthesizer):
         if all(getattr(self, name) is was for name, was in self._settings.items()):
             return self._settings
         self._check_parameters()
-        changed = [name for name in _FIXED_PARAMETERS if not _is_unchanged(getattr(self, name), self._settings[name])]
-        if changed:
+        if changed := [name for name in _FIXED_PARAMETERS if not _is_unchanged(getattr(self, name), self._settings[name])]:
             raise ValueError(f"{', '.join(changed)} must not change along a stream; set it back, or call fit to start a new one.")
         dropped = self._stream.dropped
         if dropped > 0 and (self.window is None or self._time - self.window < dropped):

@@ -207,8 +207,7 @@ class _Look:
     def notes(self, n_samples: int) -> Told:
         if self.n_other:
             yield "other", self.n_other, f"unlisted cells, which count as {self.kind.other!r}."
-        often = [(value, n) for value, n in self.outside.most_common(_MOST_SHOWN) if n >= max(5, _OFTEN * n_samples)]
-        if often:
+        if often := [(value, n) for value, n in self.outside.most_common(_MOST_SHOWN) if n >= max(5, _OFTEN * n_samples)]:
             words = [*self.kind.missing, *(int(value) if value.is_integer() else value for value, _ in often)]
             told = f"these occur often outside the bounds; widen the bounds, or, if they stand for missing cells, say missing={words}."
             yield "sentinel", sum(n for _, n in often), told
@@ -329,9 +328,8 @@ def _of_no_time(column: Column, kind: Times, dtype: str, unread: np.ndarray, sta
 
 
 def _of_levels(column: Column, look: _Look, dtype: str, missing: np.ndarray) -> Told:
-    kind = look.kind
+    kind, cells = look.kind, cells_of(column)
     codes = read_levels(column, as_nullable(kind), dtype, unknown=-1)
-    cells = cells_of(column)
     counts = Counter(str(cells[row]) for row in np.flatnonzero((codes < 0) & ~missing))
     plain = {_plain(level): level for level in kind.levels}
     near = {cell: plain[_plain(cell)] for cell in counts if _plain(cell) in plain}
@@ -343,8 +341,7 @@ def _of_levels(column: Column, look: _Look, dtype: str, missing: np.ndarray) -> 
         yield "near miss", sum(counts[cell] for cell in near), f"{pairs} in schema; they count as {place}."
     if far and kind.other is None:
         few = ", ".join(map(repr, far[:_MOST_SHOWN])) + f" and {len(far) - _MOST_SHOWN} more" * (len(far) > _MOST_SHOWN)
-        told = f"{few}: they count as {place}; other=... names a level for them."
-        yield "unknown levels", sum(counts[cell] for cell in far), told
+        yield "unknown levels", sum(counts[cell] for cell in far), f"{few}: they count as {place}; other=... names a level for them."
     if not far and not near:
         yield from _constant(codes[(codes >= 0) & (codes < len(kind.levels))])
 
