@@ -47,6 +47,7 @@ for script in (
     "near_columns.py",
     "rules.py",
     "spans.py",
+    "strong_pairs.py",
     "wide_bounds.py",
     "pairs.py",
     "prior.py",
