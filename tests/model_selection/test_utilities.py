@@ -76,12 +76,15 @@ def test_a_row_counts_the_same_beside_any_others(utility):
     assert (utility.counts(cells) == sum(utility.counts(cells[i : i + 1]) for i in range(300))).all()
 
 
-def test_score_is_the_mean_distance_along_directions_and_the_total_variation_of_tables():
+def test_score_is_the_mean_distance_along_directions():
     box, rng = Box([0.0, 0.0, 0.0], [1.0, 2.0, 4.0]), np.random.default_rng(2)
     utility, rows, points = SlicedDistance(box), rng.random((500, 3)) * [1, 2, 4], rng.beta(2, 3, (N_POINTS, 3)) * [1, 2, 4]
     unit = utility.directions / np.linalg.norm(utility.directions, axis=1, keepdims=True)
     lengths = [on_a_line(rows / [1, 2, 4] @ w, points / [1, 2, 4] @ w) for w in unit]
     assert -utility.score(utility.of(rows, Model(points), None), 500) == pytest.approx(np.mean(lengths), rel=0.02)
+
+
+def test_score_of_tables_is_their_total_variation():
     tables, model = MarginalDistance(BOX), Model(np.array([[0.1, 0.1]]))
     assert tables.score(of(tables, [[0.9, 0.9]] * 8, model), 8) == -1.0
     assert of(tables, [[0.1, 0.1]] * 8, model) == 0
