@@ -53,6 +53,13 @@ def test_error_falls_where_few_columns_tell_classes_apart(n_classes, ordered, pa
     assert squared_error(found, tables) < (1 - part * of_contrasts) * squared_error(given, tables)
 
 
+def test_error_hardly_grows_where_all_stand_out_and_none_has_an_order():
+    rows = np.array([3000.0, 3000.0])
+    tables = {(i,): 3000 * np.random.default_rng(i).dirichlet(np.ones(SIZE), 2) for i in range(N_COLUMNS)}
+    given = noisy(tables, rows)
+    assert squared_error(told(given, rows, ordered=False)[0], tables) < 1.02 * squared_error(given, tables)
+
+
 def test_the_variance_that_is_left_is_that_of_the_error():
     rows, tables = truth(0.5)
     errors, stated = [], []
