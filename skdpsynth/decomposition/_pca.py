@@ -351,9 +351,8 @@ def _sum_rows(rows: Rows, plan: "_PCAPlan") -> tuple[Moments, Rows, Ball]:
     Rows that would be read again from a slow source, and take little memory as grid coordinates, are kept as such from the same
     reading.
     """
-    ball = (
-        plan.ball if plan.center_noise is None else replace(plan.ball, squared_radius=None)
-    )  # a public radius is about the private center
+    # A public radius is about the private center.
+    ball = plan.ball if plan.center_noise is None else replace(plan.ball, squared_radius=None)
     read_once = plan.center_noise is None and plan.radius_noise is None
     if read_once or _is_plain_array(rows) or issparse(rows.table) or not rows.may_be_kept(2 * rows.n_features):
         return total(rows, Moments.over(ball)), rows, plan.ball

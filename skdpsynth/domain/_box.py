@@ -291,7 +291,7 @@ class Ball:
     @property
     def reach(self) -> int:
         """The squared length that no row exceeds."""
-        corner = int((self.largest**2).sum())
+        corner = sum(side**2 for side in self.largest.tolist())  # beyond int64 on fine grids
         return corner if self.squared_radius is None else min(corner, self.squared_radius)
 
     @property

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -296,12 +296,12 @@ class TwoStages:
 
     def coarse_mass(self, levels: Sequence[_Level]) -> tuple[np.ndarray, list[float], np.ndarray | None]:
         """Return the mass of each coarse cell (n in all), how much of it learning moved by level, and what was learned of shares."""
-        estimates, variances, _, _, left_shares = zip(*levels, strict=True)
-        below = estimates[1:], np.array(self.n, dtype=float), variances[1:], left_shares[1:]
+        joined = [level.estimates for level in levels[1:]], np.array(self.n, dtype=float)
+        more = [level.variances for level in levels[1:]], [level.left_share for level in levels[1:]]
         prior = None
         if not self.noise_free and len(self.fine) <= _MOST_LEARNED:
-            prior = prior_of(posterior_mass(*below, DEFAULT_PRIOR)[2])
-        return *posterior_mass(*below, prior)[:2], prior
+            prior = prior_of(posterior_mass(*joined, *more, DEFAULT_PRIOR)[2])
+        return *posterior_mass(*joined, *more, prior)[:2], prior
 
     def measure(self) -> tuple[DiscreteMeasure, float]:
         """Return the measure on the cells of the second stage, and a number whose expectation bounds E W1.
@@ -312,9 +312,9 @@ class TwoStages:
         coarse_mass, learned, prior = self.coarse_mass(levels)
         learned, n_kept = learned + [0.0] * int(self.refinement.max(initial=0)), 0
         # Room for all, of which those with mass are kept: to join lists of them would take twice the memory.
-        cells, depths, mass = map(partial(np.empty, len(self.fine)), (np.int64, np.int8, float))
+        cells, depths, mass = (np.empty(len(self.fine), dtype=dtype) for dtype in (np.int64, np.int8, float))
         for halvings, members, below in self._groups():
-            variances = (self.second_variance * 2.0 ** np.arange(halvings)[::-1]).tolist()
+            variances = [self.second_variance * 2.0**i for i in reversed(range(halvings))]
             shared, moved, _ = posterior_mass(below[1:], coarse_mass[members], variances, [0.5] * halvings, prior)
             shared = shared.ravel()
             for i, units in enumerate(moved, self.coarse_depth):

@@ -6,7 +6,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
@@ -187,7 +186,7 @@ def check_covered(
     cost = costs[-1 if loss.gaussian else 0]
     if cost.rho is not None and loss.rho is None and not loss.delta:
         raise ValueError(f"Releasing {short_repr(name)} with Gaussian noise has no pure loss, got {loss}; give loss=PrivacyLoss(rho=...).")
-    if sensitivity is not None and not any(map(covers, repeat(loss), costs)):
+    if sensitivity is not None and not any(covers(loss, each) for each in costs):
         raise ValueError(f"Releasing {short_repr(name)} with {noise.describe()} costs {cost}, more than the loss {loss} that is charged.")
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -168,7 +167,7 @@ def check_scale(scale: object) -> Any:
 def shape_of(size: Size, name: str = "size") -> tuple[int, ...]:
     """Return the shape of as many values as memory holds, or raise ValueError."""
     shape = (size,) if is_integer(size, 0) else tuple(size) if isinstance(size, tuple | list) else (None,)
-    if not all(map(is_integer, shape, repeat(0))):
+    if not all(is_integer(side, 0) for side in shape):
         raise ValueError(f"{name} must be a whole number or a tuple of them, got {short_repr(size)}.")
     shape = tuple(map(int, shape))
     check_memory(name, size, 8 * math.prod(shape))

@@ -110,7 +110,7 @@ class CountCombinations(Aggregator):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(tuple(map(self.sizes.__getitem__, columns)) for columns in self.attributes)
+        return tuple(tuple(self.sizes[column] for column in columns) for columns in self.attributes)
 
     def zero(self) -> Marginals:
         """Return the tables of no rows."""

@@ -68,10 +68,11 @@ class Moments(Statistic):
         A row w adds at most ``largest`` to each coordinate. Replaced, it moves coordinate i within the bounds: by 2 (most - least) at most,
         wherever the center. Both are attained at corners, all coordinates together.
         """
-        sides = 2 * (ball.most - ball.least) if relation == "replace_one" else ball.largest
+        # As Python's whole numbers: squares of 31 bits, summed, are beyond int64.
+        sides = (2 * (ball.most - ball.least) if relation == "replace_one" else ball.largest).tolist()
         ends, counts = np.unique(2 * np.stack([ball.least, ball.most]) - ball.origin, axis=1, return_counts=True)
         facts = statistic_facts("sum", ranges=tuple(zip(*ends.tolist(), counts.tolist(), strict=True)))
-        return Sensitivity(relation, int(sides.sum()), int((sides**2).sum()), int(sides.max()), statistic=facts)
+        return Sensitivity(relation, sum(sides), sum(side**2 for side in sides), max(sides), statistic=facts)
 
     def query_of_sum(self, relation: str, ball: Ball) -> Query:
         """Return the sum of the rows, none of them shrunk, and how far one row moves it."""

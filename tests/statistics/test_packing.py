@@ -300,3 +300,12 @@ def test_the_change_of_the_sum_is_the_largest_over_all_rows_of_the_grid_whose_ra
 
 def test_no_repr_shows_the_moments():
     assert "array" not in repr(Moments.of(np.ones((3, 2)), unit_ball(2)))
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+def test_a_row_moves_a_sum_on_the_finest_grid_by_exact_squares(relation):
+    side = (2 if relation == REPLACE else 1) * (2**30 - 1)
+    ball = Ball.of(Box(np.zeros(20), np.ones(20)), 30, False)
+    found = Moments.sensitivity_of_sum(relation, ball)
+    assert (found.l1, found.l2_squared, found.sup) == (20 * side, 20 * side**2, side)
+    assert ball.reach == 20 * (2**30 - 1) ** 2
