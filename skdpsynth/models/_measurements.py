@@ -14,7 +14,9 @@ from skdpsynth._serialization import is_array, require
 from skdpsynth.domain import Nominal, Schema, Tie, edges_of_spans, grids_of
 from skdpsynth.models._joint_distribution import JointDistribution
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors
+from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._noisy_tables import Block, NoisyTables, Pool, Table, pool_tables, shares_of
+from skdpsynth.models._parity_parts import ParityPart, parity_means, tilt
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import LevelGroups, Link, RefinedBins, share_by_mass
 from skdpsynth.models._significant_bins import threshold_bins
@@ -294,9 +296,20 @@ class TableModel:
     tied: tuple[ConstrainedColumns, ...] = ()
     n_common: int = 1  # nodes that all blocks share, each block having equally many of its own for each, one after the other
     near: tuple[DifferenceLaw, ...] = ()
+    parities: tuple[ParityPart, ...] = ()  # of a model of one block, of columns that neither rules nor differences join
 
     def _check_loaded(self) -> None:
         require(is_array(self.weights, "f", -1) and self.weights.min() >= 0 and self.weights.sum() > 0)
+        held = [column for part in self.parities for column in part.columns]
+        require(not held or (len(self.blocks) == 1 and len(set(held)) == len(held) and set(held) <= set(self._free_columns)))
+        for part in self.parities:
+            sizes = self.factors[0].sizes[list(part.columns)].tolist()
+            require([len(sign) for sign in part.signs] == sizes and len(part.weights) == len(self.weights))
+
+    @property
+    def _free_columns(self) -> list[int]:
+        names, joined = [name for name in self.schema if name != self.stratum], joint_columns(self.tied, self.near)
+        return [place for place, name in enumerate(names) if name not in joined]
 
     def refit(
         self,
@@ -331,7 +344,20 @@ class TableModel:
 
     def without_factors(self) -> "TableModel":
         """Return a model in which the columns of a stratum depend on each other by rules alone."""
-        return replace(self, factors=tuple(factors.without_loadings() for factors in self.factors))
+        return replace(self, factors=tuple(factors.without_loadings() for factors in self.factors), parities=())
+
+    def parity_means(self, signs: Mapping[int, np.ndarray], sets: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the mean product of the signs of each set in each class; `signs` are by columns, and sets hold their numbers in it."""
+        return np.array([parity_means(mixture, label, self.parities, signs, sets) for label, mixture in enumerate(self._mixtures)])
+
+    def with_parity(self, signs: Mapping[int, np.ndarray], means: Sequence[float | None]) -> "TableModel | None":
+        """Return the model in which the product of these signs has a mean in each class, by `tilt`; None if that has too many columns."""
+        parities = tilt(self._mixtures, self.parities, signs, means)
+        return None if parities is None else replace(self, parities=parities)
+
+    @property
+    def _mixtures(self) -> list[Mixture]:
+        return [self.factors[0].mixture(label) for label in range(len(self.weights))]
 
     def law(self) -> JointDistribution:
         """Return the law of the rows, in which bins are cut finer where they are few.
@@ -341,6 +367,9 @@ class TableModel:
         grids, together, links = grids_of(self.schema), joint_columns(self.tied, self.near), dict(self.links)
         recoded: dict[Hashable, Callable[[np.ndarray], np.ndarray]] = {}  # from P(code | node) to P(code drawn | node)
         nonempty: dict[Hashable, np.ndarray] = {}
+        coarse: dict[int, np.ndarray] = {}  # the code that each code drawn comes from
+        names, mixtures = [name for name in self.schema if name != self.stratum], []
+        nullable = [bool(self.schema[name].nullable) for name in names]
         for name, link in self.links.items():
             if isinstance(link, LevelGroups):
                 continue
@@ -349,10 +378,10 @@ class TableModel:
                     nonempty[name] = np.append(link.masses > 0, [True] * self.schema[name].nullable).astype(float)
             elif (finer := RefinedBins.of(link)) is not None:
                 links[name], recoded[name] = finer.link, partial(_refine_probabilities, link, finer)
+                coarse[names.index(name)] = np.append(finer.coarse, [link.n_bins] * self.schema[name].nullable)
             elif link.alike is not None:
                 recoded[name] = partial(share_by_mass, link)
         columns = {name: link_column(link, grids.get(name)) for name, link in links.items()}
-        names, mixtures = [name for name in self.schema if name != self.stratum], []
         for label in range(len(self.weights)):
             found = []
             for block, factors in zip(self.blocks, self.factors, strict=True):
@@ -360,7 +389,10 @@ class TableModel:
                 mixture = factors.mixture(label).recode({place: recoded[name] for place, name in places.items() if name in recoded})
                 some = {place: nonempty[name] for place, name in places.items() if name in nonempty}
                 conditional, probability = mixture.condition(some) if some else (mixture, 1.0)
-                found.append(conditional if probability else mixture)
+                mixture = conditional if probability else mixture
+                for part in self.parities:
+                    mixture = part.join(mixture, label, coarse, nullable)
+                found.append(mixture)
             mixtures.append(tuple(found))
         common = None if self.n_common == 1 else tuple(np.full(self.n_common, 1 / self.n_common) for _ in self.weights)
         near = tuple(DifferenceSampler.of(each, columns) for each in self.near)

@@ -122,6 +122,10 @@ class Mixture:
     def n_columns(self) -> int:
         return sum(len(part.columns) for part in self.parts)
 
+    def table(self, column: int) -> np.ndarray:
+        """Return P(code | node) of a column that is a part by itself."""
+        return next(part.probabilities for part in self.parts if part.columns == (column,))
+
     def recode(self, tables: Mapping[int, Callable[[np.ndarray], np.ndarray]]) -> "Mixture":
         """Return the mixture in which some columns, each a part by itself, have other codes, by maps of P(code | node)."""
         parts = (
