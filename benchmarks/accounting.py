@@ -9,7 +9,8 @@
 
 *Fits.* The noise and the sensitivities in the ledger of every estimator, under both relations, with and without a delta, are given to the
 privacy-loss distributions of dp-accounting. Target: fits with Gaussian noise alone and exact accounting cost between .995 and 1.000 of the
-declared epsilon, and pure fits spend epsilon to the last digit of a fraction. Fits of mixed kinds, and fits in zCDP, are shown.
+declared epsilon, and pure fits spend epsilon to the last digit of a fraction. So do fits of both kinds, where the pure losses are one, as
+how they divide their sum may follow from what was released; beside it stands what dp-accounting says of the single ones.
 
 *Together.* Six fits on one accountant; 100 pure losses, chosen adaptively and fixed in advance; and how much less noise k Gaussian fits
 need on one accountant than by the sum of their (epsilon, delta). Needs the extra ``accounting``.
@@ -120,6 +121,7 @@ def estimators(relation, delta):
         "PMM": PrivateMeasureMechanism(),
         "PSMM": SignedMeasureMechanism(),
         "LowDim": LowDimSynthesizer(2),
+        "LowDim, private bounds": LowDimSynthesizer(2, bounds="private"),
         "LatentFactor": LatentFactorSynthesizer(),
     }
     gaussian = {"PCA, Gaussian": PrivatePCA(noise="gaussian")} if delta else {}
@@ -161,11 +163,25 @@ def one_fit(what, own, shared):
         # The distributions are rounded up to a grid of 1e-5.
         report(f"{what}: Gaussian, dp-accounting over declared", _of_noise(own) / declared, 0.995, 1.0)
     elif kind == "mixed":
-        print(f"{what}: mixed, dp-accounting over declared {by_pld(own, float(own.delta), 1e-4) / declared:.4f}", flush=True)
+        single = by_pld(own, float(own.delta), 1e-4) / declared
+        report(f"{what}: mixed, dp-accounting over declared (of single losses {single:.4f})", _of_mixture(own) / declared, 0.995, 1.0)
+        pure, rho = (sum(getattr(entry.loss, name) or 0 for entry in own.ledger) for name in ("epsilon", "rho"))
+        by_sums = rho_of_epsilon(own.epsilon - pure, own.delta, gaussian=True)
+        print(f"{what}: Gaussian noise over that by the sum of both epsilons {math.sqrt(by_sums / rho):.4f}", flush=True)
 
 
 def _of_noise(accountant):
     return by_pld(accountant, float(accountant.delta), 1e-5, events_of_noise(accountant)) - 1e-5
+
+
+def _of_mixture(accountant):
+    from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
+
+    events = accountant.to_dp_events().events
+    pure = [event.noise_parameter for event in events if isinstance(event, DiscreteLaplaceDpEvent)]
+    events = [event for event in events if not isinstance(event, DiscreteLaplaceDpEvent)]
+    whole = ComposedDpEvent([*events, DiscreteLaplaceDpEvent(sum(pure), 1)])
+    return by_pld(accountant, float(accountant.delta), 1e-5, whole) - 1e-5
 
 
 def counters():

@@ -157,7 +157,14 @@ def add_charges(releases: Iterable[dict[str, Any]]) -> Sums:
 
 
 def is_budget_kept(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) -> bool:
-    """Whether sums keep (epsilon, delta): pure losses add up, and rho is converted at the rest of both."""
+    """Whether sums keep (epsilon, delta): pure losses add up, and rho is converted at the rest of both, or they are taken together."""
+    if _is_kept_apart(epsilon, delta, sums, slack):
+        return True
+    left, chance = epsilon - sums.epsilon, delta - sums.delta
+    return bool(sums.gaussian and 0 < sums.rho < math.inf and left >= 0 < chance and _mixture_delta(sums, left) <= chance)
+
+
+def _is_kept_apart(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) -> bool:
     if epsilon == math.inf:
         return True
     if sums.epsilon == math.inf or sums.rho == math.inf or sums.epsilon > epsilon or sums.delta > delta:
@@ -169,10 +176,10 @@ def is_budget_kept(epsilon: Any, delta: Fraction, sums: Sums, slack: Any = 0) ->
 
 
 def is_tight(epsilon: Any, delta: Fraction, sums: Sums) -> bool:
-    """Whether sums keep no smaller epsilon, up to the rounding of conversions."""
+    """Whether sums added up keep no smaller epsilon, up to the rounding of conversions."""
     if not sums.rho or epsilon == math.inf:
         return bool(epsilon == sums.epsilon)
-    return not is_budget_kept(epsilon - _SLACK * max(1, epsilon), delta, sums)
+    return not _is_kept_apart(epsilon - _SLACK * max(1, epsilon), delta, sums)
 
 
 def rho_of_pure(epsilon: Any) -> Any:
@@ -232,6 +239,19 @@ def _gaussian_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
         e, mu = _decimal(epsilon) - rounding, (2 * _decimal(rho)).sqrt()
         a = e / mu - mu / 2
         return Fraction((upper_tail(a) - e.exp() * upper_tail(a + mu)) * (1 + rounding / 2))
+
+
+def _mixture_delta(sums: Sums, left: Any) -> Fraction:
+    """Return the delta of pure losses and Gaussian ones at `left` beyond the pure: randomized response puts +-epsilon beside the Gaussian.
+
+    Beyond 20 of its deviations the Gaussian has next to nothing, and less than what it has there.
+    """
+    with localcontext() as context:
+        context.prec = _DIGITS
+        odds, mu = (-_decimal(sums.epsilon)).exp(), (2 * _decimal(sums.rho)).sqrt()
+        far = left + min(2 * sums.epsilon, Fraction(20 * mu))
+        near, beyond = (_decimal(_gaussian_delta(sums.rho, each)) for each in (left, far))
+        return Fraction((near + odds * beyond) / (1 + odds) * (1 + Decimal("1e-50")))
 
 
 def upper_tail(x: Decimal) -> Decimal:

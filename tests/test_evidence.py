@@ -14,7 +14,14 @@ from internals import _latent_factors, levels_of
 from laws import refuses
 
 import skdpsynth_evidence
-from skdpsynth import LatentFactorSynthesizer, OnlineSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LowDimSynthesizer,
+    OnlineSynthesizer,
+    PrivacyAccountant,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+)
 from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.domain import Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
@@ -57,6 +64,8 @@ def others():
         "units-pca": (PrivatePCA(2, max_rows_per_unit=2, delta=1e-6), X, labels),
         "search": (search, np.repeat(X, 20, axis=0)),
         "search-pca": (PrivateSearchCV(PrivatePCA(1), {"center": ["public", "private"]}), np.repeat(X, 20, axis=0)),
+        **{f"low-dim-{r}": (LowDimSynthesizer(2, delta=1e-6, neighboring=r), np.tile(X, 4)) for r in RELATIONS},
+        "low-dim-bounds": (LowDimSynthesizer(2, delta=1e-6, bounds="private"), np.tile(X, 4)),
         "stream": (OnlineSynthesizer(growth="auto"), np.repeat(X, 20, axis=0)),
     }
 

@@ -15,6 +15,7 @@ from skdpsynth.domain import PLACEHOLDER, Nominal, Schema, UnknownBounds, list_n
 from skdpsynth.exceptions import BudgetWarning, SmallSampleWarning
 from skdpsynth.frames import Rows
 from skdpsynth.privacy import (
+    Amount,
     Discovery,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -23,6 +24,7 @@ from skdpsynth.privacy import (
     PrivacyLoss,
     RandomBits,
     discovery,
+    epsilon_beside,
     epsilon_of_rho,
     mechanism,
     rho_of_epsilon,
@@ -73,6 +75,8 @@ class Facts:
         The most rows of one unit of privacy, which all noise covers; 1 where the unit is the row.
     count_error : float
         Expected absolute error of `n_samples`; 0 where it is public.
+    bought : Fraction or inf
+        The epsilon of public facts that were bought at a pure loss, beyond `epsilon`.
     warnings : list of (str, type)
         Warnings for the caller.
 
@@ -92,6 +96,7 @@ class Facts:
     rho: str | None = None
     rows_per_unit: int = 1
     count_error: float = 0.0
+    bought: Amount = Fraction(0)
     warnings: list[tuple[str, type[Warning]]] = field(default_factory=list, compare=False)
 
     @property
@@ -144,6 +149,11 @@ class Facts:
                 f"{GUIDE}",
                 BudgetWarning,
             )
+
+    def gaussian_part(self, pure: Amount) -> "Facts":
+        """Return the facts of an inner estimator with Gaussian noise alone, beside parts of a pure loss whose epsilons sum to `pure`."""
+        beside = epsilon_beside(self.bought + pure, self.bought + self.epsilon, self.delta)
+        return self.part(epsilon=beside, bought=Fraction(0))
 
     def part(self, **changes: Any) -> "Facts":
         """Return the facts of an inner estimator, which collects its own warnings."""
@@ -283,7 +293,7 @@ def reserve_budget(facts: Facts, part: Fraction, rho: str | None) -> tuple[Priva
     which fits, by the first noise would lose up to twice delta.
     """
     first, rest = split_exactly(facts.epsilon, [part, 1 - part])
-    pure = facts.pure(first), replace(facts, epsilon=rest, rho=None)
+    pure = facts.pure(first), replace(facts, epsilon=rest, rho=None, bought=facts.bought + first)
     if rho is None or facts.epsilon == math.inf:
         return pure
     is_gaussian = rho == "gaussian"

@@ -18,7 +18,7 @@ from skdpsynth.exceptions import BudgetExceededError
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import _ledger_views as views
 from skdpsynth.privacy._composition import AttackRisk, optimal_loss, rho_of_epsilon, risk_of
-from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
+from skdpsynth.privacy._ledger import LARGER_BUDGET_ADVICE, Account, Budget, Ledger, OutOfTurn, Overtaken, merge_entries, merge_options
 from skdpsynth.privacy._ledger_entry import LedgerEntry, MemoryStore, exact_text
 from skdpsynth.privacy._ledger_file import FilePath, FileStore, existing_path
 from skdpsynth.privacy._losses import (
@@ -458,7 +458,7 @@ class PrivacyAccountant:
 
     def _charge(self, entry: LedgerEntry, write: Callable[..., Any] | None = None) -> Any:
         """Write the entry, or refuse it and change nothing."""
-        budget = self.epsilon, self.delta
+        budget = self._budget
         try:
             with lock_of(self):
                 self.check_open(entry.name)
@@ -482,6 +482,10 @@ class PrivacyAccountant:
     # Views
 
     @property
+    def _budget(self) -> Budget:
+        return self.epsilon, self.delta
+
+    @property
     def rows_per_unit(self) -> int:
         """The most rows of one unit, which every noise must cover."""
         return 1 if self.unit is None else self.unit.rows
@@ -489,12 +493,12 @@ class PrivacyAccountant:
     @property
     def spent(self) -> Amount:
         """Epsilon spent so far: exact for pure losses, and for losses in rho an upper bound, the conversion of their sum."""
-        return self._account.sums().total(self.delta)[0]
+        return self._account.sums().total_within(*self._budget)[0]
 
     @property
     def spent_delta(self) -> Fraction:
         """Delta spent so far: all of it, once there is a loss in rho."""
-        return self._account.sums().total(self.delta)[1]
+        return self._account.sums().total_within(*self._budget)[1]
 
     @property
     def remaining(self) -> Amount:
@@ -528,7 +532,7 @@ class PrivacyAccountant:
         if they are pure; where some are in rho the accountant is a filter, which keeps its promise at its own epsilon and delta only.
         """
         sums, delta = self._account.sums(), check_delta(delta)
-        return math.inf if sums.delta > delta else sums.total(delta)[0]
+        return math.inf if sums.delta > delta else sums.total_within(self.epsilon if delta >= self.delta else math.inf, delta)[0]
 
     def risk(self, fpr: float = 0.01) -> AttackRisk:
         """Return the gain of the best attack on the releases so far, on a target whose every other row the attacker knows.
@@ -596,7 +600,7 @@ class PrivacyAccountant:
             "unit": None if self.unit is None else str(self.unit),
             "rows_per_unit": self.rows_per_unit,
         }
-        return views.evidence_of(promise, self.delta, *self._account.snapshot())
+        return views.evidence_of(promise, self._budget, *self._account.snapshot())
 
     def to_frame(self, backend: str = "pandas", *, parts: bool = False) -> Any:
         """Return the ledger as a data frame, a row for each charge.
@@ -609,11 +613,11 @@ class PrivacyAccountant:
         they add nothing.
         """
         check_bool("parts", parts)
-        return views.ledger_frame(*self._account.snapshot(), self.delta, backend, parts)
+        return views.ledger_frame(*self._account.snapshot(), self._budget, backend, parts)
 
     def lines(self) -> Iterator[tuple[LedgerEntry, str | None]]:
         """Yield (entry, name of the entry it is part of or None): the ledger, with the releases of children below their entry."""
-        return ((entry, part_of) for entry, part_of, *_ in views.ledger_lines(*self._account.snapshot(), self.delta))
+        return ((entry, part_of) for entry, part_of, *_ in views.ledger_lines(*self._account.snapshot(), self._budget))
 
     def charges(self) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
         """Return (entry, epsilon, delta) of each charge: its increments of `spent` and `spent_delta`, as in `to_frame`.
@@ -629,7 +633,7 @@ class PrivacyAccountant:
         [('a histogram', 0.25)]
         """
         ledger, number = self._account.snapshot()
-        return ledger.additions(number, self.delta)
+        return ledger.additions(number, self._budget)
 
     def noise_of(self, entry: LedgerEntry) -> str | None:
         """Return the noise of an entry in words; that of its parts, if it charged for a child."""
@@ -638,7 +642,7 @@ class PrivacyAccountant:
 
     def __repr__(self) -> str:
         ledger, number = self._account.snapshot()
-        entries, (spent, spent_delta) = ledger.entries(number), ledger.sums(number).total(self.delta)
+        entries, (spent, spent_delta) = ledger.entries(number), ledger.sums(number).total_within(*self._budget)
         unit = views.unit_in_words(entries, self.unit)
         protects = f"; protects one {unit}{', because not all entries protect the same unit' if unit == LONE_ROW else ''}"
         return (
@@ -735,7 +739,7 @@ class PrivacyAccountant:
                 "with spend."
             )
         self.check_open("A record")
-        of, budget = other._account.number, (self.epsilon, self.delta)
+        of, budget = other._account.number, self._budget
         ledger = other._account.ledger.copy(of)
         units = {entry.unit for entry in ledger.entries(of)}
         loss = PrivacyLoss(other.epsilon, other.delta)

@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 from skdpsynth._text import percent_at_most
 from skdpsynth._validation import check_bool, is_real, short_repr
 from skdpsynth.persistence import savable
-from skdpsynth.privacy._gaussian import SLACK, epsilon_of_gaussian, gaussian_of_pure, rho_of_gaussian
+from skdpsynth.privacy._gaussian import SLACK, epsilon_of_gaussian, gaussian_of_pure, is_mixture_within, rho_of_gaussian
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_delta, check_epsilon, to_fraction
 
 # Decimal's ln is correctly rounded; 40 digits leave an error far below the slack of 1e-30. Every operation names this
@@ -149,10 +149,30 @@ def _rho_below(epsilon: Fraction, delta: Fraction, gaussian: bool) -> Fraction:
         return float(_zcdp_above(to_fraction(math.exp(log_rho)), delta)) - target
 
     log_rho = brentq(excess, math.log(low) - 1e-9, math.log(high), xtol=1e-13)
-    rho = to_fraction(math.exp(log_rho))
+    rho, less = to_fraction(math.exp(log_rho)), Fraction(1, 10**10)
     while _zcdp_above(rho, delta) > epsilon:
-        rho *= Fraction(10**10 - 1, 10**10)
+        rho, less = rho * (1 - less), 2 * less
     return rho
+
+
+@lru_cache(maxsize=1 << 10)
+def epsilon_beside(pure: Amount, epsilon: Amount, delta: Fraction) -> Amount:
+    """Return the most that the Gaussian noise of a plan may convert to at `delta`, where pure losses beside it sum to `pure`.
+
+    It is more than ``epsilon - pure``: both keep (epsilon, delta) together, as `_gaussian` proves (short of the most by less than 1e-8 of
+    it).
+    """
+    if epsilon == math.inf:
+        return epsilon
+    pure, epsilon = Fraction(pure), Fraction(epsilon)
+    least = epsilon - pure
+    # The pure losses are one bit, which takes at most half of delta away.
+    low, high = (_rho_below(least, each, True) for each in (delta, min(2 * delta, (1 + delta) / 2)))
+    while high - low > low * _TOLERANCE:
+        middle = Fraction(float((low + high) / 2))
+        low, high = (middle, high) if is_mixture_within(pure, middle, epsilon, delta) else (low, middle)
+    found = _epsilon_above(low * (1 - _TOLERANCE), delta, True)
+    return max(found, least) if is_mixture_within(pure, _rho_below(found, delta, True), epsilon, delta) else least
 
 
 @lru_cache(maxsize=1 << 12)
@@ -239,8 +259,7 @@ class Sums:
         `delta`. That holds in any order for losses whose shares are fixed in advance: if pure and Gaussian losses alternate, the privacy
         loss L is at most epsilon + L', where L' is that of the experiment in which only values with Gaussian noise move to the neighbor:
         E max(0, 1 - exp(epsilon + x - L)) <= E max(0, 1 - exp(x - L')) = delta(x). For losses that are chosen adaptively `admits` states
-        which order is valid. The exact curve of an epsilon and Gaussian noise together would save some hundredths of epsilon at most, and
-        has no proven filter, so it is not used.
+        which order is valid. The exact curve of an epsilon and Gaussian noise together has no proven filter, so only `keeps` uses it.
         """
         epsilon, rho, gaussian = self.epsilon, self.rho, self.gaussian
         if self.most != math.inf and epsilon:
@@ -250,6 +269,18 @@ class Sums:
         if math.inf in (rho, epsilon) or delta <= self.delta:
             return math.inf, self.delta
         return epsilon + _epsilon_above(Fraction(rho), delta - self.delta, gaussian), delta
+
+    def keeps(self, epsilon: Amount, delta: Fraction) -> bool:
+        """Whether losses of which all sums were fixed in advance keep (epsilon, delta): pure and Gaussian ones by their joint curve."""
+        if not self.gaussian or not self.rho or self.most != math.inf or math.inf in (self.rho, self.epsilon) or delta <= self.delta:
+            return False
+        pure, rho = Fraction(self.epsilon), Fraction(self.rho)
+        return epsilon == math.inf or is_mixture_within(pure, rho, Fraction(epsilon), delta - self.delta)
+
+    def total_within(self, epsilon: Amount, delta: Fraction) -> tuple[Amount, Fraction]:
+        """Return the total of losses that an account of (epsilon, delta) admitted: at most that, where `keeps` was why."""
+        total = self.total(delta)
+        return min(total[0], epsilon), total[1]
 
     @property
     def exceeds_charge(self) -> bool:

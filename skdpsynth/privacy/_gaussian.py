@@ -36,6 +36,15 @@ rho = mu^2 / 2 <= pi epsilon^2 / 4; and Q(x) <= e^(-x^2 / 2) / 2 makes it at mos
 no smaller one [4]_; Q is the upper tail of N(0, 1). With the density phi and Mills' ratio R = Q / phi this is
 delta = phi(a) (R(a) - R(a + mu)), which falls in a and grows with mu. Floats find a; what is returned is certified in Decimal.
 
+**Pure losses beside Gaussian ones.** Let the sums of both, e and rho, be fixed in advance, while questions and turns follow from earlier
+outputs. All pure steps together are an e-differentially private mechanism that is asked again and again, and so post-processing of one
+bit, which is true with probability p = e^e / (1 + e^e) under the one table and 1 - p under the other [6]_ [7]_. All Gaussian steps are
+post-processing of X ~ N(0, 1) or N(mu, 1): a Brownian motion up to the time mu^2, with drift 0 or 1, follows from its end by bridges
+that know no drift, its end is mu X, and a step of mu_i, whatever it asks, is the increment over the time mu_i^2, over mu_i, along the
+line by which that answer moves, and noise of variance 1 across. Bit and X are independent, so all steps together, concurrently, are
+post-processing of the two, at worst with losses +-e and that of X. Hence **delta = p delta'(epsilon - e) + (1 - p) delta'(epsilon + e)**,
+where delta' is that of X; the bit alone is why it is less than delta'(epsilon - e), that of basic composition.
+
 References
 ----------
 .. [1] Dong, Roth, Su (2022), "Gaussian differential privacy".
@@ -43,6 +52,8 @@ References
 .. [3] Koskela, Tobaben, Honkela (2023), "Individual privacy accounting with Gaussian differential privacy".
 .. [4] Balle, Wang (2018), "Improving the Gaussian mechanism for differential privacy", Theorem 8.
 .. [5] Dong, Durfee, Rogers (2020), "Optimal differential privacy composition for exponential mechanisms".
+.. [6] Kairouz, Oh, Viswanath (2015), "The composition theorem for differential privacy".
+.. [7] Vadhan, Wang (2021), "Concurrent composition of differential privacy".
 """
 
 import math
@@ -210,6 +221,23 @@ def epsilon_of_gaussian(rho: Fraction, delta: Fraction) -> Fraction:
     return Fraction(math.ceil((SLACK + _epsilon_above(rho, _delta_after_rounding(delta))) * _GRID), _GRID)
 
 
+def is_mixture_within(pure: Fraction, rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether pure losses and Gaussian ones, of sums that are fixed in advance, keep (epsilon, delta)."""
+    left, mu = epsilon - pure - SLACK, _mu_above(rho)
+    if left < 0:
+        return False
+    # A larger mu, a smaller a and a larger p make a larger delta.
+    points = [_DOWN.divide(_quotient(each, _DOWN), mu) for each in (left, left + 2 * pure)]
+    near, far = (delta_above(_DOWN.subtract(point, _UP.divide(mu, Decimal(2))), mu) for point in points)
+    p = _UP.divide(1, _DOWN.add(1, _DOWN.next_minus(_DOWN.exp(_quotient(-pure, _DOWN)))))
+    most = _UP.add(_UP.multiply(p, near), _UP.multiply(_UP.subtract(1, p), far))
+    return Fraction(most) <= _delta_after_rounding(delta)
+
+
+def _mu_above(rho: Fraction) -> Decimal:
+    return _UP.next_plus(_UP.sqrt(_UP.multiply(2, _quotient(rho, _UP))))
+
+
 def pure_of_gaussian(rho: Fraction) -> Fraction:
     """Return the largest epsilon, rounded down, of which every pure loss is that of Gaussian noise of `rho`: ln(1 / Q(mu / 2) - 1)."""
     # A smaller mu and a larger tail make a smaller epsilon.
@@ -240,7 +268,7 @@ def _delta_after_rounding(delta: Fraction) -> Fraction:
 def _epsilon_above(rho: Fraction, delta: Fraction) -> Fraction:
     """Return the exact conversion of continuous Gaussian noise, rounded up to a multiple of 1e-20."""
     # A larger mu and a smaller delta make a larger epsilon: any a with delta(a, mu) <= delta gives a valid one.
-    mu = _UP.next_plus(_UP.sqrt(_UP.multiply(2, _quotient(rho, _UP))))
+    mu = _mu_above(rho)
     most = _quotient(delta, _DOWN)
     a = _least_a(mu, most)
     epsilon = _UP.multiply(mu, _UP.add(a, _UP.divide(mu, Decimal(2))))

@@ -198,8 +198,9 @@ class Ledger:
         if entry.loss.rho is not None and not budget[1] and not entry.loss.is_infinite:
             raise ValueError(f"{short_repr(entry.name)} has a loss in rho, which needs delta > 0; give the accountant a delta.")
         needed = after.total(budget[1])
-        if after.exceeds_charge or needed[0] > budget[0] or needed[1] > budget[1]:
-            raise _budget_exceeded_error(entry, before.total(budget[1]), needed, budget, after.exceeds_charge)
+        is_within = (needed[0] <= budget[0] and needed[1] <= budget[1]) or (planned and after.keeps(*budget))
+        if after.exceeds_charge or not is_within:
+            raise _budget_exceeded_error(entry, before.total_within(*budget), needed, budget, after.exceeds_charge)
         if not planned and not before.admits(entry.loss):
             raise OutOfTurn(
                 f"{short_repr(entry.name)} has a loss of {entry.loss}, which may not follow losses in rho of another kind, because which "
@@ -280,13 +281,13 @@ class Ledger:
             return entry
         return replace(entry, randomness=combined_randomness(self.below(entry.id)))
 
-    def additions(self, account: int | None, delta: Fraction) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
+    def additions(self, account: int | None, budget: Budget) -> Iterator[tuple[LedgerEntry, Amount, Fraction]]:
         """Yield the entries of an account in order, each with the (epsilon, delta) that it added to the total."""
         replayed = Ledger(MemoryStore(self.store.id, account, self.charge_of(account)))
-        before = replayed._sums_of(account).total(delta)
+        before = replayed._sums_of(account).total_within(*budget)
         for entry in self.store.entries(account):
             replayed._add(entry)
-            after = replayed._sums_of(account).total(delta)
+            after = replayed._sums_of(account).total_within(*budget)
             yield entry, added_amount(before[0], after[0]), after[1] - before[1]
             before = after
 
@@ -301,7 +302,8 @@ class Ledger:
             else:
                 epsilon, delta = sums.total(charge.delta)
                 losses = [entry.loss for entry in self.store.entries(account)]
-                is_paid = (epsilon <= charge.epsilon and delta <= charge.delta) or covers_composition(losses, charge)
+                is_paid = (epsilon <= charge.epsilon and delta <= charge.delta) or sums.keeps(charge.epsilon, charge.delta)
+                is_paid = is_paid or covers_composition(losses, charge)
             if not is_paid:
                 return False
         return True

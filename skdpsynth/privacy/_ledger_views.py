@@ -10,7 +10,7 @@ from skdpsynth._text import html_table
 from skdpsynth._validation import check_choice
 from skdpsynth._version import __version__
 from skdpsynth.privacy._composition import Sums, largest
-from skdpsynth.privacy._ledger import Ledger
+from skdpsynth.privacy._ledger import Budget, Ledger
 from skdpsynth.privacy._ledger_entry import LedgerEntry, exact_text
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, Unit, common_unit
 from skdpsynth.privacy._mechanism import NOISES
@@ -26,13 +26,13 @@ LedgerLine = tuple[LedgerEntry, str | None, Amount | None, Fraction | None]
 """An entry, the entry it is part of, and the (epsilon, delta) that it added; a part adds nothing."""
 
 
-def ledger_lines(ledger: Ledger, account: int | None, delta: Fraction) -> Iterator[LedgerLine]:
+def ledger_lines(ledger: Ledger, account: int | None, budget: Budget) -> Iterator[LedgerLine]:
     def parts_of(entry: LedgerEntry, path: str) -> Iterator[LedgerLine]:
         for part in ledger.entries(entry.id):
             yield ledger.with_randomness(part), path, None, None
             yield from parts_of(part, f"{path} / {part.name}")
 
-    for entry, epsilon, spent in ledger.additions(account, delta):
+    for entry, epsilon, spent in ledger.additions(account, budget):
         yield ledger.with_randomness(entry), None, epsilon, spent
         yield from parts_of(entry, entry.name)
 
@@ -44,12 +44,12 @@ def noise_of(ledger: Ledger, entry: LedgerEntry) -> str | None:
     return "; ".join(dict.fromkeys(part.describe() or "" for part in ledger.below(entry.id) if part.noise)) or None
 
 
-def ledger_frame(ledger: Ledger, account: int | None, delta: Fraction, backend: Any, parts: bool) -> Any:
+def ledger_frame(ledger: Ledger, account: int | None, budget: Budget, backend: Any, parts: bool) -> Any:
     import narwhals.stable.v2 as nw
 
     check_choice("backend", backend, ("pandas", "polars", "pyarrow"))
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS if parts or name != "part_of"}
-    for entry, part_of, epsilon, spent in ledger_lines(ledger, account, delta):
+    for entry, part_of, epsilon, spent in ledger_lines(ledger, account, budget):
         if parts or part_of is None:
             facts = {name: getattr(entry, name) for name in ("name", *_FIELDS)} | {"part_of": part_of, "noise": noise_of(ledger, entry)}
             amounts = {"epsilon": epsilon, "delta": spent, "rho": entry.loss.rho, "n_values": entry.n_values}
@@ -81,9 +81,9 @@ def ledger_html(title: str, ledger: Ledger, account: int | None) -> str:
     return html_table(title, rows, "ledger.html", heads=heads, more=more)
 
 
-def evidence_of(promise: dict[str, Any], delta: Fraction, ledger: Ledger, account: int | None) -> dict[str, Any]:
+def evidence_of(promise: dict[str, Any], budget: Budget, ledger: Ledger, account: int | None) -> dict[str, Any]:
     entries = list(ledger.below(account))
-    charge, (spent, spent_delta) = ledger.charge_of(account), ledger.sums(account).total(delta)
+    charge, (spent, spent_delta) = ledger.charge_of(account), ledger.sums(account).total_within(*budget)
     numbers: list[list[int]] = []  # first and last of each run; entries that a stream folded leave gaps
     for number in sorted(entry.id for entry in entries):
         if numbers and numbers[-1][1] == number - 1:

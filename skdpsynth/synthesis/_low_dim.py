@@ -212,6 +212,8 @@ class LowDimSynthesizer(PrivateSynthesizer):
         first, rest = split_exactly(facts.epsilon, [self.reducer_share, 1 - self.reducer_share])
         reducer, reducer_facts = PrivatePCA(self.n_components, center=self.center), facts.part(epsilon=first)
         spends_delta = check_part(reducer, reducer_facts).spends_delta
+        if spends_delta and check_part(reducer, more := facts.gaussian_part(rest)).rho == "gaussian":
+            reducer_facts = more
         most = min(MAX_AUTO_COMPONENTS, facts.n_features) if self.n_components == "auto" else self.n_components
         # The part sees every number of axes that may come, one more for distances, so that it refuses before the charge.
         may_come: dict[int, Any] = dict.fromkeys(

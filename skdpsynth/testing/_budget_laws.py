@@ -20,6 +20,7 @@ from skdpsynth.privacy import (
     PrivacyAccountant,
     PrivacyLoss,
     SecureBits,
+    epsilon_beside,
     epsilon_of_rho,
     rho_of_epsilon,
 )
@@ -331,11 +332,12 @@ def is_covered(lost: NoiseLoss, charged: PrivacyLoss) -> bool:
         return epsilon <= charged.epsilon
     if not charged.delta:
         return False
-    # The epsilon of pure and Gaussian losses together is the best of three bounds.
+    # Pure and Gaussian losses together keep a promise by the best of four bounds.
     rounded = float(epsilon_of_rho(lost.gaussian, charged.delta, gaussian=True))
     apart = float(epsilon) + min(float(epsilon_of_rho(rho, charged.delta)), rounded)
     both = min(apart, float(epsilon_of_rho(rho + Fraction(epsilon) ** 2 / 2, charged.delta)))
-    return both <= float(charged.epsilon) * _ROUNDING
+    beside = float(epsilon_beside(epsilon, charged.epsilon, charged.delta)) if 0 < epsilon < charged.epsilon else 0.0
+    return both <= float(charged.epsilon) * _ROUNDING or rounded <= beside * _ROUNDING
 
 
 def _text(lost: NoiseLoss) -> str:

@@ -17,13 +17,16 @@ from internals import (
     Sensitivity,
     _gaussian,
     delta_above,
+    epsilon_beside,
     epsilon_of_gaussian,
     gaussian_of_pure,
+    is_mixture_within,
     mills_ratio_bounds,
     pure_of_gaussian,
 )
 from laws import refuses
 from sampler_trees import PI
+from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
@@ -235,6 +238,81 @@ def test_a_pure_loss_is_the_gaussian_one_whose_halves_tell_as_much(epsilon):
     assert float(rho / checker_losses.gaussian_of_pure(epsilon)) == pytest.approx(1, rel=1e-8)
     assert pure_of_gaussian(rho) >= epsilon > pure_of_gaussian(rho * (1 - Fraction(1, 10**8)))
     assert gaussian_of_pure(Fraction(1000)) == 4000 <= checker_losses.gaussian_of_pure(Fraction(1000))
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 4.0])
+def test_every_attack_on_randomized_response_errs_at_least_as_often_as_on_its_gaussian(epsilon):
+    """Its two-sided errors lie on or above those of N(0, 1) against N(mu, 1) at every level, and on them where both are equal."""
+    levels, tail = np.linspace(0, 1, 2001), 1 / (1 + math.exp(epsilon))
+    response = np.interp(levels, [0, tail, 1], [1, tail, 0])  # the errors of the second kind of the bit, and of coins between its two
+    mu = math.sqrt(2 * float(gaussian_of_pure(Fraction(epsilon))))
+    assert (response - norm.cdf(norm.isf(levels) - mu)).min() >= -1e-12
+    assert norm.cdf(norm.isf(tail) - mu) == pytest.approx(tail, rel=1e-9)
+    less = norm.cdf(norm.isf(tail) - 0.99 * mu)
+    assert less > tail  # a smaller mu would promise more than the bit keeps
+
+
+def delta_of_gaussian(mu, epsilon):
+    return norm.sf(epsilon / mu - mu / 2) - np.exp(epsilon + norm.logsf(epsilon / mu + mu / 2))
+
+
+MIXTURES = [("0.5", "0.0081", "1"), ("0.1", "0.0243", "1"), ("5", "0.52", "10"), ("0.001", "0.0003", "0.1"), ("0.05", "0.0001", "0.1")]
+
+
+@pytest.mark.must
+@pytest.mark.parametrize(("pure", "rho", "epsilon"), MIXTURES)
+def test_pure_losses_and_gaussian_ones_together_lose_what_a_bit_and_a_normal_number_do(pure, rho, epsilon):
+    """By the integral of max(0, P - e^epsilon Q) over the number, for both values of the bit, and by the decimals of the checker."""
+    e, eps, mu = float(pure), float(epsilon), math.sqrt(2 * float(rho))
+    excess = [
+        lambda x, bit=bit: max(0.0, expit(bit * e) * norm.pdf(x - mu) - math.exp(eps) * expit(-bit * e) * norm.pdf(x)) for bit in (1, -1)
+    ]
+    starts = [(eps - bit * e) / mu + mu / 2 for bit in (1, -1)]
+    exact = sum(quad(each, start, start + 40, epsabs=0, limit=400)[0] for each, start in zip(excess, starts, strict=True))
+    losses = tuple(map(Fraction, (pure, rho, epsilon)))
+    holds = [is_mixture_within(*losses, Fraction(exact * (1 + each))) for each in (-1e-6, 1e-6)]
+    assert holds == [False, True]
+    sums = checker_losses.Sums(epsilon=losses[0], rho=losses[1])
+    assert float(checker_losses._mixture_delta(sums, losses[2] - losses[0])) == pytest.approx(exact, rel=1e-6)
+    assert not is_mixture_within(losses[0], losses[1], losses[0] - Fraction(1, 10**6), Fraction(1, 2))
+
+
+@pytest.mark.must
+@given(share=st.floats(1e-3, 1 - 1e-3), epsilon=st.sampled_from([1e-9, 1e-3, 0.1, 1, 10, 1024]), log_delta=st.floats(-100, -0.01))
+@settings(max_examples=25, deadline=None)
+def test_gaussian_noise_beside_pure_losses_gets_all_that_they_leave(share, epsilon, log_delta):
+    epsilon, delta = Fraction(str(epsilon)), Fraction(math.exp(log_delta))
+    pure = Fraction(share) * epsilon
+    beside = epsilon_beside(pure, epsilon, delta)
+    rho = rho_of_epsilon(beside, delta, gaussian=True)
+    assert beside >= epsilon - pure
+    if beside > epsilon - pure:
+        assert is_mixture_within(pure, rho, epsilon, delta)
+    if epsilon > Fraction(1, 100) and delta < Fraction(1, 2):
+        assert not is_mixture_within(pure, rho * (1 + Fraction(1, 10**7)), epsilon, delta)
+
+
+@pytest.mark.parametrize(("pure", "mus", "epsilon"), [(0.5, (0.1, 0.08), 1.0), (1.0, (0.6, 0.5), 3.0), (0.2, (0.3, 0.02), 1.0)])
+def test_no_order_of_turns_and_no_division_that_follows_from_outputs_loses_more_than_the_sums(pure, mus, epsilon):
+    """An adversary sees a Gaussian answer, then asks the pure losses whole, in halves around the second answer, or after it."""
+    first, second = mus
+    whole = math.hypot(first, second)
+
+    def bits(*losses):
+        return [(math.prod(expit(s * e) for s, e in zip(signs, losses, strict=True)), np.dot(signs, losses)) for signs in
+                itertools.product((1, -1), repeat=len(losses))]  # fmt: skip
+
+    def lost(seen, *losses):  # of what was seen, whatever comes later
+        return sum(chance * delta_of_gaussian(second, epsilon - seen - loss) for chance, loss in bits(*losses))
+
+    x = np.linspace(-9, 9, 20_001) + first  # the first answer under the one table, whose loss is first x - first^2 / 2
+    seen = first * x - first**2 / 2
+    ways = [lost(seen, pure), lost(seen, pure / 2, pure / 2), lost(seen, pure / 4, pure / 4, pure / 2)]
+    most = np.trapezoid(np.max(ways, axis=0) * norm.pdf(x - first), x)
+    together = sum(chance * delta_of_gaussian(whole, epsilon - loss) for chance, loss in bits(pure))
+    assert most == pytest.approx(together, rel=1e-6)
+    assert np.trapezoid(ways[1] * norm.pdf(x - first), x) < together
 
 
 @pytest.mark.parametrize("span", [0.1, 1.0, 6.0])

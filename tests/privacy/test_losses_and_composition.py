@@ -114,6 +114,7 @@ def test_absurd_losses_convert_too_and_one_too_small_is_refused():
     for epsilon in (1e15, 1e26, 9e299, 1e300):
         assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) < epsilon_of_rho(rho_of_epsilon(epsilon, 1e-6), 1e-6) <= check_epsilon(epsilon)
     refuses(ValueError, r"epsilon must be at least 1e-150 to be converted to rho, got 1e-200; use Laplace", rho_of_epsilon, 1e-200, 1e-6)
+    assert 0 < epsilon_of_rho(rho_of_epsilon(1e-9, 1e-10), 1e-10) <= Fraction(1, 10**9)  # of which floats know a few digits
     assert epsilon_of_rho(5e-324, 1e-6) <= Fraction(1, 10**15)  # to which conversions are rounded up
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import Sums, _composition, covers_composition, optimal_epsilon, rho_of_pure
+from internals import Sums, _composition, covers_composition, epsilon_beside, optimal_epsilon, rho_of_pure
 from laws import refuses
 
 from skdpsynth.exceptions import BudgetExceededError
@@ -342,6 +342,44 @@ def test_a_loss_of_another_kind_after_gaussian_noise_is_refused_and_costs_nothin
     assert (mixed.spent, mixed.ledger) == before
     mixed.spend(small_gaussian(), name="more")
     assert mixed.spent == Fraction(1, 2) + epsilon_of_rho(Fraction(1, 500), MILLIONTH, gaussian=True)
+
+
+def planned(budget, pure):
+    """A fit whose plan has pure losses and Gaussian ones, charged to a budget by a child, or alone."""
+    own = budget.child(1, MILLIONTH, name="fit") if budget is not None else PrivacyAccountant(1, MILLIONTH)
+    beside = epsilon_beside(pure, Fraction(1), MILLIONTH)
+    return own, PrivacyLoss(rho=rho_of_epsilon(beside, MILLIONTH, gaussian=True), gaussian=True)
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("alone", [False, True])
+def test_losses_that_a_plan_has_fixed_are_added_by_their_joint_curve_and_others_by_their_sum(mixed, alone):
+    own, moments = planned(None if alone else mixed, Fraction(1, 2))
+    own.spend(0.5, name="pure")
+    refuses(BudgetExceededError, "'moments' costs epsilon=0.5", own.spend, moments, name="moments")
+    own._planned = True
+    own.spend(moments, name="moments")
+    assert (own.spent, own.spent_delta, own.remaining) == (1, MILLIONTH, 0)
+    assert own.epsilon_at(0.5) < own.epsilon_at(MILLIONTH) == 1 < own.epsilon_at(MILLIONTH / 2)
+    assert own.to_frame()["epsilon"].sum() == pytest.approx(1, rel=1e-12)
+    assert check_evidence(own.evidence()).wrong == []
+    refuses(BudgetExceededError, "only 0 of 1 remains", own.spend, PrivacyLoss(rho=moments.rho / 10**6, gaussian=True), name="more")
+    record = own.record()
+    assert pickle.loads(pickle.dumps(record)).spent == 1
+    refuses(BudgetExceededError, "remains", record.reopen().spend, 1e-6, name="later")
+    if not alone:
+        assert (mixed.spent, mixed.spent_delta) == (1, MILLIONTH)
+        assert check_evidence(mixed.evidence()).wrong == []
+
+
+def test_the_checker_finds_parts_that_exceed_their_joint_curve(mixed):
+    own, moments = planned(mixed, Fraction(1, 2))
+    own._planned = True
+    own.spend(moments, name="moments")
+    own.spend(0.5, name="pure")
+    told = mixed.evidence()
+    told["releases"][1]["loss"]["rho"] = str(moments.rho * (1 + Fraction(1, 10**6)))
+    assert any("its parts need more" in line for line in check_evidence(told).wrong)
 
 
 def test_records_of_a_child_in_rho_go_on_in_rho(mixed):

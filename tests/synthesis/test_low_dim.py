@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from internals import Subspace, axis_scales, choose_interval, default_ranges, n_directions, needs_distance, range_edges, range_noise
 from internals import count_axis_cells as counts_of_rows
 from laws import refuses
+from scipy.stats import norm
 
 from skdpsynth import LowDimSynthesizer, PrivacyAccountant, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.domain import Box
@@ -47,6 +48,23 @@ def test_delta_goes_to_the_moments_only():
     assert model.reducer_.accountant_.ledger[0].noise.startswith("DiscreteGaussian")
     assert all(entry.noise.startswith("DiscreteLaplace") for entry in model.synthesizer_.accountant_.ledger)
     assert model.accountant_.spent == 1
+
+
+@pytest.mark.parametrize("bounds", [(0, 1), "private"])
+def test_moments_get_all_of_a_budget_that_pure_losses_leave(bounds):
+    """By the exact delta of a bit, which is all that pure losses of that sum tell, and a normal number."""
+    model = LowDimSynthesizer(2, delta=1e-6, bounds=bounds).fit(line(500, 12))
+    assert model.accountant_.spent == 1
+    pure = float(sum(entry.loss.epsilon for entry in model.accountant_.ledger if entry.loss.rho is None))
+    (mu,) = (np.sqrt(2 * float(entry.loss.rho)) for entry in model.accountant_.ledger if entry.loss.rho is not None)
+    share = 1 / (1 + np.exp(-pure))
+
+    def delta(epsilon):
+        of_moments = [norm.sf(x / mu - mu / 2) - np.exp(x + norm.logsf(x / mu + mu / 2)) for x in (epsilon - pure, epsilon + pure)]
+        return share * of_moments[0] + (1 - share) * of_moments[1]
+
+    assert 1e-6 * (1 - 1e-6) < delta(1) <= 1e-6
+    assert delta(0.995) > 1e-6
 
 
 def test_rows_lie_within_ranges_that_were_released():
