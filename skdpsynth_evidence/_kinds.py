@@ -90,16 +90,18 @@ def brute_force_sensitivity(name: str, facts: Facts, relation: str, n_rows: int)
         pairs = combinations(tables, 2) if is_replaced else ((bare, table) for table in tables)
         for first, second in pairs:
             for a, b in zip(first, second, strict=True):
-                _update_largest(most, [x - y for x, y in zip(a, b, strict=True)], "nuclear" in kind.exact)
+                n_blocks = facts.get("classes", 1) if "nuclear" in kind.exact else 0
+                _update_largest(most, [x - y for x, y in zip(a, b, strict=True)], n_blocks)
     return most
 
 
-def _update_largest(most: Norms, moved: list[int], is_matrix: bool) -> None:
+def _update_largest(most: Norms, moved: list[int], n_blocks: int) -> None:
+    """Keep the largest norms; so many symmetric matrices lie on one diagonal."""
     sizes = list(map(abs, moved))
     found: Norms = {"l1": sum(sizes), "l2_squared": sum(x * x for x in sizes), "sup": max(sizes, default=0)}
-    if is_matrix:
-        side = math.isqrt(len(moved))
-        found["nuclear"] = float(np.abs(np.linalg.eigvalsh(np.array(moved, dtype=float).reshape(side, side))).sum())
+    if n_blocks:
+        side = math.isqrt(len(moved) // n_blocks)
+        found["nuclear"] = float(np.abs(np.linalg.eigvalsh(np.array(moved, dtype=float).reshape(n_blocks, side, side))).sum())
     for norm, value in found.items():
         most[norm] = max(most[norm], value)
 
@@ -280,6 +282,37 @@ def _gram_sensitivity(facts: Facts, relation: str) -> Norms:
     return {"l1": l1, "l2_squared": l2_squared, "sup": total, "nuclear": both * total}
 
 
+def _codes_of_columns(facts: Facts) -> list[list[list[int]]]:
+    """Return, for each column and each of its levels, the code: Helmert's coordinates of a regular simplex, rounded by their squares."""
+    found = []
+    for size, scale in zip(facts["sizes"], facts["scales"], strict=True):
+        codes = [[0] * (size - 1) for _ in range(size)]
+        for k, level in product(range(1, size), range(size)):
+            if level <= k:
+                square = Fraction(scale**2 * size, (size - 1) * k * (k + 1)) * (k**2 if level == k else 1)
+                codes[level][k - 1] = (-1 if level == k else 1) * ((math.isqrt(math.floor(4 * square)) + 1) // 2)
+        found.append(codes)
+    return found
+
+
+def _coded_gram(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
+    """Yield the sum of v v' in each class, v = (coordinate, codes of all columns); a row ends with its class."""
+    codes, out = _codes_of_columns(facts), []
+    for group in range(facts["classes"]):
+        ours = [[facts["coordinate"], *(x for j, code in enumerate(codes) for x in code[row[j]])] for row in rows if row[-1] == group]
+        side = range(1 + sum(facts["sizes"]) - len(facts["sizes"]))
+        out += [sum(v[i] * v[j] for v in ours) for i in side for j in side]
+    yield out
+
+
+def _coded_gram_sensitivity(facts: Facts, relation: str) -> Norms:
+    """Use eigenvalues, as for a Gram matrix; rows of two classes move two blocks, each by one eigenvalue of |v|^2."""
+    longest = facts["coordinate"] ** 2 + sum(max(sum(x * x for x in code) for code in codes) for codes in _codes_of_columns(facts))
+    changes, side = 2 if relation == REPLACE_ONE else 1, 1 + sum(facts["sizes"]) - len(facts["sizes"])
+    l2_squared = changes * longest**2
+    return {"l1": min(changes * side * longest, l2_squared), "l2_squared": l2_squared, "sup": longest, "nuclear": changes * longest}
+
+
 def _interactions(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     """Yield k (m I - J) N (n I - J) of each pair of columns, in each class; a row ends with its class."""
     sizes, factor, out = facts["sizes"], dict(map(tuple, facts["multipliers"])), []
@@ -401,6 +434,11 @@ _PACKED = (*_fact_grid(features=[1], largest=[2], mean_weight=[0, 1, 6]), *_fact
 _THRESHOLDS = _fact_grid(sizes=[((2, 1), (3, 1)), ((2, 2),)])
 _DEPENDENCES = ({"pairs": 1}, {"pairs": 2}, {"pairs": 2, "rank": 1}, {"pairs": 2, "rank": 2})
 _ROOTS, _ENDLESS = _fact_grid(steps=[1, 3], bits=[8], gain=[64], sensitivity=[1, 2]), _fact_grid(bits=[8, 30], sensitivity=[1, 2])
+_CODED = (
+    {"sizes": (2, 2, 2), "scales": (3, 3, 3), "coordinate": 3, "classes": 1},
+    {"sizes": (3, 2), "scales": (5, 4), "coordinate": 6, "classes": 2},
+    {"sizes": (4, 1), "scales": (7, 3), "coordinate": 2, "classes": 2},
+)
 _GRAMS = (*_fact_grid(features=[2], squared_radius=[4], coordinate=[0, 2]), {"features": 1, "squared_radius": 4, "coordinate": 0})
 
 KINDS: dict[str, Kind] = {
@@ -426,6 +464,7 @@ KINDS: dict[str, Kind] = {
     ),
     "packed_moments": Kind(_packed_moments_sensitivity, _PACKED, _rows_of_moments, _packed_moments, ("sup",)),
     "gram": Kind(_gram_sensitivity, _GRAMS, _rows_of_gram, _gram, ("nuclear",)),
+    "coded_gram": Kind(_coded_gram_sensitivity, _CODED, _rows_of_pairs, _coded_gram, ("l2_squared", "nuclear")),
     "interactions": Kind(interaction_sensitivity, _PAIRS, _rows_of_pairs, _interactions, ("l2_squared", "sup")),
     "tree_over_time": Kind(_blocks_sensitivity, _BLOCKS, lambda f: [(t,) for t in range(_last(f))], _blocks),
     "square_root_over_time": Kind(_root_sensitivity, _ROOTS, _rows_of_root, _root),
@@ -448,6 +487,7 @@ SIZES: dict[str, Callable[[Facts, str], int]] = {
     "sum": lambda f, _: sum(count for *_, count in f["ranges"]),
     "packed_moments": lambda f, _: f["features"] * (f["features"] + 3) // 2,
     "gram": lambda f, _: (f["features"] + bool(f["coordinate"])) ** 2,
+    "coded_gram": lambda f, _: f["classes"] * (1 + sum(f["sizes"]) - len(f["sizes"])) ** 2,
     "interactions": lambda f, _: (
         f["classes"] * sum(f["sizes"][i] * f["sizes"][j] for i, j in f["pairs"] or combinations(range(len(f["sizes"])), 2))
     ),

@@ -4,16 +4,19 @@ from skdpsynth.models._conditional_sampling import impute_table
 from skdpsynth.models._joint_distribution import RejectionSampler
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._measurements import Codes, Measurements, TableModel, bins_of, pool_measurements, uniform_model
+from skdpsynth.models._noisy_gram import NoisyGram, gram_variances
 from skdpsynth.models._noisy_tables import (
     Estimates,
     NoisyInteractions,
     NoisyTables,
     Pool,
+    Released,
     expected_error,
     join_into_blocks,
     max_pair_counts,
     merge_codes,
     shares_of,
+    table_variances,
 )
 from skdpsynth.models._public_prior import PublicPrior
 from skdpsynth.models._quantile_bins import LevelGroups, Link, grade_bins

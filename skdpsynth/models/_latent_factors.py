@@ -1,7 +1,7 @@
 """Latent factor models with softmax links, fitted to noisy counts of one, two and three columns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -58,14 +58,17 @@ class BlockTables:
     deviations: tuple[float, float]  # of a count of one and of two columns
     groups: tuple[ConstrainedGroup | WeightedPair, ...] = ()
     n_ordered: tuple[int, ...] = ()  # how many codes of each column have an order; empty: none
+    precisions: Mapping[tuple[int, int], float] = field(default_factory=dict)  # of pairs, relative to the deviation; none: 1
 
     @classmethod
     def of(
         cls, block: Block, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, groups: tuple, n_ordered: tuple[int, ...]
     ) -> "BlockTables":
-        pairs = {(a, b): two_way.tables[i, j] for (a, i), (b, j) in combinations(enumerate(block), 2) if (i, j) in two_way.tables}
+        places = {(a, b): (i, j) for (a, i), (b, j) in combinations(enumerate(block), 2)}
+        pairs = {pair: two_way.tables[place] for pair, place in places.items() if place in two_way.tables}
+        precisions = {pair: two_way.precisions[place] for pair, place in places.items() if place in two_way.precisions}
         columns, deviations = [one_way.tables[i,] for i in block], weighting_deviations(one_way, two_way)
-        return cls(columns, pairs, np.maximum(totals, _LEAST_ROWS), deviations, groups, n_ordered)
+        return cls(columns, pairs, np.maximum(totals, _LEAST_ROWS), deviations, groups, n_ordered, precisions)
 
     def targets(self) -> list[Targets]:
         out = []
@@ -73,7 +76,7 @@ class BlockTables:
             one_way = list(map(itemgetter(c), self.one_way))
             two_way = dict(zip(self.two_way, map(itemgetter(c), self.two_way.values()), strict=True))
             laws = [group.law_of_descent(c) for group in self.groups]
-            out.append(Targets.of(one_way, two_way, n, self.deviations, laws, self.n_ordered or None))
+            out.append(Targets.of(one_way, two_way, n, self.deviations, laws, self.n_ordered or None, self.precisions))
         return out
 
 

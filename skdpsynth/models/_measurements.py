@@ -177,7 +177,7 @@ def pool_measurements(parts: Sequence[Measurements], numbers: Sequence[float]) -
             variances.append(variance)
             sizes.append(tables[place].size)
         mean = float(np.average(variances, weights=sizes)) if sizes else getattr(last, step).variance
-        steps[step] = NoisyTables(tables, mean)
+        steps[step] = replace(getattr(last, step), tables=tables, variance=mean)
     prior = None
     for part, recoding in zip(parts, recodings, strict=True):
         if (earlier := part.prior) is not None:
@@ -252,7 +252,7 @@ def shrink_class_contrasts(
         for (i, j), table in two_way.tables.items()
     }
     variance = one_way.variance * (1 + (n_classes - 1) * left) / n_classes
-    return NoisyTables(columns, variance), NoisyTables(pairs, two_way.variance)
+    return NoisyTables(columns, variance), replace(two_way, tables=pairs)
 
 
 def posterior_means(values: np.ndarray) -> tuple[np.ndarray, float]:

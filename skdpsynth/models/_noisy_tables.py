@@ -1,10 +1,10 @@
 """Noisy tables of columns and their pairs: as released, pooled, as least-squares estimates, and in blocks of dependent columns."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,10 +27,24 @@ class NoisyTables:
 
     tables: Mapping[Block, np.ndarray]  # by the columns of each, shape (n_classes, ...)
     variance: float  # of the noise of each count; 0 without noise
+    precisions: Mapping[Block, float] = field(default_factory=dict)  # of each table, relative to the variance; none: 1
 
     @property
     def deviation(self) -> float:
         return math.sqrt(self.variance)
+
+    def parts(self) -> Iterator[tuple[Block, np.ndarray, float]]:
+        """Yield the total, the effects of columns and the interaction of each table, by their columns, with the variance of each."""
+        for columns, table in self.tables.items():
+            for part, variance in table_variances(columns, table.shape[1:], self.variance):
+                others = tuple(axis for axis, column in enumerate(columns, start=1) if column not in part)
+                yield part, center_table(table.sum(axis=others)), variance
+
+    def pairs(self) -> Iterator[tuple[Block, np.ndarray, float]]:
+        """Yield the table of each pair in counts, and the variance of its numbers: centered, it is the interaction of `parts`."""
+        for columns, table in self.tables.items():
+            if len(columns) == 2:
+                yield columns, table, self.variance
 
 
 def shares_of(totals: np.ndarray) -> np.ndarray:
@@ -165,6 +179,23 @@ class NoisyInteractions:
     scales: Mapping[Block, int]
     variance: float  # of the noise of each number; 0 without noise
 
+    def parts(self) -> Iterator[tuple[Block, np.ndarray, float]]:
+        """Yield the interaction of each pair, by its columns, with its variance."""
+        for columns, table, variance in self.pairs():
+            yield columns, center_table(table), variance
+
+    def pairs(self) -> Iterator[tuple[Block, np.ndarray, float]]:
+        """Yield the numbers of each pair in counts, and their variance: centered, they are the interaction of `parts`."""
+        for columns, table in self.tables.items():
+            scale = self.scales[columns]
+            yield columns, table / scale, self.variance / scale**2
+
+
+class Released(Protocol):
+    """Noisy numbers that tell of totals, effects of columns, and interactions of pairs."""
+
+    def parts(self) -> Iterator[tuple[Block, np.ndarray, float]]: ...
+
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
@@ -183,17 +214,15 @@ class Estimates:
     variance_of_total: float  # of the number of all rows
 
     @classmethod
-    def of(
-        cls, released: Sequence[NoisyTables | NoisyInteractions], pairs: Sequence[tuple[int, int]], n_samples: int | None = None
-    ) -> "Estimates":
-        """Join released tables of one and of two columns; each column has a table by itself.
+    def of(cls, released: Sequence[Released], pairs: Sequence[tuple[int, int]], n_samples: int | None = None) -> "Estimates":
+        """Join all that was released of columns and of pairs, so that something tells of each.
 
-        `pairs` were released, as tables or as interactions, or have a column of one code. The totals of the classes sum to `n_samples`,
+        `pairs` that nothing tells of have a column of one code. The totals of the classes sum to `n_samples`,
         where that is public.
         """
         means: dict[Block, _WeightedMean] = {}
         for each in released:
-            for part, values, variance in iter_parts(each):
+            for part, values, variance in each.parts():
                 means.setdefault(part, _WeightedMean()).add(values, variance)
         totals, of_total = means[()].value, means[()].variance
         of_whole = len(totals) * of_total
@@ -220,7 +249,9 @@ class Estimates:
         for n_columns in (1, 2):
             own = np.array([mean.variance for part, mean in means.items() if len(part) == n_columns])
             variance = 0.0 if not len(own) else float(own.mean()) if n_columns == 2 else float(1 / np.mean(1 / own)) if own.all() else 0.0
-            steps.append(NoisyTables({place: table for place, table in tables.items() if len(place) == n_columns}, variance))
+            own_tables = {place: table for place, table in tables.items() if len(place) == n_columns}
+            precisions = {place: variance / means[place].variance for place in own_tables if place in means and variance}
+            steps.append(NoisyTables(own_tables, variance, precisions if n_columns == 2 else {}))
         return cls(totals, tables, variances, steps[0], steps[1], of_whole)
 
     def rows(self, n_samples: int | None = None) -> np.ndarray:
@@ -271,30 +302,14 @@ class _WeightedMean:
         return 0.0 if self._is_exact else 1 / self._precision
 
 
-def iter_parts(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
-    """Yield the total, the effects of columns and the interaction of each table, by their columns, with the variance of each."""
-    for columns, table in released.tables.items():
-        if isinstance(released, NoisyInteractions):
-            scale = released.scales[columns]
-            yield columns, center_table(table / scale), released.variance / scale**2
-            continue
-        n_cells = table[0].size
-        yield (), table.reshape(len(table), -1).sum(axis=1), released.variance * n_cells
-        for axis, column in enumerate(columns, start=1):
-            others = {*range(1, table.ndim)} - {axis}
-            yield (column,), center_table(table.sum(axis=tuple(others))), released.variance * n_cells / table.shape[axis]
-        if len(columns) == 2:
-            yield columns, center_table(table), released.variance
-
-
-def iter_pairs(released: NoisyTables | NoisyInteractions) -> Iterator[tuple[Block, np.ndarray, float]]:
-    """Yield the table of each pair in counts, and the variance of its numbers: centered, it is the interaction of `iter_parts`."""
-    for columns, table in released.tables.items():
-        if isinstance(released, NoisyInteractions):
-            scale = released.scales[columns]
-            yield columns, table / scale, released.variance / scale**2
-        elif len(columns) == 2:
-            yield columns, table, released.variance
+def table_variances(columns: Block, sizes: Sequence[int], variance: float) -> Iterator[tuple[Block, float]]:
+    """Yield the parts that a table with noise of one variance tells of, with the variance of a number before it is centered."""
+    n_cells = math.prod(sizes)
+    yield (), variance * n_cells
+    for column, size in zip(columns, sizes, strict=True):
+        yield (column,), variance * n_cells / size
+    if len(columns) == 2:
+        yield columns, variance
 
 
 def center_table(table: np.ndarray) -> np.ndarray:
@@ -305,26 +320,21 @@ def center_table(table: np.ndarray) -> np.ndarray:
     return table
 
 
-def expected_error(sizes: Sequence[int], variances: Mapping[Block, float], of_columns: float, are_tables: bool) -> float:
-    """Return how large errors of estimates are, by public numbers alone, to compare ways to release pairs.
+def expected_error(sizes: Sequence[int], pairs: Sequence[tuple[int, int]], noises: Iterable[tuple[Block, float]]) -> float:
+    """Return how large errors of estimates are, by public numbers alone, to compare ways to release columns and pairs.
 
     Error is the mean, over tables, of the sum of the deviations of cells. It is that of pairs times the fourth root of that of columns: a
-    model averages the noise of very many cells of pairs out, but hardly that of columns. `variances` are those of the noise on the tables
-    of pairs, which inform about their columns and the total too, or on their interactions; `of_columns` on the tables of columns.
+    model averages the noise of very many cells of pairs out, but hardly that of columns. `noises` are the variances of all estimates of
+    parts, by their columns.
     """
-    of_total, effects = _WeightedMean(), [_WeightedMean() for _ in sizes]
-    for effect, size in zip(effects, sizes, strict=True):
-        of_total.add(0.0, size * of_columns)
-        effect.add(0.0, of_columns)
-    for (i, j), variance in variances.items() if are_tables else ():
-        of_total.add(0.0, sizes[i] * sizes[j] * variance)
-        effects[i].add(0.0, sizes[j] * variance)
-        effects[j].add(0.0, sizes[i] * variance)
-    whole, own = of_total.variance, [effect.variance * (1 - 1 / size) for effect, size in zip(effects, sizes, strict=True)]
-    columns = [size * math.sqrt(whole / size**2 + variance) for size, variance in zip(sizes, own, strict=True)]
-    pairs = []
-    for (i, j), variance in variances.items():
-        m, n = sizes[i], sizes[j]
+    means: dict[Block, _WeightedMean] = {}
+    for part, variance in noises:
+        means.setdefault(part, _WeightedMean()).add(0.0, variance)
+    whole, own = means[()].variance, [means[i,].variance * (1 - 1 / size) for i, size in enumerate(sizes)]
+    of_columns = [size * math.sqrt(whole / size**2 + variance) for size, variance in zip(sizes, own, strict=True)]
+    of_pairs = []
+    for i, j in pairs:
+        m, n, variance = sizes[i], sizes[j], means[i, j].variance if (i, j) in means else 0.0
         of_cell = whole / (m * n) ** 2 + own[i] / n**2 + own[j] / m**2 + variance * (1 - 1 / m) * (1 - 1 / n)
-        pairs.append(m * n * math.sqrt(of_cell))
-    return float(np.mean(pairs) * np.mean(columns) ** 0.25)
+        of_pairs.append(m * n * math.sqrt(of_cell))
+    return float(np.mean(of_pairs) * np.mean(of_columns) ** 0.25)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def threshold_bins(
         columns[i,] = np.zeros_like(table, dtype=float)
         columns[i,][:, kept[i]] = own
     pairs = {pair: _threshold_pair(table, pair, columns, kept) for pair, table in two_way.tables.items()}
-    return new, NoisyTables(columns, one_way.variance), NoisyTables(pairs, two_way.variance)
+    return new, NoisyTables(columns, one_way.variance), replace(two_way, tables=pairs)
 
 
 def _threshold_pair(table: np.ndarray, pair: Block, columns: Mapping[Block, np.ndarray], kept: Mapping[int, np.ndarray]) -> np.ndarray:

@@ -90,6 +90,7 @@ class Targets:
     deviation: float  # of the noise of a pair's count
     laws: Sequence[Law] = ()  # of columns that rules tie, or whose difference has a law
     smoothness: Smoothness = INDEPENDENT  # of the prior of loadings
+    precision: np.ndarray | None = None  # of each pair, relative to the deviation; None: 1
 
     @classmethod
     def of(
@@ -100,17 +101,24 @@ class Targets:
         deviations: tuple[float, float],
         laws: Sequence[Law] = (),
         n_ordered: Sequence[int] | None = None,
+        precisions: Mapping[tuple[int, int], float] | None = None,
     ) -> "Targets":
-        """Turn noisy counts into frequencies; the first `n_ordered` codes of each column have an order."""
+        """Turn noisy counts into frequencies; the first `n_ordered` codes of each column have an order.
+
+        `precisions` are those of pairs, relative to the deviation.
+        """
         sizes = np.array(list(map(len, one_way)))
         starts, n_codes = starts_of(sizes).tolist(), int(sizes.sum())
         matrix, mask = np.zeros((n_codes, n_codes)), np.zeros((n_codes, n_codes), dtype=np.float32)
+        precision = np.ones_like(mask) if precisions else None
         for (i, j), counts in two_way.items():
             rows, columns = slice(starts[i], starts[i] + sizes[i]), slice(starts[j], starts[j] + sizes[j])
             matrix[rows, columns], matrix[columns, rows] = counts, counts.T
             mask[rows, columns] = mask[columns, rows] = 1
+            if precision is not None and precisions:
+                precision[rows, columns] = precision[columns, rows] = precisions.get((i, j), 1.0)
         smoothness = INDEPENDENT if n_ordered is None else Smoothness.of(starts, n_ordered)
-        return replace(cls.of_all(one_way, matrix, mask, n, deviations, laws), smoothness=smoothness)
+        return replace(cls.of_all(one_way, matrix, mask, n, deviations, laws), smoothness=smoothness, precision=precision)
 
     @classmethod
     def of_all(
@@ -153,6 +161,8 @@ class Targets:
                 noise[rows, columns] = drawn - drawn.mean(axis=1, keepdims=True)
         noise += noise.T
         noise *= np.float32(self.deviation / self.n)
+        if self.precision is not None:
+            noise /= np.sqrt(self.precision)
         wider = replace(self, two_way=self.two_way + noise, deviation=self.deviation * 2**0.5)
         return wider, replace(wider, two_way=self.two_way - noise)
 
@@ -365,18 +375,20 @@ class Probabilities:
         P = self.singles
         error, by_pairs = self.errors(target)
         of_columns = P.mean(axis=1) - target.one_way
+        weighted, of_laws = error if target.precision is None else error * target.precision, 0.0
         # Each pair stands twice in the matrix.
-        value = float(np.vdot(error, error)) / 4 + target.weight * float(np.vdot(of_columns, of_columns)) / 2
-        of_laws = 0.0
-        slope = error @ P
+        value = float(np.vdot(error, weighted)) / 4 + target.weight * float(np.vdot(of_columns, of_columns)) / 2
+        slope = weighted @ P
         slope += np.float32(target.weight) * of_columns[:, None]
         if beside is not None:
             slope += beside
         tied = []
         for law, places, state, pairs in zip(target.laws, target.slices, self.tied, by_pairs, strict=True):
-            tied.append(law.backward(state, [slope[rows] for rows in places], pairs))
-            for e in pairs.values():
-                of_laws += float(np.vdot(e, e))
+            of_pairs = {}
+            for (j, k), e in pairs.items():
+                of_pairs[j, k] = e if target.precision is None else e * target.precision[places[j], places[k]]
+                of_laws += float(np.vdot(e, of_pairs[j, k]))
+            tied.append(law.backward(state, [slope[rows] for rows in places], of_pairs))
         slope *= P
         slope -= P * np.repeat(np.add.reduceat(slope, target.starts, axis=0), target.sizes, axis=0)
         for places, parts in zip(target.slices, tied, strict=True):

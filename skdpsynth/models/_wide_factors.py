@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtri, ndtri
 
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, quasi_normal
-from skdpsynth.models._noisy_tables import Block, NoisyInteractions, NoisyTables, iter_pairs, join_into_blocks, shares_of
+from skdpsynth.models._noisy_tables import Block, NoisyInteractions, NoisyTables, join_into_blocks, shares_of
 from skdpsynth.models._training import (
     CLASS_SHARE,
     PLATEAU_TOLERANCE,
@@ -56,7 +56,7 @@ class CoarsePairs:
         starts, variances = starts_of(sizes), [0.0]
         slices = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
         whole = np.zeros((int(sizes.sum()),) * 2)
-        for (i, j), table, variance in iter_pairs(released):
+        for (i, j), table, variance in released.pairs():
             whole[slices[i], slices[j]] = table[0]
             variances.append(variance)
         whole += whole.T

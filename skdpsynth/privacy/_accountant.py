@@ -241,7 +241,7 @@ class PrivacyAccountant:
         values = check_int64(values)
         loss = self._rest() if loss is None else as_loss(loss)
         check_covered(noise, rng, sensitivity, loss, self.neighboring, name, self.rows_per_unit)
-        noise.check_shape(values.shape)
+        noise.check_shape(values.shape, in_stack=sensitivity is not None)
         self._charge(self._entry(name, loss, noise, rng, sensitivity, n_values=values.size))
         return values + noise.sample(values.shape, rng)
 

@@ -198,7 +198,7 @@ class DiscreteMatrixLaplace(Noise):
         """Draw a symmetric int64 matrix with the bits of `rng`, or a stack of independent ones: `size` is (m, m) or (count, m, m)."""
         check_stream(rng)
         shape = shape_of(size)
-        self.check_shape(shape[-2:] if len(shape) == 3 else shape)
+        self.check_shape(shape, in_stack=True)
         out = np.zeros(shape, dtype=np.int64)
         if self.scale and out.size:
             stack, m = out.reshape(-1, *shape[-2:]), shape[-1]
@@ -208,9 +208,10 @@ class DiscreteMatrixLaplace(Noise):
                 some[:] = _sample(self.scale, m, rng, count=len(some))
         return out
 
-    def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise ValueError unless the values are a square matrix that is not too large."""
+    def check_shape(self, shape: tuple[int, ...], in_stack: bool = False) -> None:
+        """Raise ValueError unless the values are a square matrix that is not too large, or several ones `in_stack`."""
         shape = shape_of(shape, "shape")
+        shape = shape[1:] if in_stack and len(shape) == 3 else shape
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"matrix Laplace noise needs values of shape (m, m), got {shape}; list the whole symmetric matrix.")
         self.check_size(math.prod(shape))

@@ -88,8 +88,11 @@ class Noise(ABC):
         """Raise ValueError if so many values are too many; most noises serve any number."""
         check_integer("n_values", n_values)
 
-    def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise ValueError unless there is one scale, or scales that broadcast to values of this shape."""
+    def check_shape(self, shape: tuple[int, ...], in_stack: bool = False) -> None:
+        """Raise ValueError unless there is one scale, or scales that broadcast to values of this shape.
+
+        `in_stack` says that a sensitivity is stated for all of several matrices, for noise that would else serve one.
+        """
         shape = shape_of(shape, "shape")
         if isinstance(self.scale, np.ndarray) and not is_broadcastable(self.scale, shape):
             raise ValueError(

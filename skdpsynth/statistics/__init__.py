@@ -13,6 +13,7 @@ from skdpsynth.statistics._aggregator import (
     total,
     total_and_kept,
 )
+from skdpsynth.statistics._coded_gram import CodedGram
 from skdpsynth.statistics._counts import (
     MAGNITUDES,
     CountLengths,

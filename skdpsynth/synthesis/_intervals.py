@@ -13,11 +13,23 @@ from skdpsynth._progress import track_steps
 from skdpsynth._validation import is_integer, is_real, short_repr
 from skdpsynth.domain import Spans, edges_of_spans, grids_of
 from skdpsynth.frames import Table
-from skdpsynth.models import Estimates, LevelGroups, Link, NoisyInteractions, NoisyTables, TableModel, joint_columns, threshold_bins
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, RandomBits, SeededBits
-from skdpsynth.statistics import CellsOf, Coding, Interactions, Marginals, Trees
+from skdpsynth.models import (
+    Estimates,
+    LevelGroups,
+    Link,
+    NoisyGram,
+    NoisyInteractions,
+    NoisyTables,
+    Released,
+    TableModel,
+    joint_columns,
+    threshold_bins,
+)
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace, RandomBits, SeededBits
+from skdpsynth.statistics import CellsOf, CodedGram, Coding, Interactions, Marginals, Trees
+from skdpsynth.synthesis._latent_planning import GRAM
 
-_NOISES: dict[str, Any] = {"DiscreteGaussian": DiscreteGaussian, "DiscreteLaplace": DiscreteLaplace}
+_NOISES: dict[str, Any] = {each.__name__: each for each in (DiscreteGaussian, DiscreteLaplace, DiscreteMatrixLaplace)}
 _WEAK = 5.0  # variance of the prior: so weak that dependences keep their size, which intervals need more than little noise
 _STEPS = 400  # of each fit: a re-fit that stops earlier varies less than what it stands for (slopes by 4 to 7 % after 150)
 _FITS = 2  # that are mixed: what more would average out is little against the noise of the tables
@@ -42,7 +54,7 @@ class ParametricBootstrap:
 
     model: TableModel  # fitted to the releases under a weak prior
     noises: Mapping[str, Any]  # of each step, by the name of its release
-    interactions: Interactions | None  # of released pairs; None: tables
+    interactions: Interactions | CodedGram | None  # of released pairs; None: tables
     pairs: tuple[tuple[int, int], ...]  # whose tables are estimated
     n_samples: int
     is_public: bool  # whether `n_samples` is
@@ -51,7 +63,7 @@ class ParametricBootstrap:
     def of(cls, synthesizer: BaseEstimator, n_samples: int) -> "ParametricBootstrap":
         """Read the releases of a fitted synthesizer with this number of rows, and fit a model to them under a weak prior."""
         model = synthesizer._model_of_counts
-        entries = (entry for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES)
+        entries = [entry for entry in synthesizer.accountant_.ledger if entry.noise in _NOISES]
         noises = {entry.name: _NOISES[entry.noise](entry.scale[0] if entry.scale else 0) for entry in entries}
         sizes, names = model.factors[0].sizes.tolist(), [name for name in model.schema if name != model.stratum]
         lead = 0 if model.stratum is None else 1
@@ -63,31 +75,43 @@ class ParametricBootstrap:
         def tables(values: Mapping[tuple, np.ndarray], n_columns: int) -> dict[tuple[int, ...], np.ndarray]:
             return {place: table if lead else table[None] for place, table in by_place(values, n_columns).items()}
 
-        over, scales = None, by_place(synthesizer.interaction_scales_, 2)
-        if scales:
+        over: Interactions | CodedGram | None = None
+        scales = by_place(synthesizer.interaction_scales_, 2)
+        if GRAM in noises:
+            told = dict(next(entry.sensitivity.statistic for entry in entries if entry.name == GRAM))
+            over = CodedGram(told["sizes"], told["scales"], told["coordinate"], told["classes"])
+        elif scales:
             multipliers = tuple(c // (sizes[i] * sizes[j]) for (i, j), c in scales.items())
             over = Interactions(tuple(sizes), tuple(scales), len(model.weights), multipliers)  # type: ignore[arg-type]
         weak = replace(model, factors=tuple(replace(factors, variance=_WEAK) for factors in model.factors))
         pairs, is_public = tuple(by_place(synthesizer.marginals_consistent_, 2)), synthesizer.neighboring == "replace_one"
         replay = cls(weak, noises, over, pairs, n_samples, is_public)  # type: ignore[arg-type]
-        one_way = replay._noisy_tables(tables(synthesizer.marginals_, 1), "counts of columns")
-        if over is None:
-            two_way: NoisyTables | NoisyInteractions = replay._noisy_tables(tables(synthesizer.marginals_, 2), "counts of pairs")
+        if isinstance(over, CodedGram):
+            released: list[Released] = [replay._noisy_gram(synthesizer.gram_ if lead else synthesizer.gram_[None])]
         else:
-            two_way = replay._noisy_interactions(tables(synthesizer.interactions_, 2))
-        return replace(replay, model=replay._fit(model.links, one_way, two_way))
+            released = [replay._noisy_tables(tables(synthesizer.marginals_, 1), "counts of columns")]
+            if over is None:
+                released.append(replay._noisy_tables(tables(synthesizer.marginals_, 2), "counts of pairs"))
+            else:
+                released.append(replay._noisy_interactions(tables(synthesizer.interactions_, 2)))
+        return replace(replay, model=replay._fit(model.links, released))
 
     def _noisy_tables(self, tables: Mapping[tuple[int, ...], np.ndarray], name: str) -> NoisyTables:
         return NoisyTables(tables, float(self.noises[name].variance(1)) if tables else 0.0)
 
+    def _noisy_gram(self, matrices: np.ndarray) -> NoisyGram:
+        assert isinstance(self.interactions, CodedGram)
+        variance = float(self.noises[GRAM].variance(self.interactions.n_rows**2))
+        return NoisyGram(matrices, self.interactions.codes, self.interactions.coordinate, variance)
+
     def _noisy_interactions(self, tables: Mapping[tuple[int, ...], np.ndarray]) -> NoisyInteractions:
-        assert self.interactions is not None
+        assert isinstance(self.interactions, Interactions)
         scales: Any = dict(zip(self.interactions.pairs, self.interactions.scales, strict=True))
         return NoisyInteractions(tables, scales, float(self.noises["interactions of pairs"].variance(1)))
 
-    def _fit(self, links: _Links, one_way: NoisyTables, of_pairs: NoisyTables | NoisyInteractions) -> TableModel:
+    def _fit(self, links: _Links, released: Sequence[Released]) -> TableModel:
         n_samples = self.n_samples if self.is_public else None
-        model, estimates = self.model, Estimates.of([one_way, of_pairs], self.pairs, n_samples)
+        model, estimates = self.model, Estimates.of(released, self.pairs, n_samples)
         names, rows = [name for name in model.schema if name != model.stratum], estimates.rows(n_samples)
         together = joint_columns(model.tied, model.near)
         links, one_way, two_way = threshold_bins(
@@ -116,12 +140,6 @@ class ParametricBootstrap:
         def release(exact: np.ndarray, name: str) -> np.ndarray:
             return exact + self.noises[name].sample(exact.shape, bits)
 
-        def count(places: Sequence[tuple[int, ...]], name: str) -> NoisyTables:
-            if not places:
-                return NoisyTables({}, 0.0)
-            exact = Marginals.of(drawn, all_sizes, [(len(sizes), *place) for place in places])
-            return self._noisy_tables(dict(zip(places, exact.tables(release(exact.counts, name)), strict=True)), name)
-
         for name, link in links.items():
             own = cells[list(self.model.schema).index(name)]
             if isinstance(link, Link):
@@ -134,12 +152,28 @@ class ParametricBootstrap:
                 counts = np.bincount(own[rows], minlength=len(link.order) + 1)[: len(link.order)]
                 deviation = float(self.noises["counts of levels"].variance(1)) ** 0.5
                 links[name] = link.reweigh(release(counts, "counts of levels"), deviation)
-        one_way = count([(i,) for i in range(len(sizes))], "counts of columns")
-        if self.interactions is None:
-            return self._fit(links, one_way, count(self.pairs, "counts of pairs"))
-        tables = Marginals.of(drawn, all_sizes, [(len(sizes), *pair) for pair in self.interactions.pairs])
-        noisy = release(self.interactions.query(tables, "replace_one").values, "interactions of pairs")
-        return self._fit(links, one_way, self._noisy_interactions(self.interactions.tables(noisy)))
+        return self._fit(links, self._release_again(drawn, all_sizes, release))
+
+    def _release_again(
+        self, codes: Sequence[np.ndarray], sizes: Sequence[int], release: Callable[[np.ndarray, str], np.ndarray]
+    ) -> list[Released]:
+        n_columns = len(sizes) - 1
+
+        def count(places: Sequence[tuple[int, ...]]) -> Marginals:
+            return Marginals.of(codes, sizes, [(n_columns, *place) for place in places])
+
+        if isinstance(self.interactions, CodedGram):
+            return [self._noisy_gram(release(self.interactions.query(count(self.pairs), "replace_one").values, GRAM))]
+        released: list[Released] = []
+        for name, places in (("counts of columns", [(i,) for i in range(n_columns)]), ("counts of pairs", self.pairs)):
+            if self.interactions is None or name == "counts of columns":
+                exact = count(places)
+                tables = exact.tables(release(exact.counts, name)) if places else []
+                released.append(self._noisy_tables(dict(zip(places, tables, strict=True)), name))
+        if self.interactions is not None:
+            noisy = release(self.interactions.query(count(self.interactions.pairs), "replace_one").values, "interactions of pairs")
+            released.append(self._noisy_interactions(self.interactions.tables(noisy)))
+        return released
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,8 +91,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
     marginals_ : dict of tuple of columns to int64 ndarray
         The noisy counts exactly as released, with the key ``(column,)``, ``(column, column)`` or three columns; led by `stratify` where it
-        is given. Pairs that are released as interactions have the whole numbers nearest to `marginals_consistent_`. Strategy "scores",
-        which has none of the following five: the counts of the levels of each ordinal column that is not nullable.
+        is given. What is released as interactions or as a Gram matrix has the whole numbers nearest to `marginals_consistent_`. Strategy
+        "scores", which has none of the following seven: the counts of the levels of each ordinal column that is not nullable.
     marginals_consistent_ : dict of tuple of columns to ndarray
         The joint least squares estimates of the counts from all noisy tables: unbiased, and perhaps negative. Margins of pairs are the
         counts of their columns, and tables sum to the number of rows.
@@ -101,6 +101,9 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     interactions_, interaction_scales_ : dict of tuple of columns to int64 ndarray, and to int
         Pairs that are released as interactions: ``interactions_[pair] / interaction_scales_[pair]`` are counts less the means over rows
         and columns of their table, with noise.
+    gram_, gram_codes_ : int64 ndarray of shape (n_rows, n_rows), and dict of tuple of columns to int64 ndarray; or None, and empty
+        Columns and pairs that are released as one matrix: the sum over rows of ``v v'`` with noise, where v lists ``gram_codes_[()]``, and
+        of each column the column of ``gram_codes_[(column,)]`` that its code names. With `stratify`, one matrix a class.
     bins_ : dict of column to ndarray
         For each continuous column the edges of its bins: code k stands for numbers from ``bins_[column][k]`` up to, not with,
         ``bins_[column][k + 1]``; edges of dates and times are units since the lower bound. For each nominal column of more than 64 levels,
@@ -152,6 +155,9 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     1. the cells of each continuous column, in a tree: the column is cut at its private quantiles into 3 to 24 bins;
     2. the counts of the codes of each column: bins, levels, and missing as one more;
     3. the counts of pairs of columns, or their interactions where the expected error is smaller (proof: ``statistics/_interactions.py``).
+
+    Columns of few levels have 2 and 3 in one instead, a Gram matrix of coded rows with matrix noise (``statistics/_coded_gram.py``), where
+    its expected error is clearly smaller. It is pure: then a delta buys nothing, and is not spent.
 
     Steps are added where they pay: differences of columns near each other, a private selection of pairs where noise would drown most of
     them, triples where noise is small, levels of nominal columns of more than 64 levels, merged pairs of tables of more than 40 columns.

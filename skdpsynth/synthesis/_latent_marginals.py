@@ -34,10 +34,12 @@ from skdpsynth.models import (
     LevelGroups,
     Link,
     Measurements,
+    NoisyGram,
     NoisyInteractions,
     NoisyTables,
     Pool,
     PublicPrior,
+    Released,
     TableModel,
     bins_of,
     constrain_columns,
@@ -52,12 +54,12 @@ from skdpsynth.models import (
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import CellsOf, Coding, DifferencesOf, Marginals, Merging, Trees, total
 from skdpsynth.synthesis._latent_planning import (
+    GRAM,
     MAX_CODES,
     ONE_BLOCK,
     SPLITS,
     TRIPLES,
     MarginalsPlan,
-    PairRelease,
     PairSelection,
     answer_query,
     bin_growth,
@@ -69,6 +71,7 @@ from skdpsynth.synthesis._latent_planning import (
     release_triples,
     warn_of_noise,
 )
+from skdpsynth.synthesis._latent_releases import GramRelease, PairRelease
 
 _SEARCH_SHARES = (0.01, 0.02, 0.04)  # of the share of pairs, for coarse differences: the least that can detect them
 _RELEASE_SHARE = 0.05  # of the share of pairs, for fine differences
@@ -148,18 +151,11 @@ def _release_tables(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str
     located = _locate_cells(rows, plan)  # step 1
     codes, plan = _choose_codes(rows, located, plan, budget)
     coded = _encode_rows(located, plan, codes.links)
-    # Step 2, and from it blocks of dependent columns, and whether triples pay.
-    exact = total(coded.rows, Marginals.over(coded.sizes, [(len(names), i) for i in range(len(names))]))
-    noisy, noise = answer_query(exact.query(budget.relation), plan.shares["counts of columns"], budget, "counts of columns")
-    one_way = NoisyTables({(i,): table for i, table in enumerate(exact.tables(noisy))}, noise.variance)
-    if not codes.blocks:
-        codes = replace(codes, **_release_blocks(coded, one_way, plan, budget))
-    plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
-    pairs = [pair for block in codes.blocks for pair in combinations(block, 2)]  # step 3
-    if (selection := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
-        pairs, plan = selection.choose(*_rows_for_pair_selection(located, codes.links, one_way, plan), plan, budget)
-    two_way = _release_pairs(coded, pairs, one_way, plan, budget)
-    estimates = Estimates.of([one_way, two_way], pairs, plan.n_samples)  # step 4
+    if GRAM in plan.shares:  # steps 2 and 3 in one
+        released, codes, pairs = _release_gram(coded, codes, plan, budget)
+    else:
+        released, codes, pairs, plan = _release_columns_and_pairs(located, coded, codes, plan, budget)
+    estimates = Estimates.of(released, pairs, plan.n_samples)  # step 4
     totals = estimates.rows(plan.n_samples)
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
     if plan.n_samples is None:
@@ -169,13 +165,38 @@ def _release_tables(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str
     counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, prior)
     attributes, triples = _fit_model(counted, coded, plan, budget)
     return {
-        **_table_attributes([one_way, two_way, *triples], estimates, names, stratum),
+        **_table_attributes([*released, *triples], estimates, names, stratum),
         "cells_": codes.cells,
         "bins_": bins_of(schema, codes.links),
         "n_samples_": n_samples,
         "_size_error": math.sqrt(estimates.variance_of_total),
         **attributes,
     }
+
+
+def _release_gram(
+    coded: _CodedRows, codes: Codes, plan: MarginalsPlan, budget: Budget
+) -> tuple[list[Released], Codes, list[tuple[int, int]]]:
+    release = GramRelease.choose(coded.sizes, plan.shares[GRAM], budget.relation, plan.n_samples)
+    blocks = codes.blocks or (tuple(range(len(plan.names))),)
+    return [release.ask(coded.rows, budget, GRAM)], replace(codes, blocks=blocks), release.over.pairs
+
+
+def _release_columns_and_pairs(
+    located: Rows, coded: _CodedRows, codes: Codes, plan: MarginalsPlan, budget: Budget
+) -> tuple[list[Released], Codes, list[tuple[int, int]], MarginalsPlan]:
+    """Return what is released, codes with blocks of dependent columns, the pairs that are counted, and the plan with a share of triples."""
+    n_columns = len(plan.names)
+    exact = total(coded.rows, Marginals.over(coded.sizes, [(n_columns, i) for i in range(n_columns)]))
+    noisy, noise = answer_query(exact.query(budget.relation), plan.shares["counts of columns"], budget, "counts of columns")
+    one_way = NoisyTables({(i,): table for i, table in enumerate(exact.tables(noisy))}, noise.variance)
+    if not codes.blocks:
+        codes = replace(codes, **_release_blocks(coded, one_way, plan, budget))
+    plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
+    pairs = [pair for block in codes.blocks for pair in combinations(block, 2)]
+    if (selection := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
+        pairs, plan = selection.choose(*_rows_for_pair_selection(located, codes.links, one_way, plan), plan, budget)
+    return [one_way, _release_pairs(coded, pairs, one_way, plan, budget)], codes, pairs, plan
 
 
 def _choose_codes(rows: Rows, located: Rows, plan: MarginalsPlan, budget: Budget) -> tuple[Codes, MarginalsPlan]:
@@ -254,7 +275,7 @@ def find_near_columns(
     pairs = candidate_pairs(plan)
     if not pairs:
         return (), plan
-    share = plan.shares["counts of pairs"]
+    share = plan.shares[plan.pair_step]
     looks = [part for part in _SEARCH_SHARES if can_detect_near_columns(len(pairs), part, share, budget.relation, n_rows)]
     if not looks:
         return (), plan
@@ -275,7 +296,7 @@ def find_near_columns(
             law = threshold_link(link, n_rows, noise.deviation)
             laws.append(orient_difference(DifferenceLaw(a, b, own, law.mass, schema[a].integer), links, plan.grids))
         near = tuple(laws)
-    return near, replace(plan, shares={**plan.shares, "counts of pairs": rest})
+    return near, replace(plan, shares={**plan.shares, plan.pair_step: rest})
 
 
 def candidate_pairs(plan: MarginalsPlan) -> list[NamePair]:
@@ -421,13 +442,18 @@ def model_attributes(model: TableModel) -> dict[str, Any]:
 
 
 def _table_attributes(
-    released: Sequence[NoisyTables | NoisyInteractions], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
+    released: Sequence[Released], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
 ) -> dict[str, object]:
     counts = {place: table for each in released if isinstance(each, NoisyTables) for place, table in each.tables.items()}
     tables = {place: np.rint(table).astype(np.int64) for place, table in estimates.tables.items()} | counts
     interactions: dict[tuple[int, ...], np.ndarray] = {}
     scales: dict[tuple[int, ...], int] = {}
+    gram: np.ndarray | None = None
+    codes: dict[tuple[Hashable, ...], np.ndarray] = {}
     for each in released:
+        if isinstance(each, NoisyGram):
+            gram = each.matrices if stratum is not None else each.matrices[0]
+            codes = {(): np.array([each.coordinate]), **{(name,): V for name, V in zip(names, each.codes, strict=True)}}
         if isinstance(each, NoisyInteractions):
             interactions |= each.tables
             scales |= each.scales
@@ -435,6 +461,8 @@ def _table_attributes(
         "marginals_": _by_columns(tables, names, stratum),
         "interactions_": _by_columns(interactions, names, stratum),
         "interaction_scales_": _by_columns(scales, names, stratum),
+        "gram_": gram,
+        "gram_codes_": codes,
         "marginals_consistent_": _by_columns(estimates.tables, names, stratum),
         "marginals_errors_": _by_columns({place: math.sqrt(of_cell) for place, of_cell in estimates.variances.items()}, names, stratum),
     }

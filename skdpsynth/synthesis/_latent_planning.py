@@ -5,7 +5,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,9 @@ from skdpsynth.models import (
     MIN_ROWS,
     Codes,
     DifferenceLaw,
-    NoisyInteractions,
     NoisyTables,
     TableModel,
     candidate_triples,
-    expected_error,
     max_pair_counts,
     max_tuples,
     most_dependent_triples,
@@ -33,10 +30,9 @@ from skdpsynth.models import (
     triple_frequencies,
 )
 from skdpsynth.privacy import Mechanism, PrivacyLoss, losses_of_kind, mechanism, selection_loss
-from skdpsynth.statistics import Interactions, Marginals, Query, Trees, dependences, distances, sensitivity_of_dependences, total
+from skdpsynth.statistics import Marginals, Query, Trees, dependences, distances, sensitivity_of_dependences, total
+from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 
-Pair = tuple[int, int]
-_COARSER = range(9, -1, -1)  # bits of multipliers
 # Shares of the budget, in proportion for the steps that there are. Up to ONE_BLOCK columns, others do about as well.
 _SHARES = {"counts of cells": 0.1, "counts of levels": 0.1, "counts of columns": 0.2, "counts of pairs": 0.7}
 # Predicting a class needs columns above all: .2 was too little for it, at the same distance of pairs.
@@ -58,6 +54,15 @@ _SURE_OF_FIRST = 10.5  # ... in the first block of a stream, if all of the budge
 _MAX_TABLES = 1 << 19  # of pairs of columns, all of which are counted, merged: of 1024 columns, which take about a minute
 _MAX_COUNTS = 1 << 24  # of pairs of codes, in all classes: a model of so many takes about a quarter of a minute
 PAIRS, LOOK, CHOICE = "counts of pairs", "spread of dependence", "choice of pairs"
+GRAM = "Gram matrix of columns and pairs"
+_MOST_GRAM_ROWS, _MOST_GRAM_CODES = 512, 800  # of all columns: a fit of so many codes takes some ten seconds
+_LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-20, 1024  # beyond, the scale of matrix noise may be too large or too small to be sampled
+# Times the expected error of other releases: a Gram matrix is taken where it leaves less. Beside tables, little gain in expected error has
+# been none in fact, of few rows above all; interactions have noise of the same form.
+_GAIN_OVER_TABLES, _GAIN_OF_FEW_ROWS, _GAIN_OVER_INTERACTIONS = 0.75, 0.55, 0.95
+_FEW_ROWS, _USUAL_ROWS = 5000, 2000  # times epsilon; and where the number of rows is private
+_USUAL_ROWS_OF_TRIPLES = 20_000  # where the number of rows is private, and a delta may buy a round of triples
+_USUAL_BLOCK = 12  # columns
 _SHARES_OF_CHOICE = {LOOK: 0.05, CHOICE: 0.57, PAIRS: 0.38}  # of what pairs would have alone
 _LARGER = 16  # times the share of a pair, that of one that is chosen, pays for choosing it
 _STRONG = Fraction(1, 2)  # of the rows: the distance of a pair whose columns have a correlation of about .75
@@ -119,7 +124,12 @@ class MarginalsPlan(Plan):
     @property
     def counts_all_pairs(self) -> bool:
         """Whether the columns form one block, all of whose pairs may be counted."""
-        return "counts of pairs" in self.shares and "counts of pairs, merged" not in self.shares
+        return GRAM in self.shares or (PAIRS in self.shares and "counts of pairs, merged" not in self.shares)
+
+    @property
+    def pair_step(self) -> str:
+        """The step that counts pairs."""
+        return GRAM if GRAM in self.shares else PAIRS
 
 
 def plan_steps(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
@@ -147,14 +157,36 @@ def plan_steps(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
         options.append(replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights)))
     made = min(options, key=lambda option: _noise_error(option, relation)) if len(options) > 1 else options[0]
-    if "counts of pairs" in weights and not has_blocks:
-        made = _optimize_column_share(made, relation)
+    if PAIRS in weights:
+        made = _prefer_gram(facts, made if has_blocks else _optimize_column_share(made, relation), weights)
     if facts.n_samples is not None:
         warn_of_noise(facts, made, relation, facts.n_samples)
     if not facts.delta and facts.epsilon != math.inf:
         with_delta = plan_steps(facts.part(delta=facts.usual_delta), bare)
         facts.warn_if_delta_helps(_largest_deviation(made, relation), _largest_deviation(with_delta, relation))
     return made
+
+
+def _prefer_gram(facts: Facts, made: MarginalsPlan, weights: Mapping[str, float]) -> MarginalsPlan:
+    """Return the plan with one Gram matrix in place of tables of columns and pairs, where it leaves clearly less error, by public numbers.
+
+    Its noise is pure, so a delta is not spent then. Codes that were bought may decide: what follows costs no more of epsilon and of delta
+    than is left of each, in either case.
+    """
+    sizes, relation = made.planned_sizes, facts.neighboring
+    if facts.rho or facts.takes_delta or not _LEAST_EPSILON <= facts.epsilon <= _LARGEST_EPSILON:
+        return made
+    if sum(sizes) > _MOST_GRAM_CODES or sum(sizes) - len(sizes) >= _MOST_GRAM_ROWS:
+        return made
+    if TRIPLES in plan_triples(made, [*sizes, made.n_classes], facts.n_samples or _USUAL_ROWS_OF_TRIPLES, relation, ()).shares:
+        return made
+    kept = {name: weight for name, weight in weights.items() if name in ("counts of cells", "counts of levels")}
+    shares = split_share(facts.share.pure, {**kept, GRAM: sum(weights.values()) - sum(kept.values())})
+    plan = replace(made, spends_delta=False, rho=None, shares=shares)
+    n_rows = facts.n_samples or _USUAL_ROWS
+    gain = _GAIN_OVER_INTERACTIONS if made.rho else _GAIN_OVER_TABLES if n_rows * facts.epsilon >= _FEW_ROWS else _GAIN_OF_FEW_ROWS
+    errors = [_cell_deviation(each, relation) * _plan_pairs(each, relation).error for each in (plan, made)]
+    return plan if errors[0] < gain * errors[1] else made
 
 
 def _check_size(plan: MarginalsPlan) -> None:
@@ -226,12 +258,18 @@ def _noise_error(plan: MarginalsPlan, relation: str) -> float:
     It depends on the number of columns, but not on their levels, bounds or bins, which may have been bought: the kind of noise for all of
     a budget must not follow from the release of a part of it.
     """
-    n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
-    trees = Trees.sensitivity(relation, [_USUAL_DEPTH] * n_trees)
-    of_cells = mechanism(trees, plan.shares["counts of cells"]).deviation if "counts of cells" in plan.shares else 1.0
+    of_cells = _cell_deviation(plan, relation)
     if not plan.counts_all_pairs:
         return of_cells * math.prod(_table_deviations(plan, relation))
     return of_cells * _plan_pairs(plan, relation, [_USUAL_SIZE] * len(plan.kinds)).error
+
+
+def _cell_deviation(plan: MarginalsPlan, relation: str) -> float:
+    """Return the deviation of the noise on a count of a cell, of trees of the usual depth; 1 where there are none."""
+    if "counts of cells" not in plan.shares:
+        return 1.0
+    n_trees = sum(isinstance(kind, Continuous) for kind in plan.schema.values())
+    return mechanism(Trees.sensitivity(relation, [_USUAL_DEPTH] * n_trees), plan.shares["counts of cells"]).deviation
 
 
 def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
@@ -249,12 +287,17 @@ def _optimize_column_share(plan: MarginalsPlan, relation: str) -> MarginalsPlan:
     return min(options, key=lambda option: _plan_pairs(option, relation).error)
 
 
-def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> "PairRelease":
-    """Return the release of all pairs of columns, of the planned sizes or of these."""
-    sizes = plan.planned_sizes if sizes is None else sizes
-    column_variance = mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance
-    pairs, share = list(combinations(range(len(sizes)), 2)), plan.shares["counts of pairs"]
-    return PairRelease.choose([*sizes, plan.n_classes], pairs, column_variance, share, relation, plan.n_samples)
+def _plan_pairs(plan: MarginalsPlan, relation: str, sizes: Sequence[int] | None = None) -> PairRelease | GramRelease:
+    """Return the release of pairs of columns, of the planned sizes or of these: of all pairs, or of those in blocks of the usual size."""
+    sizes = [*(plan.planned_sizes if sizes is None else sizes), plan.n_classes]
+    if GRAM in plan.shares:
+        return GramRelease.choose(sizes, plan.shares[GRAM], relation, plan.n_samples)
+    n_columns = len(plan.kinds)
+    column_variance = mechanism(Marginals.sensitivity(relation, n_columns), plan.shares["counts of columns"]).variance
+    width = n_columns if plan.counts_all_pairs else _USUAL_BLOCK
+    blocks = [range(start, min(start + width, n_columns)) for start in range(0, n_columns, width)]
+    pairs = [pair for block in blocks for pair in combinations(block, 2)]
+    return PairRelease.choose(sizes, pairs, column_variance, plan.shares[PAIRS], relation, plan.n_samples)
 
 
 def _largest_deviation(plan: MarginalsPlan, relation: str) -> float:
@@ -266,6 +309,8 @@ def _largest_deviation(plan: MarginalsPlan, relation: str) -> float:
 
 
 def _table_deviations(plan: MarginalsPlan, relation: str) -> list[float]:
+    if GRAM in plan.shares:
+        return [math.sqrt(_plan_pairs(plan, relation).column_variance)]
     n_tables = {"counts of columns": len(plan.kinds), "counts of pairs, merged": math.comb(len(plan.kinds), 2)}
     steps = [name for name in n_tables if name in plan.shares]
     return [mechanism(Marginals.sensitivity(relation, n_tables[name]), plan.shares[name]).deviation for name in steps]
@@ -343,11 +388,13 @@ def bin_growth(plan: MarginalsPlan, relation: str, n_rows: float) -> float | Non
     where a bin of the usual mass, cut in as many as there are levels of cells, has `_CLEAR` times their noise, and else grow faster.
     """
     sizes = plan.planned_sizes
-    precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
     if plan.counts_all_pairs:
         pairs = _plan_pairs(plan, relation, sizes)
+        precision = 1 / max(pairs.column_variance, _EXACT)
         if pairs.over is None:  # tables tell of columns, too
             precision += (len(sizes) - 1) / max(pairs.deviation**2 * float(np.mean(sizes)), _EXACT)
+    else:
+        precision = 1 / max(mechanism(Marginals.sensitivity(relation, len(sizes)), plan.shares["counts of columns"]).variance, _EXACT)
     rows = n_rows * math.sqrt(precision / plan.n_classes)
     return None if rows < MIN_ROWS else 2.0 ** max(1.0, _USUAL_DEPTH * (_MOST_BINS * _CLEAR / rows) ** 2)
 
@@ -357,65 +404,6 @@ def answer_query(
 ) -> tuple[np.ndarray, Mechanism]:
     noise = mechanism(query.sensitivity, share, kinds, len(query.values))
     return budget.answer(query, noise, name), noise
-
-
-@dataclass(frozen=True, eq=False)
-class PairRelease:
-    """The noise of a release of pairs of columns, as tables or as interactions."""
-
-    sizes: tuple[int, ...]  # number of codes of each column, and last of classes
-    pairs: tuple[Pair, ...]
-    noise: Mechanism
-    column_variance: float  # of the noise on the tables of columns
-    over: Interactions | None = None  # None: tables
-    scales: Mapping[tuple[int, ...], int] = field(default_factory=dict)  # of interactions
-
-    @classmethod
-    def choose(
-        cls, sizes: Sequence[int], pairs: Sequence[Pair], column_variance: float, share: PrivacyLoss, relation: str, n_samples: int | None
-    ) -> "PairRelease":
-        """Choose by public numbers the release that leaves the counts of pairs with less error, once all releases are joined.
-
-        Interactions take Gaussian noise: their L1 sensitivity is much larger than that of tables. Tables tell of the columns too, which
-        matters where those have much noise.
-        """
-        n_cells = sum(sizes[i] * sizes[j] for i, j in pairs) * sizes[-1]
-        noise = mechanism(Marginals.sensitivity(relation, len(pairs)), share, n_values=n_cells)
-        tables = cls(tuple(sizes), tuple(pairs), noise, column_variance)
-        if share.rho is None or share.is_infinite:
-            return tables
-        for bits in _COARSER:
-            over = Interactions.over(sizes[:-1], pairs, sizes[-1], n_samples, bits)
-            if over is None:
-                break
-            try:
-                noise = mechanism(over.sensitivity(relation), share, ("gaussian",), over.n_values)
-            except ValueError:  # its scale is too large to be sampled
-                continue
-            other = replace(tables, noise=noise, over=over, scales=dict(zip(over.pairs, over.scales, strict=True)))
-            return min(tables, other, key=attrgetter("error"))
-        return tables
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise on a count of a pair, or on an interaction in counts."""
-        return self.noise.deviation / min(self.scales.values(), default=1)
-
-    @property
-    def error(self) -> float:
-        """The expected error of estimates, as `expected_error` measures it."""
-        variances = {pair: self.noise.variance / self.scales.get(pair, 1) ** 2 for pair in self.pairs}
-        return expected_error(self.sizes[:-1], variances, self.column_variance, are_tables=self.over is None)  # type: ignore[arg-type]
-
-    def ask(self, rows: Rows, budget: Budget, name: str) -> NoisyTables | NoisyInteractions:
-        """Release the pairs of rows of codes, of which the last is the class."""
-        places = self.pairs if self.over is None else self.over.pairs
-        exact = total(rows, Marginals.over(self.sizes, [(len(self.sizes) - 1, *place) for place in places]))
-        if self.over is None:
-            noisy = budget.answer(exact.query(budget.relation), self.noise, name)
-            return NoisyTables(dict(zip(places, exact.tables(noisy), strict=True)), self.noise.variance)
-        noisy = budget.answer(self.over.query(exact, budget.relation), self.noise, name)
-        return NoisyInteractions(self.over.tables(noisy), self.scales, self.noise.variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,7 +424,7 @@ class PairSelection:
         root of t, which finds weaker pairs, too. They pay where each is counted at `_LARGER` times the share of each of all pairs: with
         Gaussian noise, the noise is smaller by the root of that.
         """
-        if not plan.counts_all_pairs or plan.is_block or plan.stratum is not None:
+        if not plan.counts_all_pairs or GRAM in plan.shares or plan.is_block or plan.stratum is not None:
             return None
         share, n_columns, n_rows = plan.shares[PAIRS], len(plan.schema), max(1, round(n_rows))
         if share.is_infinite or n_columns < 3:
@@ -508,7 +496,7 @@ def column_splits(shares: np.ndarray, kind: object) -> np.ndarray:
 
 def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relation: str, near: Sequence[DifferenceLaw]) -> MarginalsPlan:
     """Share what pairs have with a second round where it pays, by public numbers and the noisy number of rows."""
-    if plan.is_block or not plan.counts_all_pairs:
+    if plan.is_block or not plan.counts_all_pairs or GRAM in plan.shares:
         return plan
     share = plan.shares[PAIRS]
     n_triples = min(len(_candidate_triples(plan, sizes, near)), _CONSIDERED)

@@ -147,5 +147,5 @@ def test_the_expected_error_is_that_of_the_estimates(name):
     estimates = Estimates.of(released(counts(setting), setting), pairs_of(setting))
     sums = {place: table[0].size * np.sqrt(estimates.variances[place]) for place, table in estimates.tables.items()}
     means = [np.mean([each for place, each in sums.items() if len(place) == n]) for n in (1, 2)]
-    noise = {pair: V2 if are_tables else V3 / scale_of(*pair) ** 2 for pair in pairs_of(setting)}
-    np.testing.assert_allclose(expected_error(setting[0], noise, V1, are_tables), means[1] * means[0] ** 0.25)
+    noises = [(part, variance) for each in released(counts(setting), setting) for part, _, variance in each.parts()]
+    np.testing.assert_allclose(expected_error(setting[0], pairs_of(setting), noises), means[1] * means[0] ** 0.25)

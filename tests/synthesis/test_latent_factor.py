@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from internals import LatentLinks, NoiseLoss, pair_loss
+from internals import LatentLinks, NoiseLoss, _latent_planning, pair_loss
 from internals import _ledger_entry as ledger
 from internals import _measurements as marginal_model
 from internals import _wide_factors as wide_factors
@@ -227,8 +227,9 @@ def test_neighbors_change_what_is_released_by_rho_at_most_and_some_attain_it_in_
 
 
 @pytest.mark.parametrize(("neighboring", "stratified"), [(RO, True), (AR, False)])
-def test_neighbors_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted, neighboring, stratified):
+def test_neighbors_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted, neighboring, stratified, monkeypatch):
     """41 columns and more: the tables of all pairs, merged, come before those within blocks."""
+    monkeypatch.setattr(_latent_planning, "_MOST_GRAM_CODES", 0)
     rng = np.random.default_rng(3)
     schema = {**{i: Nominal([0, 1]) if i % 3 else Ordinal([0, 1, 2]) for i in range(41)}, 41: Continuous(0.0, 1.0), 42: Nominal([0, 1])}
     model = LatentFactorSynthesizer(schema, stratify=42 if stratified else None, n_factors=1, epsilon=2, neighboring=neighboring)
@@ -237,6 +238,24 @@ def test_neighbors_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted,
         *map("counts of ".__add__, ["cells", "columns", "pairs, merged", "pairs"])
     ]
     assert max(epsilon for epsilon, _ in found) == found[-1][0] == 2
+
+
+@pytest.mark.parametrize("delta", [0, 1e-9])
+@pytest.mark.parametrize(("neighboring", "stratified"), [(RO, True), pytest.param(RO, False, marks=pytest.mark.must), (AR, False)])
+def test_neighbors_change_a_gram_matrix_by_epsilon_at_most_and_nearly_attain_it_without_delta(
+    door, unfitted, neighboring, stratified, delta
+):
+    """Rows of two classes and a row that comes attain it; of one class, the more so the nearer their codes are to a right angle."""
+    schema = {**{i: Nominal([0, 1]) if i % 3 else Ordinal([0, 1, 2]) for i in range(7)}, 7: Nominal([0, 1])}
+    params = {"stratify": 7 if stratified else None, "epsilon": 2, "delta": delta, "neighboring": neighboring}
+    model = LatentFactorSynthesizer(schema, n_factors=1, **params)
+    attained = 0.95 if neighboring == RO and not stratified else 1
+    found = losses(door, model, schema, np.random.default_rng(3), 1 if attained == 1 else 30)
+    (entry,) = model.accountant_.ledger
+    assert (entry.name, entry.noise) == ("Gram matrix of columns and pairs", "DiscreteMatrixLaplace")
+    assert model.accountant_.spent == 2
+    assert model.accountant_.spent_delta == 0
+    assert 2 * attained * (1 - 1e-3) <= max(epsilon for epsilon, _ in found) <= 2
 
 
 @pytest.mark.parametrize("neighboring", [RO, AR])
@@ -311,7 +330,9 @@ STEPS = [
 def test_steps_that_a_schema_has_no_use_for_are_left_out_and_the_budget_is_spent(schema, names, delta):
     X = np.random.default_rng(0).integers(0, 2, (3000, len(schema)))
     model = LatentFactorSynthesizer(schema, epsilon=1, delta=delta).fit(X)
-    assert [entry.name.split(" of ")[1] for entry in model.accountant_.ledger] == names
+    assert [entry.name.split(" of ")[1] for entry in model.accountant_.ledger] == (
+        names if delta or len(schema) < 41 else ["columns and pairs"]
+    )
     assert 1 - Fraction(1, 10**6) < model.accountant_.spent <= 1
     assert model.accountant_.spent == 1 or delta
 
@@ -319,17 +340,21 @@ def test_steps_that_a_schema_has_no_use_for_are_left_out_and_the_budget_is_spent
 @quick
 @pytest.mark.parametrize("neighboring", [RO, AR])
 @pytest.mark.parametrize("schema", [{0: [0, 1]}, {0: [0, 1], 1: [0, 1, 2]}, {0: [0, 1], 1: [0, 1], 2: [0, 1]}], ids=len)
-def test_tables_of_few_columns_take_laplace_noise_and_no_delta_where_it_is_less(schema, neighboring):
+def test_tables_of_few_columns_take_pure_noise_and_no_delta_where_it_is_less(schema, neighboring):
     """At epsilon 1 and delta 1e-6 the counts of the last step have less noise than Gaussian noise of their share would be."""
     shared = PrivacyAccountant(1, 1e-5, neighboring=neighboring)
     model = LatentFactorSynthesizer(schema, delta=1e-6, neighboring=neighboring, accountant=shared).fit(np.zeros((300, len(schema))))
-    assert {entry.noise for entry in model.accountant_.ledger} == {"DiscreteLaplace"}
     assert model.accountant_.spent == shared.spent == 1
     assert shared.spent_delta == 0
     last = model.accountant_.ledger[-1]
     changed = (2 if neighboring == RO else 1) * max(1, math.comb(len(schema), 2))
-    assert math.sqrt(2) * last.scale[0] < math.sqrt(changed / 2 / float(last.loss.epsilon * rho_of_epsilon(1, 1e-6, gaussian=True)))
-    many = LatentFactorSynthesizer({i: [0, 1, 2] for i in range(8)}, delta=1e-12, neighboring=neighboring).fit(np.zeros((300, 8)))
+    of_gaussian = math.sqrt(changed / 2 / float(last.loss.epsilon * rho_of_epsilon(1, 1e-6, gaussian=True)))
+    if last.noise == "DiscreteLaplace":
+        assert math.sqrt(2) * last.scale[0] < of_gaussian
+    else:
+        assert last.noise == "DiscreteMatrixLaplace"
+        assert max(model.marginals_errors_.values()) < of_gaussian
+    many = LatentFactorSynthesizer({i: [*range(6)] for i in range(12)}, delta=1e-12, neighboring=neighboring).fit(np.zeros((300, 12)))
     assert {entry.noise for entry in many.accountant_.ledger} == {"DiscreteGaussian"}
 
 
