@@ -269,7 +269,6 @@ MAY_COUNT = {  # file and function that read an exact number of rows, or an exac
     ("synthesis/_base.py", "score"): "not private, as it says",
     ("synthesis/_latent_factor.py", "open_prior"): "a public table",
     ("synthesis/_latent_marginals.py", "_count_prior"): "a public table",
-    ("synthesis/_intervals.py", "resample_and_fit"): "rows of a model",
     ("synthesis/_intervals.py", "_release_again"): "rows of a model",
     ("synthesis/_private_measure.py", "_try_partition"): "made-up rows",
     ("synthesis/_base.py", "_fill_batches"): "synthetic rows",

@@ -111,15 +111,23 @@ FITS = {
         CODES,
         parts("levels 10; counts of cells 10; counts of columns 36; interactions of pairs 54"),
     ),
-    "blocks": (
-        LatentFactorSynthesizer(BITS),
-        RNG.integers(0, 2, (300, 42)),
-        parts("counts of columns 37.5; counts of pairs, merged 25; counts of pairs 37.5"),
-    ),
-    "blocks of numbers and of many levels": (
+    # Of few levels, all columns and pairs are in one matrix, which has what all of them would have.
+    "one matrix": (LatentFactorSynthesizer(BITS), RNG.integers(0, 2, (300, 42)), parts("Gram matrix of columns and pairs 100")),
+    "one matrix of numbers and of many levels": (
         LatentFactorSynthesizer({**BITS, 42: (0.0, 1.0), 43: Nominal(range(70))}),
         np.column_stack([RNG.integers(0, 2, (300, 42)), RNG.random(300), RNG.integers(0, 70, 300)]),
-        parts("counts of cells 20; counts of levels 20; counts of columns 30; counts of pairs, merged 20; counts of pairs 30", 120),
+        parts("counts of cells 20; counts of levels 20; Gram matrix of columns and pairs 80", 120),
+    ),
+    "blocks": (
+        LatentFactorSynthesizer(BITS, delta=1e-6),
+        RNG.integers(0, 2, (300, 42)),
+        parts("counts of columns 37.5; interactions of pairs, merged 25; counts of pairs 37.5"),
+    ),
+    "blocks of numbers and of many levels": (
+        LatentFactorSynthesizer({**BITS, 42: (0.0, 1.0), 43: Nominal(range(70))}, delta=1e-6),
+        np.column_stack([RNG.integers(0, 2, (300, 42)), RNG.random(300), RNG.integers(0, 70, 300)]),
+        parts("counts of cells 20; counts of levels 20; counts of columns 30", 120)
+        | parts("interactions of pairs, merged 20; counts of pairs 30", 120),
     ),
     "scores": (
         LatentFactorSynthesizer({**SCHEMA, 0: Ordinal(range(3)), 1: Ordinal(range(3))}, strategy="scores"),

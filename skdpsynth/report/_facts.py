@@ -231,6 +231,8 @@ class CardFacts:
     what_words : str
         Description of such a model.
     promise : Promise
+    unspent_delta : float
+        What the model might have spent, where nothing of it was.
     n_samples : int or None
         Rows of the fit: exact and public under "replace_one", noisy under "add_or_remove_one".
     is_stream : bool
@@ -258,6 +260,7 @@ class CardFacts:
     what_words: str
     promise: Promise
     versions: tuple[tuple[str, str], ...]
+    unspent_delta: float = 0.0
     n_samples: int | None = None
     is_stream: bool = False
     is_multiline: bool = False
@@ -289,6 +292,7 @@ def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: 
         what_words=(inspect.getdoc(type(model)) or "A model of the table.").split("\n\n")[0].replace("\n", " "),
         promise=promise,
         versions=_versions(promise),
+        unspent_delta=0.0 if promise.delta else float(getattr(model, "delta", 0)),
         n_samples=int(winner.n_samples_) if hasattr(winner, "n_samples_") else None,
         is_stream=is_stream,
         is_multiline=bool(getattr(getattr(model, "schema_", None), "read", {})),

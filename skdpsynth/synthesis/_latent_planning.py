@@ -181,7 +181,7 @@ def _prefer_gram(facts: Facts, made: MarginalsPlan, weights: Mapping[str, float]
     if TRIPLES in plan_triples(made, [*sizes, made.n_classes], facts.n_samples or _USUAL_ROWS_OF_TRIPLES, relation, ()).shares:
         return made
     kept = {name: weight for name, weight in weights.items() if name in ("counts of cells", "counts of levels")}
-    shares = split_share(facts.share.pure, {**kept, GRAM: sum(weights.values()) - sum(kept.values())})
+    shares = split_share(facts.share.pure, {**kept, GRAM: round(sum(weights.values()) - sum(kept.values()), 2)})
     plan = replace(made, spends_delta=False, rho=None, shares=shares)
     n_rows = facts.n_samples or _USUAL_ROWS
     gain = _GAIN_OVER_INTERACTIONS if made.rho else _GAIN_OVER_TABLES if n_rows * facts.epsilon >= _FEW_ROWS else _GAIN_OF_FEW_ROWS
