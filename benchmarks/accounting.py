@@ -36,6 +36,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.continual import SquareRootCounter
+from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import PrivacyLoss, epsilon_of_rho, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Sensitivity
 
@@ -124,7 +125,9 @@ def estimators(relation, delta):
         "LowDim, private bounds": LowDimSynthesizer(2, bounds="private"),
         "LatentFactor": LatentFactorSynthesizer(),
     }
-    gaussian = {"PCA, Gaussian": PrivatePCA(noise="gaussian")} if delta else {}
+    among = {"n_components": [1, 2, 3, 4]}
+    pca, searched = PrivatePCA(noise="gaussian"), PrivateSearchCV(PrivatePCA(noise="gaussian"), among)
+    gaussian = {"PCA, Gaussian": pca, "PCA, search": searched} if delta else {}
     inner = LatentFactorSynthesizer(n_factors=1)
     streams = {"Online": OnlineSynthesizer(), "Online, LatentFactor": OnlineSynthesizer(synthesizer=inner, growth=3)}
     return tables | gaussian | (streams if relation == "replace_one" else {})
@@ -145,7 +148,8 @@ def fits(promises):
         for epsilon, delta in promises:
             for name, estimator in estimators(relation, delta).items():
                 shared = PrivacyAccountant(epsilon, delta, neighboring=relation)
-                model = estimator.set_params(epsilon=epsilon, delta=delta, neighboring=relation, accountant=shared)
+                model = estimator.set_params(epsilon=epsilon, delta=delta, accountant=shared)
+                getattr(model, "estimator", model).set_params(neighboring=relation)
                 one_fit(f"{name}, {relation}, ({epsilon:g}, {delta:g})", model.fit(X).accountant_, shared)
 
 
@@ -159,7 +163,9 @@ def one_fit(what, own, shared):
         print(f"{what}: pure, spent {own.spent} of {own.epsilon}: {'met' if exact else 'MISSED'}", flush=True)
         return
     report(f"{what}: {kind}, spent over declared", float(own.spent) / declared, 1 - 1e-6, 1, 9)
-    if kind == "Gaussian":
+    if kind == "Gaussian" and "search" in what:
+        report(f"{what}: Gaussian, dp-accounting over declared", (by_pld(own, float(own.delta), 1e-5) - 1e-5) / declared, 0.995, 1.0)
+    elif kind == "Gaussian":
         # The distributions are rounded up to a grid of 1e-5.
         report(f"{what}: Gaussian, dp-accounting over declared", _of_noise(own) / declared, 0.995, 1.0)
     elif kind == "mixed":
@@ -182,6 +188,16 @@ def _of_mixture(accountant):
     events = [event for event in events if not isinstance(event, DiscreteLaplaceDpEvent)]
     whole = ComposedDpEvent([*events, DiscreteLaplaceDpEvent(sum(pure), 1)])
     return by_pld(accountant, float(accountant.delta), 1e-5, whole) - 1e-5
+
+
+def searches():
+    """Noise of parts of a search among four in shares of rho, over that in shares of epsilon and delta."""
+    X, share = np.random.default_rng(0).beta(2, 5, size=(1000, 8)), Fraction(1, 5)
+    search = PrivateSearchCV(PrivatePCA(noise="gaussian"), {"n_components": [1, 2, 3, 4]}, delta=1e-6, search_share=share)
+    rhos = {entry.name.partition(":")[0]: entry.loss.rho for entry, _ in search.fit(X).accountant_.lines()}
+    for name, part in (("candidate 0", share / 4), ("refit", 1 - share)):
+        in_epsilon = rho_of_epsilon(part, part / 10**6, gaussian=True)
+        print(f"search, {name}: noise over that of a share of epsilon and delta {math.sqrt(in_epsilon / rhos[name]):.4f}", flush=True)
 
 
 def counters():
@@ -225,6 +241,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     noise(BUDGETS)
     fits([(1, 0), (1, 1e-6), *([(0.1, 1e-6), (3, 1e-9), (5, 1e-5)] if arguments.full else [])])
+    searches()
     counters()
     together()
     print("all targets met" if not FAILED else f"targets MISSED: {FAILED}")

@@ -57,6 +57,7 @@ from skdpsynth.domain import Continuous, Date, Inequality, Nominal, Schema
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.models import _latent_factors, _training, _wide_factors
 from skdpsynth.privacy import PrivacyLoss
+from skdpsynth.privacy._gaussian import gaussian_of_pure, pure_of_gaussian
 from skdpsynth.testing import Draw, kind_of, watch_releases
 from skdpsynth.testing._budget_laws import NoiseLoss, is_covered, loss_of_ratios, pair_loss
 from skdpsynth.testing._harness import difference, fitted_attributes, full_state, leaves, record_warnings, released_state, serialized_bytes
@@ -127,7 +128,10 @@ def loss_of_choice(first: Chosen, other: Chosen) -> tuple[NoiseLoss, float]:
         moved = first.exact - other.exact
         # Candidate c wins where u_c and its noise are above the largest of the others: both move by the changes of utilities.
         spread = Fraction(int(moved.max() - moved.min()))
-        return NoiseLoss(spread / (2 * first.how) * first.charged.epsilon if spread else Fraction(0)), 0.0
+        share = spread / (2 * first.how) if spread else Fraction(0)
+        if first.charged.rho is not None:  # by the exponential mechanism
+            return NoiseLoss(gaussian=gaussian_of_pure(share * pure_of_gaussian(first.charged.rho)) if share else Fraction(0)), 0.0
+        return NoiseLoss(share * first.charged.epsilon), 0.0
     scale, threshold, epsilon, delta = first.how.noise.scale, int(first.how.threshold), Fraction(0), 0.0
     for counts, others in zip(first.exact, other.exact, strict=True):
         counts, others = ({level: count for level, count in table.items() if count} for table in (counts, others))
@@ -569,6 +573,7 @@ CASES: dict[str, Callable[[str], Case]] = {
     "search, strategies": lambda relation: search(PMM(), {"strategy": ["adaptive", "optimal"]}, relation),
     "search, depths": lambda relation: search(PMM("optimal"), {"depth": [2, 4, 6]}, relation, search_share=0.5),
     "search, centers": lambda relation: search(PCA(1), {"center": ["public", "private"]}, relation),
+    "search, Gaussian": lambda relation: search(PCA(1, noise="gaussian"), {"center": ["public", "private"]}, relation, **DELTA),
     "search, cells": lambda relation: search(PSMM(), {"n_cells": [4, 64]}, relation),
     "stream, blocks": lambda relation: point_stream(ONLINE(synthesizer=PMM("optimal"), **BOX), relation),
     "stream, default": lambda relation: point_stream(ONLINE(epsilon=2.0, **BOX), relation),

@@ -63,6 +63,7 @@ def others():
         "units-gone": (PrivateMeasureMechanism(max_rows_per_unit=3, neighboring="add_or_remove_one"), X, labels),
         "units-pca": (PrivatePCA(2, max_rows_per_unit=2, delta=1e-6), X, labels),
         "search": (search, np.repeat(X, 20, axis=0)),
+        "search-gaussian": (PrivateSearchCV(PrivatePCA(noise="gaussian"), {"n_components": [1, 2]}, delta=1e-6), np.tile(X, (20, 1))),
         "search-pca": (PrivateSearchCV(PrivatePCA(1), {"center": ["public", "private"]}), np.repeat(X, 20, axis=0)),
         **{f"low-dim-{r}": (LowDimSynthesizer(2, delta=1e-6, neighboring=r), np.tile(X, 4)) for r in RELATIONS},
         "low-dim-bounds": (LowDimSynthesizer(2, delta=1e-6, bounds="private"), np.tile(X, 4)),

@@ -188,13 +188,33 @@ def test_an_account_of_a_fit_and_a_shared_one_are_of_the_epsilon_and_the_delta_o
 
 @pytest.mark.must
 def test_parts_of_a_search_share_its_delta_as_they_share_its_epsilon():
-    search = PrivateSearchCV(PrivatePCA(1, noise="gaussian"), {"center": ["public", "private"]}, delta=1e-6)
+    """Where not all candidates have Gaussian noise alone."""
+    search = PrivateSearchCV(PrivatePCA(1), {"noise": ["gaussian", "laplace"]}, delta=1e-6)
     losses = losses_of(search.fit(np.repeat(X, 20, axis=0)).accountant_)
     parts = {name: (Fraction(loss["epsilon"]), Fraction(loss["delta"]) * 10**6) for name, loss in losses.items() if "epsilon" in loss}
-    each = {f"candidate {i}: center='{name}'": (Fraction(1, 10),) * 2 for i, name in enumerate(["public", "private"])}
-    stated = {"training rows": (Fraction(1, 5),) * 2, "held-out rows": (Fraction(1, 5), 0), **each}
+    tenth = Fraction(1, 10)
+    each = {"candidate 0: noise='gaussian'": (tenth, tenth), "candidate 1: noise='laplace'": (tenth, 0)}
+    stated = {"training rows": (Fraction(1, 5), tenth), "held-out rows": (Fraction(1, 5), 0), **each}
     assert {name: parts[name] for name in stated} == stated
-    assert losses["refit"] == {"rho": str(rho_of_epsilon(0.8, 8e-7, gaussian=True)), "gaussian": True}
+    refit = {"rho": str(rho_of_epsilon(0.8, 8e-7, gaussian=True)), "gaussian": True}
+    assert losses["refit"] == (refit if search.best_index_ == 0 else {"epsilon": "4/5", "delta": "0"})
+
+
+@pytest.mark.must
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_search_among_fits_of_gaussian_noise_shares_rho(relation):
+    """Which each of its parts has more of than in shares of epsilon and delta; a hundred millionth is kept back for rounding."""
+    pca = PrivatePCA(1, noise="gaussian", neighboring=relation)
+    search = PrivateSearchCV(pca, {"center": ["public", "private"]}, delta=1e-6, search_share=0.3)
+    losses, whole = losses_of(search.fit(np.repeat(X, 20, axis=0)).accountant_), rho_of_epsilon(1, 1e-6, gaussian=True)
+    assert {loss["gaussian"] for loss in losses.values()} == {True}
+    shares = {name.partition(":")[0]: float(Fraction(loss["rho"]) / whole) for name, loss in losses.items()}
+    of_search, counted = ["choice of a candidate", "scores"], 0.05 if relation == "add_or_remove_one" else 0
+    stated = {"training rows": 0.3, "held-out rows": 0.3, "refit": 0.7, "candidate 0": 0.15, "candidate 1": 0.15}
+    stated |= dict.fromkeys(of_search, 0.15 * (1 - counted))
+    assert {name: shares[name] for name in stated} == pytest.approx(stated, rel=1e-7)
+    assert 1 - 1e-6 < search.accountant_.spent <= 1
+    assert shares["refit"] > 1.1 * float(rho_of_epsilon(0.7, 7e-7, gaussian=True) / whole)
 
 
 def test_parts_of_a_loss_share_epsilon_or_rho_exactly_and_each_may_spend_delta():

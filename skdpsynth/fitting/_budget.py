@@ -48,6 +48,7 @@ _CLEAR = 0.1  # of the rows: the least that one cell must show for a second coun
 _DOUBTFUL = 0.05  # of the rows: where a cell must show more to be seen, tails are long
 _MANY = 0.25  # of the rows: if so many are not seen, they may as well be of the other sign
 _MOST_STRETCH = 3.0
+_ROUNDING = Fraction(1, 10**8)  # of rho
 _SURE, _LIKELY = 2.0, 1.5  # deviations of a sum, up to which it is taken for noise
 
 
@@ -155,6 +156,17 @@ class Facts:
         beside = epsilon_beside(self.bought + pure, self.bought + self.epsilon, self.delta)
         return self.part(epsilon=beside, bought=Fraction(0))
 
+    def divide(self, weights: Sequence[Any], as_gaussian: bool) -> "list[Facts]":
+        """Return the facts of parts with shares of epsilon and delta, or of the rho of Gaussian noise: then each has all of delta.
+
+        In rho a hundred millionth is kept back for the rounding of conversions.
+        """
+        if as_gaussian:
+            whole = (1 - _ROUNDING) * rho_of_epsilon(self.epsilon, self.delta, gaussian=True)
+            return [self.part(epsilon=epsilon_of_rho(rho, self.delta, gaussian=True)) for rho in split_exactly(whole, weights)]
+        shares = zip(split_exactly(self.epsilon, weights), split_exactly(self.delta, weights), strict=True)
+        return [self.part(epsilon=epsilon, delta=delta) for epsilon, delta in shares]
+
     def part(self, **changes: Any) -> "Facts":
         """Return the facts of an inner estimator, which collects its own warnings."""
         return replace(self, **{"missing": (), **changes}, warnings=[])
@@ -249,12 +261,13 @@ class Budget:
         """Charge a share, and return the number of a candidate chosen by its exact utility: `utilities` has one value for each."""
         return self.accountant.release_choice(utilities.values, utilities.sensitivity, self.rng.child(name), name=name, loss=share)
 
-    def part(self, share: PrivacyLoss, name: str, group: str | None = None) -> "Budget":
-        """Charge a share in epsilon, and return it as a budget of its own, with its own noise.
+    def part(self, share: PrivacyLoss, name: str, group: str | None = None, rho: str | None = None) -> "Budget":
+        """Charge a share in epsilon, or the `rho` that converts to it, and return it as a budget of its own, with its own noise.
 
         Parts of one `group` hold disjoint rows, those that `name` says: together they cost the largest of them.
         """
-        return Budget(self.accountant.child(share.epsilon, share.delta, name=name, group=group), self.rng.child(name), self.warnings)
+        child = self.accountant.child(share.epsilon, share.delta, name=name, group=group, rho=rho)
+        return Budget(child, self.rng.child(name), self.warnings)
 
     def warn(self, message: str, category: type[Warning] = SmallSampleWarning) -> None:
         """Note a warning that follows from what was released."""

@@ -155,11 +155,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         unit = self._privacy_unit(labels, shared) if outer is None else None
         rng = make_stream(self.random_state) if outer is None else outer.rng
         rows, facts = self._open_rows(X, labels, rng, outer)
-        plan = self._plan(reserve_all(facts, None)[0] if facts.missing else facts)
-        if not isinstance(plan, Plan):
-            name, kind = type(self).__name__, type(plan).__name__
-            raise TypeError(f"{name}._plan must return a Plan, got a {kind}; derive yours from skdpsynth.fitting.Plan.")
-        rho = reserve_all(facts, plan.rho)[1] if facts.missing else plan.rho
+        plan, rho = self._first_plan(facts)
         if outer is None:
             self._warn_before_charge(facts, plan, rng.seeded, labels is not None)
             if shared is not None and not self._claims:
@@ -183,6 +179,19 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         # A part keeps a record of its own: the ledger of a stream folds what is past.
         self.accountant_ = budget.accountant if outer is None else budget.accountant.record()
         return facts.warnings
+
+    def _first_plan(self, facts: Facts) -> tuple[Any, str | None]:
+        """Return the plan before anything is bought, and the kind of rho that a shared budget is charged in, if it is."""
+        plan = self._plan(reserve_all(facts, None)[0] if facts.missing else facts)
+        if not isinstance(plan, Plan):
+            name, kind = type(self).__name__, type(plan).__name__
+            raise TypeError(f"{name}._plan must return a Plan, got a {kind}; derive yours from skdpsynth.fitting.Plan.")
+        return plan, reserve_all(facts, plan.rho)[1] if facts.missing else plan.rho
+
+    def _is_charged_as_gaussian(self, facts: Facts) -> bool:
+        """Whether a fit with these facts, whose rows are yet to be counted where their number is private, is charged as Gaussian noise."""
+        is_counted = facts.n_samples is not None or not self._counts_rows
+        return self._first_plan(facts.part() if is_counted else facts.part(missing=(NumberOfRows(),)))[1] == "gaussian"
 
     def _open_rows(self, X: Table, unit: ArrayLike | None, rng: RandomBits, outer: OuterFit | None) -> tuple[Rows, Facts]:
         """Open and count the rows; return them with the public facts, some of which an outer fit knows.

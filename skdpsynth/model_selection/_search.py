@@ -4,7 +4,8 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import partial
 from hashlib import blake2b
@@ -33,7 +34,7 @@ from skdpsynth.fitting import Budget, Facts, OuterFit, Plan, PrivateEstimator, c
 from skdpsynth.frames import Cell, Rows, Unit, take_rows
 from skdpsynth.metrics import Table
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, Seed, mechanism, split_exactly
+from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyAccountant, PrivacyLoss, RandomBits, Seed, losses_of_kind, mechanism
 from skdpsynth.statistics import RowCount
 from skdpsynth.tables import encode
 
@@ -230,6 +231,7 @@ class Run:
     loss: PrivacyLoss  # of its fit on the training rows
     warnings: Sequence[Any]  # of its refit, as (text, category)
     final_spends_delta: bool
+    is_gaussian: bool  # whether all of it is charged as Gaussian noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,7 +322,8 @@ class PrivateSearchCV(PrivateEstimator):
     epsilon : float, default=1.0
         The whole budget of one `fit`, of everything. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
-        Split as epsilon is, for candidates that spend one.
+        Where every candidate, and its refit, has Gaussian noise alone, all parts of the search share the rho that converts to (epsilon,
+        delta), which leaves each of them less noise. Otherwise it is split as epsilon is, for candidates that spend one.
     scoring : {"auto", "sliced_wasserstein", "marginals", "captured_variance"}, default="auto"
         Criterion for held-out rows. "sliced_wasserstein": W1 along 64 directions; "marginals": total variation of pairs of columns;
         "captured_variance": what ``components_`` keep, for estimators that do not sample, and only where all candidates have as many. Of
@@ -388,7 +391,8 @@ class PrivateSearchCV(PrivateEstimator):
     Neighboring tables differ in one row. Either T differs, and H is the same: then the fits of step 1 lose s epsilon, and step 2 is the
     same function of them and of H, a post-processing. Or H differs and T is the same: then step 1 loses nothing and step 2 loses
     s epsilon, given any fits. So steps 1 and 2 lose **the larger**, s epsilon, not the sum, and by adaptive composition with step 3
-    the whole is ``s epsilon + (1 - s) epsilon = epsilon``, exactly; deltas are split and summed likewise. That one part alone differs
+    the whole is ``s epsilon + (1 - s) epsilon = epsilon``, exactly; deltas are split and summed likewise, or the rho of Gaussian noise,
+    where the choice is by the exponential mechanism. That one part alone differs
     holds under "replace_one" because rows are split by position, drawn without a look at them, and under "add_or_remove_one" because a
     row goes where a keyed hash of its own cells sends it.
 
@@ -521,22 +525,34 @@ class PrivateSearchCV(PrivateEstimator):
             require(0 <= self.best_index_ < len(self._params) == len(self._scores))
 
     def _plan(self, facts: Facts) -> SearchPlan:
+        """Share rho where all candidates have Gaussian noise alone, and otherwise epsilon and delta."""
+        if facts.delta and facts.epsilon != math.inf:
+            with suppress(ValueError):  # no epsilon tells the rho that delta alone pays for; a candidate that is refused is refused below
+                plan = self._plan_shares(other := facts.part(), as_gaussian=True)
+                if all(run.is_gaussian for run in plan.runs):
+                    facts.warnings.extend(other.warnings)
+                    return plan
+        return self._plan_shares(facts, as_gaussian=False)
+
+    def _plan_shares(self, facts: Facts, as_gaussian: bool) -> SearchPlan:
         scoring = self.scoring
         if scoring == "auto":
             scoring = "sliced_wasserstein" if hasattr(self.estimator, "sample") else "captured_variance"
         weights = [self.search_share, 1 - self.search_share] if self.refit else [1]
-        epsilons, deltas = split_exactly(facts.epsilon, weights), split_exactly(facts.delta, weights)
-        final = facts.part(epsilon=epsilons[1], delta=deltas[1]) if self.refit else None
+        search, *others = facts.divide(weights, as_gaussian)
+        final = others[0] if others else None
         n_training = None if facts.n_samples is None else facts.n_samples - _n_held_out(facts.n_samples, self.holdout)
-        search = facts.part(epsilon=epsilons[0], delta=deltas[0], n_samples=n_training)
-        params, box, relation, asking = list(_grid(self.param_grid)), facts.box, facts.neighboring, PrivacyLoss(search.epsilon)
-        runs, training = self._accepted_runs(params, facts, search, final)
+        search = search.part(n_samples=n_training)
+        params, box, relation = list(_grid(self.param_grid)), facts.box, facts.neighboring
+        runs, training = self._accepted_runs(params, facts, search, final, as_gaussian)
+        asking = PrivacyLoss(search.epsilon, search.delta if as_gaussian else 0)
+        to_share = losses_of_kind("gaussian", asking)[0] if as_gaussian else asking
         if facts.schema is not None:
             width = encode([np.zeros(0, dtype=np.int64)] * len(facts.schema.coded), facts.schema).shape[1]
             box = Box(np.zeros(width), np.ones(width))
         assert box is not None  # numbers have one
         utility = SCORINGS[scoring](box)
-        first, rest = asking.split([_COUNT, 1 - _COUNT]) if facts.n_samples is None else (None, asking)
+        first, rest = to_share.split([_COUNT, 1 - _COUNT]) if facts.n_samples is None else (None, to_share)
         choice, scores = rest.split([_CHOICE, _SCORES])
         return SearchPlan(
             any(run.loss.delta or run.final_spends_delta for run in runs),
@@ -546,26 +562,29 @@ class PrivateSearchCV(PrivateEstimator):
             # An estimator that reads its table itself has its bounds as the caller wrote them.
             training=training.part(box=None, schema=None),
             final=None if final is None else final.part(box=None, schema=None),
-            learning=PrivacyLoss(search.epsilon, sum(run.loss.delta for run in runs)),
+            rho="gaussian" if as_gaussian else None,
+            learning=PrivacyLoss(search.epsilon, search.delta if as_gaussian else sum(run.loss.delta for run in runs)),
             asking=asking,
             utility=utility,
             schema=facts.schema,
             choice=choice,
-            noise=mechanism(utility.sensitivity_of(len(runs), relation), scores, ("laplace",), len(runs)),
-            count=None if first is None else mechanism(RowCount(0).query(relation).sensitivity, first, ("laplace",)),
+            noise=mechanism(utility.sensitivity_of(len(runs), relation), scores, n_values=len(runs)),
+            count=None if first is None else mechanism(RowCount(0).query(relation).sensitivity, first),
         )
 
-    def _accepted_runs(self, params: list[dict[str, Any]], facts: Facts, search: Facts, final: Facts | None) -> tuple[list[Run], Facts]:
+    def _accepted_runs(
+        self, params: list[dict[str, Any]], facts: Facts, search: Facts, final: Facts | None, as_gaussian: bool
+    ) -> tuple[list[Run], Facts]:
         """Return the accepted candidates and the facts of each fit; refused ones get no share.
 
         Candidates are asked again once shares have grown, because others were refused.
         """
         places = list(range(len(params)))
         while places:
-            training = replace(search, epsilon=search.epsilon / len(places), delta=search.delta / len(places))
-            runs, doubts = [], []
+            training = search.divide([1] * len(places), as_gaussian)[0]
+            runs, doubts, known = [], [], [training] if final is None else [training, final]
             for place in places:
-                asked = [each.part(n_samples=each.n_samples or 1) for each in (training, final) if each is not None]
+                asked = [each.part(n_samples=each.n_samples or 1) for each in known]
                 parts = [self._part(params[place]) for _ in asked]  # a name that is no parameter ends the search
                 try:
                     plans = [check_part(*each) for each in zip(parts, asked, strict=True)]
@@ -578,7 +597,8 @@ class PrivateSearchCV(PrivateEstimator):
                 loss = PrivacyLoss(training.epsilon, training.delta if plans[0].spends_delta else 0)
                 # Where the number of rows is private, a warning would mention a made-up one.
                 warnings = asked[-1].warnings if final and facts.n_samples is not None else ()
-                runs.append(Run(place, loss, warnings, final is not None and plans[-1].spends_delta))
+                is_gaussian = as_gaussian and all(map(PrivateEstimator._is_charged_as_gaussian, parts, known))
+                runs.append(Run(place, loss, warnings, final is not None and plans[-1].spends_delta, is_gaussian))
                 doubts.append(any(category is SmallSampleWarning for _, category in asked[0].warnings))
             if len(runs) == len(places):
                 if all(doubts) and facts.n_samples is not None:
@@ -596,8 +616,8 @@ class PrivateSearchCV(PrivateEstimator):
     def _release(self, rows: _Table, plan: SearchPlan, budget: Budget) -> None:
         is_out = held_out_mask(rows, plan.n_samples, self.holdout, budget)
         # Tables that differ in one row differ in one of the two parts: see the class.
-        learning = budget.part(plan.learning, "training rows", "disjoint rows")
-        asking = budget.part(plan.asking, "held-out rows", "disjoint rows")
+        learning = budget.part(plan.learning, "training rows", "disjoint rows", plan.rho)
+        asking = budget.part(plan.asking, "held-out rows", "disjoint rows", plan.rho)
         fitted = self._fit_candidates(take_table_rows(rows.given, np.flatnonzero(~is_out)), plan, learning)
         held_out = take_rows(rows.collect(), is_out)
         best = self._choose(np.asarray(held_out) if plan.schema is None else encode(held_out, plan.schema), fitted, plan, asking)
@@ -614,7 +634,8 @@ class PrivateSearchCV(PrivateEstimator):
 
     def _fit_candidates(self, table: Table, plan: SearchPlan, budget: Budget) -> list[Any]:
         """Fit the candidates on the training rows, each with its share and its own noise, equally in any number of threads."""
-        hands = [budget.part(run.loss, f"candidate {run.place}: {_describe_candidate(plan.params[run.place])}") for run in plan.runs]
+        names = [f"candidate {run.place}: {_describe_candidate(plan.params[run.place])}" for run in plan.runs]
+        hands = [budget.part(run.loss, name, rho=plan.rho) for run, name in zip(plan.runs, names, strict=True)]
         fitted: list[Any] = [None] * len(hands)
 
         def fit_one(place: int) -> None:

@@ -22,6 +22,7 @@ from skdpsynth.frames import Rows
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import SecureBits, check_rng
 from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism
+from skdpsynth_evidence import check_evidence
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpsynth.exceptions.SmallSampleWarning")
 RELATIONS = pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -62,6 +63,18 @@ def test_disjoint_parts_cost_the_larger_and_candidates_add():
     assert [part.loss.epsilon for part in accountant.parts_of(training)] == [Fraction(2, 10)] * 3
     assert [part.name for part in accountant.parts_of(training)] == [f"candidate {i}: depth={i + 2}" for i in range(3)]
     assert sum(part.loss.epsilon for part in accountant.parts_of(held_out)) == Fraction(6, 10)
+
+
+@RELATIONS
+@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.3, 3, 100])
+@pytest.mark.parametrize("grid", [{"noise": ["gaussian"], "center": ["public", "private"]}, {"noise": ["auto", "laplace"]}])
+def test_a_search_with_a_delta_is_charged_once_and_does_not_fail_after_its_charge(relation, epsilon, grid):
+    shared = PrivacyAccountant(2 * epsilon, 1e-5, neighboring=relation)
+    model = search(PrivatePCA(1, neighboring=relation), grid, epsilon=epsilon, delta=1e-6, accountant=shared).fit(rows())
+    assert len(shared.ledger) == 1
+    assert model.accountant_.spent <= Fraction(str(epsilon))
+    assert (shared.ledger[0].loss.rho is not None) == ("center" in grid and epsilon > 1e-6)  # there delta alone pays for shares of rho
+    assert check_evidence(shared.evidence()).wrong == []
 
 
 @pytest.mark.must
