@@ -13,7 +13,7 @@ from skdpsynth._parallel import one_blas_thread
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._mixture_sampling import MixtureSampler
 from skdpsynth.models._noisy_tables import Block, NoisyTables, weighting_deviations
-from skdpsynth.models._structural_zeros import ConstrainedGroup, ConstrainedSoftmax, WeightedPair
+from skdpsynth.models._structural_zeros import ConstrainedGroup, ConstrainedSoftmax, WeightedPair, join_boxes
 from skdpsynth.models._training import (
     VARIANCES,
     FactorFit,
@@ -21,12 +21,12 @@ from skdpsynth.models._training import (
     Triple,
     TripleErrors,
     choose_variance,
-    slices_of,
+    codes_of,
     softmax,
     starts_of,
     step_work,
+    sum_to_columns,
     train_factors,
-    write_slices,
 )
 from skdpsynth.persistence import savable
 
@@ -75,7 +75,7 @@ class BlockTables:
         for c, n in enumerate(self.totals):
             one_way = list(map(itemgetter(c), self.one_way))
             two_way = dict(zip(self.two_way, map(itemgetter(c), self.two_way.values()), strict=True))
-            laws = [group.law_of_descent(c) for group in self.groups]
+            laws = join_boxes([group.law_of_descent(c) for group in self.groups])
             out.append(Targets.of(one_way, two_way, n, self.deviations, laws, self.n_ordered or None, self.precisions))
         return out
 
@@ -188,11 +188,11 @@ class LatentFactors:
     def _at_nodes(self, label: int) -> tuple[np.ndarray, list[tuple[ConstrainedSoftmax | WeightedPair, Any]]]:
         """Return P(code | fit and node) in a class, and the laws of the groups there with their states."""
         logits = np.hstack([a[label][:, None] + B[label] @ self.nodes.T for a, B in zip(self.intercepts, self.loadings, strict=True)])
+        probabilities = softmax(logits, sum_to_columns(self.sizes))
         laws = [group.law(label) for group in self.groups]
-        states = [(law, law.forward([logits[rows] for rows in slices_of(law, self.sizes)])) for law in laws]
-        probabilities = softmax(logits, starts_of(self.sizes), self.sizes)
+        states = [(law, law.forward(probabilities[codes_of(law.columns, self.sizes)])) for law in laws]
         for law, state in states:
-            write_slices(probabilities, slices_of(law, self.sizes), state.singles)
+            probabilities[codes_of(law.columns, self.sizes)] = state.singles
         return probabilities, states
 
     def mixture(self, label: int = 0) -> Mixture:

@@ -10,9 +10,9 @@ which is the product of softmaxes of all columns, restricted to allowed tuples. 
 the tuples with this class; and two codes w(m) w(m') W(c, c'), with W that over the tuples with both.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +27,6 @@ MAX_TUPLES = 1 << 14  # of columns tied by rules, by public facts alone
 _USUAL_TUPLES = 1 << 10  # more make a fit slow, so bins are joined
 _BINS = (12, 9, 7, 5, 4, 3, 2)  # of a column that is compared with others, where there would be more tuples
 _DENSE = 16  # times as many zeros and ones take less time in products than tuples do in a list
-Pair = tuple[int, int]
 Links = Mapping[Hashable, Link | LevelGroups]
 
 
@@ -171,31 +170,33 @@ class ConstrainedGroup:
     def law(self, label: int) -> "ConstrainedSoftmax":
         return ConstrainedSoftmax(self.columns, self.classes, self.tuples[self.allowed[label]])
 
-    def law_of_descent(self, label: int) -> "ConstrainedSoftmax | WeightedPair":
-        """Return the law, up to rounding, in a form that takes less time where there is one.
+    def law_of_descent(self, label: int) -> "BoxedSoftmax | WeightedPair":
+        """Return the law, up to rounding, in a form that has derivatives.
 
-        The tuples of two columns are a matrix of zeros and ones: products with it take the place of lists of hundreds of tuples.
+        The tuples of two columns are a matrix of zeros and ones, those of more are boxes, and often few: where all rules are about ages,
+        the other columns are independent given the class of an age.
         """
-        law = self.law(label)
+        law, sizes = self.law(label), list(map(len, self.classes))
         shape = law.n_classes
-        if len(shape) != 2 or not all(law.is_plain) or shape[0] * shape[1] > _DENSE * len(law.tuples):
-            return law
-        weights = np.zeros(shape, dtype=np.float32)
-        weights[tuple(law.tuples.T)] = 1
-        return WeightedPair(self.columns, weights[np.ix_(*self.classes)])
+        if len(sizes) == 2 and all(law.is_plain) and shape[0] * shape[1] <= _DENSE * len(law.tuples):
+            weights = np.zeros(shape, dtype=np.float32)
+            weights[tuple(law.tuples.T)] = 1
+            return WeightedPair(self.columns, weights[np.ix_(*self.classes)])
+        boxes = split_into_boxes(law.tuples)
+        codes = [np.array([np.isin(own, box[j]) for box in boxes]) for j, own in enumerate(self.classes)]
+        return BoxedSoftmax(self.columns, np.array(sizes), np.hstack(codes), np.zeros(len(boxes), dtype=int))
 
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedState:
     tuples: np.ndarray  # shape (n_tuples, n_nodes)
-    singles: list[np.ndarray]  # of the codes of each column
+    singles: np.ndarray  # of the codes of all columns, one after the other
     within: list[np.ndarray]  # of each code within its class
-    classes: list[np.ndarray]  # of each column
 
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedSoftmax:
-    """A group in one class of rows: probabilities from logits, and their derivatives."""
+    """A group in one class of rows: the probabilities of its tuples."""
 
     columns: tuple[int, ...]
     classes: tuple[np.ndarray, ...]
@@ -210,53 +211,20 @@ class ConstrainedSoftmax:
         """Whether each code of a column is a class of its own."""
         return [n == len(classes) for n, classes in zip(self.n_classes, self.classes, strict=True)]
 
-    @cached_property
-    def pairs(self) -> list[Pair]:
-        return list(combinations(range(len(self.columns)), 2))
-
-    @cached_property
-    def _sums(self) -> list[Any]:
-        return [_indicator_matrix(self.tuples[:, j], n) for j, n in enumerate(self.n_classes)]
-
-    @cached_property
-    def _pair_sums(self) -> dict[Pair, Any]:
-        keys = {(j, k): self.tuples[:, j] * self.n_classes[k] + self.tuples[:, k] for j, k in self.pairs}
-        return {(j, k): _indicator_matrix(key, self.n_classes[j] * self.n_classes[k]) for (j, k), key in keys.items()}
-
-    def forward(self, logits: Sequence[np.ndarray]) -> ConstrainedState:
-        """Return the probabilities from the logits of each column of the group, shape (size, n_nodes)."""
-        within, score = [], None
-        for j, own in enumerate(logits):
-            if self.is_plain[j]:
-                whole, inside = np.empty_like(own), np.ones_like(own)
-                whole[self.classes[j]] = own
-            else:
-                order = np.argsort(self.classes[j], kind="stable")
-                first = np.searchsorted(self.classes[j][order], np.arange(self.n_classes[j]))
-                largest = np.maximum.reduceat(own[order], first, axis=0)
-                shares = np.exp(own - largest[self.classes[j]])
-                sums = _sum_by_class(shares, self.classes[j], self.n_classes[j])
-                whole, inside = largest + np.log(sums), shares / sums[self.classes[j]]
-            within.append(inside)
-            part = whole[self.tuples[:, j]]
-            score = part if score is None else np.add(score, part, out=score)
-        assert score is not None
-        score -= score.max(axis=0)  # of logits of the model, not of rows
-        np.exp(score, out=score)
+    def forward(self, free: np.ndarray) -> ConstrainedState:
+        """Return the probabilities, from P(code | node) by the softmax of each column alone, shape (n_codes, n_nodes)."""
+        within, scores, ends = [], [], np.cumsum(list(map(len, self.classes)))
+        for own, classes, n, tuples in zip(np.split(free, ends[:-1]), self.classes, self.n_classes, self.tuples.T, strict=True):
+            sums = np.maximum(sum_matrix(classes, n) @ own, np.finfo(free.dtype).tiny)  # where all likely codes are excluded
+            within.append(own / sums[classes])
+            scores.append(np.log(sums)[tuples])
+        score = np.sum(scores, axis=0)
+        score = np.exp(score - score.max(axis=0))
         score /= score.sum(axis=0)
-        classes = [summing @ score for summing in self._sums]
-        singles = [w * R[c] for w, R, c in zip(within, classes, self.classes, strict=True)]
-        return ConstrainedState(score, singles, within, classes)
-
-    def joint(self, state: ConstrainedState, pair: Pair) -> np.ndarray:
-        """Return the mean over nodes of the probabilities of two columns of the group, shape (size, size)."""
-        j, k = pair
-        cj, ck = self.classes[j], self.classes[k]
-        if self.is_plain[j] and self.is_plain[k]:
-            mean = (self._pair_sums[pair] @ state.tuples.mean(axis=1)).reshape(self.n_classes[j], self.n_classes[k])
-            return mean[np.ix_(cj, ck)]
-        spread = self._of_pair(state, pair)[cj][:, ck] * state.within[j][:, None]
-        return np.einsum("mlz,lz->ml", spread, state.within[k]) / spread.shape[2]
+        singles = []
+        for w, classes, n, tuples in zip(within, self.classes, self.n_classes, self.tuples.T, strict=True):
+            singles.append(w * (sum_matrix(tuples, n) @ score)[classes])
+        return ConstrainedState(score, np.concatenate(singles), within)
 
     def part(self, state: ConstrainedState) -> Part:
         """Return the group as a part of a mixture; columns whose codes are classes of their own have codes in place of these."""
@@ -268,64 +236,152 @@ class ConstrainedSoftmax:
                 within[column] = WithinClass(classes, state.within[place])
         return Part(self.columns, codes, state.tuples, within)
 
-    def _of_pair(self, state: ConstrainedState, pair: Pair) -> np.ndarray:
-        return (self._pair_sums[pair] @ state.tuples).reshape(self.n_classes[pair[0]], self.n_classes[pair[1]], -1)
 
-    def backward(self, state: ConstrainedState, by_singles: Sequence[np.ndarray], by_pairs: Mapping[Pair, np.ndarray]) -> list[np.ndarray]:
-        """Return the derivatives by the logits of each column.
+def split_into_boxes(tuples: np.ndarray) -> list[list[np.ndarray]]:
+    """Return products of sets, one set of each column, that hold each of some different tuples once.
 
-        `by_singles` are those by the probability of each code at each node; `by_pairs`, shape (size, size), those by the probability of two
-        codes at each node, the same at all.
+    Tuples that are no such product are split by the classes of a column, after which the most of them are one, and the fewest remain.
+    """
+    found, left = list[list[np.ndarray]](), [tuples]
+    while left:
+        sets = _sets_of(some := left.pop())
+        if len(some) == math.prod(map(len, sets)):
+            found.append(sets)
+        else:
+            splits = [_split_by_class(some, column) for column, own in enumerate(sets) if len(own) > 1]
+            boxes, rest = min(splits, key=lambda split: (sum(map(len, split[1])), len(split[0])))
+            found, left = found + boxes, left + rest
+    return found
+
+
+def _sets_of(tuples: np.ndarray) -> list[np.ndarray]:
+    return [np.unique(own) for own in tuples.T]
+
+
+def _split_by_class(tuples: np.ndarray, column: int) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
+    """Return the boxes that tuples are within classes of a column, joined where all other sets are the same; and the tuples of the rest."""
+    boxes: dict[tuple[bytes, ...], list[np.ndarray]] = {}
+    rest = []
+    for own in np.unique(tuples[:, column]):
+        some = tuples[tuples[:, column] == own]
+        sets = _sets_of(some)
+        if len(some) == math.prod(map(len, sets)):
+            key = tuple(each.tobytes() for place, each in enumerate(sets) if place != column)
+            before = boxes.setdefault(key, sets)
+            before[column] = np.union1d(before[column], own)
+        else:
+            rest.append(some)
+    return list(boxes.values()), rest
+
+
+@dataclass(frozen=True, eq=False)
+class BoxState:
+    singles: np.ndarray  # P(code | node) of all columns, shape (n_codes, n_nodes)
+    given: np.ndarray  # P(code | box and node), of the codes in each box, one box after the other
+    joint: np.ndarray  # P(code and box | node)
+    weights: np.ndarray  # P(box | node), shape (n_boxes, n_nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxedSoftmax:
+    """Groups in one class of rows, each of whose tuples are few boxes: products of sets of codes.
+
+    Given the node and the box of a group, its columns are independent. With S_j(b) the probability that the softmax of column j gives to
+    its set in b, a box has a probability in proportion to the product of S_j(b) over columns.
+    """
+
+    columns: tuple[int, ...]
+    sizes: np.ndarray  # number of codes of each column
+    tuples: np.ndarray  # which codes, of one column after the other, are in each box, shape (n_boxes, n_codes)
+    groups: np.ndarray  # of boxes: 0, 1, ...
+
+    @cached_property
+    def pairs(self) -> np.ndarray:
+        """Whether two codes are of one group, shape (n_codes, n_codes)."""
+        of_codes = self.groups[self.tuples.argmax(axis=0)]
+        return of_codes[:, None] == of_codes
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        return np.flatnonzero(np.diff(self.groups, prepend=-1))
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The box, the set and the number of each code of each box."""
+        boxes, codes = np.nonzero(self.tuples)
+        keys = boxes * len(self.sizes) + np.repeat(np.arange(len(self.sizes)), self.sizes)[codes]
+        return boxes, np.unique(keys, return_inverse=True)[1].ravel(), codes
+
+    @cached_property
+    def _blocks(self) -> tuple[list[tuple[slice, slice, int]], np.ndarray]:
+        """For each box its rows, its pairs of codes in a list of all pairs, and its size; and where in a matrix these pairs are."""
+        codes, sizes = self._places[2], self.tuples.sum(axis=1).tolist()
+        ends, lasts = np.cumsum(sizes).tolist(), np.cumsum(np.square(sizes)).tolist()
+        blocks = list(zip(map(slice, [0, *ends], ends), map(slice, [0, *lasts], lasts), sizes, strict=False))
+        return blocks, np.concatenate([(codes[own, None] * self.tuples.shape[1] + codes[own]).ravel() for own, _, _ in blocks])
+
+    @cached_property
+    def _sums(self) -> tuple[Any, Any, Any, Any]:
+        """Matrices that sum codes of boxes over sets and to codes, sets over boxes, and boxes over groups."""
+        boxes, sets, codes = self._places
+        to_sets, to_codes = sum_matrix(sets, sets[-1] + 1), sum_matrix(codes, self.tuples.shape[1])
+        to_boxes = sum_matrix(boxes[np.unique(sets, return_index=True)[1]], len(self.tuples)).toarray()
+        return to_sets, to_codes, to_boxes, sum_matrix(self.groups, self.groups[-1] + 1).toarray()
+
+    def forward(self, free: np.ndarray) -> BoxState:
+        (boxes, sets, codes), (to_sets, to_codes, to_boxes, to_groups) = self._places, self._sums
+        given = free[codes]
+        sums = np.maximum(to_sets @ given, np.finfo(given.dtype).tiny)  # where all likely codes are excluded
+        given /= sums[sets]
+        weights = to_boxes @ np.log(sums)
+        weights = np.exp(weights - np.maximum.reduceat(weights, self._first, axis=0)[self.groups])
+        weights /= (to_groups @ weights)[self.groups]
+        joint = weights[boxes]
+        joint *= given
+        return BoxState(to_codes @ joint, given, joint, weights)
+
+    def joint(self, state: BoxState) -> np.ndarray:
+        """Return the mean over nodes of P(two codes | node), shape (n_codes, n_codes), of codes of different columns of a group."""
+        blocks, places = self._blocks
+        found, out = np.empty(len(places), dtype=state.singles.dtype), np.zeros(self.pairs.size, dtype=state.singles.dtype)
+        for rows, own, size in blocks:
+            np.matmul(state.joint[rows], state.given[rows].T, out=found[own].reshape(size, size))
+        np.add.at(out, places, found)
+        return out.reshape(self.pairs.shape) / state.singles.shape[1]
+
+    def backward(self, state: BoxState, by_singles: np.ndarray, by_pairs: np.ndarray) -> np.ndarray:
+        """Return the derivatives by logits.
+
+        `by_singles` are those by the probability of each code at each node; `by_pairs`, symmetric and 0 within columns and between
+        groups, those by the probability of two codes at each node, the same at all. With D the derivative by P(code | box and node), m its
+        mean over a set, f the derivative by P(box | node), and F its mean over a group, the one by the logit of a code is the sum over
+        boxes of P(code and box | node) (D - m + f - F).
         """
-        by_within = [G * R[c] for G, R, c in zip(by_singles, state.classes, self.classes, strict=True)]
-        by_tuples = np.zeros_like(state.tuples)
-        for j, (G, w) in enumerate(zip(by_singles, state.within, strict=True)):
-            by_tuples += _sum_by_class(G * w, self.classes[j], self.n_classes[j])[self.tuples[:, j]]
-        for pair, by_codes in by_pairs.items():
-            (j, k), H = pair, by_codes.astype(state.tuples.dtype, copy=False)
-            cj, ck, wj, wk = self.classes[j], self.classes[k], state.within[j], state.within[k]
-            if self.is_plain[j] and self.is_plain[k]:
-                by_class = np.empty_like(H)
-                by_class[np.ix_(cj, ck)] = H
-                by_tuples += by_class[self.tuples[:, j], self.tuples[:, k]][:, None]
-                continue
-            # By codes of one column and classes of the other: half of the sum, which both derivatives share.
-            half = np.array([H[:, ck == c] @ wk[ck == c] for c in range(self.n_classes[k])])  # (n_classes_k, size_j, n_nodes)
-            other = np.array([H[cj == c].T @ wj[cj == c] for c in range(self.n_classes[j])])  # (n_classes_j, size_k, n_nodes)
-            W = self._of_pair(state, pair)
-            by_within[j] += np.einsum("cmz,mcz->mz", half, W[cj])
-            by_within[k] += np.einsum("clz,clz->lz", other, W[:, ck])
-            by_W = np.array([_sum_by_class(own * wj, cj, self.n_classes[j]) for own in half])  # (n_classes_k, n_classes_j, n_nodes)
-            by_tuples += by_W[self.tuples[:, k], self.tuples[:, j]]
-        by_tuples -= np.einsum("tz,tz->z", state.tuples, by_tuples)
-        by_tuples *= state.tuples
-        out = []
-        for j, (w, D) in enumerate(zip(state.within, by_within, strict=True)):
-            whole = (self._sums[j] @ by_tuples)[self.classes[j]]
-            if not self.is_plain[j]:
-                whole = whole + D - _sum_by_class(w * D, self.classes[j], self.n_classes[j])[self.classes[j]]
-            out.append(w * whole)
-        return out
+        (_, sets, codes), (to_sets, to_codes, to_boxes, to_groups) = self._places, self._sums
+        (blocks, places), slope = self._blocks, np.empty_like(state.given)
+        by_blocks = by_pairs.astype(slope.dtype, copy=False).ravel()[places]
+        for rows, own, size in blocks:
+            np.matmul(by_blocks[own].reshape(size, size), state.given[rows], out=slope[rows])
+        of_pairs = to_sets @ (state.given * slope)
+        slope += by_singles[codes]
+        means = to_sets @ (state.given * slope)
+        by_boxes = to_boxes @ (means - of_pairs / 2)  # in which each pair stands twice
+        by_boxes -= (to_groups @ (state.weights * by_boxes))[self.groups]
+        slope += (to_boxes.T @ by_boxes - means)[sets]
+        slope *= state.joint
+        return to_codes @ slope
 
 
-def _indicator_matrix(keys: np.ndarray, size: int) -> Any:
+def sum_matrix(keys: np.ndarray, size: int) -> Any:
+    """Return a sparse matrix that sums rows by key: products with it take a fifth of the time of `np.add.reduceat`."""
     from scipy.sparse import csr_array
 
     return csr_array((np.ones(len(keys), dtype=np.float32), (keys, np.arange(len(keys)))), shape=(size, len(keys)))
 
 
-def _sum_by_class(values: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
-    if n_classes == len(classes):
-        out = np.empty_like(values)
-        out[classes] = values
-        return out
-    order = np.argsort(classes, kind="stable")
-    return np.add.reduceat(values[order], np.searchsorted(classes[order], np.arange(n_classes)), axis=0)
-
-
 @dataclass(frozen=True, eq=False)
 class WeightedPairState:
-    singles: list[np.ndarray]  # of the codes of each column
+    singles: np.ndarray  # of the codes of both columns, one after the other
     first: np.ndarray  # A / Z
     second: np.ndarray  # B
 
@@ -335,14 +391,14 @@ class WeightedPairState:
 class WeightedPair:
     """Two columns of a block, by their places, with the weights W of their codes; its own law in all classes of rows.
 
-    Probabilities from logits, and their derivatives, have the methods of `ConstrainedSoftmax`.
+    Probabilities and their derivatives have the methods of `BoxedSoftmax`.
     """
 
     columns: tuple[int, ...]
     weights: np.ndarray
 
     tuples: ClassVar[tuple[Any, ...]] = ()  # none is listed, which would take time
-    pairs: ClassVar[list[Pair]] = [(0, 1)]
+    pairs: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         return f"WeightedPair(columns={self.columns})"
@@ -352,38 +408,56 @@ class WeightedPair:
 
     law_of_descent = law
 
-    def forward(self, logits: Sequence[np.ndarray]) -> WeightedPairState:
-        """Return the probabilities from the logits of both columns, shape (size, n_nodes)."""
-        A, B = (np.exp(own - own.max(axis=0)) for own in logits)  # of logits of the model, not of rows
+    def _split(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return codes[: len(self.weights)], codes[len(self.weights) :]
+
+    def forward(self, free: np.ndarray) -> WeightedPairState:
+        A, B = self._split(free)
         on_first = self.weights.astype(A.dtype) @ B
-        A /= np.maximum(np.einsum("iz,iz->z", A, on_first), np.finfo(A.dtype).tiny)  # where all likely pairs are excluded
-        return WeightedPairState([A * on_first, B * (self._transpose(A) @ A)], A, B)
+        A = A / np.maximum(np.einsum("iz,iz->z", A, on_first), np.finfo(A.dtype).tiny)  # where all likely pairs are excluded
+        return WeightedPairState(np.concatenate([A * on_first, B * (self._transpose(A) @ A)]), A, B)
 
     def _transpose(self, A: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(self.weights.T, dtype=A.dtype)
 
-    def joint(self, state: WeightedPairState, pair: tuple[int, int]) -> np.ndarray:
-        """Return the mean over nodes of the probabilities of the two columns, shape (size, size)."""
-        return self.weights * (state.first @ state.second.T) / state.first.shape[1]
+    def joint(self, state: WeightedPairState) -> np.ndarray:
+        n = len(self.weights)
+        out = np.zeros((len(state.singles),) * 2, dtype=state.singles.dtype)
+        out[:n, n:] = self.weights * (state.first @ state.second.T) / state.first.shape[1]
+        out[n:, :n] = out[:n, n:].T
+        return out
 
-    def backward(
-        self, state: WeightedPairState, by_singles: Sequence[np.ndarray], by_pairs: Mapping[tuple[int, int], np.ndarray]
-    ) -> list[np.ndarray]:
-        """Return the derivatives by the logits of each column.
+    def backward(self, state: WeightedPairState, by_singles: np.ndarray, by_pairs: np.ndarray) -> np.ndarray:
+        """Return the derivatives by logits.
 
         With D_ij the derivative by p(i, j), which is G_i + H_j + E_ij, and m the mean of it, the one by the logit of i is the sum over j of
         p(i, j) (D_ij - m), and likewise for j. G and H are those by the probability of each code at each node, E by that of two codes at
         each node, the same at all.
         """
-        A, B, (P, Q), (G, H) = state.first, state.second, state.singles, by_singles
-        E = self.weights * by_pairs[0, 1].astype(A.dtype, copy=False)
+        A, B, (P, Q), (G, H) = state.first, state.second, self._split(state.singles), self._split(by_singles)
+        E = self.weights * by_pairs[: len(A), len(A) :].astype(A.dtype, copy=False)
         first = P * G + A * (self.weights @ (B * H) + E @ B)
         second = Q * H + B * (self._transpose(A) @ (A * G) + E.T @ A)
         mean = first.sum(axis=0)
-        return [first - P * mean, second - Q * mean]
+        return np.concatenate([first - P * mean, second - Q * mean])
 
     def part(self, state: WeightedPairState) -> Part:
         """Return the pair as a part of a mixture, with the tuples that are possible: others are never drawn, however floats round."""
         first, second = np.nonzero(self.weights)
         probabilities = self.weights[first, second, None] * state.first[first] * state.second[second]
         return Part(self.columns, np.column_stack([first, second]), np.asarray(probabilities, dtype=float))
+
+
+Law = BoxedSoftmax | WeightedPair
+
+
+def join_boxes(laws: Sequence[Law]) -> list[Law]:
+    """Return laws with all groups of boxes as one law, which takes less time."""
+    boxed, others = [law for law in laws if isinstance(law, BoxedSoftmax)], [law for law in laws if not isinstance(law, BoxedSoftmax)]
+    if len(boxed) < 2:
+        return list(laws)
+    from scipy.linalg import block_diag
+
+    columns, tuples = tuple(column for law in boxed for column in law.columns), [law.tuples for law in boxed]
+    groups, sizes = np.repeat(np.arange(len(boxed)), list(map(len, tuples))), np.concatenate([law.sizes for law in boxed])
+    return [*others, BoxedSoftmax(columns, sizes, block_diag(*tuples).astype(bool), groups)]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import combinations, repeat
+from itertools import combinations, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,10 @@ from scipy.special import ndtri
 
 from skdpsynth._parallel import cached_property
 from skdpsynth._progress import track_steps
-from skdpsynth.models._structural_zeros import ConstrainedSoftmax, WeightedPair
+from skdpsynth.models._structural_zeros import Law, sum_matrix
 
 _LEAST_ORDERED = 3  # codes
 _ROUGH = 0.03  # of the variance of the first cosine, at every frequency: laws of atoms are not smooth
-Law = ConstrainedSoftmax | WeightedPair
 Triple = tuple[int, ...]
 RATE = 0.05
 _SLOWER = 0.4  # times the usual rate, of fits that go on
@@ -33,7 +32,7 @@ _USUAL = 0.2  # where a choice would take too long, or there is no noise to spli
 _PILOT_STEPS = 100
 _SPLITS = 2
 SEED = 11  # public: of the noise added to released numbers to split them
-_WORK_OF_TUPLE = 100  # of columns that rules tie, in pairs of codes
+_WORK_OF_CODE = 100  # in a box of columns that rules tie, in pairs of codes
 _LEAST_FREQUENCY = 1e-3  # of a code, in the weights of a score
 
 
@@ -139,12 +138,31 @@ class Targets:
         return cls(sizes, one, (two_way / n).astype(np.float32), mask, weight, n, second, laws)
 
     @cached_property
-    def starts(self) -> np.ndarray:
-        return starts_of(self.sizes)
+    def to_columns(self) -> Any:
+        return sum_to_columns(self.sizes)
 
     @cached_property
-    def slices(self) -> list[list[slice]]:
-        return [slices_of(law, self.sizes) for law in self.laws]
+    def places(self) -> list[np.ndarray]:
+        """The codes of each law."""
+        return [codes_of(law.columns, self.sizes) for law in self.laws]
+
+    @cached_property
+    def of_laws(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray | np.float32]]:
+        """The part of `two_way`, `mask` and `precision` of each law."""
+        out = []
+        for law, places in zip(self.laws, self.places, strict=True):
+            block = np.ix_(places, places)
+            precision = np.float32(1) if self.precision is None else self.precision[block]
+            out.append((self.two_way[block], self.mask[block] * law.pairs, precision))
+        return out
+
+    @cached_property
+    def mask_of_products(self) -> np.ndarray:
+        """The mask without pairs of a law, whose probabilities are no products."""
+        mask = self.mask.copy()
+        for law, own in zip(self.laws, self.places, strict=True):
+            mask[np.ix_(own, own)] *= np.logical_not(law.pairs)
+        return mask
 
     def split(self, rng: np.random.Generator) -> tuple["Targets", "Targets"]:
         """Return two copies with more noise, which is independent between them: count splitting.
@@ -274,7 +292,7 @@ def step_work(targets: Sequence[Targets]) -> float:
     for target in targets:
         work += float(target.sizes.sum()) ** 2
         for law in target.laws:
-            work += _WORK_OF_TUPLE * len(law.tuples)
+            work += _WORK_OF_CODE * np.sum(law.tuples)
     return work
 
 
@@ -284,14 +302,13 @@ def score(targets: Sequence[Targets], nodes: np.ndarray, *fits: FactorFit) -> fl
     for label, target in enumerate(targets):
         logits = np.hstack([fit.intercepts[label][:, None] + fit.loadings[label] @ nodes.T for fit in fits])
         at = Probabilities.of(target, logits.astype(np.float32))
-        error, by_pairs = at.errors(target)
+        error, of_laws = at.errors(target)
         weight = (np.maximum(target.one_way, _LEAST_FREQUENCY) ** -0.25).astype(np.float32)
         error *= weight[:, None]
         error *= weight
         found += target.n**2 * float(np.vdot(error, error))
-        for places, pairs in zip(target.slices, by_pairs, strict=True):
-            own = [weight[rows] for rows in places]
-            found += target.n**2 * 2 * sum(float(((own[j][:, None] * e * own[k]) ** 2).sum()) for (j, k), e in pairs.items())
+        for places, within in zip(target.places, of_laws, strict=True):
+            found += target.n**2 * float(((weight[places, None] * within * weight[places]) ** 2).sum())
     return found
 
 
@@ -342,30 +359,20 @@ class Probabilities:
     @classmethod
     def of(cls, target: Targets, logits: np.ndarray) -> "Probabilities":
         """Compute them from logits, which are overwritten."""
-        tied = []
-        for law, places in zip(target.laws, target.slices, strict=True):
-            tied.append(law.forward([logits[rows] for rows in places]))
-        P = softmax(logits, target.starts, target.sizes)
-        for places, state in zip(target.slices, tied, strict=True):
-            write_slices(P, places, state.singles)
+        P = softmax(logits, target.to_columns)
+        tied = [law.forward(P[places]) for law, places in zip(target.laws, target.places, strict=True)]
+        for places, state in zip(target.places, tied, strict=True):
+            P[places] = state.singles
         return cls(P, tied)
 
-    def errors(self, target: Targets) -> tuple[np.ndarray, list[dict[tuple[int, int], np.ndarray]]]:
-        """Return the errors of pairs, symmetric; and apart, where they are 0, those of pairs of a law, which are no products."""
+    def errors(self, target: Targets) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the errors of pairs, symmetric; and apart, where they are 0, those of pairs of each law, which are no products."""
         error = self.singles @ self.singles.T
         error /= self.singles.shape[1]
         error -= target.two_way
-        error *= target.mask
-        by_pairs = []
-        for law, rows, state in zip(target.laws, target.slices, self.tied, strict=True):
-            errors = {}
-            for j, k in law.pairs:
-                block = (rows[j], rows[k])
-                errors[j, k] = (law.joint(state, (j, k)) - target.two_way[block]) * target.mask[block]
-                error[block] = 0
-                error[rows[k], rows[j]] = 0
-            by_pairs.append(errors)
-        return error, by_pairs
+        error *= target.mask_of_products
+        parts = zip(target.laws, self.tied, target.of_laws, strict=True)
+        return error, [(law.joint(state) - two_way) * mask for law, state, (two_way, mask, _) in parts]
 
     def slope(self, target: Targets, beside: np.ndarray | None = None) -> tuple[np.ndarray, float]:
         """Return the derivative of the error by the logits (times the number of nodes), and the error itself.
@@ -373,9 +380,9 @@ class Probabilities:
         `beside` is the derivative of other errors by the probabilities, times the number of nodes.
         """
         P = self.singles
-        error, by_pairs = self.errors(target)
+        error, of_laws = self.errors(target)
         of_columns = P.mean(axis=1) - target.one_way
-        weighted, of_laws = error if target.precision is None else error * target.precision, 0.0
+        weighted = error if target.precision is None else error * target.precision
         # Each pair stands twice in the matrix.
         value = float(np.vdot(error, weighted)) / 4 + target.weight * float(np.vdot(of_columns, of_columns)) / 2
         slope = weighted @ P
@@ -383,17 +390,16 @@ class Probabilities:
         if beside is not None:
             slope += beside
         tied = []
-        for law, places, state, pairs in zip(target.laws, target.slices, self.tied, by_pairs, strict=True):
-            of_pairs = {}
-            for (j, k), e in pairs.items():
-                of_pairs[j, k] = e if target.precision is None else e * target.precision[places[j], places[k]]
-                of_laws += float(np.vdot(e, of_pairs[j, k]))
-            tied.append(law.backward(state, [slope[rows] for rows in places], of_pairs))
+        laws = zip(target.laws, target.places, self.tied, of_laws, target.of_laws, strict=True)
+        for law, places, state, within, (*_, precision) in laws:
+            by_pairs = within * precision
+            tied.append(law.backward(state, slope[places], by_pairs))
+            value += float(np.vdot(within, by_pairs)) / 4
         slope *= P
-        slope -= P * np.repeat(np.add.reduceat(slope, target.starts, axis=0), target.sizes, axis=0)
-        for places, parts in zip(target.slices, tied, strict=True):
-            write_slices(slope, places, parts)
-        return slope, value + of_laws / 2
+        slope -= P * np.repeat(target.to_columns @ slope, target.sizes, axis=0)
+        for places, own in zip(target.places, tied, strict=True):
+            slope[places] = own
+        return slope, value
 
 
 class TripleErrors:
@@ -425,24 +431,25 @@ class TripleErrors:
         return found
 
 
-def slices_of(law: Law, sizes: np.ndarray) -> list[slice]:
-    starts = starts_of(sizes)
-    return [slice(starts[column], starts[column] + sizes[column]) for column in law.columns]
+def codes_of(columns: Sequence[int], sizes: np.ndarray) -> np.ndarray:
+    ends = np.cumsum(sizes)
+    return np.concatenate([np.arange(ends[column] - sizes[column], ends[column]) for column in columns])
 
 
-def write_slices(table: np.ndarray, places: Sequence[slice], parts: Sequence[np.ndarray]) -> None:
-    for rows, part in zip(places, parts, strict=True):
-        table[rows] = part
-
-
-def softmax(logits: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def softmax(logits: np.ndarray, to_columns: Any) -> np.ndarray:
     """Softmax down the rows of each column's block; overwrites."""
+    ends = to_columns.indptr.tolist()
     # Maxima of logits of the model, not of rows; column by column, as `np.maximum.reduceat` takes three times as long.
-    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-        logits[start : start + size] -= logits[start : start + size].max(axis=0)
+    for start, end in pairwise(ends):
+        logits[start:end] -= logits[start:end].max(axis=0)
     np.exp(logits, out=logits)
-    logits /= np.repeat(np.add.reduceat(logits, starts, axis=0), sizes, axis=0)
+    logits /= np.repeat(to_columns @ logits, np.diff(ends), axis=0)
     return logits
+
+
+def sum_to_columns(sizes: np.ndarray) -> Any:
+    """Return the matrix that sums codes to their columns."""
+    return sum_matrix(np.repeat(np.arange(len(sizes)), sizes), len(sizes))
 
 
 def starts_of(sizes: np.ndarray) -> np.ndarray:

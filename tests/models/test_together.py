@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from internals import CLASS_SHARE, FactorFit, Targets, quasi_normal, score, softmax, starts_of, train_factors
+from internals import CLASS_SHARE, FactorFit, Targets, quasi_normal, score, softmax, sum_to_columns, train_factors
 
 SIZES = np.array([3, 4, 5])
 NODES = quasi_normal(64, 2)
@@ -29,7 +29,7 @@ def some_fits(targets, n_fits, n_steps=40):
 def objective(targets, fits, variance):
     """The documented one, in doubles and by loops: of one class, whose loadings are all shared."""
     (target,) = targets
-    P = np.hstack([softmax(f.intercepts[0][:, None] + f.loadings[0] @ NODES.T, starts_of(SIZES), SIZES) for f in fits])
+    P = np.hstack([softmax(f.intercepts[0][:, None] + f.loadings[0] @ NODES.T, sum_to_columns(SIZES)) for f in fits])
     error = (P @ P.T / P.shape[1] - target.two_way) * target.mask
     columns = P.mean(axis=1) - target.one_way
     of_tables = target.n**2 * ((error**2).sum() / 2 + target.weight * (columns**2).sum()) / 2

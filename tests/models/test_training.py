@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from internals import Smoothness, Targets, choose_variance, nearest_probabilities, quasi_normal, softmax, starts_of, train_factors
+from internals import Smoothness, Targets, choose_variance, nearest_probabilities, quasi_normal, softmax, train_factors
 from internals import _latent_factors as latent_factors
 from internals import _training as training
 from scipy.optimize import brentq
@@ -29,9 +29,9 @@ def some_targets(seed, n_classes=1, n=1000.0, deviations=(20.0, 30.0), pairs=PAI
 
 def objective(targets, nodes, fit, variance):
     """The documented one, in doubles."""
-    total, starts = 0.0, starts_of(targets[0].sizes)
+    total = 0.0
     for target, a, B in zip(targets, fit.intercepts, fit.loadings, strict=True):
-        P = softmax(a[:, None] + B @ nodes.T, starts, target.sizes)
+        P = softmax(a[:, None] + B @ nodes.T, target.to_columns)
         error = (P @ P.T / P.shape[1] - target.two_way) * target.mask
         total += target.n**2 * ((error**2).sum() / 2 + target.weight * ((P.mean(axis=1) - target.one_way) ** 2).sum()) / 2
     shared = fit.loadings.mean(axis=0)  # what classes share is best where their own parts add up to nothing, if it costs less
