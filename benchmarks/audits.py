@@ -30,6 +30,7 @@ TARGET, TARGET_OF_ONE = 0.9, 0.4
 MAY_ERR = 0.01  # of audits at 99 % confidence: so many may show more than is promised
 PAIR = {0: [0, 1], 1: [0, 1]}
 WIDE_PAIR = {0: list(range(16)), 1: list(range(16))}  # with interactions, which few levels can only move where columns stay
+BITS = {column: [0, 1] for column in range(4)}  # in one Gram matrix; the density of its noise is approximated from three rows on
 SQUARE = ([0, 0], [1, 1])
 DROP = {"neighboring": "add_or_remove_one"}
 MOMENTS = {"center": "public", "max_norm": 1.0, "bounds": SQUARE}  # the second moment takes all of the budget
@@ -55,6 +56,7 @@ NOISE_ALONE = {  # what is audited, and by how many draws
     "PrivatePCA, d=2, Gaussian": (PrivatePCA(**MOMENTS, noise="gaussian", epsilon=8.0, delta=1e-5), 1_000_000),
     "PrivatePCA, d=2, replace": (PrivatePCA(**MOMENTS, epsilon=3.0), 8_000_000),
     "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 2_000_000),
+    "LatentFactor, one matrix, d=5": (LatentFactorSynthesizer(BITS, epsilon=3.0, **DROP), 4_000_000),
 }
 LEVELS = [f"level {number}" for number in range(64)]
 ONE_RUN = {  # what is audited, by how many canaries, in how many fits

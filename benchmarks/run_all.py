@@ -42,6 +42,7 @@ for script in (
     "messy_files.py",
     "mixed_tables.py",
     "coded_tables.py",
+    "coded_gram.py",
     "small_tables.py",
     "wide_tables.py",
     "near_columns.py",

@@ -132,7 +132,8 @@ def visible_draws(draws: list[Draw]) -> list[Draw]:
 
 def minus_log_likelihoods(answers: np.ndarray, values: np.ndarray, draw: Draw) -> np.ndarray:
     if "MatrixLaplace" in kind_of(draw.noise):
-        return minus_log_density((answers - values) / noise_scales(draw))
+        matrices = ((answers - values) / noise_scales(draw)).reshape(-1, *answers.shape[-2:])
+        return minus_log_density(matrices).reshape(len(answers), -1).sum(axis=1)
     each = minus_log_likelihood_by_value(answers, values, draw).reshape(len(answers), -1)
     return (np.max if "SupNorm" in kind_of(draw.noise) else np.sum)(each, axis=1, initial=0.0)
 

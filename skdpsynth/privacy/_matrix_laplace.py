@@ -195,7 +195,7 @@ class DiscreteMatrixLaplace(Noise):
     norm, _serves_scales = "nuclear", False
 
     def sample(self, size: Size, rng: RandomBits) -> np.ndarray:
-        """Draw a symmetric int64 matrix with the bits of `rng`, or a stack of independent ones: `size` is (m, m) or (count, m, m)."""
+        """Draw a symmetric int64 matrix with the bits of `rng`, or a stack of independent ones: `size` ends in (m, m)."""
         check_stream(rng)
         shape = shape_of(size)
         self.check_shape(shape, in_stack=True)
@@ -211,7 +211,7 @@ class DiscreteMatrixLaplace(Noise):
     def check_shape(self, shape: tuple[int, ...], in_stack: bool = False) -> None:
         """Raise ValueError unless the values are a square matrix that is not too large, or several ones `in_stack`."""
         shape = shape_of(shape, "shape")
-        shape = shape[1:] if in_stack and len(shape) == 3 else shape
+        shape = shape[-2:] if in_stack else shape
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"matrix Laplace noise needs values of shape (m, m), got {shape}; list the whole symmetric matrix.")
         self.check_size(math.prod(shape))

@@ -218,7 +218,7 @@ def test_draws_are_symmetric_integers_of_the_shape_asked_for(m, scale):
 
 def test_what_is_no_square_matrix_or_no_scale_is_refused():
     noise, rng = DiscreteMatrixLaplace(3), SeededBits(0)
-    for shape in (3, (3,), (2, 3), (2, 2, 3), (2, 2, 2, 2), ()):
+    for shape in (3, (3,), (2, 3), (2, 2, 3), ()):
         refuses(ValueError, r"matrix Laplace noise needs values of shape \(m, m\), got .*; list the whole", noise.sample, shape, rng)
     for n_values in (2, 8, 4097**2):
         refuses(ValueError, r"needs m \* m values with m at most 4096, got \d+; use Laplace", noise.check_size, n_values)
