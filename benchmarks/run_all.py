@@ -41,6 +41,7 @@ for script in (
     "evidence.py",
     "messy_files.py",
     "mixed_tables.py",
+    "nist_crc.py",
     "coded_tables.py",
     "coded_gram.py",
     "small_tables.py",
