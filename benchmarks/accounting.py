@@ -10,13 +10,14 @@
 *Fits.* The noise and the sensitivities in the ledger of every estimator, under both relations, with and without a delta, are given to the
 privacy-loss distributions of dp-accounting. Target: fits with Gaussian noise alone and exact accounting cost between .995 and 1.000 of the
 declared epsilon, and pure fits spend epsilon to the last digit of a fraction. So do fits of both kinds, where the pure losses are one, as
-how they divide their sum may follow from what was released; beside it stands what dp-accounting says of the single ones.
+how they divide their sum may follow from what was released.
 
 *Together.* Six fits on one accountant; 100 pure losses, chosen adaptively and fixed in advance; and how much less noise k Gaussian fits
 need on one accountant than by the sum of their (epsilon, delta). Needs the extra ``accounting``.
 """
 
 import argparse
+import itertools
 import math
 import sys
 import warnings
@@ -36,6 +37,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.continual import SquareRootCounter
+from skdpsynth.domain import Nominal, Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import PrivacyLoss, epsilon_of_rho, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Sensitivity
@@ -169,10 +171,9 @@ def one_fit(what, own, shared):
         # The distributions are rounded up to a grid of 1e-5.
         report(f"{what}: Gaussian, dp-accounting over declared", _of_noise(own) / declared, 0.995, 1.0)
     elif kind == "mixed":
-        single = by_pld(own, float(own.delta), 1e-4) / declared
-        report(f"{what}: mixed, dp-accounting over declared (of single losses {single:.4f})", _of_mixture(own) / declared, 0.995, 1.0)
-        pure, rho = (sum(getattr(entry.loss, name) or 0 for entry in own.ledger) for name in ("epsilon", "rho"))
-        by_sums = rho_of_epsilon(own.epsilon - pure, own.delta, gaussian=True)
+        report(f"{what}: mixed, dp-accounting over declared", _of_mixture(own) / declared, 0.995, 1.0)
+        pure, rho, shown = (sum(getattr(entry.loss, name) or 0 for entry in own.ledger) for name in ("epsilon", "rho", "delta"))
+        by_sums = rho_of_epsilon(own.epsilon - pure, own.delta - shown, gaussian=True)
         print(f"{what}: Gaussian noise over that by the sum of both epsilons {math.sqrt(by_sums / rho):.4f}", flush=True)
 
 
@@ -181,13 +182,22 @@ def _of_noise(accountant):
 
 
 def _of_mixture(accountant):
-    from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
+    from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent, GaussianDpEvent
 
-    events = accountant.to_dp_events().events
-    pure = [event.noise_parameter for event in events if isinstance(event, DiscreteLaplaceDpEvent)]
-    events = [event for event in events if not isinstance(event, DiscreteLaplaceDpEvent)]
-    whole = ComposedDpEvent([*events, DiscreteLaplaceDpEvent(sum(pure), 1)])
-    return by_pld(accountant, float(accountant.delta), 1e-5, whole) - 1e-5
+    losses = [entry.loss for entry, _ in accountant.lines() if entry.noise is not None]
+    pure, shown = (sum(float(getattr(loss, name)) for loss in losses if loss.rho is None) for name in ("epsilon", "delta"))
+    events = [GaussianDpEvent(1 / math.sqrt(2 * loss.rho)) for loss in losses if loss.rho is not None]
+    return by_pld(accountant, float(accountant.delta) - shown, 1e-5, ComposedDpEvent([*events, DiscreteLaplaceDpEvent(pure, 1)])) - 1e-5
+
+
+def levels(promises):
+    """A column whose levels are private, among others: they are shown at a loss in epsilon and delta, and what follows is Gaussian."""
+    codes = np.random.default_rng(0).integers(0, 9, size=(1000, 16))
+    schema = {0: Nominal("private"), **{place: Ordinal(range(9)) for place in range(1, 16)}}
+    for relation, (epsilon, delta) in itertools.product(("replace_one", "add_or_remove_one"), promises):
+        shared = PrivacyAccountant(epsilon, delta, neighboring=relation)
+        model = LatentFactorSynthesizer(schema, n_factors=1, epsilon=epsilon, delta=delta, neighboring=relation, accountant=shared)
+        one_fit(f"LatentFactor, private levels, {relation}, ({epsilon:g}, {delta:g})", model.fit(codes).accountant_, shared)
 
 
 def searches():
@@ -241,6 +251,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     noise(BUDGETS)
     fits([(1, 0), (1, 1e-6), *([(0.1, 1e-6), (3, 1e-9), (5, 1e-5)] if arguments.full else [])])
+    levels([(1, 1e-6), *([(0.1, 1e-6), (3, 1e-9)] if arguments.full else [])])
     searches()
     counters()
     together()

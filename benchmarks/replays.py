@@ -447,6 +447,7 @@ PRIVATE = {
     "grade": Nominal("private"),
     "sick": [False, True],
 }
+LEVELS = {**MIXED, "job": Nominal("private"), "grade": Nominal("private")}
 ORDERED = Schema(MIXED, rules=[Inequality("begin", "end")])
 
 
@@ -529,6 +530,7 @@ CASES: dict[str, Callable[[str], Case]] = {
     "latent, numbers alone": lambda relation: points(latent(None, relation), relation, bounds=(0, 1)),
     "latent, ordered dates, pure": lambda relation: mixed(relation, schema=ORDERED),
     "latent, ordered dates, delta": lambda relation: mixed(relation, schema=ORDERED, **DELTA),
+    "latent, private levels": lambda relation: mixed(relation, schema=LEVELS, epsilon=2.0, **DELTA),
     "latent, private levels and bounds": lambda relation: mixed(relation, schema=PRIVATE, **DELTA),
     "latent, 44 columns, delta": lambda relation: coded(relation, 44, 3, 10_000, **DELTA),
     "latent, 44 columns, pure": lambda relation: coded(relation, 44, 3, 10_000),

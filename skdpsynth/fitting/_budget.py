@@ -77,7 +77,7 @@ class Facts:
     count_error : float
         Expected absolute error of `n_samples`; 0 where it is public.
     bought : Fraction or inf
-        The epsilon of public facts that were bought at a pure loss, beyond `epsilon`.
+        The epsilon of facts that were bought at losses in epsilon, beyond `epsilon`; 0 if one was bought in rho.
     warnings : list of (str, type)
         Warnings for the caller.
 
@@ -152,7 +152,10 @@ class Facts:
             )
 
     def gaussian_part(self, pure: Amount) -> "Facts":
-        """Return the facts of an inner estimator with Gaussian noise alone, beside parts of a pure loss whose epsilons sum to `pure`."""
+        """Return the facts of a part with Gaussian noise alone, beside others at a pure loss, of the sum `pure`, and what was bought.
+
+        Another part of pure losses may come in its place, even by what was bought: with at most `epsilon` it adds nothing to delta.
+        """
         beside = epsilon_beside(self.bought + pure, self.bought + self.epsilon, self.delta)
         return self.part(epsilon=beside, bought=Fraction(0))
 
@@ -316,7 +319,7 @@ def reserve_budget(facts: Facts, part: Fraction, rho: str | None) -> tuple[Priva
         return pure  # a delta that is large beside epsilon pays for rho alone, so that no epsilon tells what is left
     # All but the rho that the rest will take, to the last digit.
     bought = whole - rho_of_epsilon(rest, facts.delta, gaussian=is_gaussian)
-    return PrivacyLoss(rho=bought, gaussian=True, rows=facts.rows_per_unit), replace(facts, epsilon=rest, rho=rho)
+    return PrivacyLoss(rho=bought, gaussian=True, rows=facts.rows_per_unit), replace(facts, epsilon=rest, rho=rho, bought=Fraction(0))
 
 
 def reserve_all(facts: Facts, rho: str | None) -> tuple[Facts, str | None]:
@@ -366,8 +369,9 @@ class PrivateLevels(MissingFact):
 
     def reserve(self, facts: Facts, rho: str | None) -> tuple[PrivacyLoss, Facts, str | None]:
         delta, left = 0 if facts.epsilon == math.inf else facts.delta * self.share, 1 - self.share
-        rest = replace(facts, epsilon=facts.epsilon * left, delta=facts.delta * left)
-        return PrivacyLoss(facts.epsilon * self.share, delta, rows=facts.rows_per_unit), rest, rho
+        first = facts.epsilon * self.share
+        rest = replace(facts, epsilon=facts.epsilon * left, delta=facts.delta * left, bought=facts.bought + first)
+        return PrivacyLoss(first, delta, rows=facts.rows_per_unit), rest, rho
 
     def buy(self, rows: Rows, facts: Facts, share: PrivacyLoss, budget: Budget) -> tuple[Facts, dict[int, Any]]:
         tables = total(rows, Occurrences.over(tuple(self.columns))).tables

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from internals import MAX_CODES
 from laws import refuses
+from scipy.stats import norm
 from sklearn.base import clone
 
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism
@@ -17,6 +18,7 @@ from skdpsynth.exceptions import SmallSampleWarning
 from skdpsynth.federated import RemoteRows
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.privacy import PrivacyAccountant
+from skdpsynth_evidence import check_evidence
 
 N = 5000
 RNG = np.random.default_rng(0)
@@ -40,6 +42,27 @@ SCHEMA = {
 
 def fitted(frame=FRAME, schema=SCHEMA, **parameters):
     return LatentFactorSynthesizer(schema, **{"epsilon": 4.0, "delta": 1e-6, "random_state": 0, **parameters}).fit(frame)
+
+
+def delta_beside(ledger, epsilon):
+    """The exact delta of a bit, which is what pure losses tell at most, of a normal number, and of what levels may show by themselves."""
+    pure, shown = (sum(float(getattr(entry.loss, name)) for entry in ledger if entry.loss.rho is None) for name in ("epsilon", "delta"))
+    mu, share = np.sqrt(2 * sum(float(entry.loss.rho) for entry in ledger if entry.loss.rho is not None)), 1 / (1 + np.exp(-pure))
+    tails = [norm.sf(x / mu - mu / 2) - np.exp(x + norm.logsf(x / mu + mu / 2)) for x in (epsilon - pure, epsilon + pure)]
+    return shown + share * tails[0] + (1 - share) * tails[1]
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_a_table_gets_all_of_a_budget_that_private_levels_leave(neighboring, epsilon):
+    many = {f"answer {place}": Ordinal(range(9)) for place in range(15)}
+    frame = FRAME[["job"]].assign(**{name: RNG.integers(0, 9, N) for name in many})
+    model = fitted(frame, {"job": Nominal("private"), **many}, neighboring=neighboring, epsilon=epsilon)
+    assert (model.accountant_.spent, model.accountant_.spent_delta) == (Fraction(str(epsilon)), Fraction(1, 10**6))
+    assert {entry.loss.gaussian for entry in model.accountant_.ledger if entry.name != "levels"} == {True}
+    assert 1e-6 * (1 - 1e-6) < delta_beside(model.accountant_.ledger, epsilon) <= 1e-6
+    assert delta_beside(model.accountant_.ledger, 0.995 * epsilon) > 1e-6
+    assert check_evidence(model.accountant_.record().evidence()).loose == []
 
 
 @pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
