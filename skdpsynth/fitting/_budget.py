@@ -159,7 +159,7 @@ class Facts:
         beside = epsilon_beside(self.bought + pure, self.bought + self.epsilon, self.delta)
         return self.part(epsilon=beside, bought=Fraction(0))
 
-    def divide(self, weights: Sequence[Any], as_gaussian: bool) -> "list[Facts]":
+    def divide(self, weights: Sequence[Amount], as_gaussian: bool) -> "list[Facts]":
         """Return the facts of parts with shares of epsilon and delta, or of the rho of Gaussian noise: then each has all of delta.
 
         In rho a hundred millionth is kept back for the rounding of conversions.

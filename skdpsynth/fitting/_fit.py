@@ -180,7 +180,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
         self.accountant_ = budget.accountant if outer is None else budget.accountant.record()
         return facts.warnings
 
-    def _first_plan(self, facts: Facts) -> tuple[Any, str | None]:
+    def _first_plan(self, facts: Facts) -> tuple[Plan, str | None]:
         """Return the plan before anything is bought, and the kind of rho that a shared budget is charged in, if it is."""
         plan = self._plan(reserve_all(facts, None)[0] if facts.missing else facts)
         if not isinstance(plan, Plan):
