@@ -6,7 +6,7 @@ Each case fits a table and keeps every release: its name, exact values, noise, c
 apart (from corner to corner of the box, all columns changed, half of them, cells out of the domain, one row or unit more at the end and in
 the middle), and gives them the same answers. Losses are exact fractions: the sum of |change| / scale (Laplace noise), the largest of them
 (sup-norm noise), the nuclear norm over scale (matrix Laplace noise), and the sum of squares over 2 (scale^2 - 5/3), the charge of rounded
-Gaussian noise (discrete Gaussian noise). A choice loses epsilon where its utilities move apart by twice their sensitivity. Discovered
+Gaussian noise (discrete Gaussian noise). A choice loses its charge where utilities move apart by twice their sensitivity. Discovered
 levels lose |change| / scale where both tables have them, and else the chance that they are shown, which delta pays for. Sums of a counter
 share the noise of its nodes: they lose the least that explains all sums.
 
@@ -304,8 +304,9 @@ def losses(first: Run, other: Run) -> tuple[Sum, list[tuple[float, str]]]:
     whole = sum((lost_of(loss_of_nodes(pairs), None) for pairs in nodes.values()), whole)
     for one, two in zip(first.chosen, other.chosen, strict=False):
         lost, delta = loss_of_choice(one, two)
-        whole += Sum(lost.epsilon)
-        releases.append((max(Sum(lost.epsilon).over(charge(one.charged)), delta), one.name))
+        own = lost_of(lost, one.charged)
+        whole += own
+        releases.append((max(own.over(charge(one.charged)), delta), one.name))
     return whole, releases
 
 
@@ -464,6 +465,17 @@ def coded(relation: str, n_columns: int, n_levels: int, n: int, **parameters: An
     return Case(latent({name: list(range(n_levels)) for name in X}, relation, **parameters), X, neighbors(X, relation, rivals))
 
 
+def parities(relation: str, n_columns: int = 8, **parameters: Any) -> Case:
+    """Bits of some columns, the last of which is the exclusive or of three others; rivals differ in the last column, or in all."""
+    levels = np.random.default_rng(1).integers(0, 2, (12_000, n_columns))
+    levels[:, -1] = levels[:, :3].sum(axis=1) % 2
+    X = pd.DataFrame(levels, columns=[f"c{place}" for place in range(n_columns)])
+    rows = ([0] * n_columns, [0] * (n_columns - 1) + [1], [1] * n_columns)
+    first, *rivals = (pd.DataFrame([row], columns=X.columns) for row in rows)
+    X = spliced(X, 0, 1, first)
+    return Case(latent({name: [0, 1] for name in X}, relation, **parameters), X, neighbors(X, relation, rivals))
+
+
 def search(estimator: Any, grid: dict[str, Any], relation: str, **parameters: Any) -> Case:
     """A private search on rows in a cube."""
     X, rivals = cube(3000, 2, CORNERS)
@@ -541,6 +553,9 @@ CASES: dict[str, Callable[[str], Case]] = {
     "latent, two levels, delta": lambda relation: coded(relation, 12, 2, 10_000, epsilon=1.0, delta=1e-9),
     "latent, triples": lambda relation: coded(relation, 8, 2, 30_000, epsilon=16.0, **DELTA),
     "latent, triples, few columns": lambda relation: coded(relation, 5, 3, 30_000, epsilon=16.0, **DELTA),
+    "latent, parities, pure": lambda relation: parities(relation),
+    "latent, parities, delta": lambda relation: parities(relation, 24, epsilon=1.0, **DELTA),
+    "latent, parities, stratify, delta": lambda relation: parities(relation, 24, epsilon=1.0, stratify="c7", **DELTA),
     "latent, units, pure": lambda relation: mixed_units(relation),
     "latent, units, delta": lambda relation: mixed_units(relation, **DELTA),
     "latent, units, stratify, delta": lambda relation: mixed_units(relation, stratify="sick", **DELTA),

@@ -52,6 +52,7 @@ for script in (
     "strong_pairs.py",
     "wide_bounds.py",
     "pairs.py",
+    "parities.py",
     "prior.py",
     "conditions.py",
     "intervals.py",

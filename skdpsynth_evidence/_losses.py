@@ -15,7 +15,7 @@ NORM_OF = {
     "PermuteAndFlip": "sup",
     "ExponentialMechanism": "sup",
 }
-CHOICES = dict.fromkeys(("PermuteAndFlip", "ExponentialMechanism"), ("utilities", "dependences"))  # kinds to choose from
+CHOICES = dict.fromkeys(("PermuteAndFlip", "ExponentialMechanism"), ("utilities", "dependences", "parity_gaps"))  # kinds to choose from
 ROUNDED = Fraction(5, 3)  # of the variance: discrete Gaussian noise is the rounding of continuous noise of so much less
 _DIGITS = 60
 _SLACK = Fraction(1, 10**12)  # of a converted epsilon, which is rounded up to 15 decimals, with 2e-13 for the rounding above

@@ -99,7 +99,19 @@ FITS = {
     "triples": (
         LatentFactorSynthesizer({i: [0, 1] for i in range(7)}, epsilon=10, delta=1e-6),
         RNG.integers(0, 2, (40_000, 7)),
-        parts("counts of columns 50; interactions of pairs 37.5; distances of triples 1; counts of triples 11.5"),
+        parts("counts of columns 50; interactions of pairs 37.275; choice of a parity 0.05; parity 0.025")
+        | parts("distances of triples 1; counts of triples 11.5"),
+    ),
+    # What pairs have pays for the choices of sets of columns and their parities: 4 and 2 to 14 and 7 thousandths.
+    "parities": (
+        LatentFactorSynthesizer({i: [0, 1] for i in range(5)}),
+        RNG.integers(0, 2, (9000, 5)),
+        parts("Gram matrix of columns and pairs 97.9; choice of a parity 1.4; parity 0.7"),
+    ),
+    "parities of classes in rho": (
+        LatentFactorSynthesizer({i: [0, 1] for i in range(16)}, stratify=0, delta=1e-6),
+        RNG.integers(0, 2, (9000, 16)),
+        parts("counts of columns 50; interactions of pairs 48.95; choice of a parity 7/30; parity 7/60"),
     ),
     "levels": (
         LatentFactorSynthesizer(MANY),

@@ -350,7 +350,7 @@ class TableModel:
         """Return the mean product of the signs of each set in each class; `signs` are by columns, and sets hold their numbers in it."""
         return np.array([parity_means(mixture, label, self.parities, signs, sets) for label, mixture in enumerate(self._mixtures)])
 
-    def with_parity(self, signs: Mapping[int, np.ndarray], means: Sequence[float | None]) -> "TableModel | None":
+    def with_parity(self, signs: Mapping[int, np.ndarray], means: np.ndarray) -> "TableModel | None":
         """Return the model in which the product of these signs has a mean in each class, by `tilt`; None if that has too many columns."""
         parities = tilt(self._mixtures, self.parities, signs, means)
         return None if parities is None else replace(self, parities=parities)
@@ -378,7 +378,7 @@ class TableModel:
                     nonempty[name] = np.append(link.masses > 0, [True] * self.schema[name].nullable).astype(float)
             elif (finer := RefinedBins.of(link)) is not None:
                 links[name], recoded[name] = finer.link, partial(_refine_probabilities, link, finer)
-                coarse[names.index(name)] = np.append(finer.coarse, [link.n_bins] * self.schema[name].nullable)
+                coarse[names.index(name)] = np.append(finer.coarse, np.full(int(self.schema[name].nullable), link.n_bins))
             elif link.alike is not None:
                 recoded[name] = partial(share_by_mass, link)
         columns = {name: link_column(link, grids.get(name)) for name, link in links.items()}

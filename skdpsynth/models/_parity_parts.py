@@ -106,13 +106,15 @@ def parity_means(
         found.append(_mean_products(mixture.weights, means, members))
         is_in = np.zeros((len(members), len(means)), dtype=int)
         np.put_along_axis(is_in, members, 1, axis=1)
-        held = sum((is_in[:, own].sum(axis=1) > 1 for own in inside), np.zeros(len(members), dtype=bool))
-        for place in np.flatnonzero(held):
-            product = mixture.weights
-            for own, law in zip(inside, products, strict=True):
-                product = product * law[tuple(is_in[place, own])]
-            free = [number for number in members[place] if not any(number in own for own in inside)]
-            found[-1][place] = (product * means[free].prod(axis=0)).sum()
+        held = np.flatnonzero(sum((is_in[:, own].sum(axis=1) > 1 for own in inside), np.zeros(len(members), dtype=bool)))
+        joined = np.array([number for own in inside for number in own], dtype=int)
+        patterns, of_sets = np.unique(is_in[np.ix_(held, joined)], axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):  # sets that have the same columns of parts
+            some, product = held[of_sets.ravel() == number], mixture.weights
+            for law, subset in zip(products, np.split(pattern, np.cumsum(list(map(len, inside)))), strict=False):
+                product = product * law[tuple(subset)]
+            free = members[some][~np.isin(members[some], joined)].reshape(len(some), -1)
+            found[-1][some] = means[free].prod(axis=1) @ product
     return np.concatenate(found)
 
 
@@ -127,9 +129,9 @@ def _mean_products(weights: np.ndarray, means: np.ndarray, sets: np.ndarray) -> 
 
 
 def tilt(
-    mixtures: Sequence[Mixture], parts: Sequence[ParityPart], signs: Mapping[int, np.ndarray], means: Sequence[float | None]
+    mixtures: Sequence[Mixture], parts: Sequence[ParityPart], signs: Mapping[int, np.ndarray], means: np.ndarray
 ) -> tuple[ParityPart, ...] | None:
-    """Return the parts with one more, in which the product of some columns' signs has a mean in each class; None: it stays as it is there.
+    """Return the parts with one more, in which the product of some columns' signs has a mean in each class; NaN: it stays as it is there.
 
     `mixtures` are those of the classes, with each of the columns as a part by itself. Parts that hold some of the columns are joined with
     the new one; the result is None where that would have too many columns.
@@ -144,11 +146,11 @@ def tilt(
         weights *= np.expand_dims(part.weights, tuple(1 + axis for axis, column in enumerate(union) if column not in part.columns))
     joined = ParityPart(union, tuple(map(sign_of.__getitem__, union)), weights)
     outside = tuple(axis for axis, column in enumerate(union) if column not in signs)
-    for label, (mixture, mean) in enumerate(zip(mixtures, means, strict=True)):
+    for label, (mixture, mean) in enumerate(zip(mixtures, means.tolist(), strict=True)):
         goal = None
-        for _ in range(0 if mean is None else _SWEEPS):
+        for _ in range(0 if np.isnan(mean) else _SWEEPS):
             now = (joined.law(mixture, label) @ mixture.weights).sum(axis=outside, keepdims=True)
-            goal = nearest_law(now, float(mean)) if goal is None else goal  # type: ignore[arg-type]
+            goal = nearest_law(now, mean) if goal is None else goal
             if np.abs(goal - now).max() < _CLOSE:
                 break
             weights[label] *= goal / np.maximum(now, _LEAST)

@@ -158,6 +158,8 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
 
 def bernoulli_exp_minus(x: Fraction, rng: RandomBits, prefix: int, bits: int) -> bool:
     """Decide ``U < exp(-x)`` for a uniform U with first `bits` bits `prefix`, drawing more bits as needed."""
+    if prefix and x >= bits:  # U is at least 2**-bits, which is above exp(-bits)
+        return False
     while True:
         lo, hi = exp_minus(x, bits)
         if prefix + 1 <= lo:

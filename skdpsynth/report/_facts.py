@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from skdpsynth._sklearn import check_feature_names
 from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
-from skdpsynth.domain import Box, Schema
+from skdpsynth.domain import Box, Schema, list_names
 from skdpsynth.privacy import LONE_ROW, AttackRisk, LedgerEntry, PrivacyAccountant, PrivacyLoss
 
 _SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
@@ -37,6 +37,7 @@ _NEAREST = (
     "Proved: noisy counts can be negative, so they were replaced by the nearest probability measure. The first number is how far that is "
     "from the noisy counts, the second how near any could be."
 )
+_PARITY = "Beyond pairs: the mean product of the signs of these columns, with noise; near 1 or -1, all but one of them tell the last."
 _EDGE = "By the law of the noise: the largest variance that a direction is likely to show by noise alone. Directions below it mean nothing."
 
 
@@ -354,6 +355,9 @@ def _bounds(model: BaseEstimator) -> Iterator[Bound]:
             yield Bound(f"solution_{of_what}", value, _NEAREST)
         if hasattr(part, "noise_edge_"):
             yield Bound(f"noise_edge_{of_what}", f"{part.noise_edge_:.4g}", _EDGE)
+    for names, mean in getattr(model, "parities_", {}).items():
+        means = [mean] if isinstance(mean, float) else mean
+        yield Bound(f"parities_ of {list_names(names)}", ", ".join(f"{value:.2f}" for value in means), _PARITY)
 
 
 def _parameters(model: BaseEstimator) -> Iterator[tuple[str, str]]:

@@ -52,12 +52,12 @@ class Parities(Statistic):
         moved = 2 if relation == "replace_one" else 1
         return Sensitivity(relation, moved, moved**2, moved, statistic=facts)
 
-    def gaps(self, expected: np.ndarray, relation: str) -> Query:
-        """Return how far each set is from what was expected of it: the sum over classes of absolute differences.
+    def gaps(self, expected: np.ndarray, places: Sequence[int], relation: str) -> Query:
+        """Return how far some sets are from what was expected of them: the sums over classes of absolute differences.
 
-        What is expected are whole numbers made of earlier releases: a neighbor has the same.
+        What is expected of all are whole numbers made of earlier releases: a neighbor has the same.
         """
-        return Query(np.abs(self.counts - expected).sum(axis=0), self.sensitivity_of_gaps(relation, self.counts.shape[1]))
+        return Query(np.abs(self.counts - expected).sum(axis=0)[list(places)], self.sensitivity_of_gaps(relation, len(places)))
 
     @staticmethod
     def sensitivity_of_gaps(relation: str, n_sets: int) -> Sensitivity:

@@ -92,7 +92,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     marginals_ : dict of tuple of columns to int64 ndarray
         The noisy counts exactly as released, with the key ``(column,)``, ``(column, column)`` or three columns; led by `stratify` where it
         is given. What is released as interactions or as a Gram matrix has the whole numbers nearest to `marginals_consistent_`. Strategy
-        "scores", which has none of the following seven: the counts of the levels of each ordinal column that is not nullable.
+        "scores", which has none of the following nine: the counts of the levels of each ordinal column that is not nullable.
     marginals_consistent_ : dict of tuple of columns to ndarray
         The joint least squares estimates of the counts from all noisy tables: unbiased, and perhaps negative. Margins of pairs are the
         counts of their columns, and tables sum to the number of rows.
@@ -104,6 +104,11 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     gram_, gram_codes_ : int64 ndarray of shape (n_rows, n_rows), and dict of tuple of columns to int64 ndarray; or None, and empty
         Columns and pairs that are released as one matrix: the sum over rows of ``v v'`` with noise, where v lists ``gram_codes_[()]``, and
         of each column the column of ``gram_codes_[(column,)]`` that its code names. With `stratify`, one matrix a class.
+    parities_ : dict of tuple of columns to float or ndarray
+        Sets of three to five columns that depend on each other beyond their pairs, as far as any were found: the mean product of their
+        signs, with noise, from -1 to 1; with `stratify` that of each class. Columns have the sign 1 or -1 by halves of their codes.
+    parity_splits_ : dict of column to int
+        For each column of `parities_` the first code of sign -1.
     bins_ : dict of column to ndarray
         For each continuous column the edges of its bins: code k stands for numbers from ``bins_[column][k]`` up to, not with,
         ``bins_[column][k + 1]``; edges of dates and times are units since the lower bound. For each nominal column of more than 64 levels,
@@ -160,7 +165,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     its expected error is clearly smaller. It is pure: then a delta buys nothing, and is not spent.
 
     Steps are added where they pay: differences of columns near each other, a private selection of pairs where noise would drown most of
-    them, triples where noise is small, levels of nominal columns of more than 64 levels, merged pairs of tables of more than 40 columns.
+    them, triples where noise is small, a search for three to five columns that depend on each other beyond pairs, levels of nominal columns
+    of more than 64 levels, merged pairs of tables of more than 40 columns.
 
     The rest is post-processing. All tables are joined by least squares; bins that hold nothing but noise are emptied; with `stratify`,
     differences of classes become their expected values given the noise. In the model the factors z are normal, and the codes of a column

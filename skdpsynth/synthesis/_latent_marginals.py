@@ -53,12 +53,14 @@ from skdpsynth.models import (
 )
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import CellsOf, Coding, DifferencesOf, Marginals, Merging, Trees, total
+from skdpsynth.synthesis._latent_high import ParitySearch, split_in_half
 from skdpsynth.synthesis._latent_planning import (
     GRAM,
     MAX_CODES,
     ONE_BLOCK,
     SPLITS,
     TRIPLES,
+    USUAL_ROWS_OF_SEARCHES,
     MarginalsPlan,
     PairSelection,
     answer_query,
@@ -152,9 +154,9 @@ def _release_tables(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str
     codes, plan = _choose_codes(rows, located, plan, budget)
     coded = _encode_rows(located, plan, codes.links)
     if GRAM in plan.shares:  # steps 2 and 3 in one
-        released, codes, pairs = _release_gram(coded, codes, plan, budget)
+        released, codes, pairs, search = _release_gram(coded, codes, plan, budget)
     else:
-        released, codes, pairs, plan = _release_columns_and_pairs(located, coded, codes, plan, budget)
+        released, codes, pairs, plan, search = _release_columns_and_pairs(located, coded, codes, plan, budget)
     estimates = Estimates.of(released, pairs, plan.n_samples)  # step 4
     totals = estimates.rows(plan.n_samples)
     n_samples = plan.n_samples or max(1, round(float(totals.sum())))
@@ -164,6 +166,7 @@ def _release_tables(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str
     prior = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, plan), pairs, plan, codes)
     counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, prior)
     attributes, triples = _fit_model(counted, coded, plan, budget)
+    attributes |= _find_parities(search, counted, coded, attributes, budget)
     return {
         **_table_attributes([*released, *triples], estimates, names, stratum),
         "cells_": codes.cells,
@@ -176,16 +179,29 @@ def _release_tables(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str
 
 def _release_gram(
     coded: _CodedRows, codes: Codes, plan: MarginalsPlan, budget: Budget
-) -> tuple[list[Released], Codes, list[tuple[int, int]]]:
+) -> tuple[list[Released], Codes, list[tuple[int, int]], ParitySearch | None]:
+    """Return what is released, codes with one block, all pairs, and the search for what no pair shows.
+
+    Where the private number of rows, which only the matrix tells, makes a search blind, its share buys counts of classes.
+    """
+    n_rows = plan.n_samples or (_pooled_n_rows(codes.pools) if codes.pools else USUAL_ROWS_OF_SEARCHES)
+    search, plan = ParitySearch.reserve(plan, coded.sizes, n_rows, budget.relation, codes.near)
     release = GramRelease.choose(coded.sizes, plan.shares[GRAM], budget.relation, plan.n_samples)
     blocks = codes.blocks or (tuple(range(len(plan.names))),)
-    return [release.ask(coded.rows, budget, GRAM)], replace(codes, blocks=blocks), release.over.pairs
+    released: list[Released] = [release.ask(coded.rows, budget, GRAM)]
+    n_rows = plan.n_samples or float(Estimates.of(released, release.over.pairs).rows().sum())
+    if search is not None and search.rounds(n_rows, budget.relation)[1] == math.inf:
+        classes = total(coded.rows, Marginals.over(coded.sizes, [(len(plan.names),)]))
+        noisy, noise = answer_query(classes.query(budget.relation), search.share, budget, "counts of classes")
+        released.append(NoisyTables({(): noisy}, noise.variance))
+        search = None
+    return released, replace(codes, blocks=blocks), release.over.pairs, search
 
 
 def _release_columns_and_pairs(
     located: Rows, coded: _CodedRows, codes: Codes, plan: MarginalsPlan, budget: Budget
-) -> tuple[list[Released], Codes, list[tuple[int, int]], MarginalsPlan]:
-    """Return what is released, codes with blocks of dependent columns, the pairs that are counted, and the plan with a share of triples."""
+) -> tuple[list[Released], Codes, list[tuple[int, int]], MarginalsPlan, ParitySearch | None]:
+    """Return what is released, codes with blocks of dependent columns, the pairs that are counted, the plan with shares of what follows."""
     n_columns = len(plan.names)
     exact = total(coded.rows, Marginals.over(coded.sizes, [(n_columns, i) for i in range(n_columns)]))
     noisy, noise = answer_query(exact.query(budget.relation), plan.shares["counts of columns"], budget, "counts of columns")
@@ -193,10 +209,12 @@ def _release_columns_and_pairs(
     if not codes.blocks:
         codes = replace(codes, **_release_blocks(coded, one_way, plan, budget))
     plan = plan_triples(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
-    pairs = [pair for block in codes.blocks for pair in combinations(block, 2)]
+    pairs, search = [pair for block in codes.blocks for pair in combinations(block, 2)], None
     if (selection := PairSelection.of(plan, budget.relation, _estimate_n_rows(one_way, plan))) is not None:
         pairs, plan = selection.choose(*_rows_for_pair_selection(located, codes.links, one_way, plan), plan, budget)
-    return [one_way, _release_pairs(coded, pairs, one_way, plan, budget)], codes, pairs, plan
+    else:
+        search, plan = ParitySearch.reserve(plan, coded.sizes, _estimate_n_rows(one_way, plan), budget.relation, codes.near)
+    return [one_way, _release_pairs(coded, pairs, one_way, plan, budget)], codes, pairs, plan, search
 
 
 def _choose_codes(rows: Rows, located: Rows, plan: MarginalsPlan, budget: Budget) -> tuple[Codes, MarginalsPlan]:
@@ -437,6 +455,20 @@ def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, bu
     return {**fitted, **({} if counted.prior is None else {"_without_prior": replace(counted, prior=None)})}, triples
 
 
+def _find_parities(
+    search: ParitySearch | None, counted: Measurements, coded: _CodedRows, fitted: Mapping[str, Any], budget: Budget
+) -> dict[str, Any]:
+    """Return the model with the parities that are found, and what they are."""
+    if search is None:
+        return {"parities_": {}, "parity_splits_": {}}
+    masses = [table.sum(axis=0) for table in counted.one_way.tables.values()]
+    model, found = search.apply(coded.rows, fitted["_model"], masses, counted.totals, budget)
+    names = [name for name in counted.schema if name != counted.stratum]
+    splits = {names[i]: int(np.argmax(split_in_half(masses[i]))) for i in sorted({i for columns in found for i in columns})}
+    parities = {tuple(names[i] for i in columns): float(means[0]) if counted.stratum is None else means for columns, means in found.items()}
+    return {**model_attributes(model), "parities_": parities, "parity_splits_": splits}
+
+
 def model_attributes(model: TableModel) -> dict[str, Any]:
     return {"factors_": model.factors, "_model": model}
 
@@ -444,7 +476,8 @@ def model_attributes(model: TableModel) -> dict[str, Any]:
 def _table_attributes(
     released: Sequence[Released], estimates: Estimates, names: Sequence[Hashable], stratum: Hashable
 ) -> dict[str, object]:
-    counts = {place: table for each in released if isinstance(each, NoisyTables) for place, table in each.tables.items()}
+    noisy = [each.tables for each in released if isinstance(each, NoisyTables)]
+    counts = {place: table for tables in noisy for place, table in tables.items() if place or stratum is not None}
     tables = {place: np.rint(table).astype(np.int64) for place, table in estimates.tables.items()} | counts
     interactions: dict[tuple[int, ...], np.ndarray] = {}
     scales: dict[tuple[int, ...], int] = {}

@@ -57,11 +57,12 @@ PAIRS, LOOK, CHOICE = "counts of pairs", "spread of dependence", "choice of pair
 GRAM = "Gram matrix of columns and pairs"
 _MOST_GRAM_ROWS, _MOST_GRAM_CODES = 512, 800  # of all columns: a fit of so many codes takes some ten seconds
 _LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-20, 1024  # beyond, the scale of matrix noise may be too large or too small to be sampled
-# Times the expected error of other releases: a Gram matrix is taken where it leaves less. Beside tables, little gain in expected error has
-# been none in fact, of few rows above all; interactions have noise of the same form.
-_GAIN_OVER_TABLES, _GAIN_OF_FEW_ROWS, _GAIN_OVER_INTERACTIONS = 0.75, 0.55, 0.95
+# Times the expected error of other releases: a Gram matrix is taken where it leaves less; and the same of few rows. Beside tables, little
+# gain in expected error has been none in fact, of few rows above all. Interactions have noise of the same form; but of few rows, Gaussian
+# noise alone leaves enough for a search of dependence beyond pairs.
+_GAIN_OVER_TABLES, _GAIN_OVER_INTERACTIONS = (0.75, 0.55), (0.95, 0.75)
 _FEW_ROWS, _USUAL_ROWS = 5000, 2000  # times epsilon; and where the number of rows is private
-_USUAL_ROWS_OF_TRIPLES = 20_000  # where the number of rows is private, and a delta may buy a round of triples
+USUAL_ROWS_OF_SEARCHES = 20_000  # where the number of rows is private, and a delta may buy a round of triples, or a search
 _USUAL_BLOCK = 12  # columns
 _SHARES_OF_CHOICE = {LOOK: 0.05, CHOICE: 0.57, PAIRS: 0.38}  # of what pairs would have alone
 _LARGER = 16  # times the share of a pair, that of one that is chosen, pays for choosing it
@@ -178,13 +179,13 @@ def _prefer_gram(facts: Facts, made: MarginalsPlan, weights: Mapping[str, float]
         return made
     if sum(sizes) > _MOST_GRAM_CODES or sum(sizes) - len(sizes) >= _MOST_GRAM_ROWS:
         return made
-    if TRIPLES in plan_triples(made, [*sizes, made.n_classes], facts.n_samples or _USUAL_ROWS_OF_TRIPLES, relation, ()).shares:
+    if TRIPLES in plan_triples(made, [*sizes, made.n_classes], facts.n_samples or USUAL_ROWS_OF_SEARCHES, relation, ()).shares:
         return made
     kept = {name: weight for name, weight in weights.items() if name in ("counts of cells", "counts of levels")}
     shares = split_share(facts.share.pure, {**kept, GRAM: round(sum(weights.values()) - sum(kept.values()), 2)})
     plan = replace(made, spends_delta=False, rho=None, shares=shares)
-    n_rows = facts.n_samples or _USUAL_ROWS
-    gain = _GAIN_OVER_INTERACTIONS if made.rho else _GAIN_OVER_TABLES if n_rows * facts.epsilon >= _FEW_ROWS else _GAIN_OF_FEW_ROWS
+    n_rows, gains = (USUAL_ROWS_OF_SEARCHES, _GAIN_OVER_INTERACTIONS) if made.rho else (_USUAL_ROWS, _GAIN_OVER_TABLES)
+    gain = gains[(facts.n_samples or n_rows) * facts.epsilon < _FEW_ROWS]
     errors = [_cell_deviation(each, relation) * _plan_pairs(each, relation).error for each in (plan, made)]
     return plan if errors[0] < gain * errors[1] else made
 
@@ -437,11 +438,11 @@ class PairSelection:
             shares = split_share(share, {name: weight for name, weight in _SHARES_OF_CHOICE.items() if name != LOOK})
         scale = _STRONG * n_rows / Fraction(round(64 * (math.log(n_all) + _CHOICE_MARGIN)), 64)
         sup = sensitivity_of_dependences(relation, n_all).times(share.rows).sup
-        n_affordable = _loss_ratio(shares[CHOICE], selection_loss(sup, scale, share))
+        n_affordable = loss_ratio(shares[CHOICE], selection_loss(sup, scale, share))
         if n_affordable < 1:
             return None
         n_pairs = min(math.ceil(math.sqrt(n_affordable)), n_columns - 1)
-        if n_all * _loss_ratio(shares[PAIRS], share) < _LARGER * n_pairs:
+        if n_all * loss_ratio(shares[PAIRS], share) < _LARGER * n_pairs:
             return None
         of_few = mechanism(Marginals.sensitivity(relation, n_pairs), shares[PAIRS]).deviation
         n_bins = int(np.clip(round(math.sqrt(n_rows / (_CLEAR * of_few))), _LEAST_BINS, _BINS))
@@ -473,7 +474,7 @@ class PairSelection:
         return sorted(chosen), _with_pair_share(plan, self.shares[PAIRS])
 
 
-def _loss_ratio(loss: PrivacyLoss, other: PrivacyLoss) -> float:
+def loss_ratio(loss: PrivacyLoss, other: PrivacyLoss) -> float:
     """Return how many losses like another one, of the same kind, add up to this one."""
     return float(loss.epsilon / other.epsilon if loss.rho is None else loss.rho / other.rho)
 
@@ -510,9 +511,12 @@ def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relat
 
 
 def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence[DifferenceLaw]) -> list[Triple]:
+    return candidate_triples(sizes[:-1], columns_drawn_together(plan, near), _MOST_CELLS // sizes[-1])
+
+
+def columns_drawn_together(plan: MarginalsPlan, near: Sequence[DifferenceLaw]) -> list[int]:
     tied = {name for tie in plan.ties for name in tie.columns} | {name for each in near for name in (each.first, each.second)}
-    places = [place for place, name in enumerate(plan.names) if name in tied]
-    return candidate_triples(sizes[:-1], places, _MOST_CELLS // sizes[-1])
+    return [place for place, name in enumerate(plan.names) if name in tied]
 
 
 def release_triples(

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from internals import LatentLinks, NoiseLoss, _latent_planning, pair_loss
+from internals import LatentLinks, NoiseLoss, ParitySearch, _latent_planning, pair_loss
 from internals import _ledger_entry as ledger
 from internals import _measurements as marginal_model
 from internals import _wide_factors as wide_factors
@@ -243,9 +243,11 @@ def test_neighbors_change_the_counts_of_blocks_by_epsilon_in_all(door, unfitted,
 @pytest.mark.parametrize("delta", [0, 1e-9])
 @pytest.mark.parametrize(("neighboring", "stratified"), [(RO, True), pytest.param(RO, False, marks=pytest.mark.must), (AR, False)])
 def test_neighbors_change_a_gram_matrix_by_epsilon_at_most_and_nearly_attain_it_without_delta(
-    door, unfitted, neighboring, stratified, delta
+    door, unfitted, neighboring, stratified, delta, monkeypatch
 ):
     """Rows of two classes and a row that comes attain it; of one class, the more so the nearer their codes are to a right angle."""
+    monkeypatch.setattr(ParitySearch, "reserve", lambda plan, *_: (None, plan))
+    monkeypatch.setattr(_latent_planning, "_FEW_ROWS", 0)
     schema = {**{i: Nominal([0, 1]) if i % 3 else Ordinal([0, 1, 2]) for i in range(7)}, 7: Nominal([0, 1])}
     params = {"stratify": 7 if stratified else None, "epsilon": 2, "delta": delta, "neighboring": neighboring}
     model = LatentFactorSynthesizer(schema, n_factors=1, **params)

@@ -60,7 +60,8 @@ def test_a_dependence_of_three_columns_is_found_by_all_noisy_counts_of_triples(m
 @pytest.mark.parametrize(("n_columns", "neighboring"), [(5, "replace_one"), (7, "replace_one"), (7, "add_or_remove_one")])
 def test_the_steps_together_cost_the_whole_budget(n_columns, neighboring):
     fitted = model_of(ticks(n_columns=n_columns), neighboring=neighboring)
-    assert set(NAMES) >= {entry.name for entry in fitted.accountant_.ledger} > {"counts of triples"}
+    names = {entry.name for entry in fitted.accountant_.ledger if "parity" not in entry.name}
+    assert set(NAMES) >= names > {"counts of triples"}
     assert 10 * (1 - 1e-5) < float(fitted.accountant_.spent) <= 10
 
 
@@ -69,7 +70,7 @@ def test_of_many_triples_those_are_released_that_the_model_misses():
     fitted = model_of(ticks(n_columns=7))
     assert len(triples_of(fitted)) == 20
     assert ("c0", "c1", "c6") in triples_of(fitted)
-    assert [entry.name for entry in fitted.accountant_.ledger][-2:] == ["distances of triples", "counts of triples"]
+    assert [entry.name for entry in fitted.accountant_.ledger if "triples" in entry.name] == ["distances of triples", "counts of triples"]
 
 
 @pytest.mark.must
@@ -77,7 +78,7 @@ def test_triples_and_what_the_ledger_says_of_them_follow_from_answers(door):
     """Also where no three columns depend on each other."""
     rng, table = np.random.default_rng(0), ticks(n_columns=7)
     assert kept_beside_answers(model_of, table, [table.apply(lambda cells: rng.permutation(cells))], door) == []
-    assert [draw.name for draw in door.draws][-2:] == ["distances of triples", "counts of triples"]
+    assert [draw.name for draw in door.draws if "triples" in draw.name][-2:] == ["distances of triples", "counts of triples"]
 
 
 @pytest.mark.must

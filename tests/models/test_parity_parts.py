@@ -85,7 +85,7 @@ def test_where_no_law_has_both_the_pairs_are_kept():
 @pytest.mark.parametrize("columns", [(0, 2, 4), (0, 1, 3), (0, 1, 2, 4), (0, 1, 2, 3, 4)])
 def test_a_part_has_the_mean_product_and_leaves_pairs_of_its_signs_and_columns_outside(columns):
     mixture = a_mixture()
-    (part,) = tilt([mixture], [], {c: SIGNS[c] for c in columns}, [0.25])
+    (part,) = tilt([mixture], [], {c: SIGNS[c] for c in columns}, np.array([0.25]))
     before, after = law(mixture), law(joined(mixture, [part]))
     own = of_signs(after, columns)
     assert mean_of(own) == pytest.approx(0.25, abs=1e-5)
@@ -101,7 +101,7 @@ def test_an_exclusive_or_of_even_columns_is_exact():
     """All rows of one product occur alike, up to the most that a mean may be."""
     even = Mixture(np.ones(1), tuple(Part.of_column(c, np.full((2, 1), 0.5)) for c in range(3)))
     nullable, sign = [False] * 3, np.array([False, True])
-    (part,) = tilt([even], [], dict.fromkeys(range(3), sign), [1.0])
+    (part,) = tilt([even], [], dict.fromkeys(range(3), sign), np.array([1.0]))
     found = part.join(even, 0, {}, nullable).parts[0].probabilities.reshape(2, 2, 2)
     expected = (1 + _parity_parts._LARGEST_MEAN * (-1.0) ** np.indices((2, 2, 2)).sum(axis=0)) / 8
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -109,8 +109,8 @@ def test_an_exclusive_or_of_even_columns_is_exact():
 
 def test_parts_that_share_columns_become_one_and_both_have_their_means():
     mixture = a_mixture(3)
-    first = tilt([mixture], [], {c: SIGNS[c] for c in (0, 1, 2)}, [0.2])
-    (part,) = tilt([mixture], first, {c: SIGNS[c] for c in (2, 3, 4)}, [-0.15])
+    first = tilt([mixture], [], {c: SIGNS[c] for c in (0, 1, 2)}, np.array([0.2]))
+    (part,) = tilt([mixture], first, {c: SIGNS[c] for c in (2, 3, 4)}, np.array([-0.15]))
     after = law(joined(mixture, [part]))
     assert part.columns == (0, 1, 2, 3, 4)
     assert mean_of(of_signs(after, (2, 3, 4))) == pytest.approx(-0.15, abs=1e-4)
@@ -120,16 +120,16 @@ def test_parts_that_share_columns_become_one_and_both_have_their_means():
 def test_too_many_columns_are_refused():
     mixture = a_mixture(sizes=[2] * 14)
     sign = np.array([False, True])
-    parts = tilt([mixture], [], dict.fromkeys(range(5), sign), [0.3])
-    parts = tilt([mixture], parts, dict.fromkeys(range(4, 9), sign), [0.3])
-    parts = tilt([mixture], parts, dict.fromkeys(range(9, 13), sign), [0.3])
+    parts = tilt([mixture], [], dict.fromkeys(range(5), sign), np.array([0.3]))
+    parts = tilt([mixture], parts, dict.fromkeys(range(4, 9), sign), np.array([0.3]))
+    parts = tilt([mixture], parts, dict.fromkeys(range(9, 13), sign), np.array([0.3]))
     assert [part.columns for part in parts] == [tuple(range(9)), tuple(range(9, 13))]
-    assert tilt([mixture], parts, dict.fromkeys((8, 9, 10), sign), [0.3]) is None
+    assert tilt([mixture], parts, dict.fromkeys((8, 9, 10), sign), np.array([0.3])) is None
 
 
 def test_each_class_has_its_own_mean_or_stays():
     mixtures = [a_mixture(0), a_mixture(1), a_mixture(2)]
-    (part,) = tilt(mixtures, [], {c: SIGNS[c] for c in (0, 1, 4)}, [0.2, None, -0.2])
+    (part,) = tilt(mixtures, [], {c: SIGNS[c] for c in (0, 1, 4)}, np.array([0.2, np.nan, -0.2]))
     found = [mean_of(of_signs(law(joined(mixture, [part], label)), (0, 1, 4))) for label, mixture in enumerate(mixtures)]
     assert found[::2] == pytest.approx([0.2, -0.2], abs=1e-5)
     np.testing.assert_allclose(law(joined(mixtures[1], [part], 1)), law(mixtures[1]), atol=1e-12)
@@ -137,7 +137,7 @@ def test_each_class_has_its_own_mean_or_stays():
 
 def test_means_of_products_are_those_of_enumeration_with_parts_and_without():
     mixture = a_mixture(4)
-    parts = tilt([mixture], [], {c: SIGNS[c] for c in (0, 1, 2)}, [0.4])
+    parts = tilt([mixture], [], {c: SIGNS[c] for c in (0, 1, 2)}, np.array([0.4]))
     sets = [np.array(list(combinations(range(5), order))) for order in (3, 4, 5)]
     for some in ([], parts):
         after = law(joined(mixture, some))
@@ -147,7 +147,7 @@ def test_means_of_products_are_those_of_enumeration_with_parts_and_without():
 
 def a_joined_mixture():
     mixture = a_mixture(5)
-    return joined(mixture, tilt([mixture], [], {c: SIGNS[c] for c in (0, 2, 3)}, [0.45]))
+    return joined(mixture, tilt([mixture], [], {c: SIGNS[c] for c in (0, 2, 3)}, np.array([0.45])))
 
 
 def test_draws_have_the_law_of_the_joined_mixture():

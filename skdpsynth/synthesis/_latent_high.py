@@ -1,0 +1,126 @@
+"""Dependence of three to five columns beyond all pairs, found privately without a named target, and put into the model."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from skdpsynth.fitting import Budget
+from skdpsynth.frames import Rows
+from skdpsynth.models import DifferenceLaw, TableModel, shares_of
+from skdpsynth.privacy import PrivacyLoss, mechanism, selection_loss
+from skdpsynth.statistics import Parities, total
+from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query, columns_drawn_together, loss_ratio
+
+CHOICE, TEST = "choice of a parity", "parity"
+_ORDERS = (3, 4, 5)  # columns of a set; the last is left out where classes are one more
+_MOST_SETS, _MOST_WORK = 1 << 16, 1 << 35  # the work is sets times rows: about a second
+# Of what pairs would have alone: the least that finds sets by so many of the rows.
+_SHARES = ((0.006, 0.1), (0.012, 0.1), (0.021, 0.5))
+_ROUNDS = ((3, 0.1), (3, 0.2), (1, 0.5))  # as many as find sets by so many of the rows
+_CLEAR = 4  # deviations, of noise and of sampling
+_LEAST_GAP = 0.1  # of the rows: to put smaller ones in costs pairs as much as it brings
+_SIDE = _LEAST_GAP / 2  # least share of rows with either sign: a parity is off by twice that at most
+
+
+@dataclass(frozen=True, eq=False)
+class ParitySearch:
+    """Rounds: in each, one set of columns is chosen by how far its parity is from what the model expects, and its parity is released."""
+
+    columns: tuple[int, ...]
+    orders: tuple[int, ...]
+    n_classes: int
+    share: PrivacyLoss  # of all rounds
+
+    @classmethod
+    def reserve(
+        cls, plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relation: str, near: Sequence[DifferenceLaw]
+    ) -> "tuple[ParitySearch | None, MarginalsPlan]":
+        """Return the search, and the plan with what it leaves for pairs, by public numbers and the noisy number of rows.
+
+        There is none where noise would hide even a parity that is off by half of the rows: a choice would be blind. Columns that rules or
+        differences join are left out, as they are drawn together in another way.
+        """
+        joined = columns_drawn_together(plan, near)
+        columns = tuple(place for place, size in enumerate(sizes[:-1]) if size > 1 and place not in joined)
+        orders: tuple[int, ...] = _ORDERS if plan.stratum is None else _ORDERS[:-1]
+        while orders and _n_sets(len(columns), orders) > min(_MOST_SETS, _MOST_WORK / n_rows):
+            orders = orders[:-1]
+        if plan.is_block or not plan.counts_all_pairs or not _n_sets(len(columns), orders):
+            return None, plan
+        for part, least in _SHARES:
+            share, rest = plan.shares[plan.pair_step].split([part, 1 - part])
+            search = cls(columns, orders, plan.n_classes, share)
+            if search.rounds(n_rows, relation)[1] <= least:
+                return search, replace(plan, shares={**plan.shares, plan.pair_step: rest})
+        return None, plan
+
+    def rounds(self, n_rows: float, relation: str) -> tuple[list[tuple[PrivacyLoss, PrivacyLoss]], float]:
+        """Return shares of the choice and the parity of each round, and the part of the rows by which they find sets.
+
+        Of a set that is off by so much, the choice is no chance, and the parity is clear of noise and of sampling. Infinite: a blind round.
+        """
+        n_sets = _n_sets(len(self.columns), self.orders)
+        sup, noisy = (
+            Parities.sensitivity_of_gaps(relation, n_sets).times(self.share.rows).sup,
+            Parities.sensitivity(relation, self.n_classes),
+        )
+        for n_rounds, least in _ROUNDS:
+            choice, parity = self.share.split([2] * n_rounds + [1] * n_rounds)[n_rounds - 1 : n_rounds + 1]
+            scale = Fraction(round(64 * least * n_rows), round(64 * max(math.log(n_sets), 1)))
+            gap = _clear_gap(mechanism(noisy, parity, n_values=self.n_classes).deviation, self.n_classes, n_rows)
+            if scale and gap <= least * n_rows and loss_ratio(choice, selection_loss(sup, scale, choice)) >= 1:
+                return [(choice, parity)] * n_rounds, least
+        return [(choice, parity)], math.inf
+
+    def apply(
+        self, rows: Rows, model: TableModel, masses: Sequence[np.ndarray], totals: np.ndarray, budget: Budget
+    ) -> tuple[TableModel, dict[tuple[int, ...], np.ndarray]]:
+        """Do the rounds; return the model with what was found, and by columns the mean product of their signs in each class.
+
+        `rows` are codes, and last the class; `masses` are noisy counts of the codes of each column, and `totals` those of classes.
+        """
+        signs = {column: split_in_half(masses[column]) for column in self.columns}
+        even = {column: sign for column, sign in signs.items() if _smaller_side(masses[column], sign) >= _SIDE}
+        signs = even if len(even) >= self.orders[0] else signs
+        rule, columns = Parities.over(list(signs), list(signs.values()), self.orders, len(totals)), list(signs)
+        exact, sets, left = total(rows, rule), [members for each in rule.sets for members in each.tolist()], list(range(rule.n_sets))
+        found = dict[tuple[int, ...], np.ndarray]()
+        for number, (choice, parity) in enumerate(self.rounds(float(totals.sum()), budget.relation)[0], start=1):
+            expected = np.rint(model.parity_means(signs, rule.sets) * totals[:, None]).astype(np.int64)
+            gaps = exact.gaps(expected, left, budget.relation)
+            place = left.pop(budget.choose(gaps, choice, f"{CHOICE} {number}"))
+            noisy, noise = answer_query(exact.query(place, budget.relation), parity, budget, f"{TEST} {number}")
+            left, chosen = left or list(range(rule.n_sets)), tuple(columns[member] for member in sets[place])
+            off = np.abs(noisy - expected[:, place])
+            if off.sum() < _clear_gap(noise.deviation, len(totals), float(totals.sum())):
+                continue
+            # In a class that is not clear by itself, the parity stays.
+            means = noisy / np.maximum(totals, 1.0)
+            known = np.where(off >= _CLEAR / 2 * np.sqrt(noise.variance + totals), means, np.nan)
+            if (tilted := model.with_parity({column: signs[column] for column in chosen}, known)) is not None:
+                model, found[chosen] = tilted, np.clip(means, -1, 1)
+        return model, found
+
+
+def _n_sets(n_columns: int, orders: Sequence[int]) -> int:
+    return sum(math.comb(n_columns, order) for order in orders)
+
+
+def _clear_gap(deviation: float, n_classes: int, n_rows: float) -> float:
+    """Return the least gap that is more than noise and sampling: absolute values of noise in several classes add up."""
+    noise = math.sqrt(n_classes * deviation**2 + n_rows)
+    return max(_CLEAR * noise + (n_classes - 1) * deviation, _LEAST_GAP * n_rows)
+
+
+def split_in_half(masses: np.ndarray) -> np.ndarray:
+    """Return which codes are in the second part, where their order is cut nearest to half of the noisy counts."""
+    upto = np.cumsum(np.maximum(masses, 0.0))
+    return np.arange(len(masses)) > int(np.argmin(np.abs(upto[:-1] - upto[-1] / 2)))
+
+
+def _smaller_side(masses: np.ndarray, sign: np.ndarray) -> float:
+    side = float(shares_of(np.maximum(masses, 0.0))[sign].sum())
+    return min(side, 1 - side)
