@@ -12,7 +12,7 @@ from skdpsynth._parallel import run_all
 from skdpsynth.domain import AllowedCells, Continuous, Nominal, Ordinal, Schema, ends_of, keys_of, list_names
 from skdpsynth.frames import concatenate
 from skdpsynth.models._mixture import Mixture
-from skdpsynth.models._mixture_sampling import CELLS, STRATA, CommonNodeSampler, MixtureSampler, block_shifts, points_below
+from skdpsynth.models._mixture_sampling import CELLS, STRATA, CommonNodeSampler, MixtureSampler, balanced_half, block_shifts, points_below
 from skdpsynth.models._noisy_tables import Block
 from skdpsynth.models._structural_zeros import ConstrainedColumns, restrict_axes
 from skdpsynth.models._within_bin import DifferenceSampler, LinkedColumn
@@ -28,6 +28,7 @@ _LEAST_ROWS = 1 << 11
 _CELLS = 1 << 23  # of rows times columns in a block, where rows are wide
 _BIN_BIT = 48  # of a word that is sorted: bin, random bits, row
 _ROW_BITS = 16
+_BALANCED = 1 << 23  # pairs of codes of a sample, beyond which its rows are not chosen to be even: that would take more than a second
 _REDRAWS = 16  # draws of rows that break a rule, before they are moved
 
 
@@ -194,6 +195,8 @@ class RowSampler:
         self.size = max(_LEAST_ROWS, min(_ROWS, 1 << (_CELLS // len(law.schema)).bit_length() - 1))
         self.entropy = rng.integers(2**32, size=4).tolist()
         self.shift = rng.random(1)
+        n_pairs = math.comb(len(law.names), 2)
+        self.is_balanced = n_pairs > 0 and len(law.blocks) == 1 and n_samples <= min(_ROWS, _BALANCED // max(n_pairs, 1))
         self.strata = np.cumsum(law.weights) / np.sum(law.weights)
         self.strata[np.flatnonzero(law.weights)[-1] :] = 1.0  # rounding must not give a row to those behind, which have no weight
         common = law.common or [None] * len(law.mixtures)
@@ -244,7 +247,9 @@ class RowSampler:
                 counts = None if common is None else common.counts(n_rows_of, block)
                 order = None if common is None else rng.permutation(n_rows_of)
                 for draw, places in zip(of_stratum, self.law.blocks, strict=True):
-                    for place, own in zip(places, draw.codes(n_rows_of, block, rng, counts), strict=True):
+                    found = draw.codes(n_rows_of, block, rng, counts)
+                    some = balanced_half(list(draw.codes(2 * n_rows_of, block, rng)), rng) if self.is_balanced else found
+                    for place, own in zip(places, some, strict=True):
                         coded[place][start:stop] = own if order is None else np.take(own, order)
         strata = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
         if len(upto) > 1:

@@ -1,6 +1,6 @@
 """Codes drawn from a mixture of products, in blocks of rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ _RATIO = 1.1673039782614187
 STRATA, NODES, CODES, CELLS = (_RATIO**-stage for stage in range(1, 5))
 COMMON = (5**0.5 - 1) / 2  # of nodes that all blocks of columns share: the golden ratio, which is in no small relation to those
 _GROUP_BIT, _ROW_BITS = 48, 16  # of a word that is sorted: common node, random bits, row of a block
+_AT_ONCE = 16  # couples of rows that are chosen from by the same counts
 _NARROW = 64  # codes of a column, beyond which rows are looked up instead of the ends of codes
 
 
@@ -70,6 +71,32 @@ class CommonNodeSampler:
 
     def counts(self, n_rows: int, block: int) -> np.ndarray:
         return np.diff(points_below(self.upto, n_rows, block_shifts(self.shift, block, COMMON)).astype(np.int64))
+
+
+def balanced_half(codes: Sequence[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
+    """Return half of an even number of rows of codes, in random order, whose pairs of columns are nearly as frequent as in all of them.
+
+    Two rows at a time, the one is kept whose kind has been kept less often than left out: where the signed counts of its pairs of codes,
+    summed, are lower. As each choice would be the other one if all before were, a row that is kept has the law of all rows; and signed
+    counts stay near 0, where those of a random half would grow with the root of the number of rows. It is a halving walk with the kernel
+    that counts the pairs of columns in which two rows agree; see Dwivedi and Mackey (2021), "Kernel thinning".
+    """
+    first, second = np.triu_indices(len(codes), 1)
+    starts = np.cumsum([0, *(int(column.max(initial=0)) + 1 for column in codes)])
+    places = np.array([column.astype(np.int64) + start for column, start in zip(codes, starts, strict=False)])
+    signed, width = np.zeros(starts[-1] ** 2, dtype=np.int32), int(starts[-1])
+    couples, kept = rng.permutation(len(codes[0])).reshape(-1, 2), []
+    heads = rng.random(len(couples)) < 0.5
+    for start in range(0, len(couples), _AT_ONCE):
+        both = couples[start : start + _AT_ONCE]
+        own = places[:, both]
+        cells = own[first] * width + own[second]  # shape (n_pairs, n_couples, 2)
+        excess = np.subtract(*signed[cells].sum(axis=0).T)
+        takes_second = np.where(excess == 0, heads[start : start + len(both)], excess > 0)
+        kept.append(both[np.arange(len(both)), takes_second.astype(np.int64)])
+        np.add.at(signed, cells.ravel(), np.tile(np.stack([1 - 2 * takes_second, 2 * takes_second - 1], axis=1).ravel(), len(first)))
+    rows = np.concatenate(kept)
+    return [np.take(column, rows) for column in codes]
 
 
 def _cumulative_shares(weights: np.ndarray) -> np.ndarray:

@@ -1,10 +1,23 @@
 """Systematic sampling in blocks."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import CELLS, CODES, NODES, STRATA, MixtureSampler, _mixture_sampling, block_shifts, points_below, shuffle_within
+from internals import (
+    CELLS,
+    CODES,
+    NODES,
+    STRATA,
+    MixtureSampler,
+    _mixture_sampling,
+    balanced_half,
+    block_shifts,
+    points_below,
+    shuffle_within,
+)
 from laws import ALARM, kolmogorov
 from scipy import stats
 
@@ -95,3 +108,21 @@ def test_columns_of_many_codes_are_drawn_as_those_of_few(monkeypatch):
     many = list(MixtureSampler(model.mixture(0), np.random.default_rng(0)).codes(1000, 3, np.random.default_rng(1)))
     for a, b in zip(few, many, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_balanced_half_has_nearly_the_pairs_of_all_rows_and_its_rows_have_their_law():
+    """A random half is off by the root of the number of rows. Whichever row of two is kept, it would be the other one as often."""
+    rng, n, kept = np.random.default_rng(0), 4000, np.zeros(8)
+    whole = rng.choice(3, size=(5, 1)) ^ rng.integers(0, 3, (5, n))
+    pairs = [np.ravel_multi_index([whole[i], whole[j]], (4, 4)) for i, j in combinations(range(5), 2)]
+    half = np.array(balanced_half(list(whole), rng))
+    of_half = [np.ravel_multi_index([half[i], half[j]], (4, 4)) for i, j in combinations(range(5), 2)]
+    off = [np.bincount(a, minlength=16) / 2 - np.bincount(b, minlength=16) for a, b in zip(pairs, of_half, strict=True)]
+    assert half.shape == (5, n // 2)
+    assert np.sqrt(np.mean(np.square(off))) < 4  # of a random half about 13
+    for _ in range(2000):  # of eight different rows, one of each two is kept, and each as often
+        rows = np.array([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1, 0, 1]])
+        left = np.array(balanced_half(list(rows), rng))
+        kept[np.ravel_multi_index(list(left), (2, 2, 2))] += 1
+    assert kept.sum() == 8000
+    assert np.abs(kept - 1000).max() < stats.norm.isf(1e-9 / 16) * np.sqrt(2000 / 4)
