@@ -4,10 +4,10 @@
 
 FOLDER/coded has NAME.csv and NAME-domain.json. TV2 is the mean over all two-way tables of half the L1 distance between the shares of codes
 in the table and in a default sample, in brackets its standard deviation over fits with fresh secure noise. *before* is a fit of the same
-rows and budget that may not take the matrix. *nltcs*: 21,574 rows of 16 columns of two levels. *binary*: 20,000 rows of two levels, 40 columns
-on four normal factors, and 100 columns in groups of five with a factor each, of which only pairs within groups count. *adult* and *titanic*
-have many levels: the public rule must leave them as they are, or they must be no worse by two standard errors. *sampler*: the least of
-five draws of the noise of 500 rows, in seconds of the processor.
+rows and budget that may not take the matrix. *nltcs*: 21,574 rows of 16 columns of two levels. *binary*: 20,000 rows of two levels, 40
+columns on four normal factors, and 100 columns in groups of five with a factor each, of which only pairs within groups count. *adult* and
+*titanic* have many levels: the public rule must leave them as they are, or they must be no worse by two standard errors. *sampler*: the
+least of five draws of the noise of 500 rows, in seconds of the processor.
 """
 
 import argparse
