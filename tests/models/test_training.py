@@ -17,13 +17,13 @@ SIZES = np.array([2, 3, 4])
 PAIRS = list(combinations(range(3), 2))
 
 
-def some_targets(seed, n_classes=1, n=1000.0, deviations=(20.0, 30.0), pairs=PAIRS):
+def some_targets(seed, n_classes=1, n=1000.0, deviations=(20.0, 30.0), pairs=PAIRS, precisions=None):
     """Noise alone: tables that no model has."""
     rng, targets = np.random.default_rng(seed), []
     for _ in range(n_classes):
         one_way = [n / size + rng.normal(0, deviations[0], size) for size in SIZES]
         two_way = {(i, j): n / SIZES[i] / SIZES[j] + rng.normal(0, deviations[1], (SIZES[i], SIZES[j])) for i, j in pairs}
-        targets.append(Targets.of(one_way, two_way, n, deviations))
+        targets.append(Targets.of(one_way, two_way, n, deviations, precisions=precisions))
     return targets
 
 
@@ -33,17 +33,18 @@ def objective(targets, nodes, fit, variance):
     for target, a, B in zip(targets, fit.intercepts, fit.loadings, strict=True):
         P = softmax(a[:, None] + B @ nodes.T, target.to_columns)
         error = (P @ P.T / P.shape[1] - target.two_way) * target.mask
+        error *= 1.0 if target.precision is None else target.precision**0.5
         total += target.n**2 * ((error**2).sum() / 2 + target.weight * ((P.mean(axis=1) - target.one_way) ** 2).sum()) / 2
     shared = fit.loadings.mean(axis=0)  # what classes share is best where their own parts add up to nothing, if it costs less
     own = ((fit.loadings - shared) ** 2).sum() / training.CLASS_SHARE if len(targets) > 1 else 0.0
     return total + targets[0].deviation ** 2 * ((shared**2).sum() + own) / (2 * variance)
 
 
-@pytest.mark.parametrize("pairs", [PAIRS, PAIRS[:1]])
-def test_the_fit_is_a_stationary_point_of_the_objective(pairs, monkeypatch):
+@pytest.mark.parametrize(("pairs", "precisions"), [(PAIRS, None), (PAIRS[:1], None), (PAIRS, {(0, 1): 2.0, (1, 2): 0.25})])
+def test_the_fit_is_a_stationary_point_of_the_objective(pairs, precisions, monkeypatch):
     """By central differences in doubles: slopes are below a hundredth of those after one step."""
     monkeypatch.setattr(training, "PLATEAU_TOLERANCE", 0.0)
-    targets, nodes = some_targets(0, pairs=pairs), quasi_normal(256, 2)
+    targets, nodes = some_targets(0, pairs=pairs, precisions=precisions), quasi_normal(256, 2)
 
     def slopes(fit):
         flat = np.concatenate([fit.intercepts.ravel(), fit.loadings.ravel()])
@@ -70,11 +71,13 @@ def test_no_loadings_near_those_found_are_more_likely(n_classes, monkeypatch):
         assert objective(targets, nodes, moved, 0.5) > best
 
 
-def test_split_tables_have_the_table_between_them_and_twice_the_variance():
+@pytest.mark.parametrize("precision", [1.0, 0.25])
+def test_split_tables_have_the_table_between_them_and_twice_the_variance(precision):
     """Of 60,000 cells: the mean and the variance of the difference, within 6.5 standard errors, and no correlation."""
     sizes, deviation, n = np.array([200, 300]), 30.0, 1000.0
     tables = {(0, 1): np.full((200, 300), n / 60_000)}
-    target = Targets.of([np.full(size, n / size) for size in sizes], tables, n, (20.0, deviation))
+    target = Targets.of([np.full(size, n / size) for size in sizes], tables, n, (20.0, deviation), precisions={(0, 1): precision})
+    deviation /= precision**0.5
     noise, rng = np.random.default_rng(1).normal(0, deviation / n, (200, 300)), np.random.default_rng(0)
     target.two_way[:200, 200:] += noise
     target.two_way[200:, :200] += noise.T
