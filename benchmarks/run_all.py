@@ -14,6 +14,7 @@ for script in (
     "scale.py",
     "transport.py",
     "accuracy_measure.py",
+    "ranges.py",
     "hindsight.py",
     "accuracy_pca.py",
     "units.py",

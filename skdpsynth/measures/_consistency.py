@@ -6,7 +6,7 @@ All follows from released counts and public numbers. A level is an array; its en
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -24,6 +24,7 @@ _STEPS = 100
 _PARTS = 1 << 18  # parts whose sums are made at a time
 _MOST_LEARNED = 1 << 14  # parts; beyond, least squares alone was measured to be faster and better
 _MIN_TIMES = 1e-9  # of an even share of the rows
+_USUAL_PARTS = 16  # of a coarse cell
 _CLEAR = 2.0  # standard errors
 _FEWEST_ROWS = 1e-9
 
@@ -293,6 +294,25 @@ class TwoStages:
                 left_share = variances[0::2] / pair_sums(variances) if i else 0.5
                 levels.append(_Level(estimates, variances, second[i], second_errors[i], left_share))
         return levels[::-1]
+
+    def join_number(self, error: float) -> tuple["TwoStages", float]:
+        """Return the same counts with a better number of rows, and a bound on its expected error; `error` is that of the noisy `n`.
+
+        All counts and the noisy number are joined by inverse variance. The bound is that of a number joined with the counts of one stage,
+        which one is a public fact, and the distance of both, which is seen. The noise of that stage is independent of that of `n`, and
+        centered and of known variance given the weight, so its mean absolute value is at most its deviation.
+        """
+        depth = self.coarse_depth
+        above, above_variances = self.above or [None] * depth, self.above_variances or [math.inf] * depth
+        first, first_errors = least_squares([*above, self.coarse], [*above_variances, self.first_variance])
+        if first_errors[0] < _USUAL_PARTS * self.second_variance * 2.0**depth:
+            counted, variance = float(first[0][0]), first_errors[0]
+        else:
+            counted, variance = float(self.fine.sum()), self.second_variance * len(self.fine)
+        root, of_n = self.join()[0], 2 * error**2
+        weight, best_weight = variance / (variance + of_n), float(root.variances[0]) / (float(root.variances[0]) + of_n)
+        one, best = (w * self.n + (1 - w) * count for w, count in ((weight, counted), (best_weight, float(root.estimates[0]))))
+        return replace(self, n=max(1, round(best))), weight * error + (1 - weight) * math.sqrt(variance) + abs(best - one)
 
     def coarse_mass(self, levels: Sequence[_Level]) -> tuple[np.ndarray, list[float], np.ndarray | None]:
         """Return the mass of each coarse cell (n in all), how much of it learning moved by level, and what was learned of shares."""

@@ -39,13 +39,18 @@ from skdpsynth.statistics import Histogram, LeavesOf, total
 from skdpsynth.synthesis._base import BlockPlan, PrivateSynthesizer, warn_if_small
 
 _MOST_HELD = 24  # levels whose cells are all held: a gigabyte
-_SMALL_PLANE = 1000  # n * epsilon up to which two features are served like one
-_SMALL = 300  # ... and more than two features
+_SMALL_LINE = 2000  # n * epsilon up to which one feature is measured at two neighboring levels
+_SMALL_PLANE = 1000  # ... two features
+_SMALL = 300  # ... more features
 _SCOUT_SHARE = Fraction(1, 5)  # of the budget, for the first of the two adaptive stages there
 _SCOUT_SHARE_OF_LINE = Fraction(1, 10)  # ... with one feature
-_FURTHER, _FURTHER_SCOUTED = 1.0, 0.5  # halvings of one feature beyond those of one stage
+_FURTHER = 0.5  # halvings of one feature there beyond those of one stage
+_LEAST_HALVINGS = 2  # of the coarse cells of a line by the second stage
+_LEVELS_APART = 4  # ... and between the levels of the first stage, at most
 _MOST_PARTS = 23  # halvings of all parts
 _FIRST_SHARE = Fraction(1, 4)  # of the budget, for the first of the two adaptive stages of larger tables
+_MANY_COARSE = 10  # halvings of a plane from which on a level above is measured, too
+_ABOVE_SHARE = Fraction(1, 10)  # of the budget, for that
 _POINTS_A_CELL = 2.0  # epsilon-weighted points that a cell of the second stage should hold
 _POINTS_A_CELL_IN_SPACE = 1.4  # ... with three or four features
 
@@ -108,7 +113,7 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
     accountant_ : PrivacyAccountant
         Record of the spent budget.
     n_samples_ : int
-        Number of rows; a noisy count (at least 1) under "add_or_remove_one".
+        Number of rows; a noisy count (at least 1) under "add_or_remove_one", which "adaptive" joins with the counts of the cells.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only where the input had names.
@@ -204,11 +209,17 @@ class PrivateMeasureMechanism(PrivateSynthesizer):
         return plan
 
     def _release(self, rows: Rows, plan: Any, budget: Budget) -> None:
-        n = self.n_samples_
+        if not isinstance(plan, Adaptive):
+            self.__dict__.update(self._fitted_attributes(*plan.release_measure(rows, self.n_samples_, budget)))
+            return
+        counted = plan.release_counts(rows, self.n_samples_, budget)
+        if self._size_error:
+            counted, self._size_error = counted.join_number(self._size_error)
+            self.n_samples_ = counted.n
         if self._block is not None:
-            self._counted = plan.release_counts(rows, n, budget)
+            self._counted = counted
         else:
-            self.__dict__.update(self._fitted_attributes(*plan.release_measure(rows, n, budget)))
+            self.__dict__.update(self._fitted_attributes(*counted.measure()))
 
     def _fitted_attributes(self, measure: DiscreteMeasure, bound: float) -> dict[str, Any]:
         """Return the attributes that show a measure with a bound for a public number of rows."""
@@ -340,15 +351,12 @@ class Adaptive(Plan):
 
     @classmethod
     def of(cls, facts: Facts, depth: int | None, make_partition: MakePartition) -> "Adaptive":
-        d, size = facts.n_features, facts.size
-        by_levels = d == 1 or size <= (_SMALL_PLANE if d == 2 else _SMALL)
-        shares, halvings = (_stages_by_levels if by_levels else _stages_by_rows)(size, d, depth, make_partition)
+        # The rules are for rows that are replaced; where one is added or removed, half of that noise does.
+        size = min(facts.size * (2 if facts.neighboring == "add_or_remove_one" else 1), 2.0**_MOST_HELD)
+        shares, halvings = _share_stages(size, facts.n_features, depth, make_partition)
         finest = len(shares) - 2 + max(0, int(halvings + len(shares) - 2))  # level of the parts of a cell that holds all rows
         partition, finest = make_partition(min(depth or finest, finest))
         return cls(partition=partition, finest=finest, shares=shares, halvings=halvings, noises=_level_noises(facts, shares))
-
-    def release_measure(self, rows: Rows, n: int, budget: Budget) -> tuple[DiscreteMeasure, float]:
-        return self.release_counts(rows, n, budget).measure()
 
     def release_counts(self, rows: Rows, n: int, budget: Budget) -> TwoStages:
         """Release the coarse cells; then as many parts of each as the noisy counts of the first stage say."""
@@ -372,35 +380,55 @@ class Adaptive(Plan):
 _STRATEGIES: dict[str, Any] = {"auto": Adaptive, "adaptive": Adaptive, "optimal": OneStage, "paper": PublishedLevels}
 
 
-def _stages_by_levels(size: float, d: int, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
-    """Share the budget over levels as one stage would, and measure the last of them where the others saw rows.
+def _share_stages(size: float, d: int, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
+    """Share the budget over two stages, by rows times epsilon under replace-one.
 
-    If all goes to one level, a tenth (one feature) or a fifth goes to the level above it. Return the shares of the levels of the first
-    stage and, last, of the second; and how often the second halves a cell with an even share of the rows.
+    Return the shares of the levels of the first stage and, last, of the second; and how often the second halves a cell with an even share
+    of the rows.
     """
+    if size <= {1: _SMALL_LINE, 2: _SMALL_PLANE}.get(d, _SMALL):
+        return _stages_of_few(size, d, depth, make_partition)
+    return _stages_of_line(size, depth, make_partition) if d == 1 else _stages_by_rows(size, d, depth, make_partition)
+
+
+def _stages_of_line(size: float, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
+    """Measure levels of one feature at most 4 apart, with equal shares of the budget; then parts of the cells of the last of them.
+
+    Fewer levels leave sums of many noisy counts to a range, and a point that holds many rows to a coarse cell; more share the budget too
+    thinly.
+    """
+    log_size = math.log2(size)
+    parts = min(0.7 * log_size - 0.2, _MOST_PARTS)  # logarithm of their number
+    _, deepest = make_partition(min(depth or MAX_DEPTH, int(parts)))
+    coarse_depth = max(1, min(int(0.75 * log_size - 3.8), deepest - _LEAST_HALVINGS))
+    n_levels = -(-coarse_depth // _LEVELS_APART)
+    measured = {round(coarse_depth * i / n_levels) for i in range(1, n_levels + 1)}
+    share = Fraction(1, n_levels + 1)
+    return (*(share if level in measured else Fraction(0) for level in range(coarse_depth + 1)), share), parts - coarse_depth
+
+
+def _stages_of_few(size: float, d: int, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
+    """Measure the level that one stage would, where the level above it, with a tenth (one feature) or a fifth of the budget, saw rows."""
     log_size = int(math.log2(max(2.0, size)))
-    partition, deepest = make_partition(min(depth or _MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2)), _MOST_HELD))
-    shares = optimal_shares(total_diameters(partition, deepest))
-    coarse_depth = max(np.flatnonzero(np.array(shares[:-1])).tolist(), default=0)
-    if is_scouted := coarse_depth <= 1:
-        coarse_depth, scout = max(1, deepest - 1), _SCOUT_SHARE_OF_LINE if d == 1 else _SCOUT_SHARE
-        shares = ((Fraction(0),) * coarse_depth) + (scout, 1 - scout)
-    else:
-        shares = (*shares[: coarse_depth + 1], shares[-1])
-    further = 0.0 if d > 1 else _FURTHER_SCOUTED if is_scouted else _FURTHER
-    return shares, min(deepest + further, _MOST_PARTS) - coarse_depth
+    _, deepest = make_partition(min(depth or _MOST_HELD, max(1, log_size - (1 + log_size // 3 if d == 1 else 2))))
+    coarse_depth, scout = max(1, deepest - 1), _SCOUT_SHARE_OF_LINE if d == 1 else _SCOUT_SHARE
+    return ((Fraction(0),) * coarse_depth) + (scout, 1 - scout), deepest - coarse_depth + (_FURTHER if d == 1 else 0.0)
 
 
 def _stages_by_rows(size: float, d: int, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
     """Measure one coarse level with a quarter of the budget; then parts of its cells with about equally many rows.
 
-    Return what `_stages_by_levels` returns.
+    Of a plane with many coarse cells, whose sums over a box would be noisy, the level half as deep gets a tenth of the budget first.
     """
-    first = float(_FIRST_SHARE)
-    coarse_depth = max(0, int(0.6 * math.log2(max(2.0, size)) if d <= 2 else math.log2(max(1.0, first * size)) - 3))
+    first, log_size = float(_FIRST_SHARE), math.log2(max(2.0, size))
+    coarse_depth = int(max(0.6 * log_size, 0.8 * log_size - 3.7)) if d == 2 else max(0, int(math.log2(max(1.0, first * size)) - 3))
     most = math.log2(max(1.0, (1 - first) * size / (_POINTS_A_CELL_IN_SPACE if d in (3, 4) else _POINTS_A_CELL)))
     _, kept = make_partition(min(depth or MAX_DEPTH, coarse_depth))
-    return ((Fraction(0),) * kept) + (_FIRST_SHARE, 1 - _FIRST_SHARE), most - kept
+    shares = [Fraction(0)] * kept + [_FIRST_SHARE, 1 - _FIRST_SHARE]
+    if d == 2 and kept >= _MANY_COARSE:
+        shares = [share * (1 - _ABOVE_SHARE) for share in shares]
+        shares[kept // 2] = _ABOVE_SHARE
+    return tuple(shares), most - kept
 
 
 def _level_noises(facts: Facts, shares: Sequence[Fraction]) -> list[Mechanism | None]:

@@ -216,7 +216,7 @@ def test_a_plan_for_a_private_number_of_rows_is_made_before_the_charge_for_one_a
     shared = PrivacyAccountant(2, neighboring="add_or_remove_one")
     refuses(ValueError, "must not be 3", Toy(depth=3, accountant=shared, neighboring="add_or_remove_one").fit, rows())
     assert shared.spent == 0
-    model = Toy(accountant=shared, neighboring="add_or_remove_one").fit(rows())
+    model = Toy("optimal", accountant=shared, neighboring="add_or_remove_one").fit(rows())
     assert [facts.n_samples for facts in seen] == [1, 1, model.n_samples_]
     assert [facts.epsilon for facts in seen[1:]] == [Fraction(95, 100)] * 2
     assert seen[2].count_error > 0

@@ -112,6 +112,23 @@ def test_bound_of_two_stages_exceeds_the_mean_distance_of_a_simulation(deviation
     assert np.mean(distances) < np.mean(bounds) < 20 * np.mean(distances)
 
 
+@pytest.mark.parametrize(("deviations", "above"), [((30.0, 2.0), None), ((3.0, 2.0), None), ((1.0, 6.0), 2)])
+def test_a_joined_number_of_rows_errs_less_than_either_and_no_more_than_said(deviations, above):
+    """The noisy number has about the error of all counts together, whichever stage tells more; both have about three quarters of it."""
+    rng, found = np.random.default_rng(0), []
+    for seed in range(1000):
+        _, stages = two_stages(seed, 4, deviations=deviations, above=above)
+        root = stages.join()[0]
+        error = float(root.variances[0] / 2) ** 0.5
+        noise = rng.laplace(0, error)
+        joined, bound = replace(stages, n=round(500 + noise)).join_number(error)
+        found.append([abs(joined.n - 500), bound, abs(noise), abs(float(root.estimates[0]) - 500)])
+    joined, bound, alone, counted = np.mean(found, axis=0)
+    # The means of 1000 absolute errors deviate by 0.03 of them.
+    assert joined < min(alone, counted)
+    assert joined < bound
+
+
 def one_stage(seed, n, deviation, kind):
     """(distance, bound) of one simulated fit to a line of `n` rows."""
     rng = np.random.default_rng(seed)

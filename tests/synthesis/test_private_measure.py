@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import _stages_by_levels, _stages_by_rows, pair_loss
+from internals import _share_stages, pair_loss
 from laws import refuses
 
 from skdpsynth import PrivacyAccountant, PrivateMeasureMechanism
@@ -102,7 +102,17 @@ def test_adaptive_cells_are_finer_where_the_mass_is():
 
 @pytest.mark.parametrize(
     ("n", "d", "levels"),
-    [(1000, 1, [4]), (10**5, 1, [5]), (2 * 10**5, 1, [4, 7]), (1000, 2, [6]), (3000, 2, [6]), (300, 3, [5]), (301, 3, [3])],
+    [
+        (1000, 1, [4]),
+        (10**4, 1, [3, 6]),
+        (10**5, 1, [4, 8]),
+        (2 * 10**5, 1, [3, 6, 9]),
+        (1000, 2, [6]),
+        (3000, 2, [6]),
+        (2 * 10**5, 2, [5, 10]),
+        (300, 3, [5]),
+        (301, 3, [3]),
+    ],
 )
 def test_levels_of_the_first_stage_follow_public_sizes(n, d, levels):
     """Under "auto" too, which is "adaptive"."""
@@ -110,6 +120,22 @@ def test_levels_of_the_first_stage_follow_public_sizes(n, d, levels):
         fitted = PrivateMeasureMechanism(strategy, epsilon=1).fit(np.random.default_rng(0).random((n, d)))
         names = [entry.name for entry in fitted.accountant_.ledger]
         assert names == [*(f"counts of level {level}" for level in levels), "counts of the refined cells"]
+
+
+def test_cells_under_add_or_remove_follow_twice_the_rows_because_half_the_noise_does():
+    """95 % of epsilon 1 for 80,000 rows is as good as epsilon 1 for 152,000 rows that are replaced."""
+    X = np.random.default_rng(0).random((80_000, 1))
+    names = [entry.name for entry in PrivateMeasureMechanism(neighboring="add_or_remove_one").fit(X).accountant_.ledger]
+    assert names[1:] == ["counts of level 3", "counts of level 6", "counts of level 9", "counts of the refined cells"]
+
+
+def test_a_private_number_of_rows_is_told_better_by_all_counts_together():
+    """At epsilon 0.1 the number that is bought errs by 200 rows on average. The mean of 80 joined ones deviates by a tenth of theirs."""
+    X = np.random.default_rng(0).random((20_000, 1))
+    fits = [PrivateMeasureMechanism(epsilon=0.1, neighboring="add_or_remove_one").fit(X) for _ in range(80)]
+    said = np.array([model._size_error for model in fits])
+    assert np.all(said < 180)
+    assert np.mean([abs(model.n_samples_ - len(X)) for model in fits]) < said.mean()
 
 
 @pytest.mark.parametrize("size", [1e-3, 1, 30, 1e3, 1e5, 1e7, 1e8])
@@ -120,8 +146,7 @@ def test_parts_of_the_second_stage_are_as_few_as_the_memory_takes(size, d):
     def cut(wanted):
         return BinaryPartition(Box(np.zeros(d), np.ones(d), bits=30 if d == 1 else 16), min(wanted, 30 if d == 1 else 16 * d)), wanted
 
-    make = _stages_by_levels if d == 1 or size <= 300 else _stages_by_rows
-    shares, halvings = make(min(size, 2.0**24), d, None, cut)
+    shares, halvings = _share_stages(min(size, 2.0**24), d, None, cut)
     assert sum(shares) == 1
     coarse = len(shares) - 2
     for j in range(coarse + 1):
