@@ -16,7 +16,7 @@ if not (DOCS / "papers.md").exists():
 
 PAGE = (DOCS / "papers.md").read_text(encoding="utf-8")
 ROOT = DOCS.parent
-DISSERTATION, ARTICLE, DPFM = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]
+DISSERTATION, ARTICLE, DPFM, _ = re.split(r"^## ", PAGE, flags=re.MULTILINE)[1:]
 # What each source numbers, as it does: where one letter series ends, the source has no more of it.
 NUMBERED = [
     *[(DISSERTATION, "Algorithm", str(number)) for number in range(1, 13)],
