@@ -9,7 +9,7 @@ is that of a random forest trained on 10,000 synthetic rows, on 4000 other rows.
 - *weak*: with 30 % of the last column flipped a mean of at least .97 (on rows without a flip); at epsilon .1 (delta 1e-6, rows added or
   removed) at least .95 in each; by class, with the last column as `stratify`, at least .99 in each.
 - *wide*: of 20 columns the right set each time, and at most 1 s of the processor more than a fit that does not look.
-- *numbers*: of 8 columns of numbers, the sign of the product of the first three: the right set each time, kept by 70 % of the rows.
+- *numbers*: of 8 columns of numbers, the sign of the product of the first three: the right set each time, kept by 65 % of the rows.
 - *nothing*: rows of a fitted model, without high order: the distance of pairs (TV2) is not larger by more than 1 % and two standard errors.
 - *real*: nltcs and adult, as codes: TV of 2, 3 and 4 columns, paired with fits that do not look (no goal but within two standard errors).
 """
@@ -122,8 +122,8 @@ def of_numbers(seeds, n_pairs):
             model, _ = fit(table, *budget, schema=dict.fromkeys(table, (-5.0, 5.0)))
             rows = model.sample(N, random_state=0)
             kept = float((np.sign(rows).loc[:, ["c0", "c1", "c2", "c7"]].prod(axis=1) > 0).mean())
-            right += set(model.parities_) == {("c0", "c1", "c2", "c7")} and kept > 0.7
-        goal(f"numbers, {budget}: right set alone, and kept by 70 % of the rows, {right}/{seeds}", right == seeds)
+            right += set(model.parities_) == {("c0", "c1", "c2", "c7")} and kept > 0.65
+        goal(f"numbers, {budget}: right set alone, and kept by 65 % of the rows, {right}/{seeds}", right == seeds)
 
 
 def distance(table, rows, sizes, order, most=400):

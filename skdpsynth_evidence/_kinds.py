@@ -171,10 +171,10 @@ def _distances(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int
 
 
 def _moves_of_all(name: str) -> Callable[[Facts, str], Norms]:
-    """Return the formula of as many numbers as a fact says, each of which a row moves by 1, or by 2 if it is replaced."""
+    """Return the formula of as many numbers as a fact says, or of one of a rank: a row moves each by 1, or by 2 if it is replaced."""
 
     def formula(facts: Facts, relation: str) -> Norms:
-        n_values, most = facts[name], 2 if relation == REPLACE_ONE else 1
+        n_values, most = 1 if "rank" in facts else facts[name], 2 if relation == REPLACE_ONE else 1
         return {"l1": most * n_values, "l2_squared": most**2 * n_values, "sup": most if n_values else 0}
 
     return formula
@@ -192,11 +192,6 @@ def _dependences(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[i
         yield [sorted(found)[-facts["rank"]]] if "rank" in facts else found
 
 
-def _dependences_sensitivity(facts: Facts, relation: str) -> Norms:
-    n_values, most = 1 if "rank" in facts else facts["pairs"], 2 if relation == REPLACE_ONE else 1
-    return {"l1": most * n_values, "l2_squared": most**2 * n_values, "sup": most}
-
-
 def _parities(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
     """Yield, class by class, the sums of the products of signs of each set; a row has these products, 0 for -1, and ends with its class."""
     yield [sum(2 * row[i] - 1 for row in rows if row[-1] == c) for c in range(facts["classes"]) for i in range(facts["sets"])]
@@ -208,10 +203,6 @@ def _parity_gaps(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[i
     (sums,) = _parities(rows, {**facts, "classes": 2}, relation)
     for expected in product(range(-1, 2), repeat=2):
         yield [sum(abs(sums[c * n + i] - e) for c, e in enumerate(expected)) for i in range(n)]
-
-
-def _rows_of_parities(facts: Facts) -> list:
-    return _codes(*[2] * facts["sets"], facts.get("classes", 2))
 
 
 def _utilities(rows: Sequence, facts: Facts, relation: str) -> Iterator[list[int]]:
@@ -476,9 +467,9 @@ KINDS: dict[str, Kind] = {
     ),
     "levels_shown": Kind(_units_of_tables, _fact_grid(tables=[1]), lambda f: _codes(3), _tables),
     "distances": Kind(_moves_of_all("tables"), _fact_grid(tables=[1, 2]), _rows_of_tables, _distances),
-    "dependences": Kind(_dependences_sensitivity, _DEPENDENCES, lambda f: _codes(*[3, 2][-f["pairs"] :], 2), _dependences, ("sup",)),
-    "parities": Kind(_moves_of_all("sets"), _fact_grid(sets=[1, 2], classes=[1, 2]), _rows_of_parities, _parities),
-    "parity_gaps": Kind(_moves_of_all("sets"), _fact_grid(sets=[1, 2]), _rows_of_parities, _parity_gaps),
+    "dependences": Kind(_moves_of_all("pairs"), _DEPENDENCES, lambda f: _codes(*[3, 2][-f["pairs"] :], 2), _dependences, ("sup",)),
+    "parities": Kind(_moves_of_all("sets"), _fact_grid(sets=[1, 2], classes=[2]), lambda f: _codes(*[2] * f["sets"], 2), _parities),
+    "parity_gaps": Kind(_moves_of_all("sets"), _fact_grid(sets=[1, 2]), lambda f: _codes(*[2] * f["sets"], 2), _parity_gaps),
     "utilities": Kind(_utilities_sensitivity, _UTILITIES, _rows_of_utilities, _utilities, ()),
     "sum": Kind(
         _sums_sensitivity,

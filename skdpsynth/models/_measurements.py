@@ -301,15 +301,12 @@ class TableModel:
     def _check_loaded(self) -> None:
         require(is_array(self.weights, "f", -1) and self.weights.min() >= 0 and self.weights.sum() > 0)
         held = [column for part in self.parities for column in part.columns]
-        require(not held or (len(self.blocks) == 1 and len(set(held)) == len(held) and set(held) <= set(self._free_columns)))
+        names, joined = [name for name in self.schema if name != self.stratum], joint_columns(self.tied, self.near)
+        free = {place for place, name in enumerate(names) if name not in joined}
+        require(not held or (len(self.blocks) == 1 and len(set(held)) == len(held) and set(held) <= free))
         for part in self.parities:
             sizes = self.factors[0].sizes[list(part.columns)].tolist()
             require([len(sign) for sign in part.signs] == sizes and len(part.weights) == len(self.weights))
-
-    @property
-    def _free_columns(self) -> list[int]:
-        names, joined = [name for name in self.schema if name != self.stratum], joint_columns(self.tied, self.near)
-        return [place for place, name in enumerate(names) if name not in joined]
 
     def refit(
         self,

@@ -1,16 +1,12 @@
 """Parities in a mixture: columns drawn together given a node, so that the product of their signs has some mean and all pairs stay.
 
-Given a node, a mixture of products has independent columns. A part of it may draw the signs t of several columns from
-
-    P(t | node) in proportion to psi(t) times the product over columns of P(sign t_j | node),
-
-normalized within each node: nodes keep their weights, and so columns outside their laws. Given its sign, a code is independent of others at
-a node. psi is such that the signs have, over all nodes, the law nearest to that of the mixture in relative entropy that has its tables of
-pairs, and the mean product.
+Given a node, signs t of some columns are drawn in proportion to psi(t) times the product over columns of P(sign t_j | node), and a code by
+its sign alone. Nodes keep their weights, and so columns outside their laws. psi is such that the signs have, over all nodes, the law that is
+nearest to that of the mixture in relative entropy and has its tables of pairs, and the mean product.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations
 
@@ -28,22 +24,19 @@ _LEAST = 1e-300
 
 
 @savable
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class ParityPart:
     """Columns of a block with their signs and the weights psi of these, in each class of rows."""
 
     columns: tuple[int, ...]  # places in the block, in order
-    signs: tuple[np.ndarray, ...]  # whether each code of a column has the sign -1
-    weights: np.ndarray  # psi, shape (n_labels, 2, ..., 2)
+    signs: tuple[np.ndarray, ...] = field(repr=False)  # whether each code of a column has the sign -1
+    weights: np.ndarray = field(repr=False)  # psi, shape (n_labels, 2, ..., 2)
 
     def _check_loaded(self) -> None:
         n = len(self.columns)
         require(1 < n <= _MOST_COLUMNS and list(self.columns) == sorted(set(self.columns)) and len(self.signs) == n)
         require(all(is_array(sign, "b", -1) for sign in self.signs) and is_array(self.weights, "f", -1, *[2] * n))
         require(bool(self.weights.min() >= 0 and self.weights.max(axis=tuple(range(1, n + 1))).min() > 0))
-
-    def __repr__(self) -> str:
-        return f"ParityPart(columns={self.columns})"
 
     def law(self, mixture: Mixture, label: int) -> np.ndarray:
         """Return P(signs | node), shape (2, ..., 2, n_nodes), from a mixture in which each of the columns is a part by itself."""
@@ -104,8 +97,7 @@ def parity_means(
     found = []
     for members in sets:
         found.append(_mean_products(mixture.weights, means, members))
-        is_in = np.zeros((len(members), len(means)), dtype=int)
-        np.put_along_axis(is_in, members, 1, axis=1)
+        is_in = (members[:, :, None] == np.arange(len(means))).any(axis=1).astype(int)
         held = np.flatnonzero(sum((is_in[:, own].sum(axis=1) > 1 for own in inside), np.zeros(len(members), dtype=bool)))
         joined = np.array([number for own in inside for number in own], dtype=int)
         patterns, of_sets = np.unique(is_in[np.ix_(held, joined)], axis=0, return_inverse=True)

@@ -21,21 +21,9 @@ class Parities(Statistic):
 
     The codes of a column are cut in two: a row has the sign -1 in it where its code is in the second part. The product is 1 where an even
     number of them is -1, so the sum tells an exclusive or of columns from independent ones, which have all tables of pairs in common.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_classes, n_sets), int64
     """
 
-    counts: np.ndarray
-
-    @staticmethod
-    def over(columns: Sequence[int], signs: Sequence[np.ndarray], orders: Sequence[int], n_classes: int = 1) -> "SumParities":
-        """Return the rule that sums all sets of some numbers of columns, of chunks whose last column is the class.
-
-        `columns` are places in a chunk, and `signs` say of each of their codes whether it is in the second part.
-        """
-        return SumParities(tuple(columns), tuple(signs), tuple(orders), n_classes)
+    counts: np.ndarray  # shape (n_classes, n_sets), int64
 
     def query(self, place: int, relation: str) -> Query:
         """Return the sums of one set, class by class, with their sensitivity."""
@@ -73,7 +61,7 @@ class Parities(Statistic):
 @savable
 @dataclass(frozen=True, eq=False)
 class SumParities(Aggregator):
-    """Sums products of signs over all sets of some numbers of columns."""
+    """Sums products of signs over all sets of some numbers of columns, of chunks whose last column is the class."""
 
     columns: tuple[int, ...]  # places in a chunk
     signs: tuple[np.ndarray, ...]  # whether each code has the sign -1
@@ -94,8 +82,7 @@ class SumParities(Aggregator):
     @property
     def sets(self) -> list[np.ndarray]:
         """The sets by their order, shape (n_sets, order): numbers of `columns`, in the order in which they are summed."""
-        numbers = range(len(self.columns))
-        return [np.array(list(combinations(numbers, order)), dtype=np.int64).reshape(-1, order) for order in self.orders]
+        return [np.array(list(combinations(range(len(self.columns)), k)), dtype=np.int64).reshape(-1, k) for k in self.orders]
 
     def zero(self) -> Parities:
         return Parities(np.zeros((self.n_classes, self.n_sets), dtype=np.int64))

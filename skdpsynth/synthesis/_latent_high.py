@@ -4,17 +4,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
-from skdpsynth.models import DifferenceLaw, TableModel, shares_of
+from skdpsynth.models import DifferenceLaw, Measurements, TableModel, shares_of
 from skdpsynth.privacy import PrivacyLoss, mechanism, selection_loss
-from skdpsynth.statistics import Parities, total
+from skdpsynth.statistics import Parities, SumParities, total
 from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query, columns_drawn_together, loss_ratio
 
-CHOICE, TEST = "choice of a parity", "parity"
 _ORDERS = (3, 4, 5)  # columns of a set; the last is left out where classes are one more
 _MOST_SETS, _MOST_WORK = 1 << 16, 1 << 35  # the work is sets times rows: about a second
 # Of what pairs would have alone: the least that finds sets by so many of the rows.
@@ -40,8 +40,8 @@ class ParitySearch:
     ) -> "tuple[ParitySearch | None, MarginalsPlan]":
         """Return the search, and the plan with what it leaves for pairs, by public numbers and the noisy number of rows.
 
-        There is none where noise would hide even a parity that is off by half of the rows: a choice would be blind. Columns that rules or
-        differences join are left out, as they are drawn together in another way.
+        There is none where noise would hide even a parity that is off by half of the rows. Columns that rules or differences join are left
+        out, as they are drawn together in another way.
         """
         joined = columns_drawn_together(plan, near)
         columns = tuple(place for place, size in enumerate(sizes[:-1]) if size > 1 and place not in joined)
@@ -63,10 +63,7 @@ class ParitySearch:
         Of a set that is off by so much, the choice is no chance, and the parity is clear of noise and of sampling. Infinite: a blind round.
         """
         n_sets = _n_sets(len(self.columns), self.orders)
-        sup, noisy = (
-            Parities.sensitivity_of_gaps(relation, n_sets).times(self.share.rows).sup,
-            Parities.sensitivity(relation, self.n_classes),
-        )
+        sup, noisy = Parities.sensitivity_of_gaps(relation, 1).times(self.share.rows).sup, Parities.sensitivity(relation, self.n_classes)
         for n_rounds, least in _ROUNDS:
             choice, parity = self.share.split([2] * n_rounds + [1] * n_rounds)[n_rounds - 1 : n_rounds + 1]
             scale = Fraction(round(64 * least * n_rows), round(64 * max(math.log(n_sets), 1)))
@@ -75,34 +72,30 @@ class ParitySearch:
                 return [(choice, parity)] * n_rounds, least
         return [(choice, parity)], math.inf
 
-    def apply(
-        self, rows: Rows, model: TableModel, masses: Sequence[np.ndarray], totals: np.ndarray, budget: Budget
-    ) -> tuple[TableModel, dict[tuple[int, ...], np.ndarray]]:
-        """Do the rounds; return the model with what was found, and by columns the mean product of their signs in each class.
-
-        `rows` are codes, and last the class; `masses` are noisy counts of the codes of each column, and `totals` those of classes.
-        """
+    def apply(self, rows: Rows, counted: Measurements, model: TableModel, budget: Budget) -> dict[str, Any]:
+        """Do the rounds on rows of codes, of which the last is the class; return attributes: the model, and what was found."""
+        totals, masses = counted.totals, [np.maximum(table.sum(axis=0), 0.0) for table in counted.one_way.tables.values()]
         signs = {column: split_in_half(masses[column]) for column in self.columns}
-        even = {column: sign for column, sign in signs.items() if _smaller_side(masses[column], sign) >= _SIDE}
+        even = {column: sign for column, sign in signs.items() if abs(shares_of(masses[column])[sign].sum() - 0.5) <= 0.5 - _SIDE}
         signs = even if len(even) >= self.orders[0] else signs
-        rule, columns = Parities.over(list(signs), list(signs.values()), self.orders, len(totals)), list(signs)
+        rule, columns = SumParities(tuple(signs), tuple(signs.values()), self.orders, len(totals)), list(signs)
         exact, sets, left = total(rows, rule), [members for each in rule.sets for members in each.tolist()], list(range(rule.n_sets))
         found = dict[tuple[int, ...], np.ndarray]()
         for number, (choice, parity) in enumerate(self.rounds(float(totals.sum()), budget.relation)[0], start=1):
             expected = np.rint(model.parity_means(signs, rule.sets) * totals[:, None]).astype(np.int64)
-            gaps = exact.gaps(expected, left, budget.relation)
-            place = left.pop(budget.choose(gaps, choice, f"{CHOICE} {number}"))
-            noisy, noise = answer_query(exact.query(place, budget.relation), parity, budget, f"{TEST} {number}")
+            place = left.pop(budget.choose(exact.gaps(expected, left, budget.relation), choice, f"choice of a parity {number}"))
+            noisy, noise = answer_query(exact.query(place, budget.relation), parity, budget, f"parity {number}")
             left, chosen = left or list(range(rule.n_sets)), tuple(columns[member] for member in sets[place])
-            off = np.abs(noisy - expected[:, place])
-            if off.sum() < _clear_gap(noise.deviation, len(totals), float(totals.sum())):
-                continue
+            gap, means = np.abs(noisy - expected[:, place]), noisy / np.maximum(totals, 1.0)
             # In a class that is not clear by itself, the parity stays.
-            means = noisy / np.maximum(totals, 1.0)
-            known = np.where(off >= _CLEAR / 2 * np.sqrt(noise.variance + totals), means, np.nan)
-            if (tilted := model.with_parity({column: signs[column] for column in chosen}, known)) is not None:
+            known = np.where(gap >= _CLEAR / 2 * np.sqrt(noise.variance + totals), means, np.nan)
+            tilted = model.with_parity({column: signs[column] for column in chosen}, known)
+            if tilted is not None and gap.sum() >= _clear_gap(noise.deviation, len(totals), float(totals.sum())):
                 model, found[chosen] = tilted, np.clip(means, -1, 1)
-        return model, found
+        names = [name for name in counted.schema if name != counted.stratum]
+        parities = {tuple(names[i] for i in chosen): float(m[0]) if counted.stratum is None else m for chosen, m in found.items()}
+        splits = {names[i]: int(np.argmax(signs[i])) for i in sorted({i for chosen in found for i in chosen})}
+        return {"_model": model, "parities_": parities, "parity_splits_": splits}
 
 
 def _n_sets(n_columns: int, orders: Sequence[int]) -> int:
@@ -116,11 +109,6 @@ def _clear_gap(deviation: float, n_classes: int, n_rows: float) -> float:
 
 
 def split_in_half(masses: np.ndarray) -> np.ndarray:
-    """Return which codes are in the second part, where their order is cut nearest to half of the noisy counts."""
-    upto = np.cumsum(np.maximum(masses, 0.0))
+    """Return which codes are in the second part, where their order is cut nearest to half of the counts."""
+    upto = np.cumsum(masses)
     return np.arange(len(masses)) > int(np.argmin(np.abs(upto[:-1] - upto[-1] / 2)))
-
-
-def _smaller_side(masses: np.ndarray, sign: np.ndarray) -> float:
-    side = float(shares_of(np.maximum(masses, 0.0))[sign].sum())
-    return min(side, 1 - side)

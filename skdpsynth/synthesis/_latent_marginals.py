@@ -53,7 +53,7 @@ from skdpsynth.models import (
 )
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import CellsOf, Coding, DifferencesOf, Marginals, Merging, Trees, total
-from skdpsynth.synthesis._latent_high import ParitySearch, split_in_half
+from skdpsynth.synthesis._latent_high import ParitySearch
 from skdpsynth.synthesis._latent_planning import (
     GRAM,
     MAX_CODES,
@@ -166,7 +166,9 @@ def _release_tables(rows: Rows, plan: MarginalsPlan, budget: Budget) -> dict[str
     prior = None if plan.prior is None else _count_prior(_locate_cells(plan.prior, plan), pairs, plan, codes)
     counted = Measurements(schema, stratum, codes, estimates.one_way, estimates.two_way, plan.n_samples, prior)
     attributes, triples = _fit_model(counted, coded, plan, budget)
-    attributes |= _find_parities(search, counted, coded, attributes, budget)
+    attributes |= {"parities_": {}, "parity_splits_": {}}
+    if search is not None:
+        attributes |= search.apply(coded.rows, counted, attributes["_model"], budget)
     return {
         **_table_attributes([*released, *triples], estimates, names, stratum),
         "cells_": codes.cells,
@@ -453,20 +455,6 @@ def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, bu
         triples = [release_triples(coded.rows, coded.sizes, plan, budget, counted.codes.near, fitted["_model"], counted.totals)]
         fitted = model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
     return {**fitted, **({} if counted.prior is None else {"_without_prior": replace(counted, prior=None)})}, triples
-
-
-def _find_parities(
-    search: ParitySearch | None, counted: Measurements, coded: _CodedRows, fitted: Mapping[str, Any], budget: Budget
-) -> dict[str, Any]:
-    """Return the model with the parities that are found, and what they are."""
-    if search is None:
-        return {"parities_": {}, "parity_splits_": {}}
-    masses = [table.sum(axis=0) for table in counted.one_way.tables.values()]
-    model, found = search.apply(coded.rows, fitted["_model"], masses, counted.totals, budget)
-    names = [name for name in counted.schema if name != counted.stratum]
-    splits = {names[i]: int(np.argmax(split_in_half(masses[i]))) for i in sorted({i for columns in found for i in columns})}
-    parities = {tuple(names[i] for i in columns): float(means[0]) if counted.stratum is None else means for columns, means in found.items()}
-    return {**model_attributes(model), "parities_": parities, "parity_splits_": splits}
 
 
 def model_attributes(model: TableModel) -> dict[str, Any]:

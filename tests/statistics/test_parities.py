@@ -5,7 +5,7 @@ from itertools import chain, combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from skdpsynth.statistics import Parities
+from skdpsynth.statistics import Parities, SumParities
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 SIGNS = [np.array([False, True]), np.array([False, True, True]), np.array([True, False]), np.array([False, True])]
@@ -13,7 +13,7 @@ ROWS = list(product(range(2), range(2), range(2), range(2), range(2)))  # and la
 
 
 def rule(orders=(3, 4), n_classes=2, columns=range(4)):
-    return Parities.over(columns, SIGNS, orders, n_classes)
+    return SumParities(tuple(columns), tuple(SIGNS), orders, n_classes)
 
 
 def summed(rows, **parameters):

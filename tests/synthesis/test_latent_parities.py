@@ -243,5 +243,5 @@ def test_large_sets_are_left_out_where_there_would_be_too_many():
 
 def test_codes_are_cut_nearest_to_half_of_the_counts():
     assert split_in_half(np.array([3.0, 3, 4])).tolist() == [False, False, True]
-    assert split_in_half(np.array([9.0, -1, 1])).tolist() == [False, True, True]
+    assert split_in_half(np.array([9.0, 0, 1])).tolist() == [False, True, True]
     assert split_in_half(np.array([0.0, 1, 9])).tolist() == [False, False, True]
