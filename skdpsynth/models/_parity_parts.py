@@ -1,7 +1,7 @@
 """Parities in a mixture: columns drawn together given a node, so that the product of their signs has some mean and all pairs stay.
 
 Given a node, signs t of some columns are drawn in proportion to psi(t) times the product over columns of P(sign t_j | node), and a code by
-its sign alone. Nodes keep their weights, and so columns outside their laws. psi is such that the signs have, over all nodes, the law that is
+its sign alone. Nodes keep their weights, and so columns outside their laws. psi is such that the signs have over all nodes the law that is
 nearest to that of the mixture in relative entropy and has its tables of pairs, and the mean product.
 """
 
