@@ -20,6 +20,7 @@ from skdpsynth.models._training import (
     Targets,
     Triple,
     TripleErrors,
+    WithinErrors,
     choose_variance,
     codes_of,
     softmax,
@@ -156,15 +157,20 @@ class LatentFactors:
         intercepts, loadings = _stack_fits(fits)
         return replace(self, intercepts=intercepts, loadings=loadings)
 
-    def with_triples(self, tables: BlockTables, triples: Mapping[Triple, np.ndarray], deviation: float) -> "LatentFactors":
-        """Continue all fits together, with tables of three columns (and the deviation of their noise) beside those of `of`."""
+    def with_triples(
+        self, tables: BlockTables, triples: Mapping[Triple, np.ndarray], deviation: float, within: int | None = None
+    ) -> "LatentFactors":
+        """Continue all fits together, with tables of three columns (and the deviation of their noise) beside those of `of`.
+
+        They are all with the column `within`, if it is given, which no rule ties; else no two of them are tied.
+        """
         targets, n_cells = tables.targets(), sum(table.size for table in triples.values())
         # As far as they are exact, a table of three columns weighs no more than one of two.
         weight = min((targets[0].deviation / deviation) ** 2, 1.0) if deviation else 1.0
-        errors = [
-            TripleErrors({triple: table[c] / n for triple, table in triples.items()}, self.sizes, weight)
-            for c, n in enumerate(tables.totals)
-        ]
+        shares = [{triple: table[c] / n for triple, table in triples.items()} for c, n in enumerate(tables.totals)]
+        errors: list[Any] = [TripleErrors(own, self.sizes, weight) for own in shares]
+        if within is not None:
+            errors = [WithinErrors(own, target, within, weight) for own, target in zip(shares, targets, strict=True)]
         a_step = (step_work(targets) + _OF_CELLS * n_cells) * len(self.loadings)
         n_steps = int(np.clip(_WORK / 2 / a_step, _LEAST_TRIPLE_STEPS, _TRIPLE_STEPS))
         with one_blas_thread(int(self.sizes.sum()) <= _SMALL):
@@ -232,7 +238,7 @@ def quasi_normal(n_points: int, n_dimensions: int) -> np.ndarray:
 
 
 def candidate_triples(sizes: Sequence[int], left_out: Sequence[int], most_cells: int) -> list[Triple]:
-    """Return the triples of columns that may be counted, with `most_cells` at most, without the columns that rules tie."""
+    """Return the triples of columns that may be counted, with `most_cells` at most, without the columns that are left out."""
     free = [column for column, size in enumerate(sizes) if size > 1 and column not in left_out]
     return [(i, j, k) for i, j, k in combinations(free, 3) if sizes[i] * sizes[j] * sizes[k] <= most_cells]
 

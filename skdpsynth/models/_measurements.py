@@ -122,9 +122,9 @@ class Measurements:
         weights, n_common = stratum_weights(totals, self.stratum, codes.tied), 1 if common is None else len(common.nodes)
         return TableModel(self.schema, self.stratum, weights, tuple(blocks), factors, links, tuple(codes.tied), n_common, codes.near)
 
-    def model_with_triples(self, triples: NoisyTables, model: "TableModel") -> "TableModel":
+    def model_with_triples(self, triples: NoisyTables, model: "TableModel", within: int | None) -> "TableModel":
         _, one_way, two_way = self._shrunken_tables()
-        return model.with_triples(one_way, two_way, self.totals, triples)
+        return model.with_triples(one_way, two_way, self.totals, triples, within)
 
     def _shrunken_tables(self) -> tuple[Mapping[Hashable, Link | LevelGroups], NoisyTables, NoisyTables]:
         """Return the tables to fit: pulled to the prior, without rows of noise, and with shrunken differences between classes."""
@@ -325,10 +325,12 @@ class TableModel:
         factors = tuple(each.refit(own, n_fits, n_steps) for each, own in zip(self.factors, tables, strict=True))
         return replace(self, weights=stratum_weights(totals, self.stratum, self.tied), factors=factors, links=links)
 
-    def with_triples(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, triples: NoisyTables) -> "TableModel":
+    def with_triples(
+        self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray, triples: NoisyTables, within: int | None
+    ) -> "TableModel":
         """Train this model of one block further, with tables of three columns beside those that it was fitted to."""
         (factors,), (tables,) = self.factors, self._block_tables(one_way, two_way, totals)
-        return replace(self, factors=(factors.with_triples(tables, triples.tables, triples.deviation),))
+        return replace(self, factors=(factors.with_triples(tables, triples.tables, triples.deviation, within),))
 
     def _block_tables(self, one_way: NoisyTables, two_way: NoisyTables, totals: np.ndarray) -> list[BlockTables]:
         parts = zip(self.blocks, self.factors, strict=True)

@@ -340,28 +340,31 @@ class BoxedSoftmax:
         joint *= given
         return BoxState(to_codes @ joint, given, joint, weights)
 
-    def joint(self, state: BoxState) -> np.ndarray:
-        """Return the mean over nodes of P(two codes | node), shape (n_codes, n_codes), of codes of different columns of a group."""
+    def joint(self, state: BoxState, shares: np.ndarray | float = 1.0) -> np.ndarray:
+        """Return the mean over nodes of shares times P(two codes | node), shape (n_codes, n_codes), of different columns of a group."""
         blocks, places = self._blocks
         found, out = np.empty(len(places), dtype=state.singles.dtype), np.zeros(self.pairs.size, dtype=state.singles.dtype)
         for rows, own, size in blocks:
-            np.matmul(state.joint[rows], state.given[rows].T, out=found[own].reshape(size, size))
+            np.matmul(state.joint[rows] * shares, state.given[rows].T, out=found[own].reshape(size, size))
         np.add.at(out, places, found)
         return out.reshape(self.pairs.shape) / state.singles.shape[1]
 
-    def backward(self, state: BoxState, by_singles: np.ndarray, by_pairs: np.ndarray) -> np.ndarray:
+    def times(self, state: BoxState, by_pairs: np.ndarray) -> np.ndarray:
+        """Return derivatives by pairs of codes times P(code | box and node), the derivatives by this, shape of `state.joint`."""
+        (blocks, places), found = self._blocks, np.empty_like(state.given)
+        by_blocks = by_pairs.astype(found.dtype, copy=False).ravel()[places]
+        for rows, own, size in blocks:
+            np.matmul(by_blocks[own].reshape(size, size), state.given[rows], out=found[rows])
+        return found
+
+    def backward(self, state: BoxState, by_singles: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Return the derivatives by logits.
 
-        `by_singles` are those by the probability of each code at each node; `by_pairs`, symmetric and 0 within columns and between
-        groups, those by the probability of two codes at each node, the same at all. With D the derivative by P(code | box and node), m its
-        mean over a set, f the derivative by P(box | node), and F its mean over a group, the one by the logit of a code is the sum over
-        boxes of P(code and box | node) (D - m + f - F).
+        `by_singles` are those by the probability of each code at each node; `slope`, which is overwritten, those by P(code | box and node)
+        through pairs, from `times`. With D their sum, m its mean over a set, f the derivative by P(box | node), and F its mean over a
+        group, the one by the logit of a code is the sum over boxes of P(code and box | node) (D - m + f - F).
         """
         (_, sets, codes), (to_sets, to_codes, to_boxes, to_groups) = self._places, self._sums
-        (blocks, places), slope = self._blocks, np.empty_like(state.given)
-        by_blocks = by_pairs.astype(slope.dtype, copy=False).ravel()[places]
-        for rows, own, size in blocks:
-            np.matmul(by_blocks[own].reshape(size, size), state.given[rows], out=slope[rows])
         of_pairs = to_sets @ (state.given * slope)
         slope += by_singles[codes]
         means = to_sets @ (state.given * slope)
@@ -384,6 +387,10 @@ class WeightedPairState:
     singles: np.ndarray  # of the codes of both columns, one after the other
     first: np.ndarray  # A / Z
     second: np.ndarray  # B
+
+    @property
+    def joint(self) -> np.ndarray:
+        return np.concatenate([self.first, self.second])
 
 
 @savable
@@ -420,14 +427,19 @@ class WeightedPair:
     def _transpose(self, A: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(self.weights.T, dtype=A.dtype)
 
-    def joint(self, state: WeightedPairState) -> np.ndarray:
+    def joint(self, state: WeightedPairState, shares: np.ndarray | float = 1.0) -> np.ndarray:
         n = len(self.weights)
         out = np.zeros((len(state.singles),) * 2, dtype=state.singles.dtype)
-        out[:n, n:] = self.weights * (state.first @ state.second.T) / state.first.shape[1]
+        out[:n, n:] = self.weights * ((state.first * shares) @ state.second.T) / state.first.shape[1]
         out[n:, :n] = out[:n, n:].T
         return out
 
-    def backward(self, state: WeightedPairState, by_singles: np.ndarray, by_pairs: np.ndarray) -> np.ndarray:
+    def times(self, state: WeightedPairState, by_pairs: np.ndarray) -> np.ndarray:
+        A, B = state.first, state.second
+        E = self.weights * by_pairs[: len(A), len(A) :].astype(A.dtype, copy=False)
+        return np.concatenate([E @ B, E.T @ A])
+
+    def backward(self, state: WeightedPairState, by_singles: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Return the derivatives by logits.
 
         With D_ij the derivative by p(i, j), which is G_i + H_j + E_ij, and m the mean of it, the one by the logit of i is the sum over j of
@@ -435,9 +447,9 @@ class WeightedPair:
         each node, the same at all.
         """
         A, B, (P, Q), (G, H) = state.first, state.second, self._split(state.singles), self._split(by_singles)
-        E = self.weights * by_pairs[: len(A), len(A) :].astype(A.dtype, copy=False)
-        first = P * G + A * (self.weights @ (B * H) + E @ B)
-        second = Q * H + B * (self._transpose(A) @ (A * G) + E.T @ A)
+        of_first, of_second = self._split(slope)
+        first = P * G + A * (self.weights @ (B * H) + of_first)
+        second = Q * H + B * (self._transpose(A) @ (A * G) + of_second)
         mean = first.sum(axis=0)
         return np.concatenate([first - P * mean, second - Q * mean])
 

@@ -198,7 +198,7 @@ def train_factors(
     variance: float,
     starts: Sequence[FactorFit | int],
     most_steps: int,
-    triples: Sequence["TripleErrors"] = (),
+    triples: Sequence["_MoreErrors"] = (),
 ) -> list[FactorFit]:
     """Find the most likely loadings of a mixture of fits, by Adam; each starts at a fit, or at random with a public seed.
 
@@ -245,7 +245,7 @@ def _parameters(targets: Sequence[Targets], n_factors: int, start: FactorFit | i
 
 
 def _gradients(
-    targets: Sequence[Targets], Z: np.ndarray, parts: Sequence[_Parameters], pull: np.float32, triples: Sequence["TripleErrors"]
+    targets: Sequence[Targets], Z: np.ndarray, parts: Sequence[_Parameters], pull: np.float32, triples: Sequence["_MoreErrors"]
 ) -> tuple[list[np.ndarray], float]:
     """Return the derivatives of the objective of `train_factors`, as a share of the squared rows, and its value without triples."""
     squares = np.array([target.n for target in targets]) ** 2
@@ -253,7 +253,7 @@ def _gradients(
     for label, (target, weight) in enumerate(zip(targets, weights, strict=True)):
         logits = [a[label] + (shared + own[label] if own else shared) @ Z.T for a, shared, own in parts]
         at = Probabilities.of(target, np.hstack(logits) if len(parts) > 1 else logits[0])
-        slope, square = at.slope(target, triples[label].slope(at.singles) if triples else None)
+        slope, square = at.slope(target, *(triples[label].slope(at) if triples else ()))
         objective += square * float(weight)
         by_class.append((np.split(slope, len(parts), axis=1), weight / (len(Z) * len(parts))))
     found, stiff = list[np.ndarray](), targets[0].smoothness.times
@@ -374,13 +374,14 @@ class Probabilities:
         parts = zip(target.laws, self.tied, target.of_laws, strict=True)
         return error, [(law.joint(state) - two_way) * mask for law, state, (two_way, mask, _) in parts]
 
-    def slope(self, target: Targets, beside: np.ndarray | None = None) -> tuple[np.ndarray, float]:
+    def slope(self, target: Targets, beside: np.ndarray | None = None, of_laws: Sequence[np.ndarray] = ()) -> tuple[np.ndarray, float]:
         """Return the derivative of the error by the logits (times the number of nodes), and the error itself.
 
-        `beside` is the derivative of other errors by the probabilities, times the number of nodes.
+        `beside` is the derivative of other errors by the probabilities, times the number of nodes, and `of_laws` that through the pairs of
+        each law.
         """
         P = self.singles
-        error, of_laws = self.errors(target)
+        error, within = self.errors(target)
         of_columns = P.mean(axis=1) - target.one_way
         weighted = error if target.precision is None else error * target.precision
         # Each pair stands twice in the matrix.
@@ -390,11 +391,11 @@ class Probabilities:
         if beside is not None:
             slope += beside
         tied = []
-        laws = zip(target.laws, target.places, self.tied, of_laws, target.of_laws, strict=True)
-        for law, places, state, within, (*_, precision) in laws:
-            by_pairs = within * precision
-            tied.append(law.backward(state, slope[places], by_pairs))
-            value += float(np.vdot(within, by_pairs)) / 4
+        for number, (law, places, state) in enumerate(zip(target.laws, target.places, self.tied, strict=True)):
+            by_pairs = within[number] * target.of_laws[number][2]
+            through_pairs = law.times(state, by_pairs)
+            tied.append(law.backward(state, slope[places], through_pairs + of_laws[number] if of_laws else through_pairs))
+            value += float(np.vdot(within[number], by_pairs)) / 4
         slope *= P
         slope -= P * np.repeat(target.to_columns @ slope, target.sizes, axis=0)
         for places, own in zip(target.places, tied, strict=True):
@@ -414,9 +415,9 @@ class TripleErrors:
             rows = [slice(int(starts[triple[axis]]), int(starts[triple[axis]] + sizes[triple[axis]])) for axis in order]
             self._parts.append((rows, table.transpose(order).reshape(-1, table.shape[order[2]]).astype(np.float32)))
 
-    def slope(self, P: np.ndarray) -> np.ndarray:
-        """Return the derivative of ``weight * |error|**2 / 2``, summed over tables, by P, times the number of nodes."""
-        found = np.zeros_like(P)
+    def slope(self, at: Probabilities) -> tuple[np.ndarray]:
+        """Return the derivative of ``weight * |error|**2 / 2``, summed over tables, by P(code | node), times the number of nodes."""
+        P, found = at.singles, np.zeros_like(at.singles)
         for rows, table in self._parts:
             first, second, third = (P[each] for each in rows)
             both = (first[:, None] * second[None]).reshape(-1, P.shape[1])
@@ -428,7 +429,48 @@ class TripleErrors:
             by_both = (error @ third).reshape(len(first), len(second), -1)
             found[rows[0]] += (by_both * second[None]).sum(axis=1)
             found[rows[1]] += (by_both * first[:, None]).sum(axis=0)
-        return found
+        return (found,)
+
+
+class WithinErrors:
+    """The squared errors of the frequencies of pairs of columns within each level of another one, in one class of rows.
+
+    At each node that column is independent of the others: pairs within a level are pairs at nodes that count by its probability.
+    """
+
+    def __init__(self, tables: Mapping[Triple, np.ndarray], target: Targets, column: int, weight: float) -> None:
+        starts, sizes = starts_of(target.sizes), target.sizes
+        places = [slice(start, start + size) for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
+        self._levels, self._target = range(places[column].start, places[column].stop), target
+        self._tables = np.zeros((sizes[column], sizes.sum(), sizes.sum()), dtype=np.float32)
+        self._mask = np.zeros_like(self._tables[0])
+        for triple, table in tables.items():
+            j, k = (places[other] for other in triple if other != column)
+            own = np.moveaxis(table, triple.index(column), 0)
+            self._tables[:, j, k], self._tables[:, k, j] = own, own.transpose(0, 2, 1)
+            self._mask[j, k] = self._mask[k, j] = weight
+        self._of_laws = [np.ix_(own, own) for own in target.places]
+
+    def slope(self, at: Probabilities) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return the derivatives of ``weight * |error|**2 / 2`` by P(code | node), and through pairs of laws, times the number of nodes."""
+        P, found, target = at.singles, np.zeros_like(at.singles), self._target
+        through = [np.zeros_like(state.joint) for state in at.tied]
+        for level, table in zip(self._levels, self._tables, strict=True):
+            share = P[level].copy()
+            error = ((P * share) @ P.T / np.float32(P.shape[1]) - table) * self._mask
+            for number, (law, state, block) in enumerate(zip(target.laws, at.tied, self._of_laws, strict=True)):
+                own = np.where(law.pairs, (law.joint(state, share) - table[block]) * self._mask[block], 0)
+                error[block] *= np.logical_not(law.pairs)
+                of_law = law.times(state, own)
+                found[level] += (state.joint * of_law).sum(axis=0) / 2
+                through[number] += of_law * share
+            of_level = error @ P
+            found[level] += (P * of_level).sum(axis=0) / 2
+            found += of_level * share
+        return found, through
+
+
+_MoreErrors = TripleErrors | WithinErrors
 
 
 def codes_of(columns: Sequence[int], sizes: np.ndarray) -> np.ndarray:

@@ -126,6 +126,7 @@ class MarginalsStrategy:
         bare = MarginalsPlan(
             schema=coded,
             stratum=synthesizer.stratify,
+            within=synthesizer.within,
             n_factors=synthesizer._n_factors,
             n_samples=facts.n_samples,
             ties=ties_of(coded.whole, coded.rules),
@@ -453,7 +454,7 @@ def _fit_model(counted: Measurements, coded: _CodedRows, plan: MarginalsPlan, bu
     fitted, triples = model_attributes(counted.model(plan.n_factors)), []
     if TRIPLES in plan.shares:
         triples = [release_triples(coded.rows, coded.sizes, plan, budget, counted.codes.near, fitted["_model"], counted.totals)]
-        fitted = model_attributes(counted.model_with_triples(triples[0], fitted["_model"]))
+        fitted = model_attributes(counted.model_with_triples(triples[0], fitted["_model"], plan.place_within))
     return {**fitted, **({} if counted.prior is None else {"_without_prior": replace(counted, prior=None)})}, triples
 
 

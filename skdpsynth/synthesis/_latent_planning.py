@@ -75,8 +75,9 @@ SPLITS = 7  # of a column, at most
 DISTANCES, TRIPLES = "distances of triples", "counts of triples"
 _SHARES_OF_TRIPLES = {PAIRS: 0.75, DISTANCES: 0.02, TRIPLES: 0.23}  # of what pairs would have alone
 _MOST, _CONSIDERED = 20, 60  # triples
+_SHARES_OF_WITHIN = {PAIRS: 0.5, TRIPLES: 0.5}
 _MOST_CELLS = 4096  # of a triple, in all classes
-_CLEAR_OF_TRIPLES = 3000  # times the noise of a count: so many rows pay for a second round
+_CLEAR_OF_TRIPLES, _CLEAR_WITHIN = 3000, 300  # times the noise of a count: so many rows pay for a second round
 Triple = tuple[int, ...]
 
 
@@ -86,6 +87,7 @@ class MarginalsPlan(Plan):
 
     schema: Schema
     stratum: Hashable = None  # a column
+    within: Hashable = None  # a column, in whose levels pairs of the others shall be right
     n_factors: int = 1
     n_samples: int | None = None  # where it is public
     shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # of each step, in their order, by the name of its release
@@ -117,6 +119,10 @@ class MarginalsPlan(Plan):
     def planned_sizes(self) -> list[int]:
         """Approximate number of codes of the columns that have tables."""
         return [_BINS + kind.nullable if isinstance(kind, Continuous) else min(kind.n_codes, MAX_CODES) for kind in self.kinds]
+
+    @property
+    def place_within(self) -> int | None:
+        return None if self.within is None else self.names.index(self.within)
 
     @property
     def n_classes(self) -> int:
@@ -500,17 +506,21 @@ def plan_triples(plan: MarginalsPlan, sizes: Sequence[int], n_rows: float, relat
     """Share what pairs have with a second round where it pays, by public numbers and the noisy number of rows."""
     if plan.is_block or not plan.counts_all_pairs or GRAM in plan.shares:
         return plan
-    share = plan.shares[PAIRS]
-    n_triples = min(len(_candidate_triples(plan, sizes, near)), _CONSIDERED)
+    share, has_all, clear = plan.shares[PAIRS], plan.within is not None, _CLEAR_OF_TRIPLES if plan.within is None else _CLEAR_WITHIN
+    n_triples = len(_candidate_triples(plan, sizes, near))
     if not n_triples or share.rho is None or share.is_infinite:
         return plan
     weights = {name: weight for name, weight in _SHARES_OF_TRIPLES.items() if name != DISTANCES or n_triples > _MOST}
-    parts = split_share(share, weights)
-    noise = mechanism(Marginals.sensitivity(relation, min(n_triples, _MOST)), parts[TRIPLES], ("gaussian",)).deviation
-    return replace(plan, shares={**plan.shares, **parts}) if n_rows >= _CLEAR_OF_TRIPLES * noise else plan
+    parts = split_share(share, _SHARES_OF_WITHIN if has_all else weights)
+    sensitivity = Marginals.sensitivity(relation, n_triples if has_all else min(n_triples, _MOST))
+    noise = mechanism(sensitivity, parts[TRIPLES], ("gaussian",)).deviation
+    return replace(plan, shares={**plan.shares, **parts}) if n_rows >= clear * noise else plan
 
 
 def _candidate_triples(plan: MarginalsPlan, sizes: Sequence[int], near: Sequence[DifferenceLaw]) -> list[Triple]:
+    """Return the triples that a second round may count: those with the column `within`, or those of which no two columns are tied."""
+    if (within := plan.place_within) is not None:
+        return [triple for triple in candidate_triples(sizes[:-1], (), _MOST_CELLS // sizes[-1]) if within in triple]
     return candidate_triples(sizes[:-1], columns_drawn_together(plan, near), _MOST_CELLS // sizes[-1])
 
 
@@ -528,13 +538,15 @@ def release_triples(
     model: TableModel,
     totals: np.ndarray,
 ) -> NoisyTables:
-    """Choose the triples farthest from a model of pairs, with class totals, and release them.
+    """Choose all triples with the column `within`, or else those farthest from a model of pairs, with class totals, and release them.
 
     `rows` are private codes of columns, and last of the class; `sizes` are the numbers of codes of each.
     """
-    classes = [model.probabilities(label) for label in range(len(totals))]
-    chosen = most_dependent_triples(_candidate_triples(plan, sizes, near), classes, shares_of(totals), _CONSIDERED)
-    if len(chosen) > _MOST:
+    chosen = _candidate_triples(plan, sizes, near)
+    if plan.within is None:
+        classes = [model.probabilities(label) for label in range(len(totals))]
+        chosen = most_dependent_triples(chosen, classes, shares_of(totals), _CONSIDERED)
+    if plan.within is None and len(chosen) > _MOST:
         expected = [
             np.rint([n * triple_frequencies(P, triple) for n, P in zip(totals, classes, strict=True)]).astype(np.int64) for triple in chosen
         ]

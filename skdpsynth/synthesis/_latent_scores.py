@@ -40,7 +40,7 @@ class ScoresStrategy:
     n_factors = 8  # usual
 
     def check_parameters(self, synthesizer: BaseEstimator, schema: Schema) -> None:
-        for name in ("prior", "stratify"):
+        for name in ("prior", "stratify", "within"):
             if (value := getattr(synthesizer, name)) is not None:
                 raise ValueError(f"{name} must be None for strategy='scores', got {short_repr(value)}; use strategy='marginals'.")
         if ties_of(schema.whole, schema.rules) or keys_of(schema.rules, schema.whole):

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from internals import ConstrainedGroup, Mixture, WeightedPair, join_boxes, split_into_boxes
+from internals import ConstrainedGroup, Mixture, Probabilities, Targets, WeightedPair, WithinErrors, join_boxes, split_into_boxes
 
 SIZES = (4, 3, 5)
 CLASSES = {
@@ -92,7 +92,7 @@ def test_columns_and_pairs_have_the_weighted_product_and_derivatives_of_finite_d
     for j, k in itertools.combinations(columns, 2):
         np.testing.assert_allclose(together[own[j], own[k]], margin(joint, (j, k)).mean(axis=2), atol=1e-12)
         np.testing.assert_allclose(together[own[k], own[j]], together[own[j], own[k]].T, atol=1e-15)
-    found = law.backward(state, by_singles, by_pairs)
+    found = law.backward(state, by_singles, law.times(state, by_pairs))
     for column, node in itertools.product(columns, (0, 3)):
         for code in range(weights.shape[column]):
             ends = []
@@ -134,8 +134,9 @@ def test_groups_of_boxes_are_descended_together_and_do_not_touch_each_other():
         one = law.forward(P[own])
         np.testing.assert_allclose(state.singles[own], one.singles, atol=1e-12)
         np.testing.assert_allclose(together.joint(state)[own, own], law.joint(one), atol=1e-12)
-        found.append(law.backward(one, by_singles[own], by_pairs[own, own]))
-    np.testing.assert_allclose(together.backward(state, by_singles, by_pairs * together.pairs), np.concatenate(found), atol=1e-12)
+        found.append(law.backward(one, by_singles[own], law.times(one, by_pairs[own, own])))
+    slope = together.backward(state, by_singles, together.times(state, by_pairs * together.pairs))
+    np.testing.assert_allclose(slope, np.concatenate(found), atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -160,4 +161,45 @@ def test_products_stay_finite_where_all_that_is_likely_is_excluded(n_columns):
     law = ConstrainedGroup(tuple(range(n_columns)), (np.arange(2),) * n_columns, tuples, np.array([[True, True]])).law_of_descent(0)
     likely = np.array([[0.0], [-200.0]], dtype=np.float32)
     state = law.forward(free([likely] * n_columns))
-    assert all(np.isfinite(part).all() for part in law.backward(state, state.singles, np.ones((2 * n_columns,) * 2)))
+    assert np.isfinite(law.backward(state, state.singles, law.times(state, np.ones((2 * n_columns,) * 2)))).all()
+
+
+def test_errors_of_pairs_within_levels_have_derivatives_of_finite_differences_also_of_tied_columns():
+    """A column of two levels, a free one, three tied ones and two near each other: all pairs of the other six within each level."""
+    sizes, rng = (2, 3, *SIZES, 4, 3), np.random.default_rng(6)
+    group, weights = tied("mixed")
+    near, of_near = near_pair(True)
+    laws = [ConstrainedGroup((2, 3, 4), group.classes, group.tuples, group.allowed).law_of_descent(0), WeightedPair((5, 6), near.weights)]
+    one_way = [rng.dirichlet(np.ones(size)) for size in sizes]
+    target = Targets.of(one_way, {}, 1.0, (1.0, 1.0), laws)
+    logits = [rng.normal(size=(size, 4)) for size in sizes]
+    tables = {(0, j, k): np.float32(rng.dirichlet(np.ones(2 * sizes[j] * sizes[k]))) for j, k in itertools.combinations(range(1, 7), 2)}
+    tables = {(i, j, k): table.reshape(2, sizes[j], sizes[k]) for (i, j, k), table in tables.items()}
+
+    def value(logits):
+        P = [np.exp(own) / np.exp(own).sum(axis=0) for own in logits]
+        joint, both = dense(weights, logits[2:5]), dense(of_near, logits[5:])
+        P[2:5] = [joint.sum(axis=tuple({0, 1, 2} - {place})) for place in range(3)]
+        P[5:] = [both.sum(axis=1), both.sum(axis=0)]
+        total = 0.0
+        for (_, j, k), table in tables.items():
+            pair = P[j][:, None] * P[k]
+            if 2 <= j < k <= 4:
+                pair = joint.sum(axis=({0, 1, 2} - {j - 2, k - 2}).pop())
+            elif j == 5:
+                pair = both
+            total += 0.5 * 0.25 * ((np.einsum("lz,mnz->lmn", P[0], pair) / 4 - table) ** 2).sum()
+        return total
+
+    at = Probabilities.of(target, np.concatenate(logits))
+    more = WithinErrors(tables, target, 0, 0.25).slope(at)
+    found = (at.slope(target, *more)[0] - at.slope(target)[0]) / 4
+    starts = np.cumsum([0, *sizes])
+    for column, node in itertools.product(range(7), (0, 3)):
+        for code in range(sizes[column]):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = [np.array(each) for each in logits]
+                moved[column][code, node] += step
+                ends.append(value(moved))
+            assert found[starts[column] + code, node] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-7)

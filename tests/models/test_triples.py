@@ -1,6 +1,7 @@
 """Tables of three columns beside those of pairs: which may be counted, and what they teach a model."""
 
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 from internals import TripleErrors
@@ -26,7 +27,7 @@ def test_the_slope_is_that_of_the_squared_errors():
     """By central differences, in single precision."""
     rng, P = np.random.default_rng(1), np.vstack(some_probabilities(1)).astype(np.float32)
     tables = {triple: rng.dirichlet(np.ones(SIZES[list(triple)].prod())).reshape(SIZES[list(triple)]) for triple in [(0, 1, 2), (1, 2, 3)]}
-    slope = TripleErrors(tables, SIZES, 0.5).slope(P)
+    [slope] = TripleErrors(tables, SIZES, 0.5).slope(SimpleNamespace(singles=P))
 
     def value(at):
         columns = np.split(at, np.cumsum(SIZES)[:-1])

@@ -129,6 +129,94 @@ def test_blocks_of_a_stream_have_no_second_round():
     assert share_kept(stream.sample(20_000, random_state=0)) < 0.6
 
 
+REGIONS = ["north", "south", "west"]
+
+
+def regions(n=N, n_ticks=4):
+    """Ticks of which the first two are equal in the north, and differ elsewhere; the third is the first."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(0, 2, (n, n_ticks)), columns=[f"c{i}" for i in range(n_ticks)])
+    region = rng.choice(REGIONS, n, p=[0.5, 0.25, 0.25])
+    return table.assign(c1=table["c0"] ^ (region != "north"), c2=table["c0"], region=region)
+
+
+def model_within(table, **parameters):
+    schema = Schema({**{name: [0, 1] for name in table if name != "region"}, "region": REGIONS}, rules=SAME)
+    parameters = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "within": "region", **parameters}
+    return LatentFactorSynthesizer(schema, **parameters).fit(table)
+
+
+SAME = [Impossible({"c0": 0, "c2": 1}), Impossible({"c0": 1, "c2": 0})]
+
+
+@pytest.mark.parametrize("neighboring", ["replace_one", "add_or_remove_one"])
+def test_within_counts_all_triples_with_a_column_also_of_columns_that_rules_tie(neighboring):
+    fitted = model_within(regions(), neighboring=neighboring)
+    others = combinations(["c0", "c1", "c2", "c3"], 2)
+    assert set(triples_of(fitted)) == {(*pair, "region") for pair in others}
+    assert [entry.name for entry in fitted.accountant_.ledger if "triples" in entry.name] == ["counts of triples"]
+    assert 1 - 1e-5 < float(fitted.accountant_.spent) <= 1
+
+
+def test_within_teaches_what_pairs_are_in_each_level():
+    """Without it the columns are independent: half of the rows keep it in each region."""
+    kept = {}
+    for within in (None, "region"):
+        sample = model_within(regions(), within=within).sample(20_000, random_state=0)
+        assert (sample["c0"] == sample["c2"]).all()
+        kept[within] = ((sample["c0"] == sample["c1"]) == (sample["region"] == "north")).mean()
+    assert kept[None] < 0.6 < 0.8 < kept["region"]
+
+
+@pytest.mark.must
+def test_triples_within_levels_follow_from_answers(door):
+    rng, table = np.random.default_rng(0), regions()
+    assert kept_beside_answers(model_within, table, [table.apply(lambda cells: rng.permutation(cells))], door) == []
+    assert [draw.name for draw in door.draws if "triples" in draw.name][-1] == "counts of triples"
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_triples_within_levels_are_bought_from_300_times_the_noise_of_their_counts_on(relation):
+    plan = MarginalsPlan(
+        True,
+        schema=Schema({i: [0, 1] for i in range(12)}),
+        within=3,
+        n_factors=2,
+        shares={"counts of pairs": PrivacyLoss(rho=1, gaussian=True)},
+        rho="gaussian",
+    )
+    noise = mechanism(Marginals.sensitivity(relation, 55), PrivacyLoss(rho=Fraction(1, 2), gaussian=True), ("gaussian",)).deviation
+    plans = [plan_triples(plan, [2] * 12 + [1], 300 * noise * part, relation, []) for part in (0.999, 1.001)]
+    assert ["counts of triples" in each.shares for each in plans] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "refusal"),
+    [
+        ({"within": "nobody"}, "within must be a column of schema"),
+        ({"within": "age"}, "within must be a nominal column"),
+        ({"within": "many"}, "within must have at most 10 levels"),
+        ({"within": "job", "stratify": "job"}, "within must be another column than stratify"),
+        ({"within": "child"}, "within must be a column that no rule constrains"),
+        ({"within": "job", "strategy": "scores"}, "within must be None for strategy='scores'"),
+    ],
+)
+def test_within_is_refused_where_it_means_nothing(parameters, refusal):
+    schema = Schema(
+        {"age": (0, 99), "job": ["a", "b"], "many": list("abcdefghijk"), "child": ["no", "yes"]},
+        rules=[Impossible({"child": "yes", "age": (18, None)})],
+    )
+    table = pd.DataFrame({"age": [3, 40], "job": ["a", "b"], "many": ["a", "b"], "child": ["yes", "no"]})
+    with pytest.raises(ValueError, match=refusal):
+        LatentFactorSynthesizer(schema, **parameters).fit(table)
+
+
+def test_a_stream_refuses_within():
+    stream = OnlineSynthesizer(synthesizer=LatentFactorSynthesizer({"region": REGIONS, "c0": [0, 1]}, within="region"), epsilon=1.0)
+    with pytest.raises(ValueError, match="within must be None in a stream"):
+        stream.partial_fit(regions(100)[["region", "c0"]])
+
+
 RELATIONS = ["replace_one", "add_or_remove_one"]
 each_relation = pytest.mark.parametrize("relation", RELATIONS)
 
