@@ -539,8 +539,7 @@ class PrivateSearchCV(PrivateEstimator):
         if scoring == "auto":
             scoring = "sliced_wasserstein" if hasattr(self.estimator, "sample") else "captured_variance"
         weights = [self.search_share, 1 - self.search_share] if self.refit else [1]
-        search, *others = facts.divide(weights, as_gaussian)
-        final = others[0] if others else None
+        search, final, *_ = *facts.divide(weights, as_gaussian), None
         n_training = None if facts.n_samples is None else facts.n_samples - _n_held_out(facts.n_samples, self.holdout)
         search = search.part(n_samples=n_training)
         params, box, relation = list(_grid(self.param_grid)), facts.box, facts.neighboring

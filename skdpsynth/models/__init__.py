@@ -4,14 +4,15 @@ from skdpsynth.models._conditional_sampling import impute_table
 from skdpsynth.models._joint_distribution import RejectionSampler
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._measurements import Codes, Measurements, TableModel, bins_of, pool_measurements, uniform_model
-from skdpsynth.models._noisy_gram import NoisyGram, gram_variances
 from skdpsynth.models._noisy_tables import (
     Estimates,
+    NoisyGram,
     NoisyInteractions,
     NoisyTables,
     Pool,
     Released,
     expected_error,
+    gram_variances,
     join_into_blocks,
     max_pair_counts,
     merge_codes,

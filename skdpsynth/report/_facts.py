@@ -233,7 +233,7 @@ class CardFacts:
         Description of such a model.
     promise : Promise
     unspent_delta : float
-        What the model might have spent, where nothing of it was.
+        The delta that the model might have spent, where it spent none.
     n_samples : int or None
         Rows of the fit: exact and public under "replace_one", noisy under "add_or_remove_one".
     is_stream : bool

@@ -43,7 +43,7 @@ class Parities(Statistic):
     def gaps(self, expected: np.ndarray, places: Sequence[int], relation: str) -> Query:
         """Return how far some sets are from what was expected of them: the sums over classes of absolute differences.
 
-        What is expected of all are whole numbers made of earlier releases: a neighbor has the same.
+        The expected numbers are whole and made of earlier releases: a neighbor has the same.
         """
         return Query(np.abs(self.counts - expected).sum(axis=0)[list(places)], self.sensitivity_of_gaps(relation, len(places)))
 

@@ -95,7 +95,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
     marginals_ : dict of tuple of columns to int64 ndarray
         The noisy counts exactly as released, with the key ``(column,)``, ``(column, column)`` or three columns; led by `stratify` where it
-        is given. What is released as interactions or as a Gram matrix has the whole numbers nearest to `marginals_consistent_`. Strategy
+        is given. Releases as interactions or as a Gram matrix have the whole numbers nearest to `marginals_consistent_` here. Strategy
         "scores", which has none of the following nine: the counts of the levels of each ordinal column that is not nullable.
     marginals_consistent_ : dict of tuple of columns to ndarray
         The joint least squares estimates of the counts from all noisy tables: unbiased, and perhaps negative. Margins of pairs are the

@@ -17,7 +17,7 @@ from skdpsynth.synthesis._latent_planning import MarginalsPlan, answer_query, co
 
 _ORDERS = (3, 4, 5)  # columns of a set; the last is left out where classes are one more
 _MOST_SETS, _MOST_WORK = 1 << 16, 1 << 35  # the work is sets times rows: about a second
-# Of what pairs would have alone: the least that finds sets by so many of the rows.
+# The least share of what pairs would have alone that finds sets by so many of the rows.
 _SHARES = ((0.006, 0.1), (0.012, 0.1), (0.021, 0.5))
 _ROUNDS = ((3, 0.1), (3, 0.2), (1, 0.5))  # as many as find sets by so many of the rows
 _CLEAR = 4  # deviations, of noise and of sampling
@@ -60,7 +60,7 @@ class ParitySearch:
     def rounds(self, n_rows: float, relation: str) -> tuple[list[tuple[PrivacyLoss, PrivacyLoss]], float]:
         """Return shares of the choice and the parity of each round, and the part of the rows by which they find sets.
 
-        Of a set that is off by so much, the choice is no chance, and the parity is clear of noise and of sampling. Infinite: a blind round.
+        If a set is off by so much, its choice is no chance, and its parity is clear of noise and of sampling. Infinite: a blind round.
         """
         n_sets = _n_sets(len(self.columns), self.orders)
         sup, noisy = Parities.sensitivity_of_gaps(relation, 1).times(self.share.rows).sup, Parities.sensitivity(relation, self.n_classes)

@@ -418,7 +418,7 @@ def _stages_of_few(size: float, d: int, depth: int | None, make_partition: MakeP
 def _stages_by_rows(size: float, d: int, depth: int | None, make_partition: MakePartition) -> tuple[tuple[Fraction, ...], float]:
     """Measure one coarse level with a quarter of the budget; then parts of its cells with about equally many rows.
 
-    Of a plane with many coarse cells, whose sums over a box would be noisy, the level half as deep gets a tenth of the budget first.
+    In a plane with many coarse cells, whose sums over a box would be noisy, the level half as deep gets a tenth of the budget first.
     """
     first, log_size = float(_FIRST_SHARE), math.log2(max(2.0, size))
     coarse_depth = int(max(0.6 * log_size, 0.8 * log_size - 3.7)) if d == 2 else max(0, int(math.log2(max(1.0, first * size)) - 3))
