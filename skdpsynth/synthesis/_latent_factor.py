@@ -38,8 +38,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     It counts the values of each column and of each pair of columns, adds noise, and fits a model in which a few hidden factors make the
     columns depend on each other. Synthetic rows are drawn from the model. Twenty columns take about five seconds.
 
-    For more than a few columns set `delta` (1e-6 is common). If you will train a classifier on the synthetic rows, name its target in
-    `stratify`.
+    For more than a few columns set `delta` (1e-6 is common); where all have few levels it is not needed, and then not spent. If you will
+    train a classifier on the synthetic rows, name its target in `stratify`.
 
     Parameters
     ----------
@@ -60,16 +60,16 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     strategy : {"marginals", "scores"}, default="marginals"
         "marginals": as described above. "scores": the published route (Algorithms 1 to 3 of [1]_) made private, for comparison.
     prior : array-like, data frame or any table that `fit` takes, default=None
-        A **public** table with the columns of `X`, in any order by their names, such as last year's published rows. The model leans on it
-        as far as the noisy counts do not contradict it. It is never protected, so it must hold no private row. Releases do not depend on
-        it (proof: ``models/_public_prior.py``). Saved files do not hold it: a stream goes on without it after `load`. "marginals" only.
+        A **public** table with the columns of `X`, in any order by their names, such as last year's published rows, without any private
+        row. The model leans on it as far as the noisy counts do not contradict it; releases do not depend on it (proof:
+        ``models/_public_prior.py``). Saved files do not hold it: a stream goes on without it after `load`. "marginals" only.
     synthesizer : {None, "pmm", "psmm"}, default=None
         Only for strategy "scores": how the factors of rows are synthesized. None: from a normal distribution with the released moments,
         at no cost. "pmm", "psmm": by `LowDimSynthesizer`.
     epsilon : float, default=1.0
         The whole budget of one `fit`. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
-        0: pure differential privacy. Above 0 the noise is Gaussian where that is less, as it is if there are more than a few columns.
+        0: pure differential privacy. Above 0 the noise is Gaussian where that is less; else no delta is spent.
     bounds : tuple, dict or "private", default=None
         Public bounds of all columns, used where `schema` is None: ``(low, high)`` as scalars or arrays of shape (n_features,), or
         ``{column: (low, high)}``. None: (0, 1), with a `BoundsWarning`. "private": a tenth of the budget buys them first, into `schema_`.
@@ -77,8 +77,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         "replace_one": the number of rows is public. "add_or_remove_one": it is private, and estimated from the noisy counts (strategy
         "scores": released by what learns the factors, with 4 % of the budget).
     max_rows_per_unit : int, default=1
-        Where `fit` gets a `unit`: the most rows of each that count, chosen at random. `epsilon` protects all of them together, with noise
-        that many times larger. It must be public; see the guide on units.
+        Where `fit` gets a `unit`: the most rows of each that count, chosen at random, a public number. `epsilon` protects all of them.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged all of `epsilon` and `delta` before the first draw. None: a new one a `fit`.
     random_state : int, RandomState or None, default=None
@@ -89,10 +88,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     Attributes
     ----------
     schema_ : Schema
-        In the order of the columns.
     factors_ : tuple of LatentFactors
-        One for each block of columns (one block, up to 40 columns), in all classes of `stratify`. Strategy "scores": the fitted
-        `PrivatePCA` or `LowDimSynthesizer` of the latent columns.
+        One for each block of columns (one block, up to 40 columns). Strategy "scores": the `PrivatePCA` or `LowDimSynthesizer` within.
     marginals_ : dict of tuple of columns to int64 ndarray
         The noisy counts exactly as released, with the key ``(column,)``, ``(column, column)`` or three columns; led by `stratify` where it
         is given. Releases as interactions or as a Gram matrix have the whole numbers nearest to `marginals_consistent_` here. Strategy
@@ -103,8 +100,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     marginals_errors_ : dict of tuple of columns to float
         The standard deviation of the noise of every cell of a table in `marginals_consistent_`.
     interactions_, interaction_scales_ : dict of tuple of columns to int64 ndarray, and to int
-        Pairs that are released as interactions: ``interactions_[pair] / interaction_scales_[pair]`` are counts less the means over rows
-        and columns of their table, with noise.
+        Pairs that are released as interactions: their quotient is counts less the means over rows and columns of a table, with noise.
     gram_, gram_codes_ : int64 ndarray of shape (n_rows, n_rows), and dict of tuple of columns to int64 ndarray; or None, and empty
         Columns and pairs that are released as one matrix: the sum over rows of ``v v'`` with noise, where v lists ``gram_codes_[()]``, and
         of each column the column of ``gram_codes_[(column,)]`` that its code names. With `stratify`, one matrix a class.
@@ -121,7 +117,6 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         For each continuous column the noisy counts of its cells, as released: the measured levels of its tree, the coarsest first, the last
         padded to a power of two. For each nominal column of more than 64 levels, the counts of its levels.
     accountant_ : PrivacyAccountant
-        Record of the spent budget.
     n_samples_ : int
         Number of rows; an estimate from noisy counts (at least 1) under "add_or_remove_one".
     n_features_in_ : int
@@ -159,27 +154,16 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
     *Cells out of the domain* have a fixed place, because an error would reveal them. Numbers are clipped (whole ones rounded), and unknown
     levels count as missing. In a column that is not nullable a missing number becomes the midpoint, a missing level the first.
 
-    *"marginals"* releases, with shares of the budget that follow from public numbers and that the ledger shows:
-
-    1. the cells of each continuous column, in a tree: the column is cut at its private quantiles into 3 to 24 bins;
-    2. the counts of the codes of each column: bins, levels, and missing as one more;
-    3. the counts of pairs of columns, or their interactions where the expected error is smaller (proof: ``statistics/_interactions.py``).
-
-    Columns of few levels have 2 and 3 in one instead, a Gram matrix of coded rows with matrix noise (``statistics/_coded_gram.py``), where
-    its expected error is clearly smaller. It is pure: then a delta buys nothing, and is not spent.
-
-    Steps are added where they pay: differences of columns near each other, a private selection of pairs where noise would drown most of
-    them, triples where noise is small, a search for three to five columns that depend on each other beyond pairs, levels of nominal columns
-    of more than 64 levels, merged pairs of tables of more than 40 columns.
-
-    The rest is post-processing. All tables are joined by least squares; bins that hold nothing but noise are emptied; with `stratify`,
-    differences of classes become their expected values given the noise. In the model the factors z are normal, and the codes of a column
-    have probabilities softmax(a + B z). B has a normal prior whose variance count splitting chooses, and up to ten fits are mixed. Rows
-    are drawn from the mixture, and numbers within their bin by the noisy tree. The guide on latent factors describes this and "scores".
+    *"marginals"* releases the cells of each continuous column in a tree, which cut it into bins; the counts of the codes of each column
+    (bins, levels, and missing as one more); and the counts of pairs, or their interactions (``statistics/_interactions.py``). Columns of
+    few levels have the last two in one, a Gram matrix of coded rows with matrix noise (``statistics/_coded_gram.py``). The form of least
+    expected error is taken, by public numbers, and the ledger shows the shares of the budget. Steps are added where they pay: differences
+    of columns near each other, a choice of pairs where noise would drown most of them, triples, a search for three to five columns that
+    depend on each other beyond pairs, levels of nominal columns of more than 64, merged pairs of more than 40 columns. The rest is
+    post-processing: least squares, and a model of normal factors. The guide on latent factors describes all this and "scores".
 
     *Rules* of the schema hold in every row of every sample, and cost nothing. The larger of two columns that an `Inequality` orders is
-    counted as a span, its distance from the smaller one, which `bins_`, `marginals_` and interactions show (-1: the smaller one is missing,
-    and the larger one stands in its place).
+    counted, and shown, as its distance from the smaller one (-1: the smaller one is missing, and the larger one stands in its place).
 
     References
     ----------
