@@ -82,8 +82,8 @@ def noise(runs):
             sampler = kind(scale)
             sampler.sample(10, rng)
             rate = 1 / np.median([clock(lambda: sampler.sample(10**6, rng)) for _ in range(runs)])  # noqa: B023
-            if scale == 10:
-                report(f"{kind.__name__}(10), exact draws of secure bits", rate, 10, True, " million/s")
+            if scale == 10 or kind is DiscreteGaussian:
+                report(f"{kind.__name__}({scale}), exact draws of secure bits", rate, 10, True, " million/s")
             else:
                 print(f"{kind.__name__}({scale}): {rate:.1f} million/s", flush=True)
 

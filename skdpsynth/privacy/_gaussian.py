@@ -67,12 +67,22 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtri_exp
 
-from skdpsynth.privacy._laplace import draw_parts, join_parts
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_epsilon, to_fraction
 from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise, Size
-from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, accept_exactly, exp_minus, multiply_bounds, sample_by_rejection
+from skdpsynth.privacy._random import (
+    MARGIN,
+    Bounds,
+    RandomBits,
+    SurvivalTable,
+    accept_exactly,
+    exp_minus,
+    multiply_bounds,
+    sample_by_rejection,
+)
 
 _MAX_TABLE_SCALE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
+_MAX_BLOCK_SCALE = 64  # of the table that proposes blocks: it is quick to build, and blocks are so flat that few are rejected
+_FIRST_BITS = 9  # of the uniform that accepts a proposal: they decide nearly all
 
 ROUNDING_VARIANCE = Fraction(5, 3)  # of the variance of discrete Gaussian noise: t above
 LEAST_SCALE = 3
@@ -148,27 +158,50 @@ def _sample(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
 
 
 def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndarray:
-    """Draw by rejection from the discrete Laplace law (Canonne, Kamath, Steinke, Algorithm 3).
+    """Draw a block of 2**m magnitudes, then one of these and a sign, and accept or reject it.
 
-    Accept z with probability exp(-g), g = (|z| - v/t)**2 / (2 v), v = scale**2, t = floor(scale) + 1.
+    With t = ceil(scale / 2**m), block k >= 0 has a chance proportional to exp(-k**2 / (2 t**2)), and r is uniform in it: r >= k 2**m.
+    Accepted with probability exp(-g), g = r**2 / (2 scale**2) - k**2 / (2 t**2), r has a chance proportional to
+    exp(-r**2 / (2 scale**2)); and g >= 0, because scale <= t 2**m. Minus zero is rejected, so that 0 is not counted twice.
     """
-    t = int(scale) + 1
-    variance = scale * scale
+    m = (math.ceil(scale / _MAX_BLOCK_SCALE) - 1).bit_length()
+    t = math.ceil(scale / 2**m)
+    table, certain = _survival_table(Fraction(t), False), _certain_words(scale, t, m)
 
     def propose(n: int) -> tuple[np.ndarray, np.ndarray]:
-        negative, low, high, shift = draw_parts(Fraction(t), n, rng)
-        # With |z| <= 61 scales the exponent has an absolute error below 61**2 * 6 * 2**-53 < 2**-38.
-        distance = (low + high * 2.0**shift - float(variance / t)) / float(scale)
-        return join_parts(negative, low, high, shift), accept_exactly(
-            0.5 * distance * distance, lambda i: (int(low[i]) + (int(high[i]) << shift) - variance / t) ** 2 / (2 * variance), rng
+        # A word holds the sign, the first bits of the uniform that decides, and, as scale <= 2**58, at most 53 bits of a place in a block.
+        block, words = table.sample(n, rng), np.frombuffer(rng.bytes(8 * n), dtype=np.int64)
+        low, first = words & (1 << m) - 1, words >> 63 - _FIRST_BITS & (1 << _FIRST_BITS) - 1
+        accepted = first < np.take(certain, block, mode="clip")
+        unsure = np.flatnonzero(~accepted)
+        k, place = block[unsure], low[unsure]
+        uniform = first[unsure].astype(np.uint64) << np.uint64(64 - _FIRST_BITS)
+        uniform |= np.frombuffer(rng.bytes(8 * len(unsure)), dtype=np.uint64) >> np.uint64(_FIRST_BITS)
+        # With r <= 61 scales five roundings of each square leave an absolute error of the exponent below 61**2 * 5 * 2**-53 < 2**-38.
+        exponents = 0.5 * (((k + place * 2.0**-m) * float(2**m / scale)) ** 2 - (k / t) ** 2)
+        accepted[unsure] = accept_exactly(
+            exponents, lambda i: (((int(k[i]) << m) + int(place[i])) ** 2 / scale**2 - Fraction(int(k[i]), t) ** 2) / 2, rng, uniform
         )
+        accepted &= (words >= 0) | (block != 0) | (low != 0)
+        magnitude = (block << m) + low  # wraps modulo 2**64: post-processing
+        return np.where(words < 0, -magnitude, magnitude), accepted
 
     return sample_by_rejection(size, propose)
 
 
-@lru_cache(maxsize=MAX_CACHED_TABLES)
-def _survival_table(scale: Fraction) -> SurvivalTable:
-    """Table of |Z|: S(k) = 2 sum_{j >= k} w_j / (1 + 2 sum_{j >= 1} w_j), w_j = exp(-j**2 / (2 scale**2))."""
+def _certain_words(scale: Fraction, t: int, m: int) -> np.ndarray:
+    """Return, of each block k, first bits of a uniform below which all its magnitudes are accepted; 0 for those beyond the list."""
+    k = np.arange(8 * t + 1)
+    largest = 0.5 * (((k + 1 - 2.0**-m) * float(2**m / scale)) ** 2 - (k / t) ** 2)  # of the exponents, at the end of the block
+    words: np.ndarray = np.exp(-largest) * (1 << _FIRST_BITS) - MARGIN * (1 << _FIRST_BITS)
+    words[-1] = 0
+    return words.astype(np.int64)
+
+
+@lru_cache(maxsize=2 * MAX_CACHED_TABLES)
+def _survival_table(scale: Fraction, signed: bool = True) -> SurvivalTable:
+    """Table of |Z|, S(k) = 2 sum_{j >= k} w_j / (1 + 2 sum_{j >= 1} w_j), w_j = exp(-j**2 / (2 scale**2)); not signed, of one side."""
+    sides = 1 + signed
 
     def survival(bits: int) -> list[Bounds]:
         work = bits + 96
@@ -186,15 +219,15 @@ def _survival_table(scale: Fraction) -> SurvivalTable:
             tail_lo, tail_hi = tail_lo + lo, tail_hi + hi
             tails.append((tail_lo, tail_hi))
         tails.reverse()
-        total_lo, total_hi = (1 << work) + 2 * tails[0][0], (1 << work) + 2 * tails[0][1]
+        total_lo, total_hi = (1 << work) + sides * tails[0][0], (1 << work) + sides * tails[0][1]
         out = []
         for lo, hi in tails:
-            out.append(((lo << bits + 1) // total_hi, -((-hi << bits + 1) // total_lo)))
+            out.append(((sides * lo << bits) // total_hi, -((-sides * hi << bits) // total_lo)))
             if out[-1][1] <= 1:
                 break
         return out
 
-    return SurvivalTable(survival, signed=True)
+    return SurvivalTable(survival, signed)
 
 
 def gaussian_scale(squared_sensitivity: Amount, rho: Amount, *, gaussian: bool = False) -> Fraction:

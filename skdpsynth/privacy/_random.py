@@ -18,6 +18,7 @@ from skdpsynth.exceptions import InsecureRandomnessWarning
 _PREFIX = 15  # bits that the look-up table reads; the 16th bit of a word is the sign
 _UNDECIDED = np.iinfo(np.int16).min
 _BLOCK = 1 << 17  # draws at a time: the scratch stays in cache
+_PROPOSALS = 1 << 15  # ... where they are accepted or not
 Seed = int | np.random.RandomState | None
 Bounds = tuple[int, int]
 Proposals = tuple[np.ndarray, np.ndarray]  # values, and which of them are accepted
@@ -158,8 +159,8 @@ def exp_minus(x: Fraction, bits: int) -> Bounds:
 
 def bernoulli_exp_minus(x: Fraction, rng: RandomBits, prefix: int, bits: int) -> bool:
     """Decide ``U < exp(-x)`` for a uniform U with first `bits` bits `prefix`, drawing more bits as needed."""
-    if prefix and x >= bits:  # U is at least 2**-bits, which is above exp(-bits)
-        return False
+    if not x or (prefix and x >= bits):  # U < 1; or U is at least 2**-bits, which is above exp(-bits)
+        return not x
     while True:
         lo, hi = exp_minus(x, bits)
         if prefix + 1 <= lo:
@@ -171,22 +172,23 @@ def bernoulli_exp_minus(x: Fraction, rng: RandomBits, prefix: int, bits: int) ->
 
 
 def sample_by_rejection(size: int, propose: Callable[[int], Proposals]) -> np.ndarray:
-    out = np.empty(size, dtype=np.int64)
-    missing = np.arange(size)
-    while len(missing):
-        proposals, accepted = propose(len(missing))
-        out[missing[accepted]] = proposals[accepted]
-        missing = missing[~accepted]
+    """Return the first `size` proposals that are accepted, in their order: each has the law of any."""
+    out, done = np.empty(size, dtype=np.int64), 0
+    while done < size:
+        proposals, accepted = propose(min(size - done, _PROPOSALS))
+        taken = proposals[accepted]
+        out[done : done + len(taken)] = taken
+        done += len(taken)
     return out
 
 
-def accept_exactly(exponents: np.ndarray, exact: Callable[[int], Fraction], rng: RandomBits) -> np.ndarray:
-    """Decide ``U < exp(-g)`` for each g, which ``exact(place)`` returns exactly.
+def accept_exactly(exponents: np.ndarray, exact: Callable[[int], Fraction], rng: RandomBits, words: np.ndarray | None = None) -> np.ndarray:
+    """Decide ``U < exp(-g)`` for each g, which ``exact(place)`` returns exactly; `words` are the first 64 bits of each U (None: drawn).
 
     `exponents` are g in floats: with an absolute error below 2**-38 up to 1800, and of a few parts in 2**53 beyond, where exp(-g) is tiny.
     """
     accept = np.exp(-exponents)
-    words = np.frombuffer(rng.bytes(8 * len(exponents)), dtype=np.uint64)
+    words = np.frombuffer(rng.bytes(8 * len(exponents)), dtype=np.uint64) if words is None else words
     uniform = words * 2.0**-64
     accepted: np.ndarray = uniform < accept
     # exp and u lose a few 2**-53 more than g, so beyond the margin the comparison is certain. All others are decided in rationals.

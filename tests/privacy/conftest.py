@@ -19,7 +19,7 @@ class ScriptedBits:
 
     def bytes(self, size):
         self.requests += 1
-        line = self._lines.pop(0) if self._lines else self._then
+        line = self._lines.pop(0) if self._lines and size else self._then
         if isinstance(line, int):
             line = bytes([line]) * size
         assert len(line) == size

@@ -166,27 +166,33 @@ def law_of_laplace(scale, z):
 
 
 def error_of_gaussian(scale):
-    """Return the largest error of the table of a scale; beyond 256, of single probabilities, relative to themselves.
-
-    A proposal z of Lap_Z(t) is accepted with probability exp(-g(z)): the product is P(z) times the same constant for all z.
-    """
+    """Return the largest error of the table of a scale; beyond 256, of single probabilities, relative to themselves."""
     if scale <= TABLE:
         return error_of_table(_gaussian._survival_table(scale), gaussian_weights(scale)), Decimal(0)
     return error_of_rejection(scale)
 
 
 def error_of_rejection(scale):
-    """Return the errors of a Gaussian whose proposals of Lap_Z(t) are accepted or not: all of wide ones, and where scales are many."""
-    t, variance = math.floor(scale) + 1, scale * scale
+    """Return the errors of a Gaussian whose proposals are accepted or not: all of wide ones, and where scales are many.
+
+    Block k of 2^m magnitudes is drawn from a table, one of them evenly, and a sign; minus zero is rejected. Accepted with probability
+    exp(-g), each z has P(z) times the same constant, 1 / (2^(m + 1) W) of the sum of the law, W the sum of the weights of blocks.
+    """
+    m = next(m for m in range(60) if scale <= 64 * 2**m)
+    t, variance = math.ceil(scale / 2**m), scale * scale
     # sum_z exp(-z^2 / 2 v) = sqrt(2 pi v) (1 + 2 exp(-2 pi^2 v) + ...), which is 1 to more digits than these from v = 2^16 on.
     total = (2 * PI * decimal(variance)).sqrt() if scale > TABLE else sum(gaussian_weights(scale))
-    error, proposed = proposals_of(t)
-    constant = law_of_laplace(Fraction(t), 0) * decimal(-variance / (2 * t * t)).exp() * total
+    weights, table = gaussian_weights(Fraction(t), two_sided=False), _gaussian._survival_table(Fraction(t), signed=False)
+    error, chances = error_of_table(table, weights), chances_of(table)
+    constant = total / (sum(weights) * 2 ** (m + 1))
     worst = Decimal(0)
     for z in places(scale):
-        gamma, distance = (z - variance / t) ** 2 / (2 * variance), (z - float(variance / t)) / float(scale)
+        k, low = divmod(z, 1 << m)
+        gamma = z * z / (2 * variance) - Fraction(k * k, 2 * t * t)
+        in_floats = 0.5 * (((k + low * 2.0**-m) * float(2**m / scale)) ** 2 - (k / t) ** 2)
         law = decimal(-Fraction(z * z) / (2 * variance)).exp() / total
-        worst = max(worst, abs(proposed(z) * acceptance(gamma, 0.5 * distance * distance) / (constant * law) - 1))
+        proposed = chances[k] / 2 ** (m + 1)
+        worst = max(worst, abs(proposed * acceptance(gamma, in_floats) / (constant * law) - 1))
     return error, worst
 
 

@@ -81,16 +81,16 @@ def test_laplace_scale_is_sensitivity_over_epsilon_exactly_in_the_range_that_can
         refuses(ValueError, "epsilon must be a number greater than 0", laplace_scale, 1, epsilon)
 
 
-def judge_of(monkeypatch, scripted, module, scale, magnitude):
+def judge_of(monkeypatch, scripted, scale, magnitude):
     """Return what judges one proposal of a magnitude by the first 64 bits of its uniform, and the scales that proposals were asked of."""
-    shift, asked = 56 if scale > 2**32 else 8, []
-    parts = np.array([False]), np.array([magnitude & (1 << shift) - 1]), np.array([magnitude >> shift]), shift
-    monkeypatch.setattr(module, "draw_parts", lambda t, size, rng: asked.append(t) or parts)
-    monkeypatch.setattr(module, "sample_by_rejection", lambda size, propose: propose(size))
+    asked = []
+    parts = np.array([False]), np.array([magnitude & 255]), np.array([magnitude >> 8]), 8
+    monkeypatch.setattr(laplace, "draw_parts", lambda t, size, rng: asked.append(t) or parts)
+    monkeypatch.setattr(laplace, "sample_by_rejection", lambda size, propose: propose(size))
 
     def accepts(uniform, then=0):
-        (proposal,), (is_accepted,) = module._sample_by_rejection(scale, 1, scripted(np.uint64(uniform).tobytes(), then=then))
-        assert (int(proposal) - magnitude) % 2**64 == 0
+        (proposal,), (is_accepted,) = laplace._sample_by_rejection(scale, 1, scripted(np.uint64(uniform).tobytes(), then=then))
+        assert proposal == magnitude
         return bool(is_accepted)
 
     return accepts, asked
@@ -111,7 +111,7 @@ def check_acceptance(accepts, threshold):
 def test_where_scales_are_many_a_proposal_is_accepted_with_the_exact_probability(monkeypatch, scripted, scale, distance):
     """Of a whole scale t > scale, with probability exp(-z / scale) / exp(-z / t), to 2**-64 and around the margin of the float filter."""
     magnitude = math.ceil(scale * Fraction(distance))
-    accepts, asked = judge_of(monkeypatch, scripted, laplace, scale, magnitude)
+    accepts, asked = judge_of(monkeypatch, scripted, scale, magnitude)
     accepts(0)
     (t,) = asked
     assert t.denominator == 1
@@ -209,23 +209,69 @@ def gaussian_survival(scale):
     return lambda k: tails[k] if k < len(tails) else 0.0
 
 
+def gaussian_judge_of(monkeypatch, scripted, scale, magnitude, is_negative=False):
+    """Return what judges one proposal by the first 64 bits of its uniform, and the probability that it should have.
+
+    Blocks of 2**m magnitudes are proposed with chances exp(-k**2 / (2 t**2)), t whole: at most 64, and no less than the scale in blocks.
+    """
+    m = next(m for m in range(60) if scale <= 64 * 2**m)
+    block, asked = magnitude >> m, []
+    monkeypatch.setattr(gaussian, "_survival_table", lambda t, signed: asked.append((t, signed)) or Constant(block))
+    monkeypatch.setattr(gaussian, "sample_by_rejection", lambda size, propose: propose(size))
+
+    def accepts(uniform, then=0):
+        word = is_negative << 63 | uniform >> 55 << 54 | magnitude & (1 << m) - 1
+        rest = uniform << 9 & (1 << 64) - 1
+        rng = scripted(np.uint64(word).tobytes(), np.uint64(rest).tobytes(), then=then)
+        (proposal,), (is_accepted,) = gaussian._sample_by_rejection(scale, 1, rng)
+        assert (int(proposal) - (-magnitude if is_negative else magnitude)) % 2**64 == 0
+        return bool(is_accepted)
+
+    accepts(0)
+    ((t, signed),) = asked
+    assert not signed
+    assert t.denominator == 1
+    assert scale / 2**m <= t <= 64
+    return accepts, int(scaled_exp_minus((magnitude / scale) ** 2 / 2 - (block / t) ** 2 / 2))
+
+
 @pytest.mark.parametrize("scale", SMALL + LARGE)
-@pytest.mark.parametrize("distance", [0, 0.3, 0.9999, 1, 1.7, 3, 5, 6.5])
+@pytest.mark.parametrize("distance", [0, 0.3, 0.9999, 1, 1.7, 3, 5, 6.5, 9])
 def test_a_proposal_is_accepted_with_the_exact_probability(monkeypatch, scripted, scale, distance):
-    # Algorithm 3 of Canonne, Kamath and Steinke accepts z with probability exp(-(|z| - v/t)**2 / (2 v)).
-    magnitude, t = int(scale * Fraction(distance)), math.floor(scale) + 1
-    accepts, asked = judge_of(monkeypatch, scripted, gaussian, scale, magnitude)
-    check_acceptance(accepts, int(scaled_exp_minus((magnitude - scale**2 / t) ** 2 / (2 * scale**2))))
-    assert set(asked) == {t}
+    magnitude = int(scale * Fraction(distance))
+    check_acceptance(*gaussian_judge_of(monkeypatch, scripted, scale, magnitude))
+    if magnitude:
+        check_acceptance(*gaussian_judge_of(monkeypatch, scripted, scale, magnitude, is_negative=True))
+
+
+@pytest.mark.parametrize("scale", LARGE)
+@pytest.mark.parametrize("k", [0, 1, 63, 64, 500, 512, 513, 700])
+def test_the_first_and_the_last_magnitude_of_a_block_are_accepted_with_the_exact_probability(monkeypatch, scripted, scale, k):
+    """First bits that accept all of a block must not accept its last magnitude too often."""
+    size = next(2**m for m in range(60) if scale <= 64 * 2**m)
+    for magnitude in (k * size, (k + 1) * size - 1):
+        accepts, threshold = gaussian_judge_of(monkeypatch, scripted, scale, magnitude)
+        check_acceptance(accepts, threshold)
+        last = threshold >> 55
+        for word in {0, max(last - 20, 0), *range(max(last - 3, 0), min(last + 2, 512))}:  # of first bits, with all others 1 and 0
+            assert accepts((word + 1 << 55) - 1, then=255) == ((word + 1 << 55) - 1 < threshold)
+            assert accepts(word << 55) == (word << 55 <= min(threshold, 2**64 - 1))
+
+
+def test_minus_zero_is_rejected_and_zero_is_not(monkeypatch, scripted):
+    for scale in SMALL + LARGE:
+        assert gaussian_judge_of(monkeypatch, scripted, scale, 0)[0](0)
+        assert not gaussian_judge_of(monkeypatch, scripted, scale, 0, is_negative=True)[0](0)
 
 
 def test_a_proposal_that_wraps_or_is_far_is_judged_by_its_true_magnitude(monkeypatch, scripted):
-    # At scale 2**58 the magnitude 2**64 is 64 scales away and wraps to 0, which would be accepted readily.
-    for multiple in (1, 2, 3):
-        assert not judge_of(monkeypatch, scripted, gaussian, Fraction(2**58), multiple * 2**64)[0](0, then=1)
+    # At scale 2**58 the magnitude 2**64 is 64 scales away and wraps to 0; of either sign it is no zero.
+    for multiple, is_negative in ((1, False), (2, True), (3, False), (1, True)):
+        check_acceptance(*gaussian_judge_of(monkeypatch, scripted, Fraction(2**58), multiple * 2**64 + 2**50, is_negative))
+        assert gaussian_judge_of(monkeypatch, scripted, Fraction(2**58), multiple * 2**64, is_negative)[0](0)
     # In floats exp(-g) would be 0, which no uniform is below; one that is closer to 0 accepts.
-    for distance in (40, 59, 61, 64, 100):
-        accepts, _ = judge_of(monkeypatch, scripted, gaussian, Fraction(1000), 1000 * distance)
+    for magnitude in (46, 59, 61, 64, 100):
+        accepts, _ = gaussian_judge_of(monkeypatch, scripted, Fraction(101, 100), magnitude)
         assert accepts(0, then=0)
         assert not accepts(0, then=1)
 

@@ -196,6 +196,7 @@ TABLES = [
     ("digit", _digit_table, Fraction(2**58)),
     ("gaussian", _survival_table, Fraction(1)),
     ("gaussian", _survival_table, Fraction(40)),
+    ("half_gaussian", partial(_survival_table, signed=False), Fraction(33)),
     ("half_gaussian", lambda _: _matrix_laplace._whole_part_table(), Fraction(1)),
 ]
 
