@@ -583,8 +583,9 @@ class PrivateSearchCV(PrivateEstimator):
             training = search.divide([1] * len(places), as_gaussian)[0]
             runs, doubts, known = [], [], [training] if final is None else [training, final]
             for place in places:
-                asked = [each.part(n_samples=each.n_samples or 1) for each in known]
-                parts = [self._part(params[place]) for _ in asked]  # a name that is no parameter ends the search
+                parts = [self._part(params[place]) for _ in known]  # a name that is no parameter ends the search
+                made_up = 1 if parts[0]._counts_rows else None  # as the fit will plan
+                asked = [each.part(n_samples=each.n_samples or made_up) for each in known]
                 try:
                     plans = [check_part(*each) for each in zip(parts, asked, strict=True)]
                 except ValueError as error:

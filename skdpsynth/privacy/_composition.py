@@ -278,9 +278,9 @@ class Sums:
         return epsilon == math.inf or is_mixture_within(pure, rho, Fraction(epsilon), delta - self.delta)
 
     def total_within(self, epsilon: Amount, delta: Fraction) -> tuple[Amount, Fraction]:
-        """Return the total of losses that an account of (epsilon, delta) admitted: at most that, where `keeps` was why."""
+        """Return the total of losses of an account of (epsilon, delta): at most that, where `keeps` says why."""
         total = self.total(delta)
-        return min(total[0], epsilon), total[1]
+        return (epsilon if total[0] > epsilon and self.keeps(epsilon, delta) else total[0]), total[1]
 
     @property
     def exceeds_charge(self) -> bool:

@@ -101,7 +101,7 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         The standard deviation of the noise of every cell of a table in `marginals_consistent_`.
     interactions_, interaction_scales_ : dict of tuple of columns to int64 ndarray, and to int
         Pairs that are released as interactions: their quotient is counts less the means over rows and columns of a table, with noise.
-    gram_, gram_codes_ : int64 ndarray of shape (n_rows, n_rows), and dict of tuple of columns to int64 ndarray; or None, and empty
+    gram_, gram_codes_ : int64 ndarray of shape (n_coordinates, n_coordinates), and dict of tuple of columns to ndarray; or None, and empty
         Columns and pairs that are released as one matrix: the sum over rows of ``v v'`` with noise, where v lists ``gram_codes_[()]``, and
         of each column the column of ``gram_codes_[(column,)]`` that its code names. With `stratify`, one matrix a class.
     parities_ : dict of tuple of columns to float or ndarray

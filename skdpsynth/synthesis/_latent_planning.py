@@ -251,8 +251,8 @@ def _budgets(facts: Facts) -> list[PrivacyLoss]:
         return [facts.share.pure]
     pure = [] if facts.rho or facts.takes_delta else [facts.share.pure]
     try:
-        beside = facts.gaussian_part(0) if facts.bought else facts
-        of_kinds = [losses_of_kind("gaussian", each.share)[place] for place, each in enumerate((beside, facts))]
+        # Beside what was bought there is one kind alone: with two, which has less noise could follow from that.
+        of_kinds = losses_of_kind("gaussian", facts.gaussian_part(0).share)[:1] if facts.bought else losses_of_kind("gaussian", facts.share)
     except (ArithmeticError, ValueError):
         raise ValueError(
             f"epsilon is too large to go with delta={float(facts.delta):g}, got {short_repr(facts.epsilon)}; use delta=0."

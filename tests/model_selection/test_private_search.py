@@ -77,6 +77,15 @@ def test_a_search_with_a_delta_is_charged_once_and_does_not_fail_after_its_charg
     assert check_evidence(shared.evidence()).wrong == []
 
 
+@pytest.mark.parametrize("epsilon", [1, 20])
+def test_a_candidate_that_plans_without_the_private_number_of_rows_is_asked_so(epsilon, hasty):
+    """Whether it spends delta may follow from a public number of rows, and else from none."""
+    table = np.random.default_rng(0).integers(0, 2, (500, 8))
+    estimator = LatentFactorSynthesizer({i: [0, 1] for i in range(8)}, neighboring="add_or_remove_one")
+    model = search(estimator, {"n_factors": [2]}, epsilon=epsilon, delta=1e-9).fit(table)
+    assert epsilon * (1 - 0.01) < model.accountant_.spent <= epsilon
+
+
 @pytest.mark.must
 @RELATIONS
 def test_all_that_is_kept_follows_from_answers_and_the_choice(relation, door, monkeypatch):
