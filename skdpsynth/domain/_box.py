@@ -3,6 +3,7 @@
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -176,11 +177,12 @@ class Box:
         else:
             scratch[:n_rows] = rows
             source = block
-        if self.low.any():
-            source = np.subtract(source, _tile(self.low), out=block)
-        np.multiply(source, _tile(2.0**bits / self.width), out=block)
+        low, factor, top = _step_lines(self.low.tobytes(), self.high.tobytes(), np.asarray(bits, dtype=float).tobytes())
+        if low is not None:
+            source = np.subtract(source, low, out=block)
+        np.multiply(source, factor, out=block)
         # The last step is closed, so the top face of the box belongs to the last cell.
-        np.clip(block, 0, _tile(2.0**bits - 1), out=block)
+        np.clip(block, 0, top, out=block)
         if not finite and np.isnan(np.min(block)):  # one pass, no scratch; NaN carries through
             np.copyto(block, _tile(2.0 ** (bits - 1)), where=np.isnan(block))
         if out is None:
@@ -362,6 +364,13 @@ class Ball:
         scaled = whole * math.isqrt(self.reach)
         scaled /= np.ceil(np.sqrt(lengths))[:, None]
         return np.trunc(scaled, out=scaled)
+
+
+@lru_cache(maxsize=16)
+def _step_lines(low: bytes, high: bytes, bits: bytes) -> tuple[Any, Any, Any]:
+    """Return what `Box.steps` subtracts (None: nothing), multiplies by and clips to, for a tile of rows: made once, not for each chunk."""
+    least, steps = np.frombuffer(low), 2.0 ** np.frombuffer(bits)
+    return _tile(least) if least.any() else None, _tile(steps / (np.frombuffer(high) - least)), _tile(steps - 1)
 
 
 def _tile(per_feature: np.ndarray) -> Any:
