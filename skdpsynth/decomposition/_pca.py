@@ -4,7 +4,8 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from operator import attrgetter
+from functools import reduce
+from operator import add, attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from skdpsynth.fitting import Budget, Facts, Plan, PrivateEstimator
 from skdpsynth.frames import Rows, Table, Unit, drop_unit
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, Mechanism, PrivacyLoss, Seed, losses_of_kind, mechanism, scale_of_kind
-from skdpsynth.statistics import CountLengths, Gram, Moments, Packing, total, total_and_kept
+from skdpsynth.statistics import CountLengths, Gram, Histogram, KeptLengths, Moments, Packing, total, total_and_kept
 
 __all__ = ["PrivatePCA"]
 
@@ -246,14 +247,14 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
 
     def _release(self, rows: Rows, plan: "_PCAPlan", budget: Budget) -> None:
         n, stretch = self.n_samples_, 1.0
-        exact, rows, ball = _sum_rows(rows, plan)
+        exact, rows, ball, counted = _sum_rows(rows, plan)
         if plan.center_noise is not None:  # a noisy mean of the rows becomes the center of the ball
             start = replace(ball, squared_radius=None)  # a public radius is about the center
             noisy = budget.answer(exact.query_of_sum(plan.relation, start), plan.center_noise, "center")
             ball = ball.about(shrunken_center(noisy / n, plan.center_noise.deviation / n))
             exact = exact.about(ball.center - start.center)
         if plan.radius_noise is not None:  # noisy counts of lengths about it give the radius
-            ball, stretch, exact = _shrink_ball(exact, rows, n, ball, plan, plan.radius_noise, budget)
+            ball, stretch, exact = _shrink_ball(exact, rows, counted, n, ball, plan, plan.radius_noise, budget)
         elif plan.center_noise is not None and ball.shrinks:
             exact += total(rows, Moments.moved_by_shrinking(ball))
         # The private covariance matrix (Algorithm 2 of [1]), of the rows within that ball.
@@ -345,19 +346,31 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             )
 
 
-def _sum_rows(rows: Rows, plan: "_PCAPlan") -> tuple[Moments, Rows, Ball]:
+_Counted = tuple[Histogram, Rows] | None  # of the lengths of rows, and the cells of these
+
+
+def _sum_rows(rows: Rows, plan: "_PCAPlan") -> tuple[Moments, Rows, Ball, _Counted]:
     """Return the exact moments of rows in the first ball, and the rows and the ball for the steps that follow.
 
     Rows that would be read again from a slow source, and take little memory as grid coordinates, are kept as such from the same
-    reading.
+    reading. In arrays lengths about a public center are counted in it, too.
     """
     # A public radius is about the private center.
     ball = plan.ball if plan.center_noise is None else replace(plan.ball, squared_radius=None)
     read_once = plan.center_noise is None and plan.radius_noise is None
+    if plan.center_noise is None and not read_once and _is_plain_array(rows):
+        rule, sums = CountLengths(ball, candidate_radii(ball.reach)), Moments.over(ball)
+        states, cells = rows.fold_into(
+            np.empty(rows.n_samples or 0, dtype=np.uint8),
+            lambda: (sums.zero(), rule.zero()),
+            lambda state, chunk, kept: (sums.add(state[0], chunk, KeptLengths(rule, state[1], kept)), state[1]),
+        )
+        moments, lengths = (reduce(add, each) for each in zip(*states, strict=True))
+        return moments, rows, ball, (lengths, cells)
     if read_once or _is_plain_array(rows) or issparse(rows.table) or not rows.may_be_kept(2 * rows.n_features):
-        return total(rows, Moments.over(ball)), rows, plan.ball
+        return total(rows, Moments.over(ball)), rows, plan.ball, None
     kept = np.empty((rows.n_samples or 0, rows.n_features), dtype=np.uint16)
-    return *total_and_kept(rows, Moments.over(ball), kept), plan.ball.of_coordinates()
+    return *total_and_kept(rows, Moments.over(ball), kept), plan.ball.of_coordinates(), None
 
 
 def _is_plain_array(rows: Rows) -> bool:
@@ -381,7 +394,7 @@ def shrink_mean(mean: np.ndarray, deviation: float) -> np.ndarray:
 
 
 def _shrink_ball(
-    exact: Moments, rows: Rows, n_samples: int, ball: Ball, plan: "_PCAPlan", noise: Mechanism, budget: Budget
+    exact: Moments, rows: Rows, counted: _Counted, n_samples: int, ball: Ball, plan: "_PCAPlan", noise: Mechanism, budget: Budget
 ) -> tuple[Ball, float, Moments]:
     """Return the ball beyond which rows add more noise than information.
 
@@ -391,7 +404,7 @@ def _shrink_ball(
     rule = CountLengths(ball, radii)
     keeps_cells = ball.takes_coordinates or _is_plain_array(rows)
     if keeps_cells:
-        lengths, cells = total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
+        lengths, cells = counted or total_and_kept(rows, rule, np.empty(rows.n_samples or 0, dtype=np.uint8))
         rows = Rows.of([rows.collect(), cells.collect()], n_jobs=rows.n_jobs)
     else:
         lengths = total(rows, rule)

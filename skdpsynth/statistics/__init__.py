@@ -27,7 +27,7 @@ from skdpsynth.statistics._counts import (
 )
 from skdpsynth.statistics._interactions import Interactions, dependences, distances, sensitivity_of_dependences
 from skdpsynth.statistics._marginals import Marginals, Trees
-from skdpsynth.statistics._moments import Gram, Moments, Packing
+from skdpsynth.statistics._moments import Gram, KeptLengths, Moments, Packing
 from skdpsynth.statistics._parities import Parities, SumParities
 
 # Names for authors of mechanisms; the other rooms import more.

@@ -199,13 +199,17 @@ class CountLengths(Aggregator):
 
     def add(self, statistic: Histogram, chunk: Chunk, kept: np.ndarray | None = None) -> Histogram:
         """Count the rows of a chunk, in place; the cells of the rows are written to `kept`, if there is such an array."""
-        counting, rising = Histogram.over_cells(len(self.radii)), self.radii[::-1]
         for rows, q in self.ball.steps(chunk):
-            cells = len(rising) - 1 - np.searchsorted(rising, self.ball.squared_lengths(q))
-            counting.add(statistic, cells)
+            cells = self.count(statistic, q)
             if kept is not None:
                 kept[rows] = cells
         return statistic
+
+    def count(self, statistic: Histogram, q: np.ndarray) -> np.ndarray:
+        """Count rows given by their grid coordinates, in place, and return their cells."""
+        cells: np.ndarray = len(self.radii) - 1 - np.searchsorted(self.radii[::-1], self.ball.squared_lengths(q))
+        np.add.at(statistic.counts, cells, 1)
+        return cells
 
 
 @dataclass(frozen=True, repr=False)  # its counts are private: no repr shows them

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from skdpsynth.domain import Ball
 from skdpsynth.frames import Chunk, Table
 from skdpsynth.persistence import savable
 from skdpsynth.statistics._aggregator import Aggregator, Statistic
+from skdpsynth.statistics._counts import CountLengths, Histogram
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # its counts are private: no repr shows them
@@ -115,11 +116,11 @@ class SumProducts(_SumMoments):
     def __str__(self) -> str:
         return f"sums and products of {self.ball.box.n_features} columns"
 
-    def add(self, statistic: Moments, chunk: Chunk, kept: np.ndarray | None = None) -> Moments:
+    def add(self, statistic: Moments, chunk: Chunk, kept: Any = None) -> Moments:
         """Add the rows of a chunk, in place.
 
         Unless rows are shrunk, products of their coordinates q are made, and then those of ``w = 2 q - origin``, with fewer passes.
-        The coordinates are written to `kept`, an array of whole numbers, if there is one.
+        The coordinates are written to `kept`, an array of whole numbers or `KeptLengths`, if there is one.
         """
         fresh, shrinks = self.zero(), self.ball.shrinks
         for rows, numbers in self.ball.chunks(chunk) if shrinks else self.ball.steps(chunk):
@@ -130,6 +131,17 @@ class SumProducts(_SumMoments):
         if shrinks:
             return statistic + replace(fresh, n_samples=n_samples)
         return statistic + Moments(n_samples, 2 * fresh.total, 4 * fresh.second).about(self.ball.origin)
+
+
+class KeptLengths(NamedTuple):
+    """In place of an array of coordinates: it counts the lengths of the rows that are written to it, and keeps their cells alone."""
+
+    rule: CountLengths
+    counted: Histogram
+    cells: np.ndarray
+
+    def __setitem__(self, rows: slice, q: np.ndarray) -> None:
+        self.cells[rows] = self.rule.count(self.counted, q)
 
 
 @savable

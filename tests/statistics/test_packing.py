@@ -10,7 +10,7 @@ import pytest
 
 from skdpsynth.domain import Ball, Box
 from skdpsynth.privacy import DiscreteGaussian, DiscreteMatrixLaplace, PrivacyLoss, check_rng, mechanism
-from skdpsynth.statistics import CountLengths, Gram, Moments, Packing
+from skdpsynth.statistics import CountLengths, Gram, KeptLengths, Moments, Packing
 
 ADD, REPLACE = "add_or_remove_one", "replace_one"
 # d, r**2, c
@@ -277,6 +277,16 @@ def test_what_shrinking_moves_completes_the_moments(squared_radius, kept):
         moved = Moments.moved_by_shrinking(shrunk).of(X)
     assert_same(free + moved, Moments.of(X, shrunk))
     assert (moved.second.any() or moved.total.any()) == (squared_radius < 2**40)
+
+
+def test_moments_and_lengths_of_one_reading_are_those_of_two():
+    X, ball = np.random.default_rng(0).uniform(-1, 2, (10**5, 3)), unit_ball(3, bits=10).about(np.array([3, -4, 500]))
+    sums, rule = Moments.over(ball), CountLengths(ball, np.array([float(ball.reach), 10**6, 10**5, 10**4]))
+    cells, together, counted = np.empty(10**5, dtype=np.uint8), np.empty(10**5, dtype=np.uint8), rule.zero()
+    assert_same(sums.add(sums.zero(), X, KeptLengths(rule, counted, together)), sums.of(X))
+    assert counted.counts.tolist() == rule.add(rule.zero(), X, cells).counts.tolist()
+    assert len(np.unique(together)) > 1
+    np.testing.assert_array_equal(together, cells)
 
 
 @pytest.mark.must
