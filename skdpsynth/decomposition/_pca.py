@@ -37,6 +37,7 @@ _LONG = 3.3  # deviations by which noise may be longer than is expected
 _SEEN = 4.5  # deviations beyond which rows are seen: noise alone passes it at some radius in 1 of 700 fits (3 deviations: 1 of 50)
 _MOST_STRETCH = 4
 _SPREAD = 1 / 128  # what shrinking takes, against noise: it turns no direction, and its sum is given back
+_Counted = tuple[Histogram, Rows] | None  # of the lengths of rows, and the cells of these
 
 
 @savable
@@ -346,14 +347,11 @@ class PrivatePCA(PrincipalComponents, PrivateEstimator):
             )
 
 
-_Counted = tuple[Histogram, Rows] | None  # of the lengths of rows, and the cells of these
-
-
 def _sum_rows(rows: Rows, plan: "_PCAPlan") -> tuple[Moments, Rows, Ball, _Counted]:
     """Return the exact moments of rows in the first ball, and the rows and the ball for the steps that follow.
 
-    Rows that would be read again from a slow source, and take little memory as grid coordinates, are kept as such from the same
-    reading. In arrays lengths about a public center are counted in it, too.
+    Rows that are slow to read again, and take little memory as grid coordinates, are kept as such. In arrays lengths about a public
+    center are counted in the same reading.
     """
     # A public radius is about the private center.
     ball = plan.ball if plan.center_noise is None else replace(plan.ball, squared_radius=None)

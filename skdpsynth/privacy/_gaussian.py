@@ -69,16 +69,7 @@ from scipy.special import erfcx, ndtri_exp
 
 from skdpsynth.privacy._losses import Amount, PrivacyLoss, check_epsilon, to_fraction
 from skdpsynth.privacy._noise import MAX_CACHED_TABLES, SMALLEST, Noise, Size
-from skdpsynth.privacy._random import (
-    MARGIN,
-    Bounds,
-    RandomBits,
-    SurvivalTable,
-    accept_exactly,
-    exp_minus,
-    multiply_bounds,
-    sample_by_rejection,
-)
+from skdpsynth.privacy._random import Bounds, RandomBits, SurvivalTable, accept_exactly, exp_minus, multiply_bounds, sample_by_rejection
 
 _MAX_TABLE_SCALE = 256  # largest scale that a single table serves: beyond it, building one takes longer than rejection
 _MAX_BLOCK_SCALE = 64  # of the table that proposes blocks: it is quick to build, and blocks are so flat that few are rejected
@@ -191,11 +182,9 @@ def _sample_by_rejection(scale: Fraction, size: int, rng: RandomBits) -> np.ndar
 
 def _certain_words(scale: Fraction, t: int, m: int) -> np.ndarray:
     """Return, of each block k, first bits of a uniform below which all its magnitudes are accepted; 0 for those beyond the list."""
-    k = np.arange(8 * t + 1)
+    k = np.arange(8 * t)
     largest = 0.5 * (((k + 1 - 2.0**-m) * float(2**m / scale)) ** 2 - (k / t) ** 2)  # of the exponents, at the end of the block
-    words: np.ndarray = np.exp(-largest) * (1 << _FIRST_BITS) - MARGIN * (1 << _FIRST_BITS)
-    words[-1] = 0
-    return words.astype(np.int64)
+    return np.append((np.exp(-largest) * (1 << _FIRST_BITS) - 1e-6).astype(np.int64), 0)  # less than with any rounding
 
 
 @lru_cache(maxsize=2 * MAX_CACHED_TABLES)

@@ -18,7 +18,6 @@ from skdpsynth.exceptions import InsecureRandomnessWarning
 _PREFIX = 15  # bits that the look-up table reads; the 16th bit of a word is the sign
 _UNDECIDED = np.iinfo(np.int16).min
 _BLOCK = 1 << 17  # draws at a time: the scratch stays in cache
-_PROPOSALS = 1 << 15  # ... where they are accepted or not
 Seed = int | np.random.RandomState | None
 Bounds = tuple[int, int]
 Proposals = tuple[np.ndarray, np.ndarray]  # values, and which of them are accepted
@@ -175,7 +174,7 @@ def sample_by_rejection(size: int, propose: Callable[[int], Proposals]) -> np.nd
     """Return the first `size` proposals that are accepted, in their order: each has the law of any."""
     out, done = np.empty(size, dtype=np.int64), 0
     while done < size:
-        proposals, accepted = propose(min(size - done, _PROPOSALS))
+        proposals, accepted = propose(min(size - done, _BLOCK // 4))  # which take more scratch than draws do
         taken = proposals[accepted]
         out[done : done + len(taken)] = taken
         done += len(taken)
