@@ -325,6 +325,7 @@ class Query(ArrowBatches):
                 backend = query.get_backend()
                 query = backend._to_duckdb_relation(query) if hasattr(backend, "_to_duckdb_relation") else query
         self._query, self._is_ibis = query, library_of(query) == "ibis"
+        self.in_database = not self._is_ibis
 
         def empty() -> Any:
             if self._is_ibis:

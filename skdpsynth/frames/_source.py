@@ -49,6 +49,7 @@ class Source(ABC):
     decimal = "."  # mark of decimals in such text, and after it that between groups of digits, if there is one
     has_order = True  # the order of rows is a fact, as of a file; the order of a query's answer may follow from any row of its tables
     is_readable = True  # rows can be had, and not sums alone
+    in_database = False  # rows lie where sums are written in SQL, and are better not read
     stays_apart = False  # rows lie with others, and are better summed there than collected
     n_samples: int | None = None  # where it is known without reading
     head: Any  # a table without rows: columns and dtypes, which are public; of a table in memory, the table

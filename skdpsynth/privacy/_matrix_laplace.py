@@ -211,7 +211,7 @@ class DiscreteMatrixLaplace(Noise):
     def check_shape(self, shape: tuple[int, ...], in_stack: bool = False) -> None:
         """Raise ValueError unless the values are a square matrix that is not too large, or several ones `in_stack`."""
         shape = shape_of(shape, "shape")
-        shape = shape[-2:] if in_stack else shape
+        shape = shape[-2:] if in_stack is True else shape
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"matrix Laplace noise needs values of shape (m, m), got {shape}; list the whole symmetric matrix.")
         self.check_size(math.prod(shape))

@@ -61,8 +61,8 @@ class LatentFactorSynthesizer(ConditionalSynthesizer):
         "marginals": as described above. "scores": the published route (Algorithms 1 to 3 of [1]_) made private, for comparison.
     prior : array-like, data frame or any table that `fit` takes, default=None
         A **public** table with the columns of `X`, in any order by their names, such as last year's published rows, without any private
-        row. The model leans on it as far as the noisy counts do not contradict it; releases do not depend on it (proof:
-        ``models/_public_prior.py``). Saved files do not hold it: a stream goes on without it after `load`. "marginals" only.
+        row. The model leans on it as far as the noisy counts do not contradict it; no release but the choice of parities depends on
+        it (proof: ``models/_public_prior.py``). Saved files do not hold it: a stream goes on without it after `load`. "marginals" only.
     synthesizer : {None, "pmm", "psmm"}, default=None
         Only for strategy "scores": how the factors of rows are synthesized. None: from a normal distribution with the released moments,
         at no cost. "pmm", "psmm": by `LowDimSynthesizer`.

@@ -48,7 +48,7 @@ class ParitySearch:
         orders: tuple[int, ...] = _ORDERS if plan.stratum is None else _ORDERS[:-1]
         while orders and _n_sets(len(columns), orders) > min(_MOST_SETS, _MOST_WORK / n_rows):
             orders = orders[:-1]
-        if plan.is_block or not plan.counts_all_pairs or not _n_sets(len(columns), orders):
+        if plan.is_block or plan.in_database or not plan.counts_all_pairs or not _n_sets(len(columns), orders):
             return None, plan
         for part, least in _SHARES:
             share, rest = plan.shares[plan.pair_step].split([part, 1 - part])

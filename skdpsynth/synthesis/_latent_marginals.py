@@ -141,7 +141,7 @@ class MarginalsStrategy:
         # Rules compare the cells that the caller gets, in the dtypes of the table.
         dtypes = dict(zip(schema, synthesizer._container.dtypes, strict=True))
         prior = prior.map(spans) if prior is not None and spans else prior
-        plan = replace(plan, prior=prior, ties=ties_of(schema, plan.schema.rules, dtypes))
+        plan = replace(plan, prior=prior, ties=ties_of(schema, plan.schema.rules, dtypes), in_database=rows.source.in_database)
         attributes = _release_tables(rows.map(spans) if spans else rows, plan, budget)
         near = attributes["_counted"].codes.near if "_counted" in attributes else attributes["_model"].near
         warn_of_order(schema, spans, near, budget)

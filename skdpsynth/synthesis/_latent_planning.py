@@ -95,6 +95,7 @@ class MarginalsPlan(Plan):
     is_block: bool = False  # whether it is a block of a stream, which is counted only: the model is that of all blocks
     codes: Codes | None = None  # released by earlier blocks
     chooses: bool = True  # whether codes are chosen (anew, by these counts and the earlier ones); else they stay, and cost nothing
+    in_database: bool = False  # whether rows are better not read
     prior: Rows | None = None  # a public table of the same columns, on which no release depends
 
     @cached_property

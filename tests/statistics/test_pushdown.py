@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import Cuts, EvenCuts, WholeCuts, _source, _sql, choose_joint_tables, codes_of_cells
+from internals import Cuts, EvenCuts, WholeCuts, _latent_high, _source, _sql, choose_joint_tables, codes_of_cells
 
 from skdpsynth import LatentFactorSynthesizer, PrivacyAccountant
 from skdpsynth.domain import Continuous, Date, DateTime, Grid, Identifier, Nominal, Ordinal
@@ -125,6 +125,19 @@ def test_junk_of_all_kinds_is_found_inside_a_database_where_a_reader_finds_it(ne
     columns = {name: JUNK[name] for name in names}
     connection = database(columns=columns)
     assert same(model(columns).fit(relation(connection)), model(columns).fit(table_of(connection)))
+
+
+@pytest.fixture(autouse=True)
+def within_pairs(monkeypatch):
+    """Tables in memory are not searched for more than pairs either."""
+    monkeypatch.setattr(_latent_high, "_MOST_SETS", 0)
+
+
+def test_rows_in_a_database_are_not_searched_for_dependence_beyond_pairs(never_read, monkeypatch):
+    monkeypatch.setattr(_latent_high, "_MOST_SETS", 1 << 16)
+    columns = {f"n{i}": ("(random() * 2)::int % 2", Nominal([0, 1])) for i in range(6)}
+    fits = [model(columns).fit(make(database(3000, columns))) for make in (relation, table_of)]
+    assert [any("parity" in entry.name for entry in fit.accountant_.ledger) for fit in fits] == [False, True]
 
 
 @pytest.mark.parametrize("relation_of", [relation, of_ibis], ids=["duckdb", "ibis"])
