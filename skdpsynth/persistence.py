@@ -179,7 +179,7 @@ def _load_path(path: str | os.PathLike[str]) -> Any:
     except (OSError, ValueError) as error:  # a ValueError: no name of a file at all
         reason = f" ({error.strerror})" if isinstance(error, OSError) else ""
         message = f"path must be a file that can be read, got {short_repr(os.fspath(path))}{reason}; correct it."
-        raise type(error)(message) from None
+        raise (type(error) if isinstance(error, OSError) else ValueError)(message) from None
     with file:
         return _read_file(file, os.fstat(file.fileno()).st_size, str(path), "save")
 
