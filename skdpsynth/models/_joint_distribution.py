@@ -247,9 +247,11 @@ class RowSampler:
                 counts = None if common is None else common.counts(n_rows_of, block)
                 order = None if common is None else rng.permutation(n_rows_of)
                 for draw, places in zip(of_stratum, self.law.blocks, strict=True):
-                    found = draw.codes(n_rows_of, block, rng, counts)
-                    some = balanced_half(list(draw.codes(2 * n_rows_of, block, rng)), rng) if self.is_balanced else found
-                    for place, own in zip(places, some, strict=True):
+                    if self.is_balanced:
+                        drawn = iter(balanced_half(list(draw.codes(2 * n_rows_of, block, rng)), rng))
+                    else:
+                        drawn = draw.codes(n_rows_of, block, rng, counts)
+                    for place, own in zip(places, drawn, strict=True):
                         coded[place][start:stop] = own if order is None else np.take(own, order)
         strata = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
         if len(upto) > 1:

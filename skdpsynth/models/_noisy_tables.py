@@ -300,8 +300,7 @@ class Estimates:
     def of(cls, released: Sequence[Released], pairs: Sequence[tuple[int, int]], n_samples: int | None = None) -> "Estimates":
         """Join all that was released of columns and of pairs, so that something tells of each.
 
-        `pairs` that nothing tells of have a column of one code. The totals of the classes sum to `n_samples`,
-        where that is public.
+        `pairs` that nothing tells of have a column of one code. The totals of the classes sum to `n_samples`, where that is public.
         """
         means: dict[Block, _WeightedMean] = {}
         for each in released:

@@ -164,12 +164,14 @@ class ParametricBootstrap:
 
         if isinstance(self.interactions, CodedGram):
             return [self._noisy_gram(release(self.interactions.query(count(self.pairs), "replace_one").values, GRAM))]
+        steps: dict[str, Sequence[tuple[int, ...]]] = {"counts of columns": [(i,) for i in range(n_columns)]}
+        if self.interactions is None:
+            steps["counts of pairs"] = self.pairs
         released: list[Released] = []
-        for name, places in (("counts of columns", [(i,) for i in range(n_columns)]), ("counts of pairs", self.pairs)):
-            if self.interactions is None or name == "counts of columns":
-                exact = count(places)
-                tables = exact.tables(release(exact.counts, name)) if places else []
-                released.append(self._noisy_tables(dict(zip(places, tables, strict=True)), name))
+        for name, places in steps.items():
+            exact = count(places)
+            tables = exact.tables(release(exact.counts, name)) if places else []
+            released.append(self._noisy_tables(dict(zip(places, tables, strict=True)), name))
         if self.interactions is not None:
             noisy = release(self.interactions.query(count(self.interactions.pairs), "replace_one").values, "interactions of pairs")
             released.append(self._noisy_interactions(self.interactions.tables(noisy)))

@@ -192,7 +192,8 @@ def _release_gram(
     release = GramRelease.choose(coded.sizes, plan.shares[GRAM], budget.relation, plan.n_samples)
     blocks = codes.blocks or (tuple(range(len(plan.names))),)
     released: list[Released] = [release.ask(coded.rows, budget, GRAM)]
-    n_rows = plan.n_samples or float(Estimates.of(released, release.over.pairs).rows().sum())
+    if search is not None and plan.n_samples is None:
+        n_rows = float(Estimates.of(released, release.over.pairs).rows().sum())
     if search is not None and search.rounds(n_rows, budget.relation)[1] == math.inf:
         classes = total(coded.rows, Marginals.over(coded.sizes, [(len(plan.names),)]))
         noisy, noise = answer_query(classes.query(budget.relation), search.share, budget, "counts of classes")

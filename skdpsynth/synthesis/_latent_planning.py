@@ -96,7 +96,7 @@ class MarginalsPlan(Plan):
     codes: Codes | None = None  # released by earlier blocks
     chooses: bool = True  # whether codes are chosen (anew, by these counts and the earlier ones); else they stay, and cost nothing
     in_database: bool = False  # whether rows are better not read
-    prior: Rows | None = None  # a public table of the same columns, on which no release depends
+    prior: Rows | None = None  # a public table of the same columns, on which no release but the choice of parities depends
 
     @cached_property
     def places(self) -> dict[Hashable, int]:
