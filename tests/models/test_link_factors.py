@@ -1,0 +1,202 @@
+"""Factors of an exchangeable link: derivatives by differences, rows against tables of the model, conditions by enumeration."""
+
+from itertools import combinations, combinations_with_replacement, product
+
+import numpy as np
+import pytest
+from internals import _link_factors as link_factors
+from laws import ALARM, CERTAIN, chi_squared
+
+from skdpsynth.models import LinkFactors, LinkTables, fit_link_factors
+from skdpsynth.persistence import from_bytes, to_bytes
+
+PARENT, CHILD = (3, 2, 4), (2, 3)  # the last column of the parent is the number of children
+COUNT = 2
+
+
+def a_model(seed=0, n_fits=2, n_nodes=4, n_own=3, spread=1.0):
+    rng = np.random.default_rng(seed)
+
+    def some(*shape):
+        return spread * rng.standard_normal((n_fits, *shape))
+
+    parent, child = sum(PARENT), sum(CHILD)
+    own = rng.standard_normal((n_fits, n_nodes, n_own, 2))
+    factors = (some(parent, 1), some(parent, 2)), (some(child, 1), some(child, 2), some(child, 2))
+    return LinkFactors((np.array(PARENT), np.array(CHILD)), rng.standard_normal((n_fits, n_nodes, 2)), own, *factors, 1.0)
+
+
+def columns_of(mixture):
+    return [mixture.table(column) for column in range(mixture.n_columns)]
+
+
+def tables_of(model, masses=None):
+    """Return the tables that a model has, node by node and number of children by number of children."""
+    X, Y = columns_of(model.parent()), columns_of(model.child())
+    n_nodes = X[0].shape[1]
+    Y = [table.reshape(len(table), n_nodes, -1) for table in Y]
+    counts = np.arange(PARENT[COUNT])
+    c1, c2 = masses or (np.minimum(counts, 1), np.minimum(counts // 2, 1))
+    cross, child, siblings = {}, {}, {}
+    for i, j in product(range(len(PARENT)), range(len(CHILD))):
+        joint = np.zeros((PARENT[i], CHILD[j]))
+        for z in range(n_nodes):
+            for k in counts:
+                own = X[i][:, z] if i != COUNT else np.arange(PARENT[i]) == k
+                joint += X[COUNT][k, z] * c1[k] * np.outer(own, Y[j][:, z].mean(axis=1)) / n_nodes
+        cross[i, j] = joint
+    mass1, mass2 = (c @ X[COUNT] / n_nodes for c in (c1, c2))
+    for i, j in combinations(range(len(CHILD)), 2):
+        child[i, j] = np.einsum("h,ahm,bhm->ab", mass1, Y[i], Y[j]) / Y[0].shape[2]
+    for i, j in combinations_with_replacement(range(len(CHILD)), 2):
+        siblings[i, j] = np.einsum("h,ah,bh->ab", mass2, Y[i].mean(axis=2), Y[j].mean(axis=2))
+    pairs = {(i, j): X[i] @ X[j].T / n_nodes for i, j in combinations(range(len(PARENT)), 2)}
+    of_child = [np.einsum("h,ahm->a", mass1, table) / table.shape[2] for table in Y]
+    return ([table.mean(axis=1) for table in X], pairs), cross, (of_child, child), siblings
+
+
+DEVIATIONS = {"columns": 3.0, "parent": 4.0, "cross": 5.0, "child": 2.0, "siblings": 6.0}
+PRECISIONS = {("cross", (0, 1)): 3.0, ("siblings", (1, 1)): 0.5, ("parent", (0, 1)): 2.0}
+MASSES = np.array([0, 0.5, 1, 1.0]), np.array([0, 0, 0.5, 1.0])
+
+
+def link_tables(model, deviations=DEVIATIONS, masses=None, precisions=None, n=1000.0):
+    return LinkTables(*tables_of(model, masses), COUNT, n, deviations, precisions or {}, masses)
+
+
+@pytest.mark.parametrize(("masses", "precisions"), [(None, None), (MASSES, PRECISIONS)])
+def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
+    """Of every parameter, by central differences in doubles, at tables of another model."""
+    wanted, model = link_tables(a_model(1), masses=masses, precisions=precisions), a_model(2, n_fits=1)
+    targets = link_factors._Targets.of(wanted, ((3, 0, 4), (0, 3)), float)
+    descent = link_factors._Descent(targets, model.nodes[0], model.own_nodes[0], 0.7, 0)
+    for parameter, given in zip(descent.parameters, (*model.parent_factors, *model.child_factors), strict=True):
+        parameter[:] = given[0]
+    relative = {"parent": 1.0, "cross": (4 / 5) ** 2, "child": 4.0, "siblings": (4 / 6) ** 2}
+
+    def objective():
+        a, B, c, D, E = descent.parameters
+        here = LinkFactors(model.sizes, model.nodes, model.own_nodes, (a[None], B[None]), (c[None], D[None], E[None]), 1.0)
+        (columns, *own), of_wanted = tables_of(here, masses), (wanted.parent, wanted.cross, wanted.child, wanted.siblings)
+        total = (4 / 3) ** 2 * sum(((t - w) ** 2).sum() for t, w in zip(columns[0], wanted.parent[0], strict=True)) / 2
+        total += (4 / 3) ** 2 * sum(((t - w) ** 2).sum() for t, w in zip(own[1][0], wanted.child[0], strict=True)) / 2
+        families = {"parent": (columns[1], wanted.parent[1]), "cross": (own[0], wanted.cross)}
+        families |= {"child": (own[1][1], wanted.child[1]), "siblings": (own[2], of_wanted[3])}
+        for family, (found, told) in families.items():
+            for pair, table in found.items():
+                error = table - told[pair]
+                if family == "siblings" and pair[0] == pair[1]:  # of unordered cells
+                    error = np.triu(error + error.T, 1) + np.diag(np.diag(error))
+                total += relative[family] * wanted.precisions.get((family, pair), 1.0) * (error**2).sum() / 2
+        stiff = [targets.parent.smoothness.times(B), targets.smoothness.times(D), targets.smoothness.times(E)]
+        prior = sum((loadings * each).sum() for loadings, each in zip((B, D, E), stiff, strict=True))
+        return total + (4 / 1000) ** 2 / 0.7 * prior / 2
+
+    slopes, value = descent.gradients()
+    assert value == pytest.approx(objective(), rel=1e-4)
+    for parameter, slope in zip(descent.parameters, slopes, strict=True):
+        found = np.empty_like(parameter)
+        for place in np.ndindex(parameter.shape):
+            before = parameter[place]
+            ends = []
+            for step in (1e-4, -1e-4):
+                parameter[place] = before + step
+                ends.append(objective())
+            parameter[place] = before
+            found[place] = (ends[0] - ends[1]) / 2e-4
+        np.testing.assert_allclose(slope, found, rtol=2e-3, atol=2e-6)
+
+
+def drawn(model, n, ranked=True):
+    rng = np.random.default_rng(3)
+    codes, nodes = model.draw_parents(n, rng)
+    owners = np.repeat(np.arange(n), codes[COUNT])
+    ranks = np.arange(len(owners)) - np.repeat(np.cumsum(codes[COUNT]) - codes[COUNT], codes[COUNT])
+    return codes, nodes, owners, ranks, model.draw_children(nodes[owners], rng, ranks if ranked else None)
+
+
+def cells(first, second, sizes):
+    return np.bincount(first * sizes[1] + second, minlength=sizes[0] * sizes[1])
+
+
+def test_rows_have_the_tables_of_the_model():
+    """Half a million parents, in several blocks; children of other parents' nodes are seen."""
+    model = a_model(5)
+    parents, nodes, owners, ranks, children = drawn(model, 500_000)
+    (_, pairs), cross, _, siblings = tables_of(model)
+    for (i, j), table in pairs.items():
+        assert chi_squared(cells(parents[i], parents[j], table.shape), table) > ALARM
+    first = ranks == 0  # one child of each parent with children
+    for (i, j), table in cross.items():
+        assert chi_squared(cells(parents[i][owners[first]], children[j][first], table.shape), table) > ALARM
+    second = np.flatnonzero(ranks == 1)
+    for (i, j), table in siblings.items():
+        assert chi_squared(cells(children[i][second - 1], children[j][second], table.shape), table) > ALARM
+    others = model.draw_children(np.roll(nodes, 1)[owners], np.random.default_rng(0), ranks)
+    assert chi_squared(cells(parents[0][owners[first]], others[1][first], (3, 3)), cross[0, 1]) < CERTAIN
+    assert chi_squared(cells(others[1][second - 1], children[1][second], (3, 3)), siblings[1, 1]) < CERTAIN
+
+
+def test_the_node_of_a_parent_has_its_posterior_law():
+    """By Bayes' rule over all nodes, for every row; 30,000 draws each."""
+    model, rng = a_model(6, spread=0.5), np.random.default_rng(0)
+    X = columns_of(model.parent())
+    for row in product(*map(range, PARENT)):
+        weights = np.prod([table[code] for table, code in zip(X, row, strict=True)], axis=0)
+        nodes = model.draw_nodes(np.tile(np.array(row)[:, None], 30_000), rng)
+        assert chi_squared(np.bincount(nodes, minlength=len(weights)), weights) > ALARM
+
+
+def test_children_on_a_condition_have_its_law():
+    """P(codes | node, condition) by enumeration; masks of all rows, and of each."""
+    model, rng = a_model(7), np.random.default_rng(0)
+    Y = [table.reshape(len(table), model.n_nodes, -1) for table in columns_of(model.child())]
+    nodes, ages = np.full(100_000, 3), np.array([True, False, True])
+    each = np.where((np.arange(len(nodes)) % 2 == 0)[:, None], [True, False], [True, True])
+    codes = model.draw_children(nodes, rng, allowed={1: ages, 0: each})
+    joint = np.einsum("am,bm->ab", Y[0][:, 3], Y[1][:, 3]) * ages
+    assert chi_squared(cells(codes[0, 1::2], codes[1, 1::2], CHILD), joint) > ALARM
+    assert chi_squared(cells(codes[0, ::2], codes[1, ::2], CHILD), joint * [[1], [0]]) > ALARM
+    plain = model.draw_children(nodes, rng)
+    assert chi_squared(cells(plain[0], plain[1], CHILD), np.einsum("am,bm->ab", Y[0][:, 3], Y[1][:, 3])) > ALARM
+
+
+def test_a_fit_has_the_tables_that_it_is_given():
+    """Of another model, without noise: a tenth of a percent of all parents in the mean cell; independent columns are ten times as far."""
+    wanted = link_tables(a_model(8), dict.fromkeys(DEVIATIONS, 0.0))
+    found = tables_of(fit_link_factors(wanted, n_factors=4))
+
+    def error(tables):
+        told = [*wanted.parent[1].values(), *wanted.cross.values(), *wanted.child[1].values(), *wanted.siblings.values()]
+        made = [*tables[0][1].values(), *tables[1].values(), *tables[2][1].values(), *tables[3].values()]
+        return np.mean([np.abs(t - m).mean() for t, m in zip(told, made, strict=True)])
+
+    assert error(found) < 1e-3
+    assert error(tables_of(a_model(9, spread=0.0))) > 1e-2
+
+
+def test_noise_alone_is_no_dependence():
+    """Independent columns with noise of a fiftieth of the parents: the fit is nearer to the truth than the tables."""
+    rng, truth = np.random.default_rng(0), link_tables(a_model(4, spread=0.0), dict.fromkeys(DEVIATIONS, 20.0))
+
+    def noisy(tables, unordered=False):
+        noise = {pair: rng.normal(0, 0.02, table.shape) for pair, table in tables.items()}
+        if unordered:  # both orders of a cell share its noise
+            noise |= {(i, j): np.triu(e, 1) / 2 + np.triu(e, 1).T / 2 + np.diag(np.diag(e)) for (i, j), e in noise.items() if i == j}
+        return {pair: table + noise[pair] for pair, table in tables.items()}
+
+    (columns, pairs), (ones, child) = truth.parent, truth.child
+    own = (columns, noisy(pairs)), noisy(truth.cross), (ones, noisy(child)), noisy(truth.siblings, unordered=True)
+    wanted = LinkTables(*own, COUNT, 1000.0, truth.deviations)
+    found = tables_of(fit_link_factors(wanted, n_factors=4))
+    for family, told, tables in ((truth.cross, wanted.cross, found[1]), (truth.siblings, wanted.siblings, found[3])):
+        noise = np.mean([np.abs(told[pair] - table).mean() for pair, table in family.items()])
+        assert np.mean([np.abs(tables[pair] - table).mean() for pair, table in family.items()]) < 0.6 * noise
+
+
+def test_a_saved_model_draws_the_same_rows():
+    model = a_model()
+    again = from_bytes(to_bytes(model))
+    for first, second in zip(drawn(model, 100), drawn(again, 100), strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert repr(again) == "LinkFactors(3 and 2 columns, 2 fits)"
