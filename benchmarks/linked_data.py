@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from skdpsynth.domain import Nominal, Ordinal
+from skdpsynth.domain import Continuous, Nominal, Ordinal
 
 YEARS = [5, 12, 18, 25, 35, 45, 55, 65, 75]
 HOURS = [1, 20, 35, 40, 41, 50]
@@ -226,3 +226,31 @@ def made_up(n_roots=20_000, seed=0):
 
 
 SETS = {"arc": arc, "semcog": semcog, "made up": made_up, "nafld": nafld, "wages": wages, "trips": trips}
+
+
+def many_households(n_roots=358_000, seed=1):
+    """Return ARC's households drawn with replacement: about a million persons."""
+    data = arc()
+    chosen = np.random.default_rng(seed).integers(0, len(data.tables["household"]), n_roots)
+    household = data.tables["household"].iloc[chosen].rename(columns={"household_id": "of"}).assign(household_id=np.arange(n_roots))
+    person = household[["of", "household_id"]].merge(data.tables["person"].rename(columns={"household_id": "of"}), on="of")
+    return replace(data, tables={"household": household.drop(columns="of"), "person": person.drop(columns="of")}, copies=None)
+
+
+def clinic(n_roots=2_000, seed=0):
+    """Return patients with 0 to 8 stays by a known law: the old and the frail come more often, after fewer days, and stay longer."""
+    rng = np.random.default_rng(seed)
+    age, sex, frail = rng.uniform(20, 90, n_roots), rng.choice(["f", "m"], n_roots), rng.standard_normal(n_roots)
+    number = np.minimum(rng.poisson(np.exp(0.6 + 0.01 * (age - 55) + 0.3 * frail)), 8)
+    of = np.repeat(np.arange(n_roots), number)
+    beyond = age[of] - 55
+    days = np.exp(np.log(4) + 0.025 * beyond + 0.3 * frail[of] + rng.normal(0, 0.6, len(of)))
+    gap = np.exp(np.log(120) - 0.02 * beyond - 0.4 * frail[of] + rng.normal(0, 0.9, len(of)))
+    stay = pd.DataFrame({"patient_id": of, "days": np.clip(days, 0.1, 60), "gap": np.clip(gap, 1, 1500)})
+    stay.insert(1, "nth", stay.groupby("patient_id").cumcount() + 1)
+    schemas = {
+        "patient": {"age": Continuous(20, 90), "sex": Nominal(["f", "m"])},
+        "stay": {"nth": Ordinal(list(range(1, 9))), "days": Continuous(0, 60), "gap": Continuous(0, 1500)},
+    }
+    patient = pd.DataFrame({"patient_id": np.arange(n_roots), "age": age, "sex": sex})
+    return LinkedSet({"patient": patient, "stay": stay}, schemas, (Link("stay", "patient", "patient_id", most=8, order="nth"),))

@@ -1,7 +1,7 @@
 """Linked tables: LinkedTablesSynthesizer beside one-table fits that are joined afterwards.
 
-SKDPSYNTH_DATA=FOLDER python benchmarks/linked_tables.py [--seeds 3] [--sets arc semcog "made up" nafld wages] [--epsilon 1 3.2]
-    [--baselines [missing | all]]
+SKDPSYNTH_DATA=FOLDER python benchmarks/linked_tables.py [--seeds 3] [--epsilon 1 3.2] [--baselines [missing | all]]
+    [--only arc semcog "made up" nafld wages trips clinic scale pure]
 
 linked_data.py describes the sets, which are coded by public cuts. The unit is a root with all that belongs to it; the relation is
 replace-one, delta is 1e-6, and seeds are 0, 1, 2. Figures are means over seeds, with the standard deviation in brackets.
@@ -14,13 +14,21 @@ of the number of children of a parent.
 Baselines use `LatentFactorSynthesizer` alone. independent: parents with their number of children, and children with their parent as the
 unit, at half of rho and of delta each, joined at random. flattened: each child row with its parent's columns and number of children, the
 parent as the unit; drawn rows with equal parents are grouped. parent alone, child alone: that table gets the whole budget. A number in the
-name is `max_rows_per_unit`. halves: one random half of the real roots beside the other, where copies of one record stay together. All are
-stored in peers/linked.json with date and version; `--baselines` makes those that are missing there, or all of them again.
+name is `max_rows_per_unit`. halves: one random half of the real roots beside the other, where copies of one record stay together;
+resampled: as many real roots, drawn with replacement. All are stored in peers/linked.json with date and version; `--baselines` makes those
+that are missing there, or all of them again.
+
+Targets of the first four sets are in `GOALS`: upper limits of ratios, of a table to the best fit of it alone and of other measures to the
+best baseline. No child may lack a parent, and no rule may be broken: children per parent, and exactly one head. Others: wages, a panel of
+545 men, beside flattened; trips, three levels, without noise and at epsilon 10; clinic, lengths of stays and gaps before them, beside the
+known law; scale, a million persons in 358,000 households, in a process of its own; pure, ARC at delta 0 over delta 1e-6, each measure.
 """
 
 import argparse
 import datetime
 import json
+import subprocess
+import sys
 import time
 import warnings
 from itertools import combinations, product
@@ -28,10 +36,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from linked_data import SETS
+from linked_data import SETS, clinic, many_households
+from scale_memory import peak
+from scipy.stats import spearmanr
 
 import skdpsynth
-from skdpsynth import LatentFactorSynthesizer
+from skdpsynth import LatentFactorSynthesizer, domain
 from skdpsynth.domain import Nominal, Ordinal
 from skdpsynth.exceptions import BudgetWarning, InsecureRandomnessWarning, SmallSampleWarning
 from skdpsynth.privacy import epsilon_of_rho, rho_of_epsilon
@@ -39,6 +49,24 @@ from skdpsynth.privacy import epsilon_of_rho, rho_of_epsilon
 STORED = Path(__file__).parent / "peers" / "linked.json"
 DELTA = 1e-6
 NUMBER = "number of children"
+MEASURES = ("parent", "child", "parent x child", "by pair", "by root", "same", "count")
+BESIDE = {
+    "child": ("child alone",),
+    "parent": ("parent alone",),
+    "parent x child": ("independent", "flattened"),
+    "by root": ("independent", "flattened"),
+}
+# the most that a ratio may be, or the figure where nothing stands beside it, at epsilon 1 and 3.2
+GOALS = {
+    measure: {name: dict(zip((1.0, 3.2), goal, strict=True)) for name, goal in zip(("arc", "semcog", "made up", "nafld"), row, strict=True)}
+    for measure, row in {
+        "child": ((1.3, 1.6), (1.2, 1.2), (1.5, 1.8), (1.5, 2)),
+        "parent": ((1.8, 1.8), (2, 2), (1.4, 1.4), (2, 2)),
+        "parent x child": ((0.8, 1.0), (0.75, 0.85), (0.9, 1.1), (0.85, 0.95)),
+        "by root": ((0.4, 0.37), (0.45, 0.37), (0.42, 0.32), (0.35, 0.22)),
+        "count": ((0.01, 0.01), (0.015, 0.015), (0.01, 0.01), (0.015, 0.015)),
+    }.items()
+}
 BASELINE_CELLS = [*product(("arc", "semcog", "made up", "nafld"), (1.0, 3.2)), ("wages", 3.2)]
 
 
@@ -108,6 +136,15 @@ def halves(data, seed):
     copies = np.arange(len(keys)) if data.copies is None else data.copies
     side = np.random.default_rng([seed, len(keys)]).random(copies.max() + 1)[copies] < 0.5
     return measures(data.of_roots(keys[side]), data.of_roots(keys[~side]).tables, data.links[0])
+
+
+def resampled(data, seed):
+    """Return the figures of as many real roots, drawn with replacement: a model without any error that draws each root by itself."""
+    link, rng = data.links[0], np.random.default_rng([seed, 2])
+    parents = data.tables[link.parent].sample(frac=1, replace=True, random_state=rng, ignore_index=True)
+    drawn_roots = pd.DataFrame({link.key: parents[link.key], "fresh": np.arange(len(parents))})
+    children = drawn_roots.merge(data.tables[link.child], on=link.key)
+    return measures(data, with_key(link, parents, children.drop(columns="fresh"), children["fresh"].to_numpy()), link)
 
 
 # baselines
@@ -192,6 +229,7 @@ def baselines(data, epsilon):
     """Yield the names of the baselines, and what makes the figures of one seed."""
     link = data.links[0]
     yield "halves", lambda seed: halves(data, seed)
+    yield "resampled", lambda seed: resampled(data, seed)
     yield "parent alone", lambda seed: alone(data, link, link.parent, epsilon, seed)
     for most in sorted({min(4, link.most), link.most}):
         yield f"child alone {most}", lambda seed, most=most: alone(data, link, link.child, epsilon, seed, most)
@@ -205,7 +243,7 @@ def make_baselines(cells, seeds, again):
     for seed, (name, epsilon) in product(range(seeds), cells):
         data = SETS[name]()
         for who, figures in baselines(data, epsilon):
-            cell = f"{name} {who}" if who == "halves" else f"{name} {epsilon:g} {who}"
+            cell = f"{name} {who}" if who in ("halves", "resampled") else f"{name} {epsilon:g} {who}"
             found = stored["fits"].setdefault(cell, {})
             if (cell, seed) in ready or (str(seed) in found and not again):
                 continue
@@ -229,20 +267,197 @@ def store(stored):
     STORED.write_text("{\n" + rest + '  "fits": {\n' + lines + "\n  }\n}\n")
 
 
+# linked tables
+
+
+def model_of(data, epsilon, seed, delta=DELTA):
+    links = [
+        domain.Children(each.child, of=each.parent, key=each.key, most=each.most, least=each.least, order=each.order, head=each.head)
+        for each in data.links
+    ]
+    return skdpsynth.LinkedTablesSynthesizer(data.schemas, links=links, epsilon=epsilon, delta=delta, random_state=seed)
+
+
+def clocked(call):
+    """Return what a call returns, and its seconds of the processor."""
+    start = time.process_time()
+    found = call()
+    return found, time.process_time() - start
+
+
+def broken(made, link):
+    """Return how many children have no parent, and how many parents have too many or too few children, or heads."""
+    owner, rows, orphans = placed(made, link)
+    number = np.bincount(owner, minlength=len(made[link.parent]))
+    wrong = np.count_nonzero((number < link.least) | (number > link.most))
+    if link.head:
+        is_head = (rows[list(link.head)] == pd.Series(link.head)).all(axis=1).to_numpy()
+        wrong += np.count_nonzero(np.bincount(owner[is_head], minlength=len(number)) != 1)
+    return {"orphans": orphans, "broken rules": wrong}
+
+
+def linked_fits(data, epsilon, seeds, delta=DELTA):
+    """Return the figures of each seed, by link."""
+    found = []
+    for seed in range(seeds):
+        model, fit = clocked(lambda: model_of(data, epsilon, seed, delta).fit(data.tables))  # noqa: B023
+        made, draw = clocked(lambda: model.sample(len(data.tables[data.root]), random_state=seed + 1))  # noqa: B023
+        found.append([{**measures(data, made, link), **broken(made, link), "fit, CPU s": fit, "draw, CPU s": draw} for link in data.links])
+    return found
+
+
+def mean_and_spread(values):
+    return f"{np.mean(values):.4f}" + (f" ({np.std(values, ddof=1):.4f})" if len(values) > 1 else "")
+
+
+class Report:
+    """The table of figures, and the targets that were missed."""
+
+    def __init__(self):
+        self.missed = []
+        self.is_headed = False
+
+    def line(self, where, epsilon, measure, values, target, beside=None):
+        """Print a figure, or its ratio to the figure in `beside`, with its target; None: no target."""
+        value = float(np.mean(values)) if beside is None else float(np.mean(values)) / beside[1]
+        met = target is None or value <= target
+        if not met:
+            self.missed.append(f"{where} at {epsilon:g}, {measure}: {value:.3g} > {target:g}")
+        if not self.is_headed:
+            print("| set | epsilon | measure | mean (sd) | beside | ratio | target | |\n" + "|---" * 8 + "|")
+            self.is_headed = True
+        over = "| - | -" if beside is None else f"| {beside[0]}: {beside[1]:.4f} | {value:.2f}"
+        verdict = "| - | |" if target is None else f"| {target:g} | {'met' if met else 'MISSED'} |"
+        print(f"| {where} | {epsilon:g} | {measure} | {mean_and_spread(values)} {over} {verdict}", flush=True)
+
+
+def best(stored, cell, measure, kinds):
+    """Return the name and the mean figure of the best of some kinds of baselines."""
+    fits = {who: found for who, found in stored["fits"].items() if who.startswith(tuple(f"{cell} {kind}" for kind in kinds))}
+    means = {who.removeprefix(f"{cell} "): float(np.mean([each[measure] for each in found.values()])) for who, found in fits.items()}
+    return min(means.items(), key=lambda pair: pair[1])
+
+
+def by_measure(found):
+    return {measure: [each[measure] for each in found] for measure in found[0]}
+
+
+def report_set(report, stored, name, epsilon, seeds):
+    values = by_measure([each[0] for each in linked_fits(SETS[name](), epsilon, seeds)])
+    for measure, goals in GOALS.items():
+        beside = best(stored, f"{name} {epsilon:g}", measure, BESIDE[measure]) if measure in BESIDE else None
+        report.line(name, epsilon, measure, values[measure], goals[name][epsilon], beside)
+    for measure in ("orphans", "broken rules"):
+        report.line(name, epsilon, measure, values[measure], 0)
+    for measure in ("by pair", "same", "fit, CPU s", "draw, CPU s"):
+        report.line(name, epsilon, measure, values[measure], None)
+
+
+def report_wages(report, stored, seeds):
+    values = by_measure([each[0] for each in linked_fits(SETS["wages"](), 3.2, seeds)])
+    report.line("wages", 3.2, "by pair", values["by pair"], 0.12)
+    report.line("wages", 3.2, "same", values["same"], 0.16)
+    report.line("wages", 3.2, "parent x child", values["parent x child"], 1, best(stored, "wages 3.2", "parent x child", ("flattened",)))
+    for measure in ("orphans", "broken rules", "count"):
+        report.line("wages", 3.2, measure, values[measure], 0)
+    for measure in ("parent", "child", "fit, CPU s"):
+        report.line("wages", 3.2, measure, values[measure], None)
+
+
+def report_trips(report, seeds):
+    """The child's TV2 of both links: without noise, and at epsilon 10 beside it."""
+    data = SETS["trips"]()
+    floors, found = linked_fits(data, float("inf"), seeds), linked_fits(data, 10.0, seeds)
+    for place, (link, goal) in enumerate(zip(data.links, (0.05, 0.08), strict=True)):
+        floor = [each[place]["child"] for each in floors]
+        report.line("trips", float("inf"), f"{link.child}, child", floor, goal)
+        report.line("trips", 10, f"{link.child}, child", [each[place]["child"] for each in found], 2, ("no noise", float(np.mean(floor))))
+        for measure in ("orphans", "broken rules"):
+            report.line("trips", 10, f"{link.child}, {measure}", [each[place][measure] for each in found], 0)
+        for measure in ("parent x child", "by pair"):
+            report.line("trips", 10, f"{link.child}, {measure}", [each[place][measure] for each in found], None)
+
+
+def stays(tables):
+    """Return the medians of the length of a stay and of the gap before it, and Spearman's correlations of both with the patient's age."""
+    rows = tables["stay"].merge(tables["patient"], on="patient_id")
+    medians = {name: float(rows[name].median()) for name in ("days", "gap")}
+    return medians, {name: float(spearmanr(rows[name], rows["age"]).statistic) for name in ("days", "gap")}
+
+
+def report_clinic(report, seeds):
+    """Stays drawn by models of 2,000 patients, beside 400,000 patients of the same law."""
+    (true_medians, true_ranks), data = stays(clinic(400_000, seed=1).tables), clinic()
+    found = [stays(model_of(data, 3.0, seed).fit(data.tables).sample(20_000, random_state=seed + 1)) for seed in range(seeds)]
+    for name in ("days", "gap"):
+        ratios = [max(medians[name] / true_medians[name], true_medians[name] / medians[name]) for medians, _ in found]
+        report.line("clinic", 3, f"median of {name} (truth {true_medians[name]:.3g}), factor", ratios, 1.3)
+        off = [abs(ranks[name] - true_ranks[name]) for _, ranks in found]
+        report.line("clinic", 3, f"Spearman of {name} with age (truth {true_ranks[name]:.2f}), off by", off, 0.1)
+
+
+def scale_here():
+    """Print persons, and the seconds of a fit and of a sample, and the peak memory in GB of this process."""
+    data = many_households()
+    model, fit = clocked(lambda: model_of(data, 1.0, 0).fit(data.tables))
+    _, draw = clocked(lambda: model.sample(len(data.tables["household"]), random_state=1))
+    print(json.dumps({"persons": len(data.tables["person"]), "fit": fit, "draw": draw, "memory": peak() / 1e3}))
+
+
+def report_scale(report):
+    done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--only", "scale here"], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    where = f"{found['persons']:,} persons"
+    for what, goal in (("fit", 40), ("draw", 5), ("memory", 2)):
+        report.line(where, 1, {"memory": "peak memory, GB"}.get(what, f"{what}, CPU s"), [found[what]], goal)
+
+
+def report_pure(report, seeds):
+    """ARC at pure epsilon 1, beside delta 1e-6."""
+    pure, other = ([each[0] for each in linked_fits(SETS["arc"](), 1.0, seeds, delta)] for delta in (0.0, DELTA))
+    for measure in BESIDE:
+        beside = float(np.mean([each[measure] for each in other]))
+        report.line("arc, delta 0", 1, measure, [each[measure] for each in pure], 2.2, ("delta 1e-6", beside))
+
+
+def print_baselines(stored):
+    print("| baseline | seeds | " + " | ".join(MEASURES) + " |\n" + "|---" * (2 + len(MEASURES)) + "|")
+    for cell, found in stored["fits"].items():
+        values = [[each[measure] for each in found.values() if measure in each] for measure in MEASURES]
+        print(f"| {cell} | {len(found)} | " + " | ".join(mean_and_spread(each) if each else "-" for each in values) + " |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = ["arc", "semcog", "made up", "nafld", "wages", "trips", "clinic", "scale", "pure"]
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--sets", nargs="+", default=["arc", "semcog", "made up", "nafld", "wages"], choices=SETS)
-    parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0, 3.2])
+    parser.add_argument("--only", nargs="+", default=parts, choices=[*parts, "scale here"])
+    parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0, 3.2], choices=[1.0, 3.2], help="of the first four sets")
     choice = {"nargs": "?", "const": "missing", "choices": ["missing", "all"]}
-    parser.add_argument("--baselines", **choice, help="fit the baselines, and store their figures")
+    parser.add_argument("--baselines", **choice, help="fit the baselines, store their figures, and print them")
     arguments = parser.parse_args()
     for category in (SmallSampleWarning, BudgetWarning, InsecureRandomnessWarning):
         warnings.simplefilter("ignore", category)
-    cells = [cell for cell in BASELINE_CELLS if cell[0] in arguments.sets and cell[1] in arguments.epsilon]
+    if "scale here" in arguments.only:
+        return scale_here()
     if arguments.baselines:
-        make_baselines(cells, arguments.seeds, arguments.baselines == "all")
-    return 0
+        make_baselines([cell for cell in BASELINE_CELLS if cell[0] in arguments.only], arguments.seeds, arguments.baselines == "all")
+        return print_baselines(json.loads(STORED.read_text()))
+    report, stored = Report(), json.loads(STORED.read_text())
+    for name, epsilon in BASELINE_CELLS[:-1]:
+        if name in arguments.only and epsilon in arguments.epsilon:
+            report_set(report, stored, name, epsilon, arguments.seeds)
+    others = {
+        "wages": lambda: report_wages(report, stored, arguments.seeds),
+        "trips": lambda: report_trips(report, arguments.seeds),
+        "clinic": lambda: report_clinic(report, arguments.seeds),
+        "scale": lambda: report_scale(report),
+        "pure": lambda: report_pure(report, arguments.seeds),
+    }
+    for name in filter(others.__contains__, arguments.only):
+        others[name]()
+    print("missed:", *(report.missed or ["none"]), sep="\n")
+    return int(bool(report.missed))
 
 
 if __name__ == "__main__":
