@@ -255,6 +255,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "Impossible": {"cells": {"a": "x", "b": "y"}},
     "Inequality": {"low": "a", "high": "b"},
     "Sum": {"total": "c"},
+    "Children": {"table": "person", "of": "household", "key": "id", "most": 3, "head": {"relation": "householder"}},
     "SpendingPlan.smallest_epsilon": {"delta": None},
     "Findings": {"n_samples": 3, "findings": ()},
     "Schema": {"columns": dict(SCHEMA), "rules": [domain.Unique(["age", "job"])], "name": "age", "names": ["job", "age", "income"]},

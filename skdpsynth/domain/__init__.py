@@ -55,6 +55,7 @@ from skdpsynth.domain._kinds import (
     name_repr,
     round_to_step,
 )
+from skdpsynth.domain._links import Children, key_columns, names_in, order_links
 from skdpsynth.domain._order_constraints import PER_UNIT, Orders, axis_of
 from skdpsynth.domain._schema import Schema, SchemaLike
 from skdpsynth.domain._structural_zeros import Tie, cuts_of, keys_of, ties_of
@@ -64,6 +65,7 @@ from skdpsynth.domain._times import MICROSECONDS, Calendar, Date, DateTime, Dura
 __all__ = [
     "Boolean",
     "Box",
+    "Children",
     "Constant",
     "Continuous",
     "Date",

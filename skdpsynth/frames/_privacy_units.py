@@ -184,7 +184,7 @@ def split_units(X: Table, unit: Unit, **reading: Any) -> tuple[Any, list[Any] | 
     # The name of a column within a list would be the label of one row.
     if isinstance(unit, list | tuple) and len(unit) == 1 and isinstance(unit[0], str) and unit[0] in (column_names(source.head) or ()):
         raise ValueError(f"{_WANTED}, got {short_repr(unit)}; give unit={short_repr(unit[0])}.")
-    unit = unit if is_column(unit) else _label_list(unit)
+    unit = unit if is_column(unit) else label_list(unit)
     if not source.in_memory:
         if not (is_column(unit) or source.has_order):
             raise ValueError(
@@ -235,10 +235,10 @@ def _split(X: Table, unit: Unit) -> tuple[Any, list[Any]]:
     X = without_odd_text(to_native(X))
     if isinstance(X, np.ndarray) and X.ndim == 2:
         place = _place(range(X.shape[1]), unit)
-        return np.delete(X, place, axis=1), _label_list(X[:, place])
+        return np.delete(X, place, axis=1), label_list(X[:, place])
     if is_pandas(X):
         _place(list(X.columns), unit)
-        return X.drop(columns=[unit]), _label_list(X[unit])
+        return X.drop(columns=[unit]), label_list(X[unit])
     frame = None if issparse(X) else eager_frame(X)
     if frame is None:
         raise TypeError(f"{_WANTED}, got {short_repr(unit)} for a {type(X).__name__}, which has no columns by name; give the labels.")
@@ -246,7 +246,7 @@ def _split(X: Table, unit: Unit) -> tuple[Any, list[Any]]:
     return frame.drop(unit).to_native(), frame[unit].to_list()
 
 
-def _label_list(unit: Unit) -> list[Any]:
+def label_list(unit: Unit) -> list[Any]:
     """Return an array-like of labels as a list of plain objects."""
     unit = without_odd_text(unit)
     if to_list := getattr(unit, "to_pylist", None) or getattr(unit, "to_list", None):  # of Arrow, polars and pandas
@@ -327,7 +327,7 @@ class ChosenRows(Source):
 class _Choice:
     def __init__(self, most: int, key: bytes) -> None:
         self._most, self._of_copies = most, key[:16]
-        self._units, self._hash = Digests(key[16:32], _word_of_label), RowHash(key[32:])
+        self._units, self._hash = Digests(key[16:32], word_of_label), RowHash(key[32:])
 
     def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
         """Return the number of the unit of each row, -1 where it is nobody's."""
@@ -416,7 +416,7 @@ def _ranks(starts: np.ndarray, n: int) -> np.ndarray:
     return np.arange(n) - np.repeat(starts, np.diff(starts, append=n))
 
 
-def _word_of_label(label: Cell) -> bytes | None:
+def word_of_label(label: Cell) -> bytes | None:
     """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them."""
     try:
         return None if type(label) not in (int, str) and is_missing(label) else exact_word(label)  # most labels are one of these
@@ -447,6 +447,26 @@ class Digests(dict[Any, int]):
     def pairs(self, numbers: np.ndarray) -> np.ndarray:
         """Return hashes by number, as a new array of shape (n, 2) of unsigned integers: bytes that are looked at could not grow."""
         return np.frombuffer(self._digests, dtype="<u8").reshape(-1, 2)[numbers].astype(np.uint64, copy=False)
+
+
+class LabelNumbers(dict[Any, int]):
+    """Numbers of labels, from 0 on: labels that are one, such as 7 and "7", have one number, and those that name nobody have -1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._words: dict[bytes, int] = {}
+
+    def __missing__(self, label: Cell) -> int:
+        word = word_of_label(label)
+        if word is None:
+            return -1
+        self[label] = number = self._words.setdefault(word, len(self._words))
+        return number
+
+    def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
+        if not {*map(type, labels)} <= {int, str}:  # of others some cannot be looked up, and a float may be equal to one that is somebody's
+            labels = [None if is_missing(label) else label for label in labels]
+        return np.fromiter(map(self.__getitem__, labels), dtype=np.int64, count=len(labels))
 
 
 class RowHash:

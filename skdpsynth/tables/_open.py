@@ -182,6 +182,15 @@ def split_under(source: Any, schema: Schema) -> tuple[TableKind, list[Any]]:
     return TableKind(source.library, source.columns, tuple(dtypes)), []
 
 
+def check_no_text(schema: Schema) -> None:
+    for name, each in schema.items():
+        if isinstance(each, Text):
+            raise ValueError(
+                f"schema of column {name_repr(name)} is Text, which is not synthesized; drop the column from X and from schema, or say "
+                "Identifier() to leave it out of samples."
+            )
+
+
 def infers_dtypes(source: Source) -> bool:
     """Whether dtypes follow from cells, as those of pandas and of chunks of arrays, and no file or database declares them."""
     library = getattr(source, "kind", TableKind.of(source.head)).library if not source.in_memory or is_pandas(source.head) else ""
@@ -210,12 +219,7 @@ def start_table(estimator: BaseEstimator, X: Table, ensure_min_samples: int = 1)
     source, schema = open_source(X, **reading_options(estimator)), Schema.of(estimator.schema)
     kind, raw = split_under(source, schema)
     table = TableFormat(kind).match(schema, buys, infers_dtypes(source))
-    for name, each in table.schema.items():
-        if isinstance(each, Text):
-            raise ValueError(
-                f"schema of column {name_repr(name)} is Text, which is not synthesized; drop the column from X and from schema, or say "
-                "Identifier() to leave it out of samples."
-            )
+    check_no_text(table.schema)
     check_room(table)
     # They have no use beside a schema, but nonsense would pass unnoticed.
     if estimator.bounds is not None:

@@ -5,9 +5,10 @@ lower bound), or the numbers of its levels, where the number after the last stan
 mechanisms do not see are not read.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ from skdpsynth.persistence import savable
 from skdpsynth.tables._cells import is_word, kind_out
 from skdpsynth.tables._read_times import as_numbers, holds_times, time_cells, times_out
 
+NO_LABELS: Mapping[Hashable, np.ndarray] = MappingProxyType({})
+
 
 @savable
 @dataclass(frozen=True)
@@ -114,11 +117,11 @@ class TableFormat:
         dtypes = tuple(map(dtype_back, schema.values(), dtypes)) if self.library == "pandas" else dtypes
         return replace(self, kind=replace(self.kind, dtypes=dtypes), schema=schema)
 
-    def fill(self, values: Table, start: int = 0, n_samples: int | None = None) -> Any:
+    def fill(self, values: Table, start: int = 0, n_samples: int | None = None, labels: Mapping[Hashable, np.ndarray] = NO_LABELS) -> Any:
         """Return rows, floats or with a schema columns as `read_columns` gives them, in the caller's kind of table.
 
         `start` is the number of rows that came in batches before, after which labels of identifiers go on, and `n_samples` that of all
-        batches; None: of this one.
+        batches; None: of this one. `labels`: the numbers of labels of some identifiers, in place of these.
         """
         if self.schema is None:
             return self._fill_numbers(values)
@@ -130,10 +133,10 @@ class TableFormat:
             if name in known:
                 back.append((name, known[name], written_kind(name, sources.get(name, kind), self.schema), dtype))
             elif getattr(kind, "comes_back", False):
-                number = parse_dtype(dtype).number
-                if isinstance(kind, Identifier) and number is not None and not holds_whole(number, n_samples or stop):
+                number, numbers = parse_dtype(dtype).number, labels[name] if name in labels else np.arange(start + 1, stop + 1)
+                if isinstance(kind, Identifier) and number is not None and not holds_whole(number, numbers.max(initial=n_samples or 0)):
                     dtype = "int64"  # which holds the labels of all batches
-                back.append((name, np.arange(start + 1, stop + 1), kind, dtype))
+                back.append((name, numbers, kind, dtype))
         if self.library == "numpy":
             return array_out([column for _, column, _, _ in back], [kind for _, _, kind, _ in back], np.dtype(self.dtypes[0]))
         columns = [column_out(column, kind, self.library, dtype) for _, column, kind, dtype in back]

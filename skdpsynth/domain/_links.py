@@ -1,0 +1,161 @@
+"""Links between tables: which rows hang on which, as a tree that is public."""
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from skdpsynth._validation import check_integer, check_type, short_repr
+from skdpsynth.domain._kinds import is_name, list_names, name_repr
+from skdpsynth.persistence import savable
+
+_MOST_ROWS = 4096  # of one table below one root
+_KEY = "key must be the name of a column that both tables have, (child's, parent's), or a list of these"
+
+
+@savable
+@dataclass(frozen=True)
+class Children:
+    """A table whose rows hang on the rows of another: persons on households, visits on patients.
+
+    Parameters
+    ----------
+    table : str
+        The name of the child table.
+    of : str
+        The name of its parent.
+    key : str, tuple or list
+        The columns whose cells are equal in a row and in its parent. A name: both tables have a column of that name. A tuple of names: a
+        key of several columns, where both tables have all of them, and else ``(child's, parent's)``. A list: a key of several columns,
+        each a name or ``(child's, parent's)``. Equal keys are equal as units are: 7, 7.0 and "7" are one.
+    most : int
+        How many rows of one parent count: a public cap. The first ones do, by `order` or in the order of the table.
+    least : int, default=0
+        How many rows every parent has at least: a public fact.
+    order : str, default=None
+        The column of the child, numbers or times, by which its rows are a history. None: the order of rows means nothing.
+    head : dict, default=None
+        The cells that exactly one row of each parent has, ``{"relation": "householder"}``. If several rows of a parent have them, the
+        first is its head, and if none has, its first row.
+
+    See Also
+    --------
+    Schema : The public facts about each table.
+
+    Notes
+    -----
+    *Privacy.* A row of the root with all rows that hang on it, at any depth, is protected as one. Rows hang on what their key says, so
+    a key below the first link should hold the key of the root, too: ``key=("household_id", "person_no")``. Where it is an id alone, that
+    no two roots share an id is a public fact that the promise assumes.
+
+    Rows without a parent, rows that lack a part of a key, and rows that repeat the key of one before them are left out.
+
+    Examples
+    --------
+    >>> from skdpsynth.domain import Children
+    >>> Children("person", of="household", key="household_id", most=8, least=1)
+    Children(table='person', of='household', key='household_id', most=8, least=1, order=None, head=None)
+    """
+
+    table: str
+    _: KW_ONLY
+    of: str
+    key: Any
+    most: int
+    least: int = 0
+    order: Any = None
+    head: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("table", "of"):
+            check_type(name, getattr(self, name), str, "the name of a table")
+        if self.table == self.of:
+            raise ValueError(
+                f"of must be another table than table, got {short_repr(self.of)} for both; rows cannot hang on their own table."
+            )
+        most = check_integer("most", self.most, 1, _MOST_ROWS, "it is a public cap, and never learned from rows")
+        least = check_integer("least", self.least, 0, most)
+        if self.order is not None and not _is_column(self.order):
+            raise ValueError(f"order must be the name of a column of the child table, got {short_repr(self.order)}; or leave it out.")
+        vars(self).update(key=_checked_key(self.key), most=most, least=least)
+        if self.head is None:
+            return
+        if not isinstance(self.head, Mapping) or not self.head or not all(map(_is_column, self.head)):
+            told = 'head must be a dict of column: cell, {"relation": "householder"} for example'
+            raise ValueError(f"{told}, got {short_repr(self.head)}.")
+        if most < 2:
+            raise ValueError("head must be None where most is 1, because no other rows are left; give the columns to the parent's table.")
+        vars(self).update(head=dict(self.head))
+
+
+def _is_column(name: object) -> bool:
+    return is_name(name) and name is not None and not isinstance(name, tuple)
+
+
+def _checked_key(key: object) -> Any:
+    """Return a name, two names that may be of one column, or pairs of names."""
+    if _is_column(key):
+        return key
+    parts: list[Any] = list(key) if isinstance(key, tuple | list) else []
+    parts = [tuple(part) if isinstance(part, tuple | list) else part for part in parts]
+    names = [part if isinstance(part, tuple) else (part, part) for part in parts]
+    if not names or not all(len(pair) == 2 and all(map(_is_column, pair)) for pair in names):
+        raise ValueError(f"{_KEY}, got {short_repr(key)}.")
+    if any(len({*side}) < len(names) for side in zip(*names, strict=True)):
+        raise ValueError("key must name each column of a table once, but one is there twice; leave it out.")
+    is_open = isinstance(key, tuple) and len(parts) == 2 and not any(isinstance(part, tuple) for part in parts)
+    return tuple(parts if is_open else names)
+
+
+def names_in(key: Any) -> list[Any]:
+    """Return all columns that a key names, of both tables."""
+    return [name for part in key for name in names_in(part)] if isinstance(key, tuple) else [key]
+
+
+def order_links(tables: Collection[str], links: Sequence[Children]) -> tuple[str, tuple[Children, ...]]:
+    """Return the root of linked tables, and the links with parents before children; or refuse what is no tree."""
+    if not isinstance(links, tuple | list) or not links or not all(isinstance(link, Children) for link in links):
+        raise ValueError(f"links must be a list of Children, at least one, got {short_repr(links)}.")
+    for name in (name for link in links for name in (link.table, link.of)):
+        if name not in tables:
+            raise ValueError(f"links must name tables of schemas, got {short_repr(name)}; they are {list_names(list(tables))}.")
+    below = [link.table for link in links]
+    if twice := [name for name in below if below.count(name) > 1]:
+        raise ValueError(
+            f"links must give each table one parent, but {short_repr(twice[0])} has two; keep the one whose rows are to be "
+            "protected, and put the key of the other among the columns, as levels that are public."
+        )
+    roots = [name for name in tables if name not in below]
+    if len(roots) > 1:
+        raise ValueError(f"links must leave one table that hangs on none, but {list_names(roots)} hang on none; link or leave out others.")
+    paths, ordered, waiting = dict.fromkeys(roots, 1), list[Children](), list(links)
+    while ready := [link for link in waiting if link.of in paths]:
+        paths |= {link.table: paths[link.of] * link.most for link in ready}
+        ordered, waiting = [*ordered, *ready], [link for link in waiting if link not in ready]
+    if waiting:
+        raise ValueError(f"links must be a tree, but {list_names([link.table for link in waiting])} hang on each other; leave out a link.")
+    name, most = max(paths.items(), key=lambda each: each[1])
+    if most > _MOST_ROWS:
+        raise ValueError(
+            f"most must be less: a root may have {most} rows of {short_repr(name)}, the product of most along the links, and at most "
+            f"{_MOST_ROWS} are taken; lower a cap."
+        )
+    parents = {link.of for link in links}
+    if deep := [link.table for link in links if link.head is not None and link.table in parents]:
+        raise ValueError(f"head must be None where other tables hang on the child, got one for {name_repr(deep[0])}; leave it out.")
+    return roots[0], tuple(ordered)
+
+
+def key_columns(link: Children, columns: Collection[Hashable], parent_columns: Collection[Hashable]) -> tuple[tuple[Any, Any], ...]:
+    """Return the pairs of columns, of the child and of its parent, that are equal; or refuse a column that a table lacks."""
+    parts = link.key if isinstance(link.key, tuple) else (link.key,)
+    if len(parts) == 2 and not any(isinstance(part, tuple) for part in parts):
+        both = all(name in columns and name in parent_columns for name in parts)
+        parts = parts if both else (parts,)
+    pairs = tuple(part if isinstance(part, tuple) else (part, part) for part in parts)
+    for table, names, have in zip((link.table, link.of), zip(*pairs, strict=True), (columns, parent_columns), strict=True):
+        if missing := [name for name in names if name not in have]:
+            raise ValueError(
+                f"X[{short_repr(table)}] must have the column {list_names(missing)}, by which {short_repr(link.table)} hangs on "
+                f"{short_repr(link.of)}; add it, or correct key."
+            )
+    return pairs
