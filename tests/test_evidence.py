@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from estimators import variants
-from internals import _latent_factors, levels_of
+from internals import CodedGram, Trees, Weights, _latent_factors, levels_of
 from laws import refuses
 
 import skdpsynth_evidence
@@ -25,8 +25,8 @@ from skdpsynth import (
 from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
 from skdpsynth.domain import Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho
-from skdpsynth.statistics import Histogram, Interactions
+from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho, mechanism
+from skdpsynth.statistics import Histogram, Interactions, Marginals
 from skdpsynth_evidence import _kinds as kinds
 from skdpsynth_evidence import _losses as losses
 from skdpsynth_evidence import check_evidence
@@ -120,6 +120,38 @@ def test_interactions_of_all_sizes_are_derived(relation, sizes, classes):
         said = json.loads(json.dumps(dict(sensitivity.statistic)))
         for norm in ("l1", "l2_squared", "sup"):
             assert kinds.derive_sensitivity(said, relation, norm, 1) == getattr(sensitivity, norm)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("loses_mass", [False, True])
+def test_weighted_rows_are_derived_whether_or_not_some_may_be_missing(relation, loses_mass):
+    """And a smaller weight is found, and where interactions move further if rows are missing, silence about that."""
+    weights, over = Weights(2, 6, loses_mass), Interactions.over([2, 2], [(0, 1)], 2, 1000)
+    gram, silent = CodedGram.over([3, 2], [1.0, 1.0], 1.0), []
+    for of_row in (lambda r: Marginals.sensitivity(r, 3), lambda r: Trees.sensitivity(r, [3, 5]), over.sensitivity, gram.sensitivity):
+        told = weights.sensitivity(of_row, relation)
+        said = json.loads(json.dumps(dict(told.statistic)))
+        assert (said["weight"], said.get("no_row")) == (6, 1 if loses_mass and relation == "replace_one" else None)
+        for norm in ("l1", "l2_squared", "sup", *(["nuclear"] if told.nuclear else [])):
+            stated = getattr(told, norm)
+            assert kinds.derive_sensitivity(said, relation, norm, 1) == stated == of_row(relation).scaled(6).__getattribute__(norm)
+            assert kinds.derive_sensitivity({**said, "weight": 5}, relation, norm, 1) < stated
+            silent.append(kinds.derive_sensitivity({**said, "no_row": 1}, relation, norm, 1) > stated)
+    assert any(silent) == (relation == "add_or_remove_one")
+
+
+def test_evidence_of_weighted_rows_passes_and_a_smaller_weight_is_found():
+    accountant, weights = PrivacyAccountant(5, 1e-5), Weights(2, 6, True)
+    told = weights.sensitivity(lambda relation: Marginals.sensitivity(relation, 3), "replace_one")
+    chosen = mechanism(told, PrivacyLoss(epsilon=1))
+    accountant.release(np.zeros(9, dtype=np.int64), chosen.noise, SecureBits(), name="tables", loss=chosen.loss, sensitivity=told)
+    document = accountant.evidence()
+    assert check_evidence(document).is_exact
+    for weight, words in ((5, "moves by 30 (l1), less than the 36"), (7, "moves by 42 (l1) under 'replace_one', but states 36")):
+        document["releases"][0]["statistic"]["weight"] = weight
+        assert words in str(check_evidence(document))
+    document["releases"][0]["statistic"]["weight"] = 0
+    assert "whose weight is '0'" in str(check_evidence(document))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -26,6 +26,18 @@ from skdpsynth.statistics._counts import (
     Thresholds,
 )
 from skdpsynth.statistics._interactions import Interactions, dependences, distances, sensitivity_of_dependences
+from skdpsynth.statistics._linked import (
+    ONE_ROW,
+    ChildRows,
+    SiblingRows,
+    TableRows,
+    Weights,
+    fold_symmetric,
+    loses_mass,
+    symmetric_precision,
+    total_weights,
+    unfold_symmetric,
+)
 from skdpsynth.statistics._marginals import Marginals, Trees
 from skdpsynth.statistics._moments import Gram, KeptLengths, Moments, Packing
 from skdpsynth.statistics._parities import Parities, SumParities

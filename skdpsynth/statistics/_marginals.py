@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from skdpsynth._sensitivity import Query, Sensitivity, count_sensitivity, statistic_facts
-from skdpsynth._validation import as_numeric_array, is_integer, short_repr
+from skdpsynth._validation import as_numeric_array, check_integer, is_integer, short_repr
 from skdpsynth.duckdb import Database
 from skdpsynth.frames import Rows
 from skdpsynth.persistence import savable
@@ -55,10 +55,11 @@ class Marginals(Statistic):
         return rule.of(columns)
 
     @staticmethod
-    def over(sizes: Sequence[int], attributes: Sequence[tuple[int, ...]]) -> "CountCombinations":
+    def over(sizes: Sequence[int], attributes: Sequence[tuple[int, ...]], weight: int | None = None) -> "CountCombinations":
         """Return the rule that counts the combinations of codes in some tables; `attributes` are the columns of each, as tuples.
 
-        The codes of a column lie in ``[0, size)``.
+        The codes of a column lie in ``[0, size)``. `weight` is the place of a column of whole numbers below 2**38, each of which counts its
+        row so often; None: each counts once.
         """
         if not isinstance(sizes, list | tuple) or not all(is_integer(size, 0) for size in sizes):
             raise TypeError(f"sizes must be a list of non-negative integers, one a column, got {short_repr(sizes)}.")
@@ -69,7 +70,7 @@ class Marginals(Statistic):
             for table in listed
         ):
             raise TypeError(f"attributes must be a list of tuples of columns from 0 to {len(sizes) - 1}, got {short_repr(attributes)}.")
-        return CountCombinations(tuple(sizes), tuple(map(tuple, listed)))
+        return CountCombinations(tuple(sizes), tuple(map(tuple, listed)), None if weight is None else check_integer("weight", weight))
 
     @staticmethod
     def sensitivity(relation: str, n_tables: int) -> Sensitivity:
@@ -100,6 +101,7 @@ class CountCombinations(Aggregator):
 
     sizes: tuple[int, ...]  # number of codes of each column
     attributes: tuple[tuple[int, ...], ...]  # columns of each table
+    weight: int | None = None  # place of the column of weights
 
     def __str__(self) -> str:
         return f"counts of {self.n_values} combinations of codes in {len(self.attributes)} tables"
@@ -117,6 +119,8 @@ class CountCombinations(Aggregator):
         return Marginals(self.shapes, np.zeros(self.n_values, dtype=np.int64))
 
     def count_in(self, database: Database, rows: Rows) -> Marginals | None:
+        if self.weight is not None:
+            return None
         counts = counts_of_tables(database, rows, self.sizes, self.attributes)
         return None if counts is None else Marginals(self.shapes, np.concatenate([np.zeros(0, dtype=np.int64), *counts]))
 
@@ -128,13 +132,14 @@ class CountCombinations(Aggregator):
         for start in range(0, len(chunk[0]) if chunk else 0, _ROWS):
             block = [column[start : start + _ROWS] for column in chunk]
             block = [column.astype(np.int64) if column.dtype == np.uint64 else column for column in block]  # sums of both are floats
+            weights = None if self.weight is None else block[self.weight].astype(float)  # whole, and so many sum to less than 2**53
             before: tuple[tuple[int, ...], int] = ((), 0)  # tables that differ in their last column follow each other
             for columns, shape, counts in zip(self.attributes, shapes, tables, strict=True):
                 if before != (columns[:-1], shape[-1]):
                     before, cell = (columns[:-1], shape[-1]), np.zeros(1, dtype=np.int64)
                     for column, size in zip(columns[:-1], shape[1:], strict=True):
                         cell = (cell + block[column]) * size
-                counts += np.bincount(cell + block[columns[-1]], minlength=len(counts))
+                counts += np.bincount(cell + block[columns[-1]], weights, minlength=len(counts)).astype(np.int64, copy=False)
         return statistic
 
 
@@ -151,12 +156,12 @@ class Trees(Statistic):
         return cls.over(depths).of(list(cells))
 
     @staticmethod
-    def over(depths: Sequence[int], columns: Sequence[int] | None = None) -> "CountNodes":
+    def over(depths: Sequence[int], columns: Sequence[int] | None = None, weight: int | None = None) -> "CountNodes":
         """Return the rule that counts cells in ``[0, 2**depth)``, and the nodes above them; -1, a missing number, is counted nowhere.
 
-        `columns` says where the cells of each tree stand in a chunk; None: in order.
+        `columns` says where the cells of each tree stand in a chunk; None: in order. `weight` is as for `Marginals.over`.
         """
-        return CountNodes(tuple(depths), tuple(range(len(depths)) if columns is None else columns))
+        return CountNodes(tuple(depths), tuple(range(len(depths)) if columns is None else columns), weight)
 
     @staticmethod
     def sensitivity(relation: str, depths: Sequence[int]) -> Sensitivity:
@@ -208,6 +213,7 @@ class CountNodes(Aggregator):
 
     depths: tuple[int, ...]  # of each tree
     columns: tuple[int, ...]  # where its cells stand in a chunk
+    weight: int | None = None  # where the weights do
 
     def __str__(self) -> str:
         return f"counts of {self.n_values} nodes in {len(self.depths)} trees of cells"
@@ -223,6 +229,8 @@ class CountNodes(Aggregator):
 
     def count_in(self, database: Database, rows: Rows) -> Trees | None:
         """Return the counts of rows in a database: nodes follow from their cells."""
+        if self.weight is not None:
+            return None
         cells = counts_by_column(database, rows, self.columns, [1 << depth for depth in self.depths])
         if cells is None:
             return None
@@ -234,8 +242,10 @@ class CountNodes(Aggregator):
         for tree, depth, column in zip(statistic.columns(), self.depths, self.columns, strict=True):
             leaves = np.zeros((1 << depth) + 1, dtype=np.int64)  # the first is for what is missing
             rows = max(_LEAVES, len(leaves))
-            for start in range(0, len(chunk[column]), rows):
+            for start in range(0, len(chunk[column]) if self.weight is None else 0, rows):
                 leaves += np.bincount(chunk[column][start : start + rows] + 1, minlength=len(leaves))
+            if self.weight is not None:
+                np.add.at(leaves, chunk[column] + 1, chunk[self.weight])
             tree += nodes_of(leaves[1:], depth)
         return statistic
 

@@ -1,0 +1,198 @@
+"""Virtual rows of linked tables, weighed by whole numbers, and how far a root with all that hangs on it moves counts of them.
+
+A root gives virtual rows: itself, itself with each of its children, pairs of its children, and the same of its grandchildren. Their mean
+has the mass of one row, which the weights share out: a child of a parent with k children has a k-th of the mass of its parent, and each
+pair of siblings an equal part. Times a public number, the total, weights are whole. So a root is that many rows of an ordinary table, and
+`Sensitivity.scaled` says how far it moves any statistic of them, however many children it has.
+
+Any other weights of children would give some root less mass, or another one more: a k-th is the most that each can have at this noise.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._sensitivity import Sensitivity, with_no_row
+from skdpsynth.frames import Chunk
+from skdpsynth.persistence import savable
+
+_MOST_OF_A_LINK = 1 << 20  # by which a link multiplies the total, up to 16 children so that all weights are whole
+_MOST = 1 << 37  # of a weight, so that floats hold the sums of a block of rows exactly
+_SIBLINGS = 15  # with which a child is paired, at equal distances in the order of its siblings
+_UNKNOWN_ROOTS = 1 << 31  # of tables whose number of roots is private
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How the rows of a chunk are weighed, so that those of one unit sum to a public number.
+
+    Attributes
+    ----------
+    place : int or None
+        Where the column of weights stands in a chunk; None: every row is a unit.
+    total : int
+        The sum of the weights of a unit.
+    loses_mass : bool
+        Whether a unit may have a smaller sum.
+    """
+
+    place: int | None = None
+    total: int = 1
+    loses_mass: bool = False
+
+    def sensitivity(self, of_row: Callable[[str], Sensitivity], relation: str) -> Sensitivity:
+        """Return how far a unit moves a statistic that a row moves by what `of_row` says under a relation."""
+        moved = of_row(relation)
+        if self.loses_mass and relation == "replace_one":
+            moved = with_no_row(moved, of_row("add_or_remove_one"))
+        return moved.scaled(self.total)
+
+    def n_rows(self, n_units: int | None) -> int | None:
+        """Return for how many rows of weight 1 whole numbers must have room; None: as for any table whose number of rows is private."""
+        return n_units if self.total == 1 else self.total * (_UNKNOWN_ROOTS if n_units is None else max(n_units, 1))
+
+
+ONE_ROW = Weights()
+
+
+def total_weights(links: Sequence[Any]) -> dict[str, int]:
+    """Return the total of the weights of each table, by its name: a public number. Parents come before their children in `links`.
+
+    Weights are whole where the total of the parent is multiplied by the least common multiple of 1, ..., K of at most K children. So are
+    those of pairs of siblings, as k and k - 1 have no common factor. Beyond 16 children weights are rounded down.
+    """
+    found = {link.of: 1 for link in links[:1]}
+    for link in links:
+        found[link.table] = found[link.of] * min(_least_multiple(link), _MOST_OF_A_LINK, _MOST // found[link.of])
+    return found
+
+
+def loses_mass(links: Sequence[Any], table: str, n_siblings: int = 1) -> bool:
+    """Whether the weights of rows of a table, or of pairs of them (2 siblings), may sum to less than the total: a public fact.
+
+    They do where a parent may have no child, or a single one, and where they are rounded.
+    """
+    of = {link.table: link for link in links}
+    if table not in of:
+        return False
+    totals, link = total_weights(links), of[table]
+    is_whole = totals[table] == totals[link.of] * _least_multiple(link)
+    return not is_whole or link.least - _n_heads(link) < n_siblings or loses_mass(links, link.of)
+
+
+def _least_multiple(link: Any) -> int:
+    return math.lcm(*range(1, link.most - _n_heads(link) + 1))
+
+
+def _n_heads(link: Any) -> int:
+    return int(link.head is not None)  # a child that is part of its parent
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Linked tables become the rows of one of them, and last their weights."""
+
+    table: str
+    totals: Mapping[str, int]  # of each table, from `total_weights`
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return [*chunk.tables[self.table], _weights_of(chunk, self.table, self.totals)]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class ChildRows:
+    """Linked tables become the rows of one of them, each behind that of its parent, and last their weights."""
+
+    table: str
+    totals: Mapping[str, int]
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        owner = chunk.owners[self.table]
+        parents = [column[owner] for column in chunk.tables[chunk.parents[self.table]]]
+        return [*parents, *chunk.tables[self.table], _weights_of(chunk, self.table, self.totals)]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class SiblingRows:
+    """Linked tables become pairs of rows of one of them that have one parent, and last their weights.
+
+    All ordered pairs; beyond 16 siblings, each with 15 others at equal distances. Or, of a history, each row with the next one.
+    """
+
+    table: str
+    totals: Mapping[str, int]
+    is_history: bool = False
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        owner, counts = chunk.owners[self.table], chunk.counts(self.table)
+        first, second, n_pairs = _next_rows(owner, counts) if self.is_history else _siblings(owner, counts)
+        weights = _shared_mass(chunk, self.table, self.totals)[owner[first]] // n_pairs
+        columns = chunk.tables[self.table]
+        return [*(column[first] for column in columns), *(column[second] for column in columns), weights]
+
+
+def _weights_of(chunk: Chunk, table: str, totals: Mapping[str, int]) -> np.ndarray:
+    """Return the weight of each row of a table: as its parent's, but shared with its siblings."""
+    if table == chunk.root:
+        return np.ones(len(chunk), dtype=np.int64)
+    owner = chunk.owners[table]
+    return (_shared_mass(chunk, table, totals) // np.maximum(chunk.counts(table), 1))[owner]
+
+
+def _shared_mass(chunk: Chunk, table: str, totals: Mapping[str, int]) -> np.ndarray:
+    """Return what the children of each parent share, in units of their own total."""
+    parent = chunk.parents[table]
+    return _weights_of(chunk, parent, totals) * (totals[table] // totals[parent])
+
+
+def _next_rows(owner: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places of rows that follow each other, and how many such pairs their parent has."""
+    first = np.flatnonzero(owner[1:] == owner[:-1])
+    return first, first + 1, counts[owner[first]] - 1
+
+
+def _siblings(owner: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the places of ordered pairs of siblings, and how many such pairs their parent has."""
+    k = counts[owner]
+    start = (np.cumsum(counts) - counts)[owner]
+    n_others = np.minimum(k - 1, _SIBLINGS)
+    first = np.repeat(np.arange(len(owner)), n_others)
+    number = np.arange(len(first)) - np.repeat(np.cumsum(n_others) - n_others, n_others)
+    distance = (2 * number + 1) * (k - 1)[first] // (2 * n_others[first]) + 1
+    second = start[first] + (first - start[first] + distance) % k[first]
+    return first, second, (k * n_others)[first]
+
+
+# The table of a column of one row with the same column of its sibling: both orders of a pair are rows, so it is symmetric.
+
+
+def fold_symmetric(table: np.ndarray) -> np.ndarray:
+    """Return the counts of unordered cells of tables of shape (..., m, m), of each m (m + 1) / 2.
+
+    A row is in one such cell, so they are a table like any other.
+    """
+    first, second = np.triu_indices(table.shape[-1])
+    return table[..., first, second] + np.where(first == second, 0, table[..., second, first])
+
+
+def unfold_symmetric(counts: np.ndarray, size: int) -> np.ndarray:
+    """Return counts of unordered cells, shape (..., size (size + 1) / 2), as symmetric tables; both orders have half of a count.
+
+    So noise of variance v on a count leaves v on the diagonal and v / 4 beside it, where each number stands twice: in a sum of squares over
+    all cells it counts as v / 2. Noise on ordered cells, averaged over both orders, would count as v.
+    """
+    first, second = np.triu_indices(size)
+    table = np.zeros((*counts.shape[:-1], size, size))
+    table[..., first, second] = table[..., second, first] = counts * np.where(first == second, 1.0, 0.5)
+    return table
+
+
+def symmetric_precision(size: int) -> float:
+    """Return how much less variance a cell of `unfold_symmetric` counts for, as a mean over cells: 1 on the diagonal, 2 beside it."""
+    return 2 - 1 / size
