@@ -82,23 +82,6 @@ class Sensitivity:
         moved = {"l1": n_rows * self.l1, "l2_squared": n_rows**2 * self.l2_squared, "sup": n_rows * self.sup, "nuclear": nuclear}
         return replace(self, **moved)
 
-    def scaled(self, weight: int) -> "Sensitivity":
-        """Return the sensitivity to one unit of weighted rows: their weights are whole numbers that sum to `weight`.
-
-        A row of weight w is w equal rows, so such a unit is as many rows as `weight` says, of which each becomes another one: the bound of
-        `times`, however many rows there are. It is reached where all of them are alike, before and after. Where weights may sum to less,
-        some of those rows are missing: then each may also come or go, and it is `with_no_row` that is to be scaled.
-        """
-        facts = self.statistic if self.statistic is None or weight == 1 else (*self.statistic, ("weight", int(weight)))
-        return replace(self.times(weight), statistic=facts)
-
-
-def with_no_row(replaced: Sensitivity, coming: Sensitivity) -> Sensitivity:
-    """Return the sensitivity to a row that is replaced, comes or goes, where the number of rows is private: the larger in each norm."""
-    norms = ("l1", "l2_squared", "sup", *(["nuclear"] if replaced.nuclear is not None else []))
-    facts = replaced.statistic if replaced.statistic is None else (*replaced.statistic, ("no_row", 1))
-    return replace(replaced, **{norm: max(getattr(replaced, norm), getattr(coming, norm)) for norm in norms}, statistic=facts)
-
 
 @dataclass(frozen=True, eq=False)
 class Query:

@@ -40,14 +40,14 @@ def derive_sensitivity(statistic: Facts, relation: str, norm: str, n_rows: int) 
     """Return how far `n_rows` rows move a statistic in a norm, or None for an unknown kind.
 
     The rows are replaced, come or go one after the other, so by the triangle inequality norms grow by `n_rows`, and squared norms by its
-    square. So they do by the `weight` of a statistic: rows are weighed, and the whole-number weights of one unit sum to that, as if it had
-    so many rows. With `no_row` they may sum to less: each of these rows is then replaced, comes or goes.
+    square. So they do by the `weight` of a statistic: its rows are weighed, and the whole-number weights of one unit sum to at most that,
+    as if it had so many rows, each of which is replaced, comes or goes.
     """
     kind = KINDS.get(statistic["kind"])
     if kind is None:
         return None
     _prove(statistic["kind"])
-    relations = RELATIONS if "no_row" in statistic else (relation,)
+    relations = RELATIONS if "weight" in statistic and relation == REPLACE_ONE else (relation,)
     moved = max(Fraction(kind.formula(statistic, each)[norm]) for each in relations)
     return moved * (n_rows * statistic.get("weight", 1)) ** (2 if norm == "l2_squared" else 1)
 

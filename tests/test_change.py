@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from internals import count_sensitivity, with_no_row
+from internals import count_sensitivity
 from laws import refuses
 
 from skdpsynth.statistics import Query, Sensitivity
@@ -34,22 +34,3 @@ def test_a_query_never_shows_its_values():
     query = Query(np.array([918273, 645]), count_sensitivity("replace_one"))
     assert "918273" not in repr(query)
     assert "2 values" in repr(query)
-
-
-def test_weighted_rows_of_a_unit_move_as_many_rows_as_their_weights_sum_to():
-    one = Sensitivity("replace_one", 4, 8, 2, 6, (("kind", "gram"),))
-    found = one.scaled(3)
-    assert found == Sensitivity("replace_one", 12, 72, 6, 18)
-    assert found == one.times(3)
-    assert found.statistic == (("kind", "gram"), ("weight", 3))
-    assert one.scaled(1) == one
-    assert one.scaled(1).statistic == one.statistic
-    refuses(ValueError, "n_rows must be an integer of at least 1", one.scaled, 0)
-
-
-def test_a_row_that_may_be_missing_moves_as_one_that_is_replaced_or_comes_whichever_is_more():
-    replaced, coming = Sensitivity("replace_one", 4, 4, 1, 4, (("kind", "gram"),)), Sensitivity("add_or_remove_one", 3, 9, 3, 3)
-    found = with_no_row(replaced, coming)
-    assert found == Sensitivity("replace_one", 4, 9, 3, 4)
-    assert found.statistic == (("kind", "gram"), ("no_row", 1))
-    assert with_no_row(Sensitivity("replace_one", 4, 4, 1), Sensitivity("add_or_remove_one", 3, 9, 3)).nuclear is None

@@ -33,7 +33,6 @@ from skdpsynth.statistics._linked import (
     TableRows,
     Weights,
     fold_symmetric,
-    loses_mass,
     symmetric_precision,
     total_weights,
     unfold_symmetric,

@@ -2,22 +2,22 @@
 
 A root gives virtual rows: itself, itself with each of its children, pairs of its children, and the same of its grandchildren. Their mean
 has the mass of one row, which the weights share out: a child of a parent with k children has a k-th of the mass of its parent, and each
-pair of siblings an equal part. Times a public number, the total, weights are whole. So a root is that many rows of an ordinary table, and
-`Sensitivity.scaled` says how far it moves any statistic of them, however many children it has.
+pair of siblings an equal part. Times a public number, the total, weights are whole. So a root is that many rows of an ordinary table, or
+less, and `Weights.sensitivity` says how far it moves any statistic of them, however many children it has.
 
 Any other weights of children would give some root less mass, or another one more: a k-th is the most that each can have at this noise.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdpsynth._sensitivity import Sensitivity, with_no_row
-from skdpsynth.frames import Chunk
+from skdpsynth._sensitivity import Sensitivity
+from skdpsynth.domain import Children
 from skdpsynth.persistence import savable
+from skdpsynth.tables import Forest, most_of
 
 _MOST_OF_A_LINK = 1 << 20  # by which a link multiplies the total, up to 16 children so that all weights are whole
 _MOST = 1 << 37  # of a weight, so that floats hold the sums of a block of rows exactly
@@ -27,38 +27,45 @@ _UNKNOWN_ROOTS = 1 << 31  # of tables whose number of roots is private
 
 @dataclass(frozen=True)
 class Weights:
-    """How the rows of a chunk are weighed, so that those of one unit sum to a public number.
+    """How the rows of a chunk are weighed, so that those of one unit sum to a public number, or to less.
 
     Attributes
     ----------
     place : int or None
         Where the column of weights stands in a chunk; None: every row is a unit.
     total : int
-        The sum of the weights of a unit.
-    loses_mass : bool
-        Whether a unit may have a smaller sum.
+        The most that the weights of a unit sum to.
     """
 
     place: int | None = None
     total: int = 1
-    loses_mass: bool = False
 
     def sensitivity(self, of_row: Callable[[str], Sensitivity], relation: str) -> Sensitivity:
-        """Return how far a unit moves a statistic that a row moves by what `of_row` says under a relation."""
+        """Return how far a unit moves a statistic that a row moves by what `of_row` says under a relation: a public fact.
+
+        A row of weight w is w equal rows, so a unit is as many rows as its weights sum to, and if that is less than the total, the others
+        are missing. Put those of a unit and of its neighbor side by side: each becomes another one, comes, or goes. So by the triangle
+        inequality they move all norms by the total times the larger of the two relations; where units come or go, so do their rows.
+
+        It is reached where all rows of a unit are alike, as those of children and of siblings that are alike.
+        """
         moved = of_row(relation)
-        if self.loses_mass and relation == "replace_one":
-            moved = with_no_row(moved, of_row("add_or_remove_one"))
-        return moved.scaled(self.total)
+        if self.place is None:
+            return moved
+        if relation == "replace_one":
+            coming, norms = of_row("add_or_remove_one"), ["l1", "l2_squared", "sup", *(["nuclear"] if moved.nuclear is not None else [])]
+            moved = replace(moved, **{norm: max(getattr(moved, norm), getattr(coming, norm)) for norm in norms})
+        return replace(moved.times(self.total), statistic=(*(moved.statistic or ()), ("weight", self.total)))
 
     def n_rows(self, n_units: int | None) -> int | None:
         """Return for how many rows of weight 1 whole numbers must have room; None: as for any table whose number of rows is private."""
-        return n_units if self.total == 1 else self.total * (_UNKNOWN_ROOTS if n_units is None else max(n_units, 1))
+        return n_units if self.place is None else self.total * (_UNKNOWN_ROOTS if n_units is None else max(n_units, 1))
 
 
 ONE_ROW = Weights()
 
 
-def total_weights(links: Sequence[Any]) -> dict[str, int]:
+def total_weights(links: Sequence[Children]) -> dict[str, int]:
     """Return the total of the weights of each table, by its name: a public number. Parents come before their children in `links`.
 
     Weights are whole where the total of the parent is multiplied by the least common multiple of 1, ..., K of at most K children. So are
@@ -66,29 +73,9 @@ def total_weights(links: Sequence[Any]) -> dict[str, int]:
     """
     found = {link.of: 1 for link in links[:1]}
     for link in links:
-        found[link.table] = found[link.of] * min(_least_multiple(link), _MOST_OF_A_LINK, _MOST // found[link.of])
+        least = math.lcm(*range(1, most_of(link) + 1))
+        found[link.table] = found[link.of] * min(least, _MOST_OF_A_LINK, _MOST // found[link.of])
     return found
-
-
-def loses_mass(links: Sequence[Any], table: str, n_siblings: int = 1) -> bool:
-    """Whether the weights of rows of a table, or of pairs of them (2 siblings), may sum to less than the total: a public fact.
-
-    They do where a parent may have no child, or a single one, and where they are rounded.
-    """
-    of = {link.table: link for link in links}
-    if table not in of:
-        return False
-    totals, link = total_weights(links), of[table]
-    is_whole = totals[table] == totals[link.of] * _least_multiple(link)
-    return not is_whole or link.least - _n_heads(link) < n_siblings or loses_mass(links, link.of)
-
-
-def _least_multiple(link: Any) -> int:
-    return math.lcm(*range(1, link.most - _n_heads(link) + 1))
-
-
-def _n_heads(link: Any) -> int:
-    return int(link.head is not None)  # a child that is part of its parent
 
 
 @savable
@@ -99,8 +86,8 @@ class TableRows:
     table: str
     totals: Mapping[str, int]  # of each table, from `total_weights`
 
-    def __call__(self, chunk: Chunk) -> Chunk:
-        return [*chunk.tables[self.table], _weights_of(chunk, self.table, self.totals)]
+    def __call__(self, forest: Forest) -> list[np.ndarray]:
+        return [*forest.tables[self.table], _weights_of(forest, self.table, self.totals)]
 
 
 @savable
@@ -111,10 +98,10 @@ class ChildRows:
     table: str
     totals: Mapping[str, int]
 
-    def __call__(self, chunk: Chunk) -> Chunk:
-        owner = chunk.owners[self.table]
-        parents = [column[owner] for column in chunk.tables[chunk.parents[self.table]]]
-        return [*parents, *chunk.tables[self.table], _weights_of(chunk, self.table, self.totals)]
+    def __call__(self, forest: Forest) -> list[np.ndarray]:
+        owner = forest.owners[self.table]
+        parents = [column[owner] for column in forest.tables[forest.parents[self.table]]]
+        return [*parents, *forest.tables[self.table], _weights_of(forest, self.table, self.totals)]
 
 
 @savable
@@ -129,26 +116,26 @@ class SiblingRows:
     totals: Mapping[str, int]
     is_history: bool = False
 
-    def __call__(self, chunk: Chunk) -> Chunk:
-        owner, counts = chunk.owners[self.table], chunk.counts(self.table)
+    def __call__(self, forest: Forest) -> list[np.ndarray]:
+        owner, counts = forest.owners[self.table], forest.counts(self.table)
         first, second, n_pairs = _next_rows(owner, counts) if self.is_history else _siblings(owner, counts)
-        weights = _shared_mass(chunk, self.table, self.totals)[owner[first]] // n_pairs
-        columns = chunk.tables[self.table]
+        weights = _shared_mass(forest, self.table, self.totals)[owner[first]] // n_pairs
+        columns = forest.tables[self.table]
         return [*(column[first] for column in columns), *(column[second] for column in columns), weights]
 
 
-def _weights_of(chunk: Chunk, table: str, totals: Mapping[str, int]) -> np.ndarray:
+def _weights_of(forest: Forest, table: str, totals: Mapping[str, int]) -> np.ndarray:
     """Return the weight of each row of a table: as its parent's, but shared with its siblings."""
-    if table == chunk.root:
-        return np.ones(len(chunk), dtype=np.int64)
-    owner = chunk.owners[table]
-    return (_shared_mass(chunk, table, totals) // np.maximum(chunk.counts(table), 1))[owner]
+    if table == forest.root:
+        return np.ones(len(forest), dtype=np.int64)
+    owner = forest.owners[table]
+    return (_shared_mass(forest, table, totals) // np.maximum(forest.counts(table), 1))[owner]
 
 
-def _shared_mass(chunk: Chunk, table: str, totals: Mapping[str, int]) -> np.ndarray:
+def _shared_mass(forest: Forest, table: str, totals: Mapping[str, int]) -> np.ndarray:
     """Return what the children of each parent share, in units of their own total."""
-    parent = chunk.parents[table]
-    return _weights_of(chunk, parent, totals) * (totals[table] // totals[parent])
+    parent = forest.parents[table]
+    return _weights_of(forest, parent, totals) * (totals[table] // totals[parent])
 
 
 def _next_rows(owner: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
