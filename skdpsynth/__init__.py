@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesis import (
         LatentFactorSynthesizer,
+        LinkedTablesSynthesizer,
         LowDimSynthesizer,
         OnlineSynthesizer,
         PrivateMeasureMechanism,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LatentFactorSynthesizer",
+    "LinkedTablesSynthesizer",
     "LowDimSynthesizer",
     "OnlineSynthesizer",
     "PrivacyAccountant",
@@ -45,13 +47,14 @@ def _open() -> None:
     from skdpsynth.privacy import PrivacyAccountant
     from skdpsynth.synthesis import (
         LatentFactorSynthesizer,
+        LinkedTablesSynthesizer,
         LowDimSynthesizer,
         OnlineSynthesizer,
         PrivateMeasureMechanism,
         SignedMeasureMechanism,
     )
 
-    classes = (LatentFactorSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism)
+    classes = (LatentFactorSynthesizer, LinkedTablesSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism)
     globals().update({thing.__name__: thing for thing in (*classes, PrivatePCA, PrivacyAccountant, load, show_progress)})
 
 

@@ -1,7 +1,8 @@
 """Models of tables: fitted to noisy answers, and sampled. Mathematics without data or privacy."""
 
 from skdpsynth.models._conditional_sampling import impute_table
-from skdpsynth.models._joint_distribution import RejectionSampler
+from skdpsynth.models._histories import HistoryFactors
+from skdpsynth.models._joint_distribution import RejectionSampler, draw_values
 from skdpsynth.models._latent_factors import BlockTables, LatentFactors, candidate_triples, most_dependent_triples, triple_frequencies
 from skdpsynth.models._link_factors import LinkFactors, LinkTables, fit_link_factors
 from skdpsynth.models._measurements import Codes, Measurements, TableModel, bins_of, pool_measurements, uniform_model
@@ -26,6 +27,6 @@ from skdpsynth.models._score_model import LatentLinks, ScoreModel
 from skdpsynth.models._significant_bins import MIN_ROWS, threshold_bins, threshold_link
 from skdpsynth.models._structural_zeros import MAX_TUPLES, constrain_columns, constraint_cuts, max_tuples
 from skdpsynth.models._wide_factors import CoarsePairs, learn_common_factors
-from skdpsynth.models._within_bin import DifferenceLaw, joint_columns, orient_difference
+from skdpsynth.models._within_bin import DifferenceLaw, joint_columns, link_column, orient_difference
 
 __all__ = ["LatentFactors", "Link"]

@@ -291,6 +291,22 @@ class BinSampler:
         out[rows[len(cells) :]] = self.column.missing
 
 
+def draw_values(
+    codes: Sequence[np.ndarray], schema: Schema, linked: Mapping[Hashable, LinkedColumn], rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Return values of the columns of rows of codes, as `skdpsynth.tables` reads them."""
+    columns = []
+    for own, (name, kind) in zip(codes, schema.items(), strict=True):
+        if name not in linked:
+            columns.append(own.astype(np.min_scalar_type(-kind.n_codes)))
+            continue
+        sampler, column = BinSampler(linked[name], rng), np.empty(len(own), dtype=float if isinstance(linked[name].missing, float) else int)
+        for block, start in enumerate(range(0, len(own), _ROWS)):
+            sampler.write(own[start : start + _ROWS], block, rng, column[start : start + _ROWS])
+        columns.append(column)
+    return columns
+
+
 class BinConstraintSampler:
     """The columns of numbers of one tie, drawn within their bins (maybe on conditions) so that the rules hold.
 

@@ -29,6 +29,7 @@ from skdpsynth.statistics._interactions import Interactions, dependences, distan
 from skdpsynth.statistics._linked import (
     ONE_ROW,
     ChildRows,
+    HistoryRows,
     SiblingRows,
     TableRows,
     Weights,

@@ -109,19 +109,43 @@ class ChildRows:
 class SiblingRows:
     """Linked tables become pairs of rows of one of them that have one parent, and last their weights.
 
-    All ordered pairs; beyond 16 siblings, each with 15 others at equal distances. Or, of a history, each row with the next one.
+    All ordered pairs; beyond 16 siblings, each with 15 others at equal distances.
     """
 
     table: str
     totals: Mapping[str, int]
-    is_history: bool = False
 
     def __call__(self, forest: Forest) -> list[np.ndarray]:
-        owner, counts = forest.owners[self.table], forest.counts(self.table)
-        first, second, n_pairs = _next_rows(owner, counts) if self.is_history else _siblings(owner, counts)
+        owner = forest.owners[self.table]
+        first, second, n_pairs = _siblings(owner, forest.counts(self.table))
         weights = _shared_mass(forest, self.table, self.totals)[owner[first]] // n_pairs
         columns = forest.tables[self.table]
         return [*(column[first] for column in columns), *(column[second] for column in columns), weights]
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class HistoryRows:
+    """Linked tables become rows of a history with the next ones, behind the row of their parent, and last their weights.
+
+    A row that is alone stands before one that is not there, and where a parent has no row, neither is there: the code after the last one
+    of each column says so. So a parent has all of its mass, whatever its history.
+    """
+
+    table: str
+    totals: Mapping[str, int]
+    sizes: tuple[int, ...]  # number of codes of each column
+
+    def __call__(self, forest: Forest) -> list[np.ndarray]:
+        owner, counts = forest.owners[self.table], forest.counts(self.table)
+        before, alone, empty = (np.flatnonzero(each) for each in (owner[1:] == owner[:-1], counts[owner] == 1, counts == 0))
+        parents, gone = np.concatenate([owner[before], owner[alone], empty]), len(owner)
+        first = np.concatenate([before, alone, np.full(len(empty), gone)])
+        second = np.concatenate([before + 1, np.full(len(alone) + len(empty), gone)])
+        weights = _shared_mass(forest, self.table, self.totals)[parents] // np.maximum(counts[parents] - 1, 1)
+        of_parents = [column[parents] for column in forest.tables[forest.parents[self.table]]]
+        columns = [np.append(column, size) for column, size in zip(forest.tables[self.table], self.sizes, strict=True)]
+        return [*of_parents, *(column[first] for column in columns), *(column[second] for column in columns), weights]
 
 
 def _weights_of(forest: Forest, table: str, totals: Mapping[str, int]) -> np.ndarray:
@@ -136,12 +160,6 @@ def _shared_mass(forest: Forest, table: str, totals: Mapping[str, int]) -> np.nd
     """Return what the children of each parent share, in units of their own total."""
     parent = forest.parents[table]
     return _weights_of(forest, parent, totals) * (totals[table] // totals[parent])
-
-
-def _next_rows(owner: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the places of rows that follow each other, and how many such pairs their parent has."""
-    first = np.flatnonzero(owner[1:] == owner[:-1])
-    return first, first + 1, counts[owner[first]] - 1
 
 
 def _siblings(owner: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from skdpsynth.synthesis._base import PrivateSynthesizer
 from skdpsynth.synthesis._intervals import Interval
 from skdpsynth.synthesis._latent_factor import LatentFactorSynthesizer
+from skdpsynth.synthesis._linked_tables import LinkedTablesSynthesizer
 from skdpsynth.synthesis._low_dim import LowDimSynthesizer
 from skdpsynth.synthesis._online import OnlineSynthesizer
 from skdpsynth.synthesis._private_measure import PrivateMeasureMechanism
@@ -11,6 +12,7 @@ from skdpsynth.synthesis._signed_measure import SignedMeasureMechanism
 __all__ = [
     "Interval",
     "LatentFactorSynthesizer",
+    "LinkedTablesSynthesizer",
     "LowDimSynthesizer",
     "OnlineSynthesizer",
     "PrivateMeasureMechanism",

@@ -161,7 +161,7 @@ def plan_steps(facts: Facts, bare: MarginalsPlan) -> MarginalsPlan:
         if bare.is_block and name in ("counts of cells", "counts of levels"):
             weights[name] *= _OF_CODES
     options = []
-    for budget in _budgets(facts):
+    for budget in budgets_of(facts):
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
         options.append(replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights)))
     made = min(options, key=lambda option: _noise_error(option, relation)) if len(options) > 1 else options[0]
@@ -246,7 +246,7 @@ def _numeric_weight(kinds: Sequence[Any]) -> float:
     return max(0.0, 2 * sum(isinstance(kind, Continuous) for kind in kinds) / max(len(kinds), 1) - 1)
 
 
-def _budgets(facts: Facts) -> list[PrivacyLoss]:
+def budgets_of(facts: Facts) -> list[PrivacyLoss]:
     """Return the whole budget in each kind of loss that the noise of every step may have: rho if there is a delta, or epsilon."""
     if not facts.delta or facts.share.is_infinite:
         return [facts.share.pure]

@@ -1,0 +1,200 @@
+"""Releases of linked tables, and the estimates that follow: each table's own pairs, those with its parent, and those of two of its rows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._sensitivity import Query
+from skdpsynth.domain import Children, Nominal
+from skdpsynth.fitting import Budget
+from skdpsynth.frames import Rows
+from skdpsynth.models import BlockTables, Estimates, Link, LinkTables, NoisyTables, Released, constraint_cuts
+from skdpsynth.statistics import (
+    CellsOf,
+    Coding,
+    Marginals,
+    TableRows,
+    Trees,
+    Weights,
+    fold_symmetric,
+    symmetric_precision,
+    total,
+    unfold_symmetric,
+)
+from skdpsynth.synthesis._latent_planning import answer_query
+from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
+
+_BINS = 16  # of a column of numbers
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedCounts:
+    """Estimates of counts in roots: a root has the mass 1 in all of its rows together."""
+
+    plan: LinkedPlan
+    sizes: Mapping[str, Sequence[int]]
+    own: Mapping[str, Estimates]  # of columns and pairs of each table
+    cross: Mapping[str, Estimates]  # of each child's columns with those of its parent, which come first
+    siblings: Mapping[str, Estimates]  # of the columns of two children, one after the other
+    histories: Mapping[str, Estimates]  # of the columns of the parent, of a row and of the next one, one after the other
+
+    @classmethod
+    def release(cls, coded: Rows, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget) -> "LinkedCounts":
+        one_way = {table: _release_columns(coded, table, sizes, plan, budget) for table in plan.tables}
+        released: dict[tuple[str, str], list[Released]] = {}
+        for family in plan.families(sizes):
+            released.setdefault((family.kind, family.table), []).append(_release_pairs(coded, family, plan, budget))
+        counted = cls(plan, sizes, {}, {}, {}, {})
+        histories = {link.table for link in plan.links if link.order is not None}
+        for table, of_table in sizes.items():
+            if table in histories:
+                continue
+            pairs = list(combinations(range(len(of_table)), 2))
+            parts = [one_way[table], *released.get(("own", table), ())]
+            counted.own[table] = Estimates.of(parts, pairs, plan.known(table))
+        for link in plan.links:
+            if link.order is None:
+                counted._join_siblings(link, released)
+            else:
+                counted._join_history(link, one_way, released)
+        return counted
+
+    def _join_siblings(self, link: Children, released: Mapping[tuple[str, str], list[Released]]) -> None:
+        plan, child, p, q = self.plan, link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
+        count = plan.count_place(link)
+        columns = [_present(self.own[link.of], count, plan.least_of(link)), _shifted(self.own[child].one_way, p)]
+        pairs = [(i, p + j) for i in range(p) for j in range(q)]
+        self.cross[child] = Estimates.of([*columns, *released["cross", child]], pairs, plan.known(child))
+        of_two = _of_two(self.cross[child], count, p, q)
+        pairs = [(i, q + j) for i in range(q) for j in range(i, q)]
+        self.siblings[child] = Estimates.of([of_two, _shifted(of_two, q), *released["siblings", child]], pairs)
+
+    def _join_history(
+        self, link: Children, one_way: Mapping[str, NoisyTables], released: Mapping[tuple[str, str], list[Released]]
+    ) -> None:
+        child, p, n_columns = link.table, len(self.sizes[link.of]), len(self.sizes[link.of]) + 2 * len(self.sizes[link.table])
+        parts = [self.own[link.of].one_way, self.own[link.of].two_way, _shifted(one_way[child], p), *released["history", child]]
+        self.histories[child] = Estimates.of(parts, list(combinations(range(n_columns), 2)), self.plan.known(link.of))
+
+    def mass(self, table: str) -> float:
+        return max(1.0, float(self.own[table].rows(self.plan.known(table)).sum()))
+
+    def of_link(self, link: Children) -> LinkTables:
+        """Return the frequencies of a link, as shares of the mass of the parent's table."""
+        n, parent, child = self.mass(link.of), self.own[link.of], self.own[link.table]
+        p, q = len(self.sizes[link.of]), len(self.sizes[link.table])
+        return LinkTables(
+            parent=_frequencies(parent, n),
+            cross={(i, j - p): table for (i, j), table in _frequencies(self.cross[link.table], n)[1].items()},
+            child=_frequencies(child, n),
+            siblings={(i, j - q): table for (i, j), table in _frequencies(self.siblings[link.table], n)[1].items()},
+            count=self.plan.count_place(link),
+            n=n,
+            deviations={
+                "columns": parent.one_way.deviation,
+                "parent": parent.two_way.deviation,
+                "cross": self.cross[link.table].two_way.deviation,
+                "child": child.two_way.deviation,
+                "siblings": self.siblings[link.table].two_way.deviation,
+            },
+        )
+
+
+    def of_history(self, link: Children) -> BlockTables:
+        """Return the tables of a parent, of a row and of the next one as those of one table."""
+        joint, schemas = self.histories[link.table], (self.plan.tables[link.of], *[self.plan.tables[link.table]] * 2)
+        block = tuple(range(len(joint.one_way.tables)))
+        sizes = [table.shape[1] for table in joint.one_way.tables.values()]
+        n_ordered, kinds = [], [kind for schema in schemas for kind in schema.values()]
+        for place, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+            n_others = int(kind.nullable) + int(place >= len(schemas[0]))
+            n_ordered.append(0 if isinstance(kind, Nominal) else size - n_others)
+        totals = joint.rows(self.plan.known(link.of))
+        return BlockTables.of(block, joint.one_way, joint.two_way, totals, (), tuple(n_ordered))
+
+
+def _frequencies(estimates: Estimates, n: float) -> tuple[list[np.ndarray], dict[tuple[int, ...], np.ndarray]]:
+    columns = [table[0] / n for table in estimates.one_way.tables.values()]
+    return columns, {pair: table[0] / n for pair, table in estimates.two_way.tables.items()}
+
+
+def _shifted(columns: NoisyTables, by: int) -> NoisyTables:
+    return NoisyTables({(i + by,): table for (i,), table in columns.tables.items()}, columns.variance)
+
+
+def _present(parent: Estimates, count: int, least: int) -> NoisyTables:
+    """Return the columns of parents that have children, from their pairs with the number of children."""
+    if least:
+        return parent.one_way
+    tables, variances = {}, []
+    for (i,), table in parent.one_way.tables.items():
+        if i == count:
+            tables[i,], variance = table * (np.arange(table.shape[1]) > 0), parent.one_way.variance
+        else:
+            pair = (min(i, count), max(i, count))
+            both = np.moveaxis(parent.tables[pair], 1 + pair.index(count), 1)
+            tables[i,], variance = both[:, 1:].sum(axis=1), parent.variances[pair] * (both.shape[1] - 1)
+        variances.append(variance)
+    return NoisyTables(tables, float(np.mean(variances)))
+
+
+def _of_two(cross: Estimates, count: int, p: int, q: int) -> NoisyTables:
+    """Return the columns of children that have siblings, from their pairs with the number of children."""
+    tables = {(j,): cross.tables[count, p + j][:, 2:].sum(axis=1) for j in range(q)}
+    variances = [cross.variances[count, p + j] * (cross.tables[count, p + j].shape[1] - 2) for j in range(q)]
+    return NoisyTables(tables, float(np.mean(variances)))
+
+
+def release_bins(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> dict[Any, Link]:
+    """Return the bins of the columns of numbers of a table, from noisy trees of their cells."""
+    if not (grids := plan.grids(table)):
+        return {}
+    names, depths = list(plan.tables[table]), [grid.depth for grid in grids.values()]
+    located = rows.map(TableRows(table, plan.totals)).map(CellsOf(grids))
+    weights = plan.weights(table, len(names))
+    exact = total(located, Trees.over(depths, list(grids), weights.place))
+    sensitivity = weights.sensitivity(lambda relation: Trees.sensitivity(relation, depths), budget.relation)
+    name = f"cells of {table}"
+    noisy, noise = answer_query(Query(exact.counts, sensitivity), plan.shares[name], budget, f"counts of {name}")
+    cuts, links = constraint_cuts(plan.tables[table], {names[place]: grid for place, grid in grids.items()}), {}
+    for (place, grid), levels in zip(grids.items(), exact.levels(noisy), strict=True):
+        tree = [levels[level] / weights.total if level in levels else None for level in range(1, grid.depth + 1)]
+        links[names[place]] = Link.of(tree, noise.variance / weights.total**2, grid.n_cells, _BINS, cuts.get(names[place], ()))
+    return links
+
+
+def _release_columns(
+    coded: Rows, table: str, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget
+) -> NoisyTables:
+    """Release the columns of a table; of a history those of a row and of the next one."""
+    own, start, rows = list(sizes[table]), 0, TableRows(table, plan.totals)
+    for link in plan.links:
+        if link.table == table and link.order is not None:
+            start, rows = len(sizes[link.of]), plan.history_rows(link, own)
+            own = [size + 1 for size in (*own, *own)]
+    weights = plan.weights(table, start + len(own))
+    exact = total(coded.map(rows), Marginals.over([1] * start + own, [(start + j,) for j in range(len(own))], weights.place))
+    sensitivity = weights.sensitivity(lambda relation: Marginals.sensitivity(relation, len(own)), budget.relation)
+    name = f"columns of {table}"
+    noisy, noise = answer_query(Query(exact.counts, sensitivity), plan.shares[name], budget, f"counts of {name}")
+    tables = {(j,): counts[None] / weights.total for j, counts in enumerate(exact.tables(noisy))}
+    return NoisyTables(tables, noise.variance / weights.total**2)
+
+
+def _release_pairs(coded: Rows, family: Family, plan: LinkedPlan, budget: Budget) -> Released:
+    weights = family.weights
+    exact = total(coded.map(family.rows), Marginals.over(list(family.sizes), list(family.pairs), weights.place))
+    half = len(family.sizes) // 2
+    is_own = [family.kind == "siblings" and j == i + half for i, j in family.pairs]
+    values = [fold_symmetric(table) if own else table for own, table in zip(is_own, exact.tables(), strict=True)]
+    sensitivity = weights.sensitivity(lambda relation: Marginals.sensitivity(relation, len(family.pairs)), budget.relation)
+    query = Query(np.concatenate([table.ravel() for table in values]), sensitivity)
+    noisy, noise = answer_query(query, plan.shares[family.name], budget, family.name)
+    parts = np.split(noisy / weights.total, np.cumsum([table.size for table in values])[:-1])
+    tables = {}
+    for pair, own, table, part in zip(family.pairs, is_own, values, parts, strict=True):
+        tables[pair] = (unfold_symmetric(part, family.sizes[pair[0]]) if own else part.reshape(table.shape))[None]
+    return NoisyTables(tables, noise.variance / weights.total**2)

@@ -1,0 +1,146 @@
+"""The plan of linked tables: families of tables of virtual rows, and their shares of the budget, by public numbers."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any
+
+from skdpsynth._parallel import cached_property
+from skdpsynth.domain import Children, Continuous, Grid, Schema, grids_of
+from skdpsynth.fitting import Facts, Plan
+from skdpsynth.privacy import PrivacyLoss, mechanism
+from skdpsynth.statistics import ONE_ROW, ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
+from skdpsynth.synthesis._latent_planning import budgets_of, split_share
+from skdpsynth.synthesis._latent_releases import Pair
+
+_SHARES = {"cells": 0.1, "columns": 0.2, "pairs": 0.7}
+_POWER = 1 / 3  # of the number of tables of a family: then the mean noise of a table, summed over families, is least
+_USUAL_SIZE = 8  # of a column of numbers
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tables of pairs of columns of virtual rows that are released together."""
+
+    name: str  # of the release
+    kind: str  # "own", "cross" or "siblings"
+    table: str  # whose columns the pairs are of; with those of its parent, or of another of its rows
+    rows: Callable[[Any], list]  # makes the virtual rows of linked tables
+    sizes: tuple[int, ...]  # of their columns
+    pairs: tuple[Pair, ...]  # of places of these
+    weights: Weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedPlan(Plan):
+    """The steps of counting, and their shares of the budget."""
+
+    tables: Mapping[str, Schema]  # the root first; of each the coded columns, its own and those that links add
+    groups: Mapping[str, Mapping[str, tuple[int, ...]]]  # of each table, the places of its own columns and counts, and of each head, by what they are
+    links: tuple[Children, ...]  # parents before children
+    n_samples: int | None = None  # where it is public
+    shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # by the name of a release
+
+    @property
+    def root(self) -> str:
+        return next(iter(self.tables))
+
+    @cached_property
+    def totals(self) -> Mapping[str, int]:
+        """What the weights of the rows of a root sum to in each table."""
+        return total_weights(self.links)
+
+    def grids(self, table: str) -> dict[int, Grid]:
+        """Grids of the columns of numbers of a table, by their places."""
+        places = {name: place for place, name in enumerate(self.tables[table])}
+        return {places[name]: grid for name, grid in grids_of(self.tables[table]).items()}
+
+    def count_place(self, link: Children) -> int:
+        """Return which column of the parent is the number of children."""
+        return list(self.tables[link.of]).index(f"{link.table}.number")
+
+    def known(self, table: str) -> int | None:
+        """Return the mass of a table, where it is public: that of the roots, if each has rows there, as links say."""
+        links = {link.table: link for link in self.links}
+        while table in links:
+            if self.least_of(links[table]) < 1:
+                return None
+            table = links[table].of
+        return self.n_samples
+
+    def least_of(self, link: Children) -> int:
+        """Return how many rows each parent has at least, beside a head."""
+        return link.least - (link.head is not None)
+
+    def weights(self, table: str, n_columns: int) -> Weights:
+        """Return how virtual rows of so many columns are weighed."""
+        return ONE_ROW if table == self.root else Weights(n_columns, self.totals[table])
+
+    def families(self, sizes: Mapping[str, Sequence[int]]) -> Iterator[Family]:
+        """Yield the families of pairs, for so many codes of the columns of each table."""
+        histories = {link.table for link in self.links if link.order is not None}
+        for table in self.tables:
+            yield from self._pairs_of(table, tuple(sizes[table])) if table not in histories else ()
+        for link in self.links:
+            own, of = tuple(sizes[link.table]), tuple(sizes[link.of])
+            yield from self._of_history(link, own, of) if link.table in histories else self._of_siblings(link, own, of)
+
+    def _of_siblings(self, link: Children, own: tuple[int, ...], of: tuple[int, ...]) -> Iterator[Family]:
+        """Yield pairs of a column of the parent and one of a child, and of two children."""
+        child = link.table
+        rows, weights = ChildRows(child, self.totals), self.weights(child, len(of) + len(own))
+        for label, places in self.groups[link.of].items():
+            pairs = tuple((i, len(of) + j) for i, j in product(places, range(len(own))))
+            yield Family(f"{label} with {child}", "cross", child, rows, (*of, *own), pairs, weights)
+        pairs = tuple((i, len(own) + j) for i, j in combinations_with_replacement(range(len(own)), 2))
+        rows, weights = SiblingRows(child, self.totals), self.weights(child, 2 * len(own))
+        yield Family(f"siblings of {child}", "siblings", child, rows, (*own, *own), pairs, weights)
+
+    def history_rows(self, link: Children, own: Sequence[int]) -> HistoryRows:
+        return HistoryRows(link.table, self.totals, tuple(own))
+
+    def _of_history(self, link: Children, own: tuple[int, ...], of: tuple[int, ...]) -> Iterator[Family]:
+        """Yield pairs of columns of the parent, of a row and of the next one, in one virtual row."""
+        child, p, q = link.table, len(of), len(own)
+        sizes = (*of, *(size + 1 for size in (*own, *own)))
+        family = Family("", "history", child, self.history_rows(link, own), sizes, (), self.weights(child, len(sizes)))
+        yield replace(family, name=f"{link.of} with {child}", pairs=tuple(product(range(p), range(p, p + 2 * q))))
+        within = [pair for start in (p, p + q) for pair in combinations(range(start, start + q), 2)]
+        yield replace(family, name=f"pairs of {child}", pairs=tuple(within))
+        yield replace(family, name=f"consecutive rows of {child}", pairs=tuple(product(range(p, p + q), range(p + q, p + 2 * q))))
+
+    def _pairs_of(self, table: str, sizes: tuple[int, ...]) -> Iterator[Family]:
+        """Yield pairs within each group of columns, and between groups: those of a head are many, and others need not share their noise."""
+        rows, weights = TableRows(table, self.totals), self.weights(table, len(sizes))
+        for label, places in self.groups[table].items():
+            if len(places) > 1:
+                yield Family(f"pairs of {label}", "own", table, rows, sizes, tuple(combinations(places, 2)), weights)
+        for (first, places), (second, others) in combinations(self.groups[table].items(), 2):
+            pairs = tuple(sorted((min(i, j), max(i, j)) for i, j in product(places, others)))
+            yield Family(f"{first} and {second}", "own", table, rows, sizes, pairs, weights)
+
+
+def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
+    """Share the budget among families, in the kind of loss that leaves less noise."""
+    weights: dict[str, float] = {}
+    sizes = {name: [_USUAL_SIZE if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()] for name, schema in bare.tables.items()}
+    trees = {f"cells of {name}": len(bare.grids(name)) for name in bare.tables if bare.grids(name)}
+    columns = {f"columns of {name}": len(schema) for name, schema in bare.tables.items()}
+    columns |= {f"columns of {link.table}": 2 * len(bare.tables[link.table]) for link in bare.links if link.order is not None}
+    pairs = {family.name: len(family.pairs) for family in bare.families(sizes)}
+    for share, numbers in zip(_SHARES.values(), (trees, columns, pairs), strict=True):
+        thirds = {name: n_tables**_POWER for name, n_tables in numbers.items()}
+        weights |= {name: share * third / sum(thirds.values()) for name, third in thirds.items()}
+    options = []
+    for budget in budgets_of(facts):
+        rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
+        plan = replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights))
+        options.append((_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
+    return min(options, key=lambda option: option[0])[1]
+
+
+def _noise(plan: LinkedPlan, n_tables: Mapping[str, int], relation: str) -> float:
+    """Return the logarithm of the deviation of tables, in the mean over families."""
+    deviations = [mechanism(Marginals.sensitivity(relation, n), plan.shares[name]).deviation for name, n in n_tables.items()]
+    return sum(math.log(max(deviation, 1e-12)) for deviation in deviations) / len(deviations)

@@ -1,0 +1,274 @@
+"""The synthesizer of linked tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from skdpsynth.domain import Children, Schema, SchemaLike, grids_of
+from skdpsynth.fitting import Budget, Facts, PrivateEstimator
+from skdpsynth.frames import InMemory, Rows
+from skdpsynth.models import HistoryFactors, LatentFactors, Link, LinkFactors, draw_values, fit_link_factors, link_column
+from skdpsynth.persistence import savable
+from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit
+from skdpsynth.statistics import CellsOf, Coding
+from skdpsynth.synthesis._base import check_generator, check_n_samples, default_n_samples
+from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
+from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
+from skdpsynth.tables import open_forest
+
+_N_FACTORS = 32
+NTH_CODES = np.array([0, 1, 2, 2, 3])  # of `nth`: 1, 2, 3-4, 5+
+
+
+@savable
+class LinkedTablesSynthesizer(PrivateEstimator):
+    """Synthetic tables that hang on each other, such as households with persons, or patients with visits.
+
+    A root, such as a household, is protected with all that hangs on it: its persons, and their trips. It counts pairs of columns of a
+    table, of a row and its children, and of two children, in whole numbers whose sum over one root is that of one row of an ordinary table;
+    so the noise does not grow with the number of children. A model with factors that children share with their parent, and with factors
+    of their own, is fitted to the noisy counts. Samples have fresh keys, and each child has a parent.
+
+    Parameters
+    ----------
+    schemas : dict of str to dict, Schema or path of a file
+        Public facts about the columns of each table, as `LatentFactorSynthesizer` takes them, without the columns of keys.
+    links : list of Children
+        What hangs on what: a tree, whose root is the table that hangs on none.
+    epsilon : float, default=1.0
+        The whole budget of one `fit`, which protects a root with all that hangs on it. ``float("inf")``: no noise, not private.
+    delta : float, default=0.0
+        0: pure differential privacy. Above 0 the noise is Gaussian where that is less; 1e-6 is common.
+    neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        "replace_one": the number of roots is public, and that of all other rows is not. "add_or_remove_one": both are private.
+    accountant : PrivacyAccountant, str or path-like, default=None
+        A shared budget, or the path of its ledger, charged all of `epsilon` and `delta` before the first draw. None: a new one a `fit`.
+    random_state : int, RandomState or None, default=None
+        None: secure noise. A seed makes the noise reproducible and the result *not private*.
+
+    Attributes
+    ----------
+    schemas_ : dict of str to Schema
+    factors_ : dict of (str, str) to LinkFactors
+        The model of each link, by the names of the parent's table and of the child's.
+    marginals_consistent_ : dict of (str, str) to dict of tuple of columns to ndarray
+        Estimates of counts of pairs, weighted: of a table ``[table, table]``, of parents with their children ``[parent, child]``. Children
+        of one parent count as one row together.
+    marginals_errors_ : dict of (str, str) to dict of tuple of columns to float
+        The standard deviation of the noise of every cell of a table in `marginals_consistent_`.
+    accountant_ : PrivacyAccountant
+    n_samples_ : int
+        Number of roots; an estimate from noisy counts (at least 1) under "add_or_remove_one".
+    n_features_in_ : int
+        Number of columns of all tables.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter is out of its domain, or `schemas` and `links` do not fit the columns of the tables: before any budget is spent. No
+        cell raises: rows without a parent, rows beyond the most of a parent, and rows of a root that is there already do not count.
+    BudgetExceededError
+        If a shared accountant has less than ``epsilon`` left; nothing is drawn then.
+
+    See Also
+    --------
+    skdpsynth.domain.Children : What hangs on what.
+    LatentFactorSynthesizer : For one table; with `unit`, of several rows of a person.
+
+    Notes
+    -----
+    *Privacy.* `fit` is epsilon-differentially private, or (epsilon, delta) if delta > 0, under `neighboring`, where one root with all that
+    hangs on it is replaced by any other, or comes or goes. A root is the mean of the rows that pairs of its children make with it, times a
+    public whole number: all norms are convex, so it moves no sum by more than one row does (proof: ``statistics/_linked.py``). A person is
+    protected as a part of the household.
+
+    References
+    ----------
+    .. [1] Cai, Xiao, Cormode (2023), "PrivLava: Synthesizing Relational Data with Foreign Keys under Differential Privacy".
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from skdpsynth import LinkedTablesSynthesizer
+    >>> from skdpsynth.domain import Children
+    >>> rng = np.random.default_rng(0)
+    >>> region = rng.choice(["north", "south"], 3000)
+    >>> household = pd.DataFrame({"household_id": np.arange(3000), "region": region})
+    >>> owner = np.repeat(np.arange(3000), rng.integers(1, 4, 3000))
+    >>> speaks = np.where(rng.random(len(owner)) < 0.9, region[owner], "both")
+    >>> person = pd.DataFrame({"household_id": owner, "speaks": speaks})
+    >>> schemas = {"household": {"region": ["north", "south"]}, "person": {"speaks": ["north", "south", "both"]}}
+    >>> links = [Children("person", of="household", key="household_id", most=3, least=1)]
+    >>> model = LinkedTablesSynthesizer(schemas, links=links, epsilon=1.0, delta=1e-6)
+    >>> out = model.fit({"household": household, "person": person}).sample(1000)
+    >>> len(out["household"]), set(out["person"]["household_id"]) == set(out["household"]["household_id"])
+    (1000, True)
+    """
+
+    bounds = None  # schemas state them
+    _counts_rows = False  # the tables tell how many roots there are
+
+    def __init__(
+        self,
+        schemas: Mapping[str, SchemaLike],
+        *,
+        links: Sequence[Children],
+        epsilon: float = 1.0,
+        delta: float = 0.0,
+        neighboring: str = "replace_one",
+        accountant: AccountantLike = None,
+        random_state: Seed = None,
+    ) -> None:
+        self.schemas = schemas
+        self.links = links
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighboring = neighboring
+        self.accountant = accountant
+        self.random_state = random_state
+
+    @property
+    def _lacks_bounds(self) -> bool:
+        return False
+
+    def _privacy_unit(self, labels: ArrayLike | None, shared: PrivacyAccountant | None) -> Unit | None:
+        if labels is not None:
+            raise ValueError("unit must be None for linked tables, because a root with all that hangs on it is protected; leave it out.")
+        return None
+
+    def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+        forest, self._container = open_forest(self.schemas, self.links, X, skips_damaged=self.neighboring != "replace_one")
+        self.n_features_in_ = sum(len(table.schema) for table in self._container.formats.values())
+        return Rows(InMemory(forest), self.n_features_in_, len(forest)), {}
+
+    def _plan(self, facts: Facts) -> LinkedPlan:
+        form = self._container
+        names = [form.root, *(link.table for link in form.links)]
+        tables = {name: Schema(form.schemas[name].coded) for name in names}
+        groups = {name: _groups(name, list(tables[name]), form.links) for name in names}
+        return plan_linked(facts, LinkedPlan(tables=tables, groups=groups, links=form.links, n_samples=facts.n_samples))
+
+    def _release(self, rows: Rows, plan: LinkedPlan, budget: Budget) -> None:
+        """Release bins of numbers, then counts of columns and of families of pairs; fit a model of each link to their estimates."""
+        bins = {table: release_bins(rows, table, plan, budget) for table in plan.tables}
+        codings = {table: _coding(plan.tables[table], of_table) for table, of_table in bins.items()}
+        sizes = {table: _sizes(plan.tables[table], of_table) for table, of_table in bins.items()}
+        coded = rows.map(ToCodes({table: CellsOf(plan.grids(table)) for table in bins}, codings)).materialize()
+        counted = LinkedCounts.release(coded, sizes, plan, budget)
+        self.schemas_ = {name: table.schema for name, table in self._container.formats.items()}
+        self._tables, self._bins = dict(plan.tables), bins
+        self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
+        self.n_samples_ = plan.n_samples or max(1, round(counted.mass(plan.root)))
+
+    def sample(self, n_samples: int | None = None, random_state: Seed = None) -> dict[str, Any]:
+        """Draw synthetic tables; this is post-processing and costs no privacy.
+
+        Parameters
+        ----------
+        n_samples : int, default=None
+            Number of roots. None: as many as the data had (under "add_or_remove_one": the noisy count).
+        random_state : int, RandomState or None, default=None
+            May be seeded freely. None: fresh entropy, never the seed of `fit`.
+
+        Returns
+        -------
+        tables : dict of str to data frame
+            Each in the kind of table that `fit` got, with its columns and dtypes, and fresh keys: 0, 1, 2, ... in the order of rows. Rows
+            of one parent stand together.
+        """
+        check_is_fitted(self)
+        n = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_) if n_samples is None else n_samples
+        rng = check_generator(random_state)
+        with np.errstate(all="ignore"):
+            codes, owners = self._draw(check_n_samples(n), rng)
+            values = {}
+            for table, schema in self._tables.items():
+                grids = grids_of(schema)
+                linked = {name: link_column(link, grids[name]) for name, link in self._bins[table].items()}
+                values[table] = draw_values(codes[table], schema, linked, rng)
+            return self._container.write(values, owners)
+
+    def _draw(self, n_roots: int, rng: np.random.Generator) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Return the codes of each table, shape (n_columns, n_rows), and the parents of its rows.
+
+        The root is drawn with its first link; the nodes of further links follow from the codes of the parent.
+        """
+        codes: dict[str, np.ndarray] = {}
+        owners: dict[str, np.ndarray] = {}
+        for link in self._container.links:
+            model, nodes = self.factors_[link.of, link.table], None
+            if link.of not in codes:
+                codes[link.of], nodes = model.draw_parents(n_roots, rng)
+            of = codes[link.of]
+            count = list(self._tables[link.of]).index(f"{link.table}.number")
+            np.maximum(of[count], link.least - (link.head is not None), out=of[count])
+            owners[link.table] = owner = np.repeat(np.arange(of.shape[1]), of[count])
+            if link.order is not None:
+                codes[link.table] = model.draw_histories(of, of[count], rng)
+                continue
+            nodes = model.draw_nodes(of, rng) if nodes is None else nodes
+            codes[link.table] = model.draw_children(nodes[owner], rng, ranks_within(owner), self._allowed(link))
+        return codes, owners
+
+    def _allowed(self, link: Children) -> dict[int, np.ndarray]:
+        """Return the codes that children beside the head may have: not all of the head's cells, where these are of one column."""
+        found = {}
+        if len(codes := self._container.head_codes(link)) == 1:
+            ((name, code),) = codes.items()
+            found[list(self._tables[link.table]).index(name)] = np.arange(self._tables[link.table][name].n_codes) != code
+        return found
+
+
+def _fit_link(link: Children, counted: LinkedCounts) -> LinkFactors | HistoryFactors:
+    if link.order is None:
+        return fit_link_factors(counted.of_link(link))
+    columns = list(counted.plan.tables[link.table])
+    factors = LatentFactors.of(counted.of_history(link), _N_FACTORS)
+    return HistoryFactors(factors, len(counted.sizes[link.of]), columns.index(f"{link.table}.nth"), NTH_CODES)
+
+
+def _groups(table: str, columns: Sequence[Any], links: Sequence[Children]) -> dict[str, tuple[int, ...]]:
+    """Return the places of a table's own columns and numbers of children, and of each head, by what they are."""
+    heads = {f"head of {link.table}": f"{link.table}.head." for link in links if link.of == table and link.head is not None}
+    found: dict[str, list[int]] = {table: [], **{label: [] for label in heads}}
+    for place, name in enumerate(columns):
+        label = next((label for label, start in heads.items() if isinstance(name, str) and name.startswith(start)), table)
+        found[label].append(place)
+    return {label: tuple(places) for label, places in found.items() if places}
+
+
+@savable
+@dataclass(frozen=True, eq=False)
+class ToCodes:
+    """Numbers of linked tables become the bins that hold them."""
+
+    cells: Mapping[str, CellsOf]
+    codings: Mapping[str, Coding]
+
+    def __call__(self, forest: Any) -> Any:
+        change = {name: partial(_through, (cells, self.codings[name])) for name, cells in self.cells.items()}
+        return forest.map_tables(change)
+
+
+def _through(maps: Sequence[Any], columns: list) -> list:
+    return reduce(lambda done, each: each(done), maps, columns)
+
+
+def _coding(schema: Schema, bins: Mapping[Any, Link]) -> Coding:
+    places = {name: place for place, name in enumerate(schema)}
+    own = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in bins.items()}
+    return Coding(tuple(range(len(places))), own)
+
+
+def _sizes(schema: Schema, bins: Mapping[Any, Link]) -> list[int]:
+    return [bins[name].n_bins + kind.nullable if name in bins else kind.n_codes for name, kind in schema.items()]
+
+
+def ranks_within(owner: np.ndarray) -> np.ndarray:
+    """Return the place of each row among those of its parent, which stand together."""
+    return np.arange(len(owner)) - np.searchsorted(owner, owner)
