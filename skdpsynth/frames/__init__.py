@@ -37,7 +37,6 @@ from skdpsynth.frames._open_source import open_source
 from skdpsynth.frames._partitions import Packed, pack
 from skdpsynth.frames._privacy_units import (
     KEY_OF_CHOICE,
-    Digests,
     FirstRows,
     LabelNumbers,
     RowHash,
@@ -45,11 +44,9 @@ from skdpsynth.frames._privacy_units import (
     bound_contributions,
     check_length,
     drop_unit,
-    is_missing,
     label_list,
     name_of_unit,
     split_units,
-    word_of_label,
 )
 from skdpsynth.frames._sheets import declared_columns
 from skdpsynth.frames._source import (

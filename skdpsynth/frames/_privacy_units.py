@@ -327,7 +327,7 @@ class ChosenRows(Source):
 class _Choice:
     def __init__(self, most: int, key: bytes) -> None:
         self._most, self._of_copies = most, key[:16]
-        self._units, self._hash = Digests(key[16:32], word_of_label), RowHash(key[32:])
+        self._units, self._hash = Digests(key[16:32], _word_of_label), RowHash(key[32:])
 
     def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
         """Return the number of the unit of each row, -1 where it is nobody's."""
@@ -416,7 +416,7 @@ def _ranks(starts: np.ndarray, n: int) -> np.ndarray:
     return np.arange(n) - np.repeat(starts, np.diff(starts, append=n))
 
 
-def word_of_label(label: Cell) -> bytes | None:
+def _word_of_label(label: Cell) -> bytes | None:
     """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them."""
     try:
         return None if type(label) not in (int, str) and is_missing(label) else exact_word(label)  # most labels are one of these
@@ -450,23 +450,37 @@ class Digests(dict[Any, int]):
 
 
 class LabelNumbers(dict[Any, int]):
-    """Numbers of labels, from 0 on: labels that are one, such as 7 and "7", have one number, and those that name nobody have -1."""
+    """Numbers of labels: labels that are one, such as 7 and "7", have one number, and those that name nobody have -1.
+
+    A whole number from 0 on is its own; all other labels have numbers from 2^62 on, as they come.
+    """
+
+    FIRST_OTHER = 1 << 62
 
     def __init__(self) -> None:
         super().__init__()
-        self._words: dict[bytes, int] = {}
+        self._others: dict[bytes, int] = {}
 
     def __missing__(self, label: Cell) -> int:
-        word = word_of_label(label)
+        word = _word_of_label(label)
         if word is None:
             return -1
-        self[label] = number = self._words.setdefault(word, len(self._words))
+        is_whole = word.isdigit() and len(word) < 19 and (word[:1] != b"0" or word == b"0")
+        self[label] = number = int(word) if is_whole else self._others.setdefault(word, self.FIRST_OTHER + len(self._others))
         return number
 
     def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
         if not {*map(type, labels)} <= {int, str}:  # of others some cannot be looked up, and a float may be equal to one that is somebody's
             labels = [None if is_missing(label) else label for label in labels]
         return np.fromiter(map(self.__getitem__, labels), dtype=np.int64, count=len(labels))
+
+    def hashes(self, numbers: np.ndarray) -> np.ndarray:
+        """Return two words of each label by its number, whichever others there are, as unsigned integers of shape (2, n)."""
+        digests = b"".join(blake2b(word, digest_size=16).digest() for word in self._others)
+        others, is_other = np.frombuffer(digests + bytes(16), dtype="<u8").reshape(-1, 2), numbers >= self.FIRST_OTHER
+        words = others[np.where(is_other, numbers - self.FIRST_OTHER, -1)].T.astype(np.uint64)
+        words[0, ~is_other] = numbers[~is_other].astype(np.uint64)
+        return words
 
 
 class RowHash:

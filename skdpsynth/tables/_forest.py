@@ -6,10 +6,12 @@ the rows that have its key alone: they are found by equal keys, rows are told ap
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from skdpsynth._serialization import require
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     Children,
@@ -29,22 +31,18 @@ from skdpsynth.domain import (
 from skdpsynth.frames import (
     MISSING_WORDS,
     Column,
-    Digests,
-    InMemory,
     LabelNumbers,
     RowHash,
     Source,
     Table,
     TableKind,
     concatenate,
-    is_missing,
     label_list,
     open_source,
     parse_dtype,
     plain_name,
     split_columns,
     take_rows,
-    word_of_label,
 )
 from skdpsynth.persistence import savable
 from skdpsynth.tables._cells import Codes, plain_numbers
@@ -52,9 +50,6 @@ from skdpsynth.tables._open import check_enough, check_no_text, infers_dtypes, r
 from skdpsynth.tables._table import TableFormat, check_room, name_table_in_errors
 
 Columns: TypeAlias = list[np.ndarray]
-Labels: TypeAlias = np.ndarray | list  # of a column of a key: whole numbers of 64 bits, or anything
-_NOBODY = np.iinfo(np.int64).min  # among labels that are whole numbers
-_SEVERAL = 2.0**53  # from here on a float stands for several whole numbers
 _NTH = Ordinal(["1", "2", "3-4", "5+"])  # which row of its history one is
 
 
@@ -100,73 +95,75 @@ class LinkedFormat:
     formats: Mapping[str, TableFormat]  # in the order of the schemas; keys are identifiers
     keys: Mapping[str, tuple]  # of each child table, pairs of its columns and its parent's
 
+    def _check_loaded(self) -> None:
+        require(order_links(list(self.formats), self.links) == (self.root, self.links) and self.keys.keys() == set(self.below()))
+        self.check_columns()
+
+    def below(self, name: str | None = None) -> dict[str, Children]:
+        """Return the links below a table, or all, by the names of their tables."""
+        return {link.table: link for link in self.links if name in (None, link.of)}
+
+    def check_columns(self) -> None:
+        """Refuse orders and heads that columns cannot have, and columns that have the names of added ones."""
+        for name, table in self.formats.items():
+            if taken := [column for column in self._added(name) if column in table.schema]:
+                raise ValueError(f"schema of {short_repr(name)} must not have {list_names(taken)}, which a link adds; rename the column.")
+        for link in self.links:
+            schema = self.formats[link.table].schema
+            if link.order is not None and not isinstance(schema.get(link.order), Continuous | Times | Ordinal):
+                raise ValueError(
+                    f"order must be a column of {short_repr(link.table)} that its schema says is of numbers, times or ordinal levels, got "
+                    f"{name_repr(link.order)}; correct it, or leave it out."
+                )
+            for name, cell in (link.head or {}).items():
+                kind = schema.get(name)
+                if not hasattr(kind, "levels") or not schema.is_coded(name):
+                    raise ValueError(f"head must name columns of {short_repr(link.table)} with levels, got {name_repr(name)}; correct it.")
+                if not isinstance(cell, Hashable) or Codes(kind, unknown=-1)[cell] not in range(len(kind.levels)):
+                    raise ValueError(f"head must have a level of column {name_repr(name)}, got {short_repr(cell)}; correct it.")
+
     @property
     def schemas(self) -> dict[str, Schema]:
         """The schema of each table of a `Forest`, with the columns that links add after its own."""
-        schemas = {}
-        for name, table in self.formats.items():
-            added = self._added(name)
-            if taken := [column for column in added if column in table.schema]:
-                raise ValueError(
-                    f"schema of {short_repr(name)} must not have the column {list_names(taken)}, which a link adds; rename it."
-                )
-            schemas[name] = Schema({**table.schema, **added}, table.schema.rules, table.schema.read)
-        return schemas
+        whole = {name: (table.schema, self._added(name)) for name, table in self.formats.items()}
+        return {name: Schema({**schema, **added}, schema.rules, schema.read) for name, (schema, added) in whole.items()}
 
     def _added(self, name: str) -> dict[str, Any]:
-        below, added = [link for link in self.links if link.of == name], dict[str, Any]()
-        for link in below:
-            added |= {f"{link.table}.head.{column}": self.formats[link.table].schema[column] for column in self.head_columns(link)}
-        added |= {f"{link.table}.number": Ordinal(range(most_of(link) + 1)) for link in below}
-        return added | {f"{link.table}.nth": _NTH for link in self.links if link.table == name and link.order is not None}
+        below, added = self.below(name), dict[str, Any]()
+        for child, link in below.items():
+            own = self.formats[child].schema
+            added |= {f"{child}.head.{column}": own[column] for column in own.coded if link.head and column not in link.head}
+        added |= {f"{child}.number": Ordinal(range(most_of(link) + 1)) for child, link in below.items()}
+        return added | {f"{name}.nth": _NTH for link in self.links if link.table == name and link.order is not None}
 
-    def own_columns(self, name: str) -> list[Any]:
-        """Return the columns of a table, without those that links add, that mechanisms see."""
-        return list(self.formats[name].schema.coded)
-
-    def head_columns(self, link: Children) -> list[Any]:
-        """Return the columns of a child table that stand in its parent's for the head."""
-        return [] if link.head is None else [name for name in self.own_columns(link.table) if name not in link.head]
-
-    def head_codes(self, link: Children) -> dict[Any, int]:
-        """Return the code of each cell that the head of a link has."""
-        schema = self.formats[link.table].schema
-        return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (link.head or {}).items()}
+    def head_codes(self, child: str) -> dict[Any, int]:
+        """Return the code of each cell that heads have among the rows of a table, by its column."""
+        schema = self.formats[child].schema
+        return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (self.below()[child].head or {}).items()}
 
     def write(self, tables: Mapping[str, Columns], owners: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return rows of a forest as tables in the kinds and dtypes of their inputs, with keys that are made anew.
 
         Keys count from 0 in the order of rows. The head of a parent comes first among its rows.
         """
-        columns, rows = {self.root: tables[self.root][: len(self.own_columns(self.root))]}, dict(owners)
-        for link in self.links:
-            names, start = self.own_columns(link.table), list(self.schemas[link.of].coded).index
-            own = tables[link.table][: len(names)]
-            if link.head is not None:
-                codes, n_parents = self.head_codes(link), len(tables[link.of][0])
+        columns, rows = {name: tables[name][: len(table.schema.coded)] for name, table in self.formats.items()}, dict(owners)
+        for child, link in self.below().items():
+            if codes := self.head_codes(child):
+                added = dict(zip(self._added(link.of), tables[link.of][len(columns[link.of]) :], strict=True))
+                n_parents = len(tables[link.of][0])
                 heads = [
-                    np.full(n_parents, codes[name]) if name in codes else tables[link.of][start(f"{link.table}.head.{name}")]
-                    for name in names
+                    np.full(n_parents, codes[name]) if name in codes else added[f"{child}.head.{name}"]
+                    for name in self.formats[child].schema.coded
                 ]
-                every = np.concatenate([np.arange(n_parents), rows[link.table]])
+                every = np.concatenate([np.arange(n_parents), rows[child]])
                 order = np.argsort(every, kind="stable")  # heads stand before all others
-                own = take_rows(concatenate([heads, own]), order)
-                rows[link.table] = every[order]
-            columns[link.table] = own
-        labels = self._fresh_keys({name: len(own[0]) for name, own in columns.items()}, rows)
+                columns[child], rows[child] = take_rows(concatenate([heads, columns[child]]), order), every[order]
+        labels = dict[str, dict[Any, np.ndarray]]()
+        for name in [self.root, *self.below()]:
+            fresh = {mine: np.arange(len(columns[name][0])) for child in self.below(name) for _, mine in self.keys[child]}
+            inherited = {mine: labels[self.below()[name].of][theirs][rows[name]] for mine, theirs in self.keys.get(name, ())}
+            labels[name] = fresh | inherited
         return {name: table.fill(columns[name], labels=labels[name]) for name, table in self.formats.items()}
-
-    def _fresh_keys(self, sizes: Mapping[str, int], owners: Mapping[str, np.ndarray]) -> dict[str, dict[Any, np.ndarray]]:
-        labels: dict[str, dict[Any, np.ndarray]] = {name: {} for name in sizes}
-        for table in [self.root, *(link.table for link in self.links)]:
-            for link in self.links:
-                if link.table == table:
-                    labels[table] |= {column: labels[link.of][theirs][owners[table]] for column, theirs in self.keys[table]}
-            for link in self.links:
-                if link.of == table:
-                    own = {theirs: np.arange(sizes[table]) for _, theirs in self.keys[link.table]}
-                    labels[table] = own | labels[table]
-        return labels
 
 
 def most_of(link: Children) -> int:
@@ -182,20 +179,12 @@ def state_links(schemas: Mapping[str, SchemaLike], links: Sequence[Children]) ->
     root, ordered = order_links(list(schemas), links)
     stated = {}
     for name, schema in schemas.items():
-        with name_table_in_errors(f"schemas[{short_repr(name)}]"):
+        with name_table_in_errors(f"schemas[{short_repr(name)}]", "schema"):
             stated[name] = Schema.of(schema)
     return root, ordered, stated
 
 
 # Reading
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _TableRows:
-    columns: Columns
-    labels: dict[Any, Labels]  # of each column of a key
-    times: np.ndarray | None  # by which rows are ordered
-    n_rows: int
 
 
 def open_forest(
@@ -206,44 +195,40 @@ def open_forest(
     `skips_damaged`: as `open_source` has it.
     """
     root, ordered, stated = state_links(schemas, links)
-    if not isinstance(X, Mapping) or (X.keys() ^ stated.keys()):
-        got = f"a dict without {list_names([*stated.keys() - X.keys()])}" if isinstance(X, Mapping) else short_repr(X)
-        if isinstance(X, Mapping) and stated.keys() <= X.keys():
-            got = f"a dict with {list_names([*X.keys() - stated.keys()])}, too"
-        raise ValueError(f"X must be a dict of the tables {list_names(list(stated))}, got {got}.")
-    named = [name for link in ordered for name in names_in(link.key)]
-    opened = {}
+    if not isinstance(X, Mapping) or X.keys() != stated.keys():
+        raise ValueError(
+            f"X must be a dict of the tables {list_names(list(stated))}, got "
+            f"{f'one of {list_names(list(X))}' if isinstance(X, Mapping) and X else short_repr(X)}; give these tables and no others."
+        )
+    named, opened = [name for link in ordered for name in names_in(link.key)], {}
     for name, schema in stated.items():
         told = f"X[{short_repr(name)}]"
         source = open_source(X[name], told, read=schema.read, skips_damaged=skips_damaged, wanted=[*schema, *named])
         if not source.is_readable:
-            raise TypeError(
-                f"{told} must be a table whose rows can be read here, got sums of rows that lie elsewhere; collect the rows first."
-            )
+            raise TypeError(f"{told} must be a table whose rows can be read here, got sums of rows; collect the rows first.")
         with name_table_in_errors(told):
             opened[name] = source, *split_under(source, schema)
     columns = {name: kind.columns for name, (_, kind, _) in opened.items()}
     keys = {link.table: key_columns(link, columns[link.table], columns[link.of]) for link in ordered}
-    identifying = {name: _key_of(name, ordered, keys) for name in stated}
+    of_keys = {name: _columns_of_keys(name, ordered, keys) for name in stated}
     formats = {}
     for name, (source, kind, _) in opened.items():
         with name_table_in_errors(f"X[{short_repr(name)}]"):
-            formats[name] = _format_of(source, TableFormat(kind), stated[name], identifying[name])
-    linked = LinkedFormat(root, ordered, formats, keys)
-    _check_columns(linked)
-    orders = {link.table: link.order for link in ordered}
-    tables = {name: _read_table(*each, formats[name].schema, identifying[name], orders.get(name)) for name, each in opened.items()}
+            formats[name] = _format_of(source, TableFormat(kind), stated[name], of_keys[name])
+    linked, orders, known = LinkedFormat(root, ordered, formats, keys), {link.table: link.order for link in ordered}, LabelNumbers()
+    linked.check_columns()
+    tables = {name: _read_table(*each, formats[name].schema, of_keys[name], orders.get(name), known) for name, each in opened.items()}
     if opened[root][0].in_memory:
-        check_enough(tables[root].n_rows, 1)
+        check_enough(len(tables[root].columns[0]), 1)
     return _forest_of(linked, tables), linked
 
 
-def _key_of(name: str, links: Sequence[Children], keys: Mapping[str, tuple]) -> list[Any]:
-    """Return the columns of a table that are of a key, its own ones first; or refuse several own keys."""
-    own = {tuple(theirs for _, theirs in keys[link.table]) for link in links if link.of == name}
-    if len({frozenset(each) for each in own}) > 1:
+def _columns_of_keys(name: str, links: Sequence[Children], keys: Mapping[str, tuple]) -> list[Any]:
+    """Return the columns of a table that are of a key; or refuse several keys of its own."""
+    own = [[theirs for _, theirs in keys[link.table]] for link in links if link.of == name]
+    if any({*each} != {*own[0]} for each in own):
         raise ValueError(f"key must name the same columns of {short_repr(name)} in all links, because they say which row is which.")
-    return list(dict.fromkeys([*(column for each in own for column in each), *(mine for mine, _ in keys.get(name, ()))]))
+    return list(dict.fromkeys([*chain(*own), *(mine for mine, _ in keys.get(name, ()))]))
 
 
 def _format_of(source: Source, table: TableFormat, schema: Schema, keys: Sequence[Any]) -> TableFormat:
@@ -257,150 +242,98 @@ def _format_of(source: Source, table: TableFormat, schema: Schema, keys: Sequenc
     return table
 
 
-def _check_columns(linked: LinkedFormat) -> None:
-    """Refuse orders and heads that columns cannot have, and columns that have the names of added ones."""
-    for link in linked.links:
-        schema = linked.formats[link.table].schema
-        if link.order is not None and not isinstance(schema.get(link.order), Continuous | Times | Ordinal):
-            raise ValueError(
-                f"order must be a column of {short_repr(link.table)} that its schema says is of numbers, times or ordinal levels, got "
-                f"{name_repr(link.order)}; correct it, or leave it out."
-            )
-        for name, cell in (link.head or {}).items():
-            kind = schema.get(name)
-            if not hasattr(kind, "levels") or not schema.is_coded(name):
-                raise ValueError(f"head must name columns of {short_repr(link.table)} with levels, got {name_repr(name)}; correct it.")
-            if not isinstance(cell, Hashable) or Codes(kind, unknown=-1)[cell] not in range(len(kind.levels)):
-                raise ValueError(f"head must have a level of column {name_repr(name)}, got {short_repr(cell)}; correct it.")
-    _ = linked.schemas
+@dataclass(frozen=True, eq=False, repr=False)
+class _TableRows:
+    columns: Columns
+    labels: dict[Any, np.ndarray]  # numbers of the labels of each column of a key
+    times: np.ndarray | None  # by which rows are ordered
 
 
-def _read_table(source: Source, kind: TableKind, raw: list[Any], schema: Schema, keys: Sequence[Any], order: Any) -> _TableRows:
-    place, how = {name: i for i, name in enumerate(schema)}, (source.is_text, source.decimal)
-    parts: list[Columns] = []
-    labels, times, n_rows = {name: list[Labels]() for name in keys}, [], 0
-    chunks = [raw] if source.in_memory else (split_columns(chunk, source.is_text)[1] for chunk in source.chunks())
-    for chunk in chunks:
-        parts.append(read_columns(chunk, schema, kind.dtypes, *how))
-        n_rows += len(chunk[0])
-        for name in keys:
-            labels[name].append(_labels_in(chunk[place[name]], source.is_text))
+def _read_table(
+    source: Source, kind: TableKind, raw: list[Any], schema: Schema, keys: Sequence[Any], order: Hashable, known: LabelNumbers
+) -> _TableRows:
+    parts, places, how = [], [list(schema).index(name) for name in keys], (source.is_text, source.decimal)
+    # The head is there for files without rows.
+    chunks = (split_columns(chunk, source.is_text)[1] for chunk in chain([source.head], source.chunks()))
+    for cells in [raw] if source.in_memory else chunks:
+        part = [_label_numbers(cells[place], known, source.is_text) for place in places]
         if order is not None:
-            times.append(read_column(chunk[place[order]], as_nullable(schema[order]), kind.dtypes[place[order]], *how))
-    if not parts:  # a file without rows
-        return _read_table(InMemory(source.head), kind, split_columns(source.head)[1], schema, keys, order)
-    read = _TableRows(
-        concatenate(parts), {name: _one_of(each) for name, each in labels.items()}, concatenate(times) if times else None, n_rows
-    )
-    return read if source.has_order else _in_order_of_hashes(read)
+            place = list(schema).index(order)
+            part.append(read_column(cells[place], as_nullable(schema[order]), kind.dtypes[place], *how))
+        parts.append([*part, *read_columns(cells, schema, kind.dtypes, *how)])
+    read = concatenate(parts)
+    if not source.has_order:  # it may follow from rows of others: a hash of a row's keys and cells takes its place
+        read = take_rows(read, np.lexsort(_hashes(read, len(keys), known)))
+    n_keys = len(keys)
+    times = None if order is None else read[n_keys]
+    return _TableRows(read[n_keys + (order is not None) :], dict(zip(keys, read, strict=False)), times)
 
 
-def _in_order_of_hashes(table: _TableRows) -> _TableRows:
-    """Return rows whose order may follow from rows of others in one of their own: by a hash of a row's keys and cells."""
-    heads = [] if table.times is None else [*table.times.astype(float)[None].view(np.uint64)]
-    for cells in table.labels.values():
-        digests = Digests(bytes(16), word_of_label)
-        numbers = digests.numbers_of([None if is_missing(label) else label for label in _as_list(cells)])
-        heads += [*np.where(numbers < 0, np.uint64(0), digests.pairs(np.maximum(numbers, 0)).T)] if digests else []
-    high, low = RowHash(bytes(48))(heads, table.columns)
-    order = np.lexsort((low, high))
-    labels = {name: [each[i] for i in order] if isinstance(each, list) else each[order] for name, each in table.labels.items()}
-    times = None if table.times is None else table.times[order]
-    return _TableRows(take_rows(table.columns, order), labels, times, table.n_rows)
-
-
-# Keys
-
-
-def _labels_in(column: Column, is_text: bool) -> Labels:
-    """Return the labels of a raw column: whole numbers of 64 bits, with `_NOBODY` for a missing one, or a list of anything else."""
+@np.errstate(all="ignore")  # a warning would tell of a key
+def _label_numbers(column: Column, known: LabelNumbers, is_text: bool) -> np.ndarray:
+    """Return the numbers of the labels of a raw column."""
     if is_text:
-        return [None if label in MISSING_WORDS else label for label in label_list(column)]
+        return known.numbers_of([None if label in MISSING_WORDS else label for label in label_list(column)])
+    # Whole numbers need no looking up.
     values, missing = (None, None) if parse_dtype(plain_name(column.dtype)).decimal else plain_numbers(column)
-    if values is None:
-        return label_list(column)
-    gone = np.zeros(len(values), dtype=bool) if missing is None else missing
-    if values.dtype.kind == "f":
-        gone = gone | ~(np.abs(values) < _SEVERAL)
-        values = np.where(gone, 0, values)
-        if (values != np.trunc(values)).any():
-            return label_list(column)
-    elif values.dtype.kind == "u" and values.max(initial=0) > np.iinfo(np.int64).max:
-        return label_list(column)
-    whole = values.astype(np.int64)
-    if (whole == _NOBODY).any():
-        return label_list(column)
-    whole[gone] = _NOBODY
-    return whole
+    if values is not None:
+        has_label = np.ones(len(values), dtype=bool) if missing is None else ~missing
+        has_label &= (values.dtype.kind != "f") | (np.abs(values) < 2.0**53)
+        plain = np.where(has_label, values, np.zeros_like(values))
+        if ((plain >= 0) & (plain < known.FIRST_OTHER)).all() and (plain == (whole := plain.astype(np.int64))).all():
+            return np.where(has_label, whole, -1)
+    return known.numbers_of(label_list(column))
 
 
-def _as_list(labels: Labels) -> list[Any]:
-    return labels if isinstance(labels, list) else [None if label == _NOBODY else label for label in labels.tolist()]
-
-
-def _one_of(parts: Sequence[Labels]) -> Labels:
-    if not any(isinstance(part, list) for part in parts):
-        return np.concatenate(parts)
-    return [label for part in parts for label in _as_list(part)]
-
-
-def _key_numbers(tables: Sequence[Sequence[Labels]]) -> list[np.ndarray]:
-    """Return numbers of the keys of some tables, each of as many columns: equal keys have equal ones, and -1 lacks a part."""
-    ends = np.cumsum([len(columns[0]) for columns in tables])
-    keys, gone = np.zeros(ends[-1], dtype=np.int64), np.zeros(ends[-1], dtype=bool)
-    for parts in zip(*tables, strict=True):
-        if any(isinstance(part, list) for part in parts):
-            known = LabelNumbers()
-            values = np.concatenate([known.numbers_of(_as_list(part)) for part in parts])
-            missing = values < 0
-        else:
-            values = np.concatenate(parts)
-            missing = values == _NOBODY
-        values = _small(np.where(missing, 0, values))
-        keys, gone = _small(keys * (values.max(initial=0) + 1) + values), gone | missing
-    return np.split(np.where(gone, -1, keys), ends[:-1])
-
-
-def _small(values: np.ndarray) -> np.ndarray:
-    """Return numbers from 0 to at most four times as many as there are, equal ones for equal ones."""
-    low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    return values - low if high - low <= 4 * len(values) else np.unique(values, return_inverse=True)[1]
-
-
-def _first_places(numbers: np.ndarray) -> np.ndarray:
-    """Return the place at which each number from 0 on comes first, -1 of one that does not, and at the end a -1 more."""
-    places = np.full(numbers.max(initial=-1) + 2, -1)
-    places[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is assigned stays
-    places[-1] = -1
-    return places
+def _hashes(read: Columns, n_keys: int, known: LabelNumbers) -> tuple[np.ndarray, np.ndarray]:
+    return RowHash(bytes(48))([word for numbers in read[:n_keys] for word in known.hashes(numbers)], read[n_keys:])
 
 
 # Rows of roots
+
+
+def _key_numbers(tables: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    """Return numbers of the keys of some tables, of numbers of their parts: equal keys have equal ones, and what lacks a part -1."""
+    parts = [np.concatenate(columns) for columns in zip(*tables, strict=True)]
+    keys, has_key = np.zeros(len(parts[0]), dtype=np.int64), np.logical_and.reduce([part >= 0 for part in parts])
+    for part in map(_small, parts):
+        keys = _small(keys * (part.max(initial=0) + 1) + part)
+    return np.split(np.where(has_key, keys, -1), np.cumsum([len(columns[0]) for columns in tables])[:-1])
+
+
+def _small(numbers: np.ndarray) -> np.ndarray:
+    """Return numbers from 0 to four times as many as there are, equal ones for equal ones; less than 0 is 0."""
+    return np.maximum(numbers, 0) if numbers.max(initial=0) <= 4 * len(numbers) else np.unique(numbers, return_inverse=True)[1]
+
+
+def _first_places(numbers: np.ndarray) -> np.ndarray:
+    """Return the place at which each number comes first, -1 of one that does not, and at the end a -1 more."""
+    places = np.full(numbers.max(initial=-1) + 2, -1)
+    places[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last one that is assigned stays
+    return places
 
 
 def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest:
     own, theirs = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name in tables:
         if below := [link.table for link in linked.links if link.of == name]:
-            # The columns of the parent in the order in which the first link names them.
-            names = [parent for _, parent in linked.keys[below[0]]]
-            mine = {child: {parent: column for column, parent in linked.keys[child]} for child in below}
-            columns = [[tables[name].labels[each] for each in names]]
-            columns += [[tables[child].labels[mine[child][each]] for each in names] for child in below]
-            own[name], *others = _key_numbers(columns)
+            names = [parent for _, parent in linked.keys[below[0]]]  # in one order for all
+            parts = [[tables[name].labels[each] for each in names]]
+            for child in below:
+                mine = {parent: column for column, parent in linked.keys[child]}
+                parts.append([tables[child].labels[mine[each]] for each in names])
+            own[name], *others = _key_numbers(parts)
             theirs |= dict(zip(below, others, strict=True))
-    rows, owners = {linked.root: _distinct(np.zeros(tables[linked.root].n_rows, dtype=np.int64), own[linked.root])}, {}
+    rows, owners = {linked.root: _distinct(np.zeros_like(own[linked.root]), own[linked.root])}, dict[str, np.ndarray]()
     for link in linked.links:
-        name, keys = link.table, own[link.of][rows[link.of]]
-        found = _first_places(keys)
+        name, found = link.table, _first_places(own[link.of][rows[link.of]])
         owner = found[np.minimum(theirs[name], len(found) - 1)]
         places = np.flatnonzero(owner >= 0)
         if name in own:
             places = places[_distinct(owner[places], own[name][places])]
         times = tables[name].times
         places = places[np.argsort(owner[places], kind="stable") if times is None else np.lexsort((times[places], owner[places]))]
-        kept = _ranks(np.bincount(owner[places])) < link.most
-        rows[name] = places[kept]
+        rows[name] = places[_ranks(np.bincount(owner[places])) < link.most]
         owners[name] = owner[rows[name]]
     chosen = {name: take_rows(table.columns, rows[name]) for name, table in tables.items()}
     return _with_added(linked, Forest(linked.root, chosen, owners, {link.table: link.of for link in linked.links}))
@@ -416,8 +349,8 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
     """Return a forest of own columns with those that links add, where heads stand in the rows of their parents."""
     tables, owners = {name: list(columns) for name, columns in forest.tables.items()}, dict(forest.owners)
     for link in (link for link in linked.links if link.head is not None):
-        codes, counts = linked.head_codes(link), forest.counts(link.table)
-        own = dict(zip(linked.own_columns(link.table), tables[link.table], strict=True))
+        codes, counts = linked.head_codes(link.table), forest.counts(link.table)
+        own = dict(zip(linked.formats[link.table].schema.coded, tables[link.table], strict=True))
         claims = np.logical_and.reduce([own[name] == code for name, code in codes.items()])
         heads = np.lexsort((~claims, owners[link.table]))[_ranks(counts) == 0]  # rows that claim it first, and else as they come
         for (name, column), blank in zip(own.items(), _missing_cells(linked.formats[link.table].schema), strict=True):

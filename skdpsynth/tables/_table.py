@@ -197,12 +197,12 @@ class TableFormat:
 
 
 @contextmanager
-def name_table_in_errors(name: str) -> Iterator[None]:
-    """Say in errors, which say X, which table does not fit."""
+def name_table_in_errors(name: str, of: str = "X") -> Iterator[None]:
+    """Say in errors, which say X (or what else `of` is), which one does not fit."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise type(error)(str(error) if name == "X" else f"with {name} as X: {error}") from None
+        raise type(error)(str(error) if name == of else f"with {name} as {of}: {error}") from None
 
 
 def check_stated(schema: Schema, buys: bool = False) -> None:
