@@ -25,6 +25,7 @@ from skdpsynth.statistics import (
     unfold_symmetric,
 )
 from skdpsynth.synthesis._latent_planning import answer_query
+from skdpsynth.synthesis._latent_releases import Pair
 from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
 
 _BINS = 16  # of a column of numbers
@@ -86,22 +87,19 @@ class LinkedCounts:
         """Return the frequencies of a link, as shares of the mass of the parent's table."""
         n, parent, child = self.mass(link.of), self.own[link.of], self.own[link.table]
         p, q = len(self.sizes[link.of]), len(self.sizes[link.table])
+        cross, siblings = self.cross[link.table], self.siblings[link.table]
+        families = {"parent": (parent, 0), "cross": (cross, p), "child": (child, 0), "siblings": (siblings, q)}
+        found = {name: _shares_of_pairs(estimates, n, by) for name, (estimates, by) in families.items()}
         return LinkTables(
-            parent=_frequencies(parent, n),
-            cross={(i, j - p): table for (i, j), table in _frequencies(self.cross[link.table], n)[1].items()},
-            child=_frequencies(child, n),
-            siblings={(i, j - q): table for (i, j), table in _frequencies(self.siblings[link.table], n)[1].items()},
+            parent=([table[0] / n for table in parent.one_way.tables.values()], found["parent"][0]),
+            cross=found["cross"][0],
+            child=([table[0] / n for table in child.one_way.tables.values()], found["child"][0]),
+            siblings=found["siblings"][0],
             count=self.plan.count_place(link),
             n=n,
-            deviations={
-                "columns": parent.one_way.deviation,
-                "parent": parent.two_way.deviation,
-                "cross": self.cross[link.table].two_way.deviation,
-                "child": child.two_way.deviation,
-                "siblings": self.siblings[link.table].two_way.deviation,
-            },
+            deviations={"columns": parent.one_way.deviation, **{name: each.two_way.deviation for name, (each, _) in families.items()}},
+            precisions={(name, pair): precision for name, (_, own) in found.items() for pair, precision in own.items()},
         )
-
 
     def of_history(self, link: Children) -> BlockTables:
         """Return the tables of a parent, of a row and of the next one as those of one table."""
@@ -116,9 +114,10 @@ class LinkedCounts:
         return BlockTables.of(block, joint.one_way, joint.two_way, totals, (), tuple(n_ordered))
 
 
-def _frequencies(estimates: Estimates, n: float) -> tuple[list[np.ndarray], dict[tuple[int, ...], np.ndarray]]:
-    columns = [table[0] / n for table in estimates.one_way.tables.values()]
-    return columns, {pair: table[0] / n for pair, table in estimates.two_way.tables.items()}
+def _shares_of_pairs(estimates: Estimates, n: float, by: int) -> tuple[dict[Pair, np.ndarray], dict[Pair, float]]:
+    """Return pairs as shares of n roots, and their precisions, with the second column that stands `by` places further in estimates."""
+    pairs = {(i, j - by): table[0] / n for (i, j), table in estimates.two_way.tables.items()}
+    return pairs, {(i, j - by): precision for (i, j), precision in estimates.two_way.precisions.items()}
 
 
 def _shifted(columns: NoisyTables, by: int) -> NoisyTables:
