@@ -136,10 +136,10 @@ class LinkedFormat:
         added |= {f"{child}.number": Ordinal(range(most_of(link) + 1)) for child, link in below.items()}
         return added | {f"{name}.nth": _NTH for link in self.links if link.table == name and link.order is not None}
 
-    def head_codes(self, child: str) -> dict[Any, int]:
-        """Return the code of each cell that heads have among the rows of a table, by its column."""
-        schema = self.formats[child].schema
-        return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (self.below()[child].head or {}).items()}
+    def head_codes(self, link: Children) -> dict[Any, int]:
+        """Return the code of each cell that the heads of a link have, by its column."""
+        schema = self.formats[link.table].schema
+        return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (link.head or {}).items()}
 
     def write(self, tables: Mapping[str, Columns], owners: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return rows of a forest as tables in the kinds and dtypes of their inputs, with keys that are made anew.
@@ -148,7 +148,7 @@ class LinkedFormat:
         """
         columns, rows = {name: tables[name][: len(table.schema.coded)] for name, table in self.formats.items()}, dict(owners)
         for child, link in self.below().items():
-            if codes := self.head_codes(child):
+            if codes := self.head_codes(link):
                 added = dict(zip(self._added(link.of), tables[link.of][len(columns[link.of]) :], strict=True))
                 n_parents = len(tables[link.of][0])
                 heads = [
@@ -349,7 +349,7 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
     """Return a forest of own columns with those that links add, where heads stand in the rows of their parents."""
     tables, owners = {name: list(columns) for name, columns in forest.tables.items()}, dict(forest.owners)
     for link in (link for link in linked.links if link.head is not None):
-        codes, counts = linked.head_codes(link.table), forest.counts(link.table)
+        codes, counts = linked.head_codes(link), forest.counts(link.table)
         own = dict(zip(linked.formats[link.table].schema.coded, tables[link.table], strict=True))
         claims = np.logical_and.reduce([own[name] == code for name, code in codes.items()])
         heads = np.lexsort((~claims, owners[link.table]))[_ranks(counts) == 0]  # rows that claim it first, and else as they come
