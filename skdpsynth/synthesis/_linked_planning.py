@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
+import numpy as np
+
 from skdpsynth._parallel import cached_property
 from skdpsynth.domain import Children, Continuous, Grid, Schema, grids_of
 from skdpsynth.fitting import Facts, Plan
+from skdpsynth.models import Link
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import ONE_ROW, ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
 from skdpsynth.synthesis._latent_planning import budgets_of, split_share
@@ -39,6 +42,7 @@ class LinkedPlan(Plan):
     tables: Mapping[str, Schema]  # the root first; of each the coded columns, its own and those that links add
     groups: Mapping[str, Mapping[str, tuple[int, ...]]]  # of each table, the places of its own columns and counts, and of each head, by what they are
     links: tuple[Children, ...]  # parents before children
+    heads: tuple[tuple[str, int, int], ...] = ()  # table, place and code of what heads have, and no other row
     n_samples: int | None = None  # where it is public
     shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # by the name of a release
 
@@ -77,6 +81,27 @@ class LinkedPlan(Plan):
         """Return how virtual rows of so many columns are weighed."""
         return ONE_ROW if table == self.root else Weights(n_columns, self.totals[table])
 
+    def recodings(self, table: str, bins: Mapping[Any, Link]) -> dict[int, np.ndarray]:
+        """Return the new codes of some columns: bins of cells, and the levels that heads leave, where that of heads counts as the first."""
+        places = {name: place for place, name in enumerate(self.tables[table])}
+        found = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in bins.items()}
+        for of, place, code in self.heads:
+            if of == table:
+                codes = np.arange(list(self.tables[table].values())[place].n_codes, dtype=np.int32)
+                found[place] = np.where(codes == code, 0, codes - (codes > code))
+        return found
+
+    def sizes(self, table: str, bins: Mapping[Any, Link | None]) -> list[int]:
+        """Return the number of codes of each column, with these bins of numbers; None: as many as usual."""
+        sizes = []
+        for name, kind in self.tables[table].items():
+            link = bins.get(name)
+            of_bins = _USUAL_SIZE if link is None else link.n_bins
+            sizes.append(of_bins + kind.nullable if isinstance(kind, Continuous) else kind.n_codes)
+        for of, place, _ in self.heads:
+            sizes[place] -= of == table
+        return sizes
+
     def families(self, sizes: Mapping[str, Sequence[int]]) -> Iterator[Family]:
         """Yield the families of pairs, for so many codes of the columns of each table."""
         histories = {link.table for link in self.links if link.order is not None}
@@ -88,12 +113,12 @@ class LinkedPlan(Plan):
 
     def _of_siblings(self, link: Children, own: tuple[int, ...], of: tuple[int, ...]) -> Iterator[Family]:
         """Yield pairs of a column of the parent and one of a child, and of two children."""
-        child = link.table
+        child, places = link.table, _of_several_codes(own)
         rows, weights = ChildRows(child, self.totals), self.weights(child, len(of) + len(own))
-        for label, places in self.groups[link.of].items():
-            pairs = tuple((i, len(of) + j) for i, j in product(places, range(len(own))))
+        for label, others in self.groups[link.of].items():
+            pairs = tuple((i, len(of) + j) for i, j in product(others, places) if of[i] > 1)
             yield Family(f"{label} with {child}", "cross", child, rows, (*of, *own), pairs, weights)
-        pairs = tuple((i, len(own) + j) for i, j in combinations_with_replacement(range(len(own)), 2))
+        pairs = tuple((i, len(own) + j) for i, j in combinations_with_replacement(places, 2))
         rows, weights = SiblingRows(child, self.totals), self.weights(child, 2 * len(own))
         yield Family(f"siblings of {child}", "siblings", child, rows, (*own, *own), pairs, weights)
 
@@ -112,22 +137,28 @@ class LinkedPlan(Plan):
 
     def _pairs_of(self, table: str, sizes: tuple[int, ...]) -> Iterator[Family]:
         """Yield pairs within each group of columns, and between groups: those of a head are many, and others need not share their noise."""
-        rows, weights = TableRows(table, self.totals), self.weights(table, len(sizes))
-        for label, places in self.groups[table].items():
+        rows, weights, several = TableRows(table, self.totals), self.weights(table, len(sizes)), _of_several_codes(sizes)
+        groups = {label: sorted({*places} & {*several}) for label, places in self.groups[table].items()}
+        for label, places in groups.items():
             if len(places) > 1:
                 yield Family(f"pairs of {label}", "own", table, rows, sizes, tuple(combinations(places, 2)), weights)
-        for (first, places), (second, others) in combinations(self.groups[table].items(), 2):
+        for (first, places), (second, others) in combinations(groups.items(), 2):
             pairs = tuple(sorted((min(i, j), max(i, j)) for i, j in product(places, others)))
             yield Family(f"{first} and {second}", "own", table, rows, sizes, pairs, weights)
+
+
+def _of_several_codes(sizes: Sequence[int]) -> list[int]:
+    return [place for place, size in enumerate(sizes) if size > 1]
 
 
 def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
     """Share the budget among families, in the kind of loss that leaves less noise."""
     weights: dict[str, float] = {}
-    sizes = {name: [_USUAL_SIZE if isinstance(kind, Continuous) else kind.n_codes for kind in schema.values()] for name, schema in bare.tables.items()}
+    sizes = {name: bare.sizes(name, {}) for name in bare.tables}
     trees = {f"cells of {name}": len(bare.grids(name)) for name in bare.tables if bare.grids(name)}
-    columns = {f"columns of {name}": len(schema) for name, schema in bare.tables.items()}
-    columns |= {f"columns of {link.table}": 2 * len(bare.tables[link.table]) for link in bare.links if link.order is not None}
+    columns = {f"columns of {name}": len(of_table) for name, of_table in sizes.items()}
+    for link in bare.links:
+        columns[f"columns of {link.table}"] *= 1 + (link.order is not None)
     pairs = {family.name: len(family.pairs) for family in bare.families(sizes)}
     for share, numbers in zip(_SHARES.values(), (trees, columns, pairs), strict=True):
         thirds = {name: n_tables**_POWER for name, n_tables in numbers.items()}

@@ -151,17 +151,21 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         names = [form.root, *(link.table for link in form.links)]
         tables = {name: Schema(form.schemas[name].coded) for name in names}
         groups = {name: _groups(name, list(tables[name]), form.links) for name in names}
-        return plan_linked(facts, LinkedPlan(tables=tables, groups=groups, links=form.links, n_samples=facts.n_samples))
+        heads = []
+        for link in form.links:
+            heads += [(link.table, list(tables[link.table]).index(name), code) for name, code in form.head_codes(link).items()]
+        return plan_linked(facts, LinkedPlan(tables=tables, groups=groups, links=form.links, heads=tuple(heads), n_samples=facts.n_samples))
 
     def _release(self, rows: Rows, plan: LinkedPlan, budget: Budget) -> None:
         """Release bins of numbers, then counts of columns and of families of pairs; fit a model of each link to their estimates."""
         bins = {table: release_bins(rows, table, plan, budget) for table in plan.tables}
-        codings = {table: _coding(plan.tables[table], of_table) for table, of_table in bins.items()}
-        sizes = {table: _sizes(plan.tables[table], of_table) for table, of_table in bins.items()}
+        recodings = {table: plan.recodings(table, of_table) for table, of_table in bins.items()}
+        codings = {table: Coding(tuple(range(len(plan.tables[table]))), own) for table, own in recodings.items()}
+        sizes = {table: plan.sizes(table, of_table) for table, of_table in bins.items()}
         coded = rows.map(ToCodes({table: CellsOf(plan.grids(table)) for table in bins}, codings)).materialize()
         counted = LinkedCounts.release(coded, sizes, plan, budget)
         self.schemas_ = {name: table.schema for name, table in self._container.formats.items()}
-        self._tables, self._bins = dict(plan.tables), bins
+        self._tables, self._bins, self._heads = dict(plan.tables), bins, plan.heads
         self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
         self.n_samples_ = plan.n_samples or max(1, round(counted.mass(plan.root)))
 
@@ -212,16 +216,10 @@ class LinkedTablesSynthesizer(PrivateEstimator):
                 codes[link.table] = model.draw_histories(of, of[count], rng)
                 continue
             nodes = model.draw_nodes(of, rng) if nodes is None else nodes
-            codes[link.table] = model.draw_children(nodes[owner], rng, ranks_within(owner), self._allowed(link))
+            codes[link.table] = model.draw_children(nodes[owner], rng, ranks_within(owner))
+        for table, place, code in self._heads:
+            codes[table][place] += codes[table][place] >= code
         return codes, owners
-
-    def _allowed(self, link: Children) -> dict[int, np.ndarray]:
-        """Return the codes that children beside the head may have: not all of the head's cells, where these are of one column."""
-        found = {}
-        if len(codes := self._container.head_codes(link)) == 1:
-            ((name, code),) = codes.items()
-            found[list(self._tables[link.table]).index(name)] = np.arange(self._tables[link.table][name].n_codes) != code
-        return found
 
 
 def _fit_link(link: Children, counted: LinkedCounts) -> LinkFactors | HistoryFactors:
@@ -257,16 +255,6 @@ class ToCodes:
 
 def _through(maps: Sequence[Any], columns: list) -> list:
     return reduce(lambda done, each: each(done), maps, columns)
-
-
-def _coding(schema: Schema, bins: Mapping[Any, Link]) -> Coding:
-    places = {name: place for place, name in enumerate(schema)}
-    own = {places[name]: np.append(link.codes, link.n_bins).astype(np.int32) for name, link in bins.items()}
-    return Coding(tuple(range(len(places))), own)
-
-
-def _sizes(schema: Schema, bins: Mapping[Any, Link]) -> list[int]:
-    return [bins[name].n_bins + kind.nullable if name in bins else kind.n_codes for name, kind in schema.items()]
 
 
 def ranks_within(owner: np.ndarray) -> np.ndarray:
