@@ -6,6 +6,7 @@ from skdpsynth.fitting._fit import (
     PrivateEstimator,
     check_part,
     check_rows_per_unit,
+    check_unit,
     check_useful_epsilon,
     check_y_is_ignored,
     clone_part,

@@ -332,10 +332,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
                 f"max_rows_per_unit is {n_rows}, but fit got no unit, so each row would be protected by itself; give fit(X, unit=...), or "
                 "leave max_rows_per_unit at 1."
             )
-        unit = None if labels is None else Unit(name_of_unit(labels), n_rows)
-        if shared is not None and shared.unit not in (None, unit):
-            raise ValueError(f"unit must be that of accountant, {shared.unit}, got {unit or 'None'}; give it, or another accountant.")
-        return unit
+        return check_unit(None if labels is None else Unit(name_of_unit(labels), n_rows), shared)
 
     def _open_account(
         self, plan: Plan, outer: OuterFit | None, shared: PrivacyAccountant | None, unit: Unit | None, rho: str | None
@@ -379,7 +376,10 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             require({name for name in vars(self) if name.endswith("_")} <= _ATTRIBUTES_BEFORE_FIT)
         else:
             require({"accountant_", "n_samples_", "_size_error"} <= vars(self).keys())
-            check_loaded_columns(self, vars(self).get("_container"))
+            self._check_loaded_columns()
+
+    def _check_loaded_columns(self) -> None:
+        check_loaded_columns(self, vars(self).get("_container"))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
@@ -398,6 +398,13 @@ def check_y_is_ignored(y: object) -> None:
     """Refuse a column name as `y`: the caller almost certainly meant `unit`, which changes whom epsilon protects."""
     if isinstance(y, str):
         raise ValueError(f"y is ignored and must not name a column, got {short_repr(y)}; for whose row each is, say unit={short_repr(y)}.")
+
+
+def check_unit(unit: Unit | None, shared: PrivacyAccountant | None) -> Unit | None:
+    """Return the unit that a fit protects, or refuse one that a shared accountant does not."""
+    if shared is not None and shared.unit not in (None, unit):
+        raise ValueError(f"unit must be that of accountant, {shared.unit}, got {unit or 'None'}; give it, or another accountant.")
+    return unit
 
 
 def check_useful_epsilon(epsilon: Fraction | float) -> Any:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpsynth._parallel import cached_property
 from skdpsynth.models._latent_factors import LatentFactors
 from skdpsynth.models._training import starts_of
 from skdpsynth.persistence import savable
@@ -43,23 +42,14 @@ class HistoryFactors:
     def _n_own(self) -> int:
         return (len(self.factors.sizes) - self.n_parent) // 2
 
-    @cached_property
-    def _laws(self) -> list[np.ndarray]:
-        """P(code | node) of each column, float32; of rows, without the code for none."""
-        laws = np.split(self.factors.probabilities().astype(np.float32), starts_of(self.factors.sizes)[1:])
-        return [law if place < self.n_parent else law[:-1] for place, law in enumerate(laws)]
-
-    @cached_property
-    def _logs(self) -> list[np.ndarray]:
-        return [np.log(np.maximum(law, np.finfo(np.float32).tiny)) for law in self._laws]
-
     def draw_parents(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, None]:
         """Return codes of n parents, shape (n_columns, n)."""
         return self.factors.sample(n, rng)[: self.n_parent], None
 
     def draw_histories(self, parents: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the codes of the rows of parents with such codes and numbers of rows, parent after parent, shape (n_columns, n_rows)."""
-        p, q = self.n_parent, self._n_own
+        p, q, laws = self.n_parent, self._n_own, self._laws()
+        logs = [np.log(np.maximum(law, np.finfo(np.float32).tiny)) for law in laws]
         out = np.empty((q, int(counts.sum())), dtype=np.int64)
         starts, before = np.cumsum(counts) - counts, np.empty((q, 0), dtype=np.int64)
         going = np.flatnonzero(counts > 0)
@@ -67,22 +57,28 @@ class HistoryFactors:
             first = p + q * (turn > 0)
             nth = np.full(len(going), self.nth_codes[min(turn, len(self.nth_codes) - 1)])
             known = {place: parents[place, going] for place in range(p)} | {p + place: codes for place, codes in enumerate(before if turn else ())}
-            nodes = self._draw_nodes({**known, first + self.nth: nth}, len(going), rng)
-            row = np.array([nth if place == self.nth else _draw(self._laws[first + place][:, nodes].T, rng) for place in range(q)])
+            nodes = _draw_nodes(logs, {**known, first + self.nth: nth}, len(going), rng)
+            row = np.array([nth if place == self.nth else _draw(laws[first + place][:, nodes].T, rng) for place in range(q)])
             out[:, starts[going] + turn] = row
             goes_on = counts[going] > turn + 1
             going, before = going[goes_on], row[:, goes_on]
         return out
 
-    def _draw_nodes(self, known: Mapping[int, np.ndarray], n_rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the node of each row, given the codes of some columns."""
-        n_nodes, nodes = self._laws[0].shape[1], np.empty(n_rows, dtype=np.int64)
-        size = max(1, _CELLS // n_nodes)
-        for start in range(0, n_rows, size):
-            rows = slice(start, start + size)
-            logs = sum(self._logs[place][codes[rows]] for place, codes in known.items())
-            nodes[rows] = _draw(np.exp(logs - logs.max(axis=1, keepdims=True)), rng)
-        return nodes
+    def _laws(self) -> list[np.ndarray]:
+        """Return P(code | node) of each column; of rows, without the code for none."""
+        laws = np.split(self.factors.probabilities().astype(np.float32), starts_of(self.factors.sizes)[1:])
+        return [law if place < self.n_parent else law[:-1] for place, law in enumerate(laws)]
+
+
+def _draw_nodes(logs: Sequence[np.ndarray], known: Mapping[int, np.ndarray], n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw the node of each row, given the codes of some columns, by the logarithms of P(code | node)."""
+    n_nodes, nodes = logs[0].shape[1], np.empty(n_rows, dtype=np.int64)
+    size = max(1, _CELLS // n_nodes)
+    for start in range(0, n_rows, size):
+        rows = slice(start, start + size)
+        found = sum(logs[place][codes[rows]] for place, codes in known.items())
+        nodes[rows] = _draw(np.exp(found - np.max(found, axis=1, keepdims=True)), rng)
+    return nodes
 
 
 def _draw(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -278,12 +278,12 @@ class LinkFactors:
         """Nodes of z in all fits."""
         return self.nodes.shape[0] * self.nodes.shape[1]
 
-    @cached_property
+    @property
     def _parent(self) -> np.ndarray:
         a, B = self.parent_factors
         return softmax(np.hstack(a + B @ self.nodes.transpose(0, 2, 1)), sum_to_columns(self.sizes[0]))
 
-    @cached_property
+    @property
     def _child(self) -> np.ndarray:
         (c, D, E), (n_fits, H, M, G) = self.child_factors, self.own_nodes.shape
         logits = (E @ self.own_nodes.reshape(n_fits, H * M, G).transpose(0, 2, 1)).reshape(n_fits, -1, H, M)

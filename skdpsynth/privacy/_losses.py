@@ -215,7 +215,7 @@ class Unit:
         object.__setattr__(self, "rows", int(self.rows))
 
     def __str__(self) -> str:
-        return f"{self.name}, at most {self.rows} row{'s' * (self.rows > 1)}"
+        return self.name if self.rows == 1 else f"{self.name}, at most {self.rows} rows"
 
 
 LONE_ROW = "row that is the only one of its unit"

@@ -1,6 +1,7 @@
 """Releases of linked tables, and the estimates that follow: each table's own pairs, those with its parent, and those of two of its rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -100,6 +101,27 @@ class LinkedCounts:
             deviations={"columns": parent.one_way.deviation, **{name: each.two_way.deviation for name, (each, _) in families.items()}},
             precisions={(name, pair): precision for name, (_, own) in found.items() for pair, precision in own.items()},
         )
+
+    def attributes(self) -> tuple[dict[tuple[str, ...], dict], dict[tuple[str, ...], dict]]:
+        """Return the estimates of counts by tables and columns, and the deviations of their noise."""
+        names = {table: list(schema) for table, schema in self.plan.tables.items()}
+        found: dict[tuple[str, ...], tuple[Estimates, list[Any], int]] = {}
+        for table, own in self.own.items():
+            found[table,] = own, names[table], 0
+        for link in self.plan.links:
+            of, child = link.of, link.table
+            if link.order is None:
+                found[of, child] = self.cross[child], [*names[of], *names[child]], 2
+                found[child, child] = self.siblings[child], [*names[child], *names[child]], 2
+            else:
+                labels = [*names[of], *((child, name) for name in names[child]), *(("next", name) for name in names[child])]
+                found[of, child] = self.histories[child], labels, 0
+        tables, errors = {}, {}
+        for key, (estimates, labels, n_columns) in found.items():
+            places = {place: tuple(labels[i] for i in place) for place in estimates.tables if len(place) == n_columns or not n_columns}
+            tables[key] = {columns: estimates.tables[place][0] for place, columns in places.items()}
+            errors[key] = {columns: math.sqrt(estimates.variances[place]) for place, columns in places.items()}
+        return tables, errors
 
     def of_history(self, link: Children) -> BlockTables:
         """Return the tables of a parent, of a row and of the next one as those of one table."""

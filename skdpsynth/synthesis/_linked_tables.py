@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdpsynth._serialization import require
 from skdpsynth.domain import Children, Schema, SchemaLike, grids_of
-from skdpsynth.fitting import Budget, Facts, PrivateEstimator
+from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.models import HistoryFactors, LatentFactors, Link, LinkFactors, draw_values, fit_link_factors, link_column
 from skdpsynth.persistence import savable
@@ -19,9 +20,10 @@ from skdpsynth.statistics import CellsOf, Coding
 from skdpsynth.synthesis._base import check_generator, check_n_samples, default_n_samples
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
-from skdpsynth.tables import open_forest
+from skdpsynth.tables import open_forest, state_links
 
 _N_FACTORS = 32
+_N_TRIAL_ROOTS = 64  # of a model from a file
 NTH_CODES = np.array([0, 1, 2, 2, 3])  # of `nth`: 1, 2, 3-4, 5+
 
 
@@ -56,10 +58,12 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     schemas_ : dict of str to Schema
     factors_ : dict of (str, str) to LinkFactors
         The model of each link, by the names of the parent's table and of the child's.
-    marginals_consistent_ : dict of (str, str) to dict of tuple of columns to ndarray
-        Estimates of counts of pairs, weighted: of a table ``[table, table]``, of parents with their children ``[parent, child]``. Children
-        of one parent count as one row together.
-    marginals_errors_ : dict of (str, str) to dict of tuple of columns to float
+    marginals_consistent_ : dict of tuple of tables to dict of tuple of columns to ndarray
+        Estimates of counts of columns and of pairs, by least squares from all noisy tables: of a table ``["person",]``, of parents with
+        their children ``["household", "person"]``, of two children of one parent ``["person", "person"]``. In a history, rows and next ones
+        are in ``["patient", "visit"]`` by the columns ``("visit", column)`` and ``("next", column)``. A root counts as one row in each:
+        children share the weight of their parent.
+    marginals_errors_ : dict of tuple of tables to dict of tuple of columns to float
         The standard deviation of the noise of every cell of a table in `marginals_consistent_`.
     accountant_ : PrivacyAccountant
     n_samples_ : int
@@ -139,7 +143,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     def _privacy_unit(self, labels: ArrayLike | None, shared: PrivacyAccountant | None) -> Unit | None:
         if labels is not None:
             raise ValueError("unit must be None for linked tables, because a root with all that hangs on it is protected; leave it out.")
-        return None
+        root, links, _ = state_links(self.schemas, self.links)
+        return check_unit(Unit(f"{root} with {', '.join(link.table for link in links)}", 1), shared)
 
     def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         forest, self._container = open_forest(self.schemas, self.links, X, skips_damaged=self.neighboring != "replace_one")
@@ -167,6 +172,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         self.schemas_ = {name: table.schema for name, table in self._container.formats.items()}
         self._tables, self._bins, self._heads = dict(plan.tables), bins, plan.heads
         self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
+        self.marginals_consistent_, self.marginals_errors_ = counted.attributes()
         self.n_samples_ = plan.n_samples or max(1, round(counted.mass(plan.root)))
 
     def sample(self, n_samples: int | None = None, random_state: Seed = None) -> dict[str, Any]:
@@ -220,6 +226,16 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         for table, place, code in self._heads:
             codes[table][place] += codes[table][place] >= code
         return codes, owners
+
+
+    def _check_loaded_columns(self) -> None:
+        links = [(link.of, link.table) for link in self._container.links]
+        require(list(self.factors_) == links and self._tables.keys() == self._bins.keys() == self.schemas_.keys())
+        require(self.schemas_ == {name: table.schema for name, table in self._container.formats.items()})
+
+    def _try_loaded(self) -> None:
+        if hasattr(self, "accountant_"):
+            self.sample(_N_TRIAL_ROOTS, random_state=0)
 
 
 def _fit_link(link: Children, counted: LinkedCounts) -> LinkFactors | HistoryFactors:

@@ -271,7 +271,7 @@ def test_a_budget_that_is_shared_names_the_unit_of_each_fit_or_serves_one_alone(
     shared = PrivacyAccountant(4)
     for table, unit, k in ((FRAME, "who", K), (FRAME[["a", "b"]], FRAME["who"], 1), (X, LABELS, K), (X, None, 1)):
         model(accountant=shared, max_rows_per_unit=k).fit(table, unit=unit)
-    assert [entry.unit for entry in shared.ledger] == ["who, at most 3 rows", "who, at most 1 row", "given labels, at most 3 rows", None]
+    assert [entry.unit for entry in shared.ledger] == ["who, at most 3 rows", "who", "given labels, at most 3 rows", None]
     one = PrivacyAccountant(2, unit=Unit("who", K))
     model(accountant=one).fit(FRAME, unit="who")
     for table, unit, k, words in ((X, None, 1, "who, at most 3 rows, got None"), (FRAME, "who", 2, "got who, at most 2 rows")):
