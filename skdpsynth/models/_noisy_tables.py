@@ -36,7 +36,7 @@ class NoisyTables:
     def parts(self) -> Iterator[tuple[Block, np.ndarray, float]]:
         """Yield the total, the effects of columns and the interaction of each table, by their columns, with the variance of each."""
         for columns, table in self.tables.items():
-            for part, variance in table_variances(columns, table.shape[1:], self.variance):
+            for part, variance in table_variances(columns, table.shape[1:], self.variance / self.precisions.get(columns, 1.0)):
                 others = tuple(axis for axis, column in enumerate(columns, start=1) if column not in part)
                 yield part, center_table(table.sum(axis=others)), variance
 
@@ -44,7 +44,7 @@ class NoisyTables:
         """Yield the table of each pair in counts, and the variance of its numbers: centered, it is the interaction of `parts`."""
         for columns, table in self.tables.items():
             if len(columns) == 2:
-                yield columns, table, self.variance
+                yield columns, table, self.variance / self.precisions.get(columns, 1.0)
 
 
 def shares_of(totals: np.ndarray) -> np.ndarray:

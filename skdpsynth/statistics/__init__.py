@@ -34,6 +34,7 @@ from skdpsynth.statistics._linked import (
     TableRows,
     Weights,
     fold_symmetric,
+    fold_tables,
     symmetric_precision,
     total_weights,
     unfold_symmetric,

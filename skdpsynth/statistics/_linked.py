@@ -9,14 +9,15 @@ Any other weights of children would give some root less mass, or another one mor
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdpsynth._sensitivity import Sensitivity
+from skdpsynth._sensitivity import Query, Sensitivity
 from skdpsynth.domain import Children
 from skdpsynth.persistence import savable
+from skdpsynth.statistics._marginals import Marginals
 from skdpsynth.tables import Forest, most_of
 
 _MOST_OF_A_LINK = 1 << 20  # by which a link multiplies the total, up to 16 children so that all weights are whole
@@ -56,6 +57,10 @@ class Weights:
             coming, norms = of_row("add_or_remove_one"), ["l1", "l2_squared", "sup", *(["nuclear"] if moved.nuclear is not None else [])]
             moved = replace(moved, **{norm: max(getattr(moved, norm), getattr(coming, norm)) for norm in norms})
         return replace(moved.times(self.total), statistic=(*(moved.statistic or ()), ("weight", self.total)))
+
+    def query(self, of_rows: Query, of_row: Callable[[str], Sensitivity], relation: str) -> Query:
+        """Return the query of a statistic of weighted rows with the sensitivity to one unit."""
+        return Query(of_rows.values, self.sensitivity(of_row, relation))
 
     def n_rows(self, n_units: int | None) -> int | None:
         """Return for how many rows of weight 1 whole numbers must have room; None: as for any table whose number of rows is private."""
@@ -184,6 +189,12 @@ def fold_symmetric(table: np.ndarray) -> np.ndarray:
     """
     first, second = np.triu_indices(table.shape[-1])
     return table[..., first, second] + np.where(first == second, 0, table[..., second, first])
+
+
+def fold_tables(exact: Marginals, places: Collection[int]) -> Marginals:
+    """Return exact tables, of which those at some places have unordered cells."""
+    tables = [fold_symmetric(table) if place in places else table for place, table in enumerate(exact.tables())]
+    return Marginals(tuple(table.shape for table in tables), np.concatenate([np.zeros(0, dtype=np.int64), *map(np.ravel, tables)]))
 
 
 def unfold_symmetric(counts: np.ndarray, size: int) -> np.ndarray:

@@ -85,6 +85,10 @@ class Marginals(Statistic):
         """Return the counts with their sensitivity."""
         return Query(self.counts, self.sensitivity(relation, len(self.shapes)))
 
+    def of_one_class(self) -> "Marginals":
+        """Return these tables led by an axis of classes, of which there is one."""
+        return Marginals(tuple((1, *shape) for shape in self.shapes), self.counts)
+
     def tables(self, values: np.ndarray | None = None) -> list[np.ndarray]:
         """Return the counts, or others in their place, as one array a table."""
         values = self.counts if values is None else as_numeric_array(values, "values")

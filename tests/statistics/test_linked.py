@@ -8,6 +8,7 @@ import pytest
 from internals import (
     ChildRows,
     Forest,
+    HistoryRows,
     SiblingRows,
     TableRows,
     Trees,
@@ -22,9 +23,10 @@ from laws import refuses
 
 from skdpsynth.domain import Children
 from skdpsynth.persistence import from_bytes, to_bytes
-from skdpsynth.statistics import Marginals
+from skdpsynth.statistics import CodedGram, Interactions, Marginals
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
+ABSENT = (2, 2)  # codes of a row that is not there
 each_relation = pytest.mark.parametrize("relation", RELATIONS)
 
 
@@ -80,9 +82,9 @@ def defined(root, links, table, family):
         rows = {
             "children": [above + each for each in own],
             "siblings": [a + b for a, b in permutations(own, 2)],
-            "history": [a + b for a, b in pairwise(own)],
+            "history": [above + a + b for a, b in pairwise([*own, *([ABSENT] * (2 - k))])],
         }[family]
-        assert family == "children" or len(rows) == (k * (k - 1) if family == "siblings" else max(k - 1, 0))
+        assert family == "children" or len(rows) == (k * (k - 1) if family == "siblings" else max(k - 1, 1))
         for row in rows:
             measure[row] = measure.get(row, 0) + mass / len(rows)
     return measure
@@ -101,7 +103,7 @@ def map_of(family, table, links):
         "rows": lambda: TableRows(table, totals),
         "children": lambda: ChildRows(table, totals),
         "siblings": lambda: SiblingRows(table, totals),
-        "history": lambda: SiblingRows(table, totals, is_history=True),
+        "history": lambda: HistoryRows(table, totals, (2, 2)),
     }[family]()
 
 
@@ -173,12 +175,12 @@ def test_no_number_of_children_weighs_more_than_the_total_and_up_to_16_none_weig
     for k in {k for k in (1, 2, 3, most // 2, most - 1, most) if 1 <= k <= most}:
         linked = Forest("a", {"a": [np.zeros(1, int)], "b": [np.arange(k)]}, {"b": np.zeros(k, dtype=np.int64)}, {"b": "a"})
         children = map_of("children", "b", links)(linked)[-1]
-        pairs = SiblingRows("b", total_weights(links), is_history)(linked)
-        for weights in (children, *([pairs[-1]] if k > 1 else [])):
+        pairs = (HistoryRows("b", total_weights(links), (most,)) if is_history else map_of("siblings", "b", links))(linked)[-3:]
+        for weights in (children, *([pairs[-1]] if k > 1 or is_history else [])):
             assert total * (1 if most <= 16 else 0.94) <= weights.sum() <= total
             assert len(set(weights.tolist())) == 1
         assert all((pairs[0] != pairs[1]).tolist())
-        assert len(pairs[0]) == (k - 1 if is_history else k * min(k - 1, 15))
+        assert len(pairs[0]) == (max(k - 1, 1) if is_history else k * min(k - 1, 15))
 
 
 def test_distances_of_many_siblings_are_spread_evenly_over_all():
@@ -271,6 +273,43 @@ def test_a_root_moves_tables_as_far_as_a_row_does_times_the_total_and_reaches_it
             assert found[norm] == weights.total**power * plain[norm] <= getattr(told, norm)
 
 
+def statistics_of(sizes):
+    """Statistics of rows of some columns and last a weight: their values, how far a row moves them, and the side of a matrix."""
+    n, pairs = len(sizes), list(combinations(range(len(sizes)), 2))
+    over, gram = Interactions.over(sizes, pairs, 1, 1000, bits=2), CodedGram(tuple(sizes), (3,) * n, 3)
+    trees, tables = Trees.over([size // 2 for size in sizes], weight=n), Marginals.over(sizes, pairs, weight=n)
+
+    def one_class(columns):
+        exact = tables.of(columns)
+        return Marginals(tuple((1, *shape) for shape in exact.shapes), exact.counts)
+
+    return {
+        "interactions": (lambda columns: over.query(one_class(columns), "replace_one").values, over.sensitivity, 0),
+        "trees": (lambda columns: trees.of(columns).counts, lambda r: Trees.sensitivity(r, trees.depths), 0),
+        "gram": (lambda columns: gram.query(one_class(columns), "replace_one").values.ravel(), gram.sensitivity, gram.n_rows),
+    }
+
+
+@each_relation
+@each_moving
+@pytest.mark.parametrize("name", ["interactions", "trees", "gram"])
+def test_a_root_moves_other_statistics_no_farther_than_a_row_does_times_the_total(links, table, family, relation, name):
+    """Where all children may be alike it reaches that; pairs of unlike siblings come in both orders, so interactions of them do not."""
+    sizes = sizes_of(links, table, family)
+    values_of, of_row, side = statistics_of(sizes)[name]
+    weights = weights_of(links, table, len(sizes))
+    found, plain = moved_by_roots(links, table, family, relation, values_of, side)
+    told = weights.sensitivity(of_row, relation)
+    for norm in found:
+        power = weights.total ** (2 if norm == "l2_squared" else 1)
+        assert found[norm] <= power * plain[norm] * (1 + 1e-9)
+        assert plain[norm] <= getattr(of_row(relation), norm) * (1 + 1e-9)
+        assert getattr(told, norm) == power * getattr(of_row(relation), norm)  # so a row that comes moves none of these farther
+        if family != "siblings" or name == "trees":
+            assert found[norm] == pytest.approx(power * plain[norm])
+        assert found[norm] > 0.3 * getattr(told, norm) or (name == "gram" and norm in ("l1", "sup"))  # which no noise of it covers
+
+
 def test_a_root_whose_children_each_weigh_the_total_moves_more_than_is_told():
     """So the brute force above would find weights that are not shared."""
     change, total = map_of("children", "b", ONE), total_weights(ONE)["b"]
@@ -308,8 +347,8 @@ def test_weighted_rules_are_saved_and_counted_nowhere_else():
     for rule in (Marginals.over([3, 3], [(0, 1)], weight=2), Trees.over([3], [0], weight=1)):
         assert from_bytes(to_bytes(rule)) == rule
         assert rule.count_in(None, None) is None
-    for kind in (TableRows, ChildRows, SiblingRows):
-        one, other = kind("b", total_weights(ONE)), tables_of(list(rows_of(ONE, "a"))[::9], ONE)
+    for one in (map_of(family, "b", ONE) for family in ("rows", "children", "siblings", "history")):
+        other = tables_of(list(rows_of(ONE, "a"))[::9], ONE)
         assert all(np.array_equal(a, b) for a, b in zip(from_bytes(to_bytes(one))(other), one(other), strict=True))
     refuses(ValueError, "weight must be an integer of at least 0", Marginals.over, [2], [(0,)], -1)
 
