@@ -45,6 +45,7 @@ for script in (
     "nist_crc.py",
     "coded_tables.py",
     "coded_gram.py",
+    "linked_tables.py",
     "small_tables.py",
     "wide_tables.py",
     "near_columns.py",
