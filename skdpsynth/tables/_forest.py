@@ -253,6 +253,7 @@ def _read_table(
     source: Source, kind: TableKind, raw: list[Any], schema: Schema, keys: Sequence[Any], order: Hashable, known: LabelNumbers
 ) -> _TableRows:
     parts, places, how = [], [list(schema).index(name) for name in keys], (source.is_text, source.decimal)
+    n_keys = len(keys)
     # The head is there for files without rows.
     chunks = (split_columns(chunk, source.is_text)[1] for chunk in chain([source.head], source.chunks()))
     for cells in [raw] if source.in_memory else chunks:
@@ -263,8 +264,8 @@ def _read_table(
         parts.append([*part, *read_columns(cells, schema, kind.dtypes, *how)])
     read = concatenate(parts)
     if not source.has_order:  # it may follow from rows of others: a hash of a row's keys and cells takes its place
-        read = take_rows(read, np.lexsort(_hashes(read, len(keys), known)))
-    n_keys = len(keys)
+        words = [word for numbers in read[:n_keys] for word in known.hashes(numbers)]
+        read = take_rows(read, np.lexsort(RowHash(bytes(48))(words, read[n_keys:])))
     times = None if order is None else read[n_keys]
     return _TableRows(read[n_keys + (order is not None) :], dict(zip(keys, read, strict=False)), times)
 
@@ -283,10 +284,6 @@ def _label_numbers(column: Column, known: LabelNumbers, is_text: bool) -> np.nda
         if ((plain >= 0) & (plain < known.FIRST_OTHER)).all() and (plain == (whole := plain.astype(np.int64))).all():
             return np.where(has_label, whole, -1)
     return known.numbers_of(label_list(column))
-
-
-def _hashes(read: Columns, n_keys: int, known: LabelNumbers) -> tuple[np.ndarray, np.ndarray]:
-    return RowHash(bytes(48))([word for numbers in read[:n_keys] for word in known.hashes(numbers)], read[n_keys:])
 
 
 # Rows of roots
