@@ -16,7 +16,9 @@ The last number of a line is the elapsed time in seconds.
 import argparse
 import time
 import warnings
+from types import SimpleNamespace
 
+import exact_losses
 import numpy as np
 from scipy.stats import binom
 from sklearn.base import BaseEstimator
@@ -24,13 +26,17 @@ from sklearn.base import BaseEstimator
 from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
 from skdpsynth.auditing import audit_epsilon, audit_one_run, isolated_canaries, worst_case_neighbors
 from skdpsynth.continual import BinaryCounter, KaryCounter, SquareRootCounter, UnboundedCounter
-from skdpsynth.privacy import DiscreteLaplace, check_rng
+from skdpsynth.fitting import Budget
+from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, check_rng
+from skdpsynth.synthesis._latent_high import ParitySearch
+from skdpsynth.synthesis._latent_releases import GramRelease
 
 TARGET, TARGET_OF_ONE = 0.9, 0.4
 MAY_ERR = 0.01  # of audits at 99 % confidence: so many may show more than is promised
 PAIR = {0: [0, 1], 1: [0, 1]}
 WIDE_PAIR = {0: list(range(16)), 1: list(range(16))}  # with interactions, which few levels can only move where columns stay
 BITS = {column: [0, 1] for column in range(4)}  # in one Gram matrix; the density of its noise is approximated from three rows on
+THREE_BITS = {column: [0, 1] for column in range(3)}
 SQUARE = ([0, 0], [1, 1])
 DROP = {"neighboring": "add_or_remove_one"}
 MOMENTS = {"center": "public", "max_norm": 1.0, "bounds": SQUARE}  # the second moment takes all of the budget
@@ -56,7 +62,8 @@ NOISE_ALONE = {  # what is audited, and by how many draws
     "PrivatePCA, d=2, Gaussian": (PrivatePCA(**MOMENTS, noise="gaussian", epsilon=8.0, delta=1e-5), 1_000_000),
     "PrivatePCA, d=2, replace": (PrivatePCA(**MOMENTS, epsilon=3.0), 8_000_000),
     "LatentFactor, one pair": (LatentFactorSynthesizer(PAIR, epsilon=3.0), 2_000_000),
-    "LatentFactor, one matrix, d=5": (LatentFactorSynthesizer(BITS, epsilon=3.0, **DROP), 4_000_000),
+    "LatentFactor, one matrix, d=4": (LatentFactorSynthesizer(THREE_BITS, epsilon=3.0, **DROP), 2_000_000),
+    "LatentFactor, one matrix, d=5": (LatentFactorSynthesizer(BITS, epsilon=3.0, **DROP), 8_000_000),
 }
 LEVELS = [f"level {number}" for number in range(64)]
 ONE_RUN = {  # what is audited, by how many canaries, in how many fits
@@ -72,6 +79,76 @@ ONE_RUN = {  # what is audited, by how many canaries, in how many fits
 N_CELLS = 2000
 FAULTS = ("half of the noise", "noise of floats", "reused seed", "forgotten charge", "metadata of rows", "bounds of the rows")
 ZEROS, ONE = np.zeros((4, 1)), np.array([[1.0], [0.0], [0.0], [0.0]])
+
+
+class Gram:
+    """Releases the Gram matrices of coded rows of which the last number is the class: fewer columns than fits put into one."""
+
+    def __init__(self, sizes, n_classes, neighboring, epsilon):
+        self.sizes, self.neighboring, self.epsilon = [*sizes, n_classes], neighboring, epsilon
+        self.release = GramRelease.choose(self.sizes, PrivacyLoss(epsilon=epsilon), neighboring, 20)
+
+    def __call__(self, X):
+        budget = Budget(PrivacyAccountant(self.epsilon, neighboring=self.neighboring), check_rng(None))
+        self.release.ask(rows_of_codes(X), budget, "matrix")
+        return np.zeros(1)  # releases are seen at the door
+
+    def neighbors(self):
+        _, row, other = exact_losses.worst_rows(self.release.over, self.neighboring)
+        rest = np.zeros((19, len(self.sizes)), dtype=np.int64)
+        return np.vstack([rest, row]), rest if other is None else np.vstack([rest, other])
+
+
+class Search(Budget):
+    """A round of a search for parities of four columns of bits with a budget of its own, where 0 is expected of all."""
+
+    def __init__(self, neighboring, epsilon):
+        self.neighboring, self.epsilon, self.seen = neighboring, epsilon, []
+        self.search = ParitySearch(tuple(range(4)), (3, 4), 1, PrivacyLoss(epsilon=epsilon))
+        self.laws = [self.law(X) for X in self.neighbors()]
+
+    def __call__(self, X):
+        super().__init__(PrivacyAccountant(self.epsilon, neighboring=self.neighboring), check_rng(None))
+        halves = {column: np.full((1, 2), 0.5) for column in range(4)}
+        counted = SimpleNamespace(totals=np.ones(1), one_way=SimpleNamespace(tables=halves), schema=range(4), stratum=None)
+        model = SimpleNamespace(parity_means=lambda signs, sets: np.zeros((1, sum(map(len, sets)))), with_parity=lambda signs, means: None)
+        self.seen = []
+        self.search.apply(rows_of_codes(X), counted, model, self)
+        return self.seen
+
+    def choose(self, *asked):
+        self.seen.append(super().choose(*asked))
+        return self.seen[-1]
+
+    def answer(self, *asked):
+        noisy = super().answer(*asked)
+        self.seen.append(int(noisy[0]))
+        return noisy
+
+    def neighbors(self):
+        """Two parities whose gaps are equal, or differ by as much as a row moves two of them together; others are near 0."""
+        rows = exact_losses.CELLS
+        signs = 1 - 2 * rows
+        first, second = signs[:, [0, 1, 2]].prod(axis=1), signs[:, [0, 1, 3]].prod(axis=1)
+        X = np.hstack([np.repeat(np.vstack([rows[first == 1], rows[second == 1]]), 10, axis=0), np.zeros((160, 1), dtype=int)])
+        come, gone = (np.append(rows[(first == side) & (second == -side)][0], 0) for side in (-1, 1))
+        place = np.flatnonzero((gone == X).all(axis=1))[0]
+        return X, np.vstack([X if self.neighboring == exact_losses.AR else np.delete(X, place, axis=0), come])
+
+    def law(self, X):
+        """Logarithms of the probabilities of a choice, the sums, and the scale of their noise."""
+        scale, noise, _ = exact_losses.plan(PrivacyLoss(epsilon=self.epsilon), self.neighboring, 1)
+        sums = exact_losses.sums_of(X)
+        return exact_losses.permute_and_flip(np.abs(sums)[None].astype(float), scale)[0], sums, float(noise.scale)
+
+    def ratio(self, seen):
+        place, noisy = seen
+        first, other = (logs[place] - abs(noisy - sums[place]) / scale for logs, sums, scale in self.laws)
+        return other - first
+
+
+def rows_of_codes(X):
+    return SimpleNamespace(source=SimpleNamespace(aggregate=lambda rows, rule: rule.of(list(np.asarray(X).T))))
 
 
 class Count(BaseEstimator):
@@ -129,6 +206,16 @@ def score_of(fault):
     return lambda model: model.counts_
 
 
+PARTS = {  # the same for parts of a fit, with the worst of all pairs of rows
+    "Gram matrix, d=2, add/remove": (Gram((2, 1), 1, exact_losses.AR, 3.0), 1_000_000, "noise"),
+    "Gram matrix, d=3, add/remove": (Gram((2, 2), 1, exact_losses.AR, 3.0), 2_000_000, "noise"),
+    "Gram matrices of 2 classes, d=2": (Gram((2, 1), 2, exact_losses.RO, 3.0), 2_000_000, "noise"),
+    "Gram matrix, d=2, replace": (Gram((2, 1), 1, exact_losses.RO, 3.0), 8_000_000, "noise"),
+    "ParitySearch, add/remove": (Search(exact_losses.AR, 3.0), 60_000, "ratio"),
+    "ParitySearch, replace": (Search(exact_losses.RO, 3.0), 60_000, "ratio"),
+}
+
+
 def tightness(share, jobs, cases):
     print(f"{'':36}{'shown':>8}{'promised':>10}{'ratio':>8}{'guesses right':>18}{'s':>8}")
     for name, (audited, trials, is_goal) in CASES.items():
@@ -147,6 +234,12 @@ def noise(share, jobs, cases):
             start = time.monotonic()
             pair = worst_case_neighbors(audited, 20)
             result = audit_epsilon(audited, *pair, "noise", n_trials=max(40, int(trials * share)), n_jobs=jobs)
+            report(name, result, time.monotonic() - start, TARGET)
+    for name, (part, trials, event) in PARTS.items():
+        if any(some in name for some in cases):
+            start = time.monotonic()
+            event = part.ratio if event == "ratio" else event
+            result = audit_epsilon(part, *part.neighbors(), event, n_trials=max(40, int(trials * share)), n_jobs=jobs)
             report(name, result, time.monotonic() - start, TARGET)
 
 

@@ -33,6 +33,7 @@ for script in (
     "mutations.py",
     "injected_faults.py",
     "audits.py",
+    "exact_losses.py",
     "matrix_tails.py",
     "hostile_files.py",
     "faults.py",

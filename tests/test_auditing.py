@@ -224,18 +224,22 @@ def test_half_of_the_noise_is_found_without_a_fit():
     assert 1.38 < result.epsilon_lower <= 2  # over 30 seeds 1.73, with a deviation of .057
 
 
-@pytest.mark.parametrize("n_columns", [1, 2])
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
 def test_the_density_of_matrix_noise_is_that_of_its_draws(n_columns):
-    """A change of sign and of scale: E exp(log f(Z + A) - log f(Z)) is 1 for every A, over 200,000 draws within seven standard errors.
+    """A change of sign and of scale: E exp(log f(Z + A) - log f(Z)) is 1 for every A, within seven standard errors of its draws.
 
-    The ratio is at most exp of the nuclear norm of A; of another law the mean is another, as that of the nuclear norms alone shows.
+    The ratio is at most exp of the nuclear norm of A; of another law the mean is another, as that of the nuclear norms alone shows. For
+    three columns the density is an approximation, and the mean may be off by 1.5 %.
     """
-    Z = DiscreteMatrixLaplace(10**6).sample((200_000, n_columns, n_columns), check_rng(None)) / 1e6
+    n_draws = 200_000 if n_columns < 3 else 100_000
+    Z = DiscreteMatrixLaplace(10**6).sample((n_draws, n_columns, n_columns), check_rng(None)) / 1e6
     for A in (np.diag([1.0, -1.0]), np.diag([0.7, 0.4]), np.array([[0.0, 1.0], [1.0, 0.0]])):
-        ratios = np.exp(minus_log_density(Z) - minus_log_density(Z + A[:n_columns, :n_columns]))
-        assert abs(ratios.mean() - 1) <= 7 * ratios.std() / math.sqrt(len(Z))
-    if n_columns == 2:
-        by_norm = np.exp(np.abs(np.linalg.eigvalsh(Z)).sum(axis=1) - np.abs(np.linalg.eigvalsh(Z + A)).sum(axis=1))
+        change = np.zeros((n_columns, n_columns))
+        change[:2, :2] = A[:n_columns, :n_columns]
+        ratios = np.exp(minus_log_density(Z) - minus_log_density(Z + change))
+        assert abs(ratios.mean() - 1) <= 7 * ratios.std() / math.sqrt(len(Z)) + 0.015 * (n_columns > 2)
+    if n_columns > 1:
+        by_norm = np.exp(np.abs(np.linalg.eigvalsh(Z)).sum(axis=1) - np.abs(np.linalg.eigvalsh(Z + change)).sum(axis=1))
         assert abs(by_norm.mean() - 1) > 14 * by_norm.std() / math.sqrt(len(Z))
 
 

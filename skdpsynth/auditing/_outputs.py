@@ -179,21 +179,30 @@ def _solution(sums: tuple[tuple[tuple[str, int], ...], ...]) -> np.ndarray | Non
 def minus_log_density(Z: np.ndarray) -> np.ndarray:
     """Return minus the log-density, up to a constant, of noise of scale 1 at each matrix of a stack (k, m, m).
 
-    For m of 3 and more the nuclear norm approximates it, with a small error where it is large. For m of 2, write (x, y, t) for the matrix
-    [[t + x, y], [y, t - x]]: positive semidefinite matrices are a cone of slope 1 over the plane of x and y. The difference of two Wishart
-    matrices of density exp(-tr W) on it has at Z the integral of exp(-tr V - tr(V - Z)) over the V in both the cone and the cone shifted to
-    Z: at height h a lens, of discs of radius h and h - t whose centers are sqrt(x^2 + y^2) apart.
+    The noise is V - (V - Z) for matrices V and V - Z, both positive semidefinite (psd) and of density exp(-tr): at Z it has the integral of
+    exp(-tr V - tr(V - Z)) over the V with V and V - Z psd. Where all eigenvalues of Z have one sign this is, times a constant, exp of minus
+    the nuclear norm. Else it is larger: each number that V has between a direction of a positive eigenvalue p and one of a negative
+    eigenvalue -n has more room. For m of 2 there is one, and the excess is exact. For m of 3 and more each pair of such directions is
+    taken by itself. That is an approximation: the mean of a ratio of densities, which is 1, comes out within 5 % for m up to 5.
     """
-    if Z.shape[-1] != 2:
-        return np.abs(np.linalg.eigvalsh(Z)).sum(axis=-1)
-    across, t = np.hypot((Z[:, 0, 0] - Z[:, 1, 1]) / 2, Z[:, 0, 1]), np.abs(Z[:, 0, 0] + Z[:, 1, 1]) / 2
-    out = 2 * t - np.log(np.pi / 32)  # inside the cone the integral is over the shifted cone
-    beside = np.flatnonzero(across > t)
-    for start in range(0, len(beside), _AT_ONCE):
-        some = beside[start : start + _AT_ONCE]
-        areas = _lenses(across[some], t[some], _NODES[:, None] / 4)
-        out[some] = 2 * across[some] - np.log(np.maximum(_WEIGHTS @ areas / 4, 1e-300))
-    return out
+    eigenvalues = np.linalg.eigvalsh(Z)
+    out = np.abs(eigenvalues).sum(axis=-1)
+    first, second = np.triu_indices(Z.shape[-1], 1)
+    which, pair = np.nonzero((eigenvalues[:, first] < 0) & (eigenvalues[:, second] > 0))
+    n, p = -eigenvalues[which, first[pair]], eigenvalues[which, second[pair]]
+    excess = np.concatenate([np.zeros(0), *(_log_excess(n[k : k + _AT_ONCE], p[k : k + _AT_ONCE]) for k in range(0, len(n), _AT_ONCE))])
+    return out - np.bincount(which, excess, len(out))
+
+
+def _log_excess(n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the density at diag(p, -n) over that at a psd matrix of the same nuclear norm.
+
+    Write (x, y, t) for the matrix [[t + x, y], [y, t - x]]: psd ones are a cone of slope 1 over the plane of x and y. V is in this cone and
+    in the one shifted to Z: at height h a lens, of discs of radius h and h - t whose centers are (p + n) / 2 apart. Of a psd Z there are
+    discs, whose integral is pi / 32.
+    """
+    areas = _lenses((p + n) / 2, np.abs(p - n) / 2, _NODES[:, None] / 4)
+    return np.log(np.maximum(_WEIGHTS @ areas * (8 / np.pi), 1e-300))
 
 
 def _lenses(across: np.ndarray, t: np.ndarray, above: np.ndarray) -> np.ndarray:

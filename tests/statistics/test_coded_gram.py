@@ -4,8 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from laws import ALARM, binomial
 
-from skdpsynth.privacy import DiscreteMatrixLaplace, PrivacyLoss, mechanism
+from skdpsynth.privacy import DiscreteMatrixLaplace, PrivacyLoss, SeededBits, mechanism
 from skdpsynth.statistics import CodedGram, Marginals
 
 ADD, REPLACE = "add_or_remove_one", "replace_one"
@@ -79,3 +80,26 @@ def test_numbers_that_do_not_fit_into_64_bits_are_refused_and_fewer_bits_have_ro
     assert gram_of([2] * 40, n_samples=1 << 40, bits=10) is None
     assert gram_of([2] * 40, n_samples=1 << 40, bits=5) is not None
     assert gram_of([64] * 8, bits=10) is not None
+
+
+@pytest.mark.parametrize(("sizes", "n_classes"), [([2, 1], 1), ([2, 2], 1), ([2, 1], 2)], ids=str)
+def test_draws_show_all_of_epsilon_between_the_worst_rows_where_noise_has_the_sign_of_the_change(sizes, n_classes):
+    """A row comes, or goes to another class: as likely as not by exp(epsilon), in 2**(-m (m + 1) / 2) of the draws of each m x m matrix.
+
+    There all eigenvalues of the noise have the sign of the change, and its density is exp of minus its trace. Rounding moves eigenvalues by
+    at most m / 2. 60,000 seeded draws; half of the noise fails, and twice as much.
+    """
+    over, n, epsilon = gram_of(sizes, n_classes, bits=10), 60_000, 1.0
+    sensitivity = over.sensitivity(ADD if n_classes == 1 else REPLACE)
+    noise = mechanism(sensitivity, PrivacyLoss(epsilon=1), ("matrix_laplace",), over.n_rows**2).noise
+    v, signs = vectors(over, all_rows(over)), np.array([1, -1])[:n_classes]
+    lengths = (v**2).sum(axis=2)
+    longest = v[lengths.argmax(axis=0), np.arange(n_classes)]
+    assert (lengths.max(axis=0) == over.squared_length).all()
+    Z = noise.sample((n, n_classes, over.n_rows, over.n_rows), SeededBits(5)) * signs[:, None, None]
+    moved = np.einsum("ck,cl->ckl", longest, longest)
+    shown, wrong = ((np.linalg.eigvalsh(each.astype(float)) >= over.n_rows / 2).all(axis=(1, 2)).sum() for each in (Z, Z - moved))
+    chance = 2.0 ** (-n_classes * over.n_rows * (over.n_rows + 1) / 2)
+    assert binomial(shown, n, chance) > ALARM
+    assert binomial(wrong, n, chance * np.exp(-epsilon)) > ALARM
+    assert all(binomial(wrong, n, chance * np.exp(-epsilon * factor)) < ALARM for factor in (0.5, 2))
