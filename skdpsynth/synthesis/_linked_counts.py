@@ -13,20 +13,9 @@ from skdpsynth.domain import Children, Nominal
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
 from skdpsynth.models import BlockTables, Estimates, Link, LinkTables, NoisyTables, Released, constraint_cuts
-from skdpsynth.statistics import (
-    CellsOf,
-    Coding,
-    Marginals,
-    TableRows,
-    Trees,
-    Weights,
-    fold_symmetric,
-    symmetric_precision,
-    total,
-    unfold_symmetric,
-)
+from skdpsynth.statistics import CellsOf, Marginals, TableRows, Trees, total
 from skdpsynth.synthesis._latent_planning import answer_query
-from skdpsynth.synthesis._latent_releases import Pair
+from skdpsynth.synthesis._latent_releases import Pair, PairRelease
 from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
 
 _BINS = 16  # of a column of numbers
@@ -48,7 +37,9 @@ class LinkedCounts:
         one_way = {table: _release_columns(coded, table, sizes, plan, budget) for table in plan.tables}
         released: dict[tuple[str, str], list[Released]] = {}
         for family in plan.families(sizes):
-            released.setdefault((family.kind, family.table), []).append(_release_pairs(coded, family, plan, budget))
+            released.setdefault((family.kind, family.table), []).append(
+                _release_pairs(coded, family, one_way[family.table].variance, plan, budget)
+            )
         counted = cls(plan, sizes, {}, {}, {}, {})
         histories = {link.table for link in plan.links if link.order is not None}
         for table, of_table in sizes.items():
@@ -205,17 +196,8 @@ def _release_columns(
     return NoisyTables(tables, noise.variance / weights.total**2)
 
 
-def _release_pairs(coded: Rows, family: Family, plan: LinkedPlan, budget: Budget) -> Released:
-    weights = family.weights
-    exact = total(coded.map(family.rows), Marginals.over(list(family.sizes), list(family.pairs), weights.place))
-    half = len(family.sizes) // 2
-    is_own = [family.kind == "siblings" and j == i + half for i, j in family.pairs]
-    values = [fold_symmetric(table) if own else table for own, table in zip(is_own, exact.tables(), strict=True)]
-    sensitivity = weights.sensitivity(lambda relation: Marginals.sensitivity(relation, len(family.pairs)), budget.relation)
-    query = Query(np.concatenate([table.ravel() for table in values]), sensitivity)
-    noisy, noise = answer_query(query, plan.shares[family.name], budget, family.name)
-    parts = np.split(noisy / weights.total, np.cumsum([table.size for table in values])[:-1])
-    tables = {}
-    for pair, own, table, part in zip(family.pairs, is_own, values, parts, strict=True):
-        tables[pair] = (unfold_symmetric(part, family.sizes[pair[0]]) if own else part.reshape(table.shape))[None]
-    return NoisyTables(tables, noise.variance / weights.total**2)
+def _release_pairs(coded: Rows, family: Family, column_variance: float, plan: LinkedPlan, budget: Budget) -> Released:
+    half, share = len(family.sizes) // 2, plan.shares[family.name]
+    symmetric = [(i, j) for i, j in family.pairs if family.kind == "siblings" and j == i + half]
+    facts = (column_variance, share, budget.relation, plan.n_samples, family.weights, symmetric)
+    return PairRelease.choose((*family.sizes, 1), family.pairs, *facts).ask(coded.map(family.rows), budget, family.name)

@@ -13,7 +13,7 @@ from skdpsynth.domain import Children, Continuous, Grid, Schema, grids_of
 from skdpsynth.fitting import Facts, Plan
 from skdpsynth.models import Link
 from skdpsynth.privacy import PrivacyLoss, mechanism
-from skdpsynth.statistics import ONE_ROW, ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
+from skdpsynth.statistics import ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
 from skdpsynth.synthesis._latent_planning import budgets_of, split_share
 from skdpsynth.synthesis._latent_releases import Pair
 
@@ -79,7 +79,7 @@ class LinkedPlan(Plan):
 
     def weights(self, table: str, n_columns: int) -> Weights:
         """Return how virtual rows of so many columns are weighed."""
-        return ONE_ROW if table == self.root else Weights(n_columns, self.totals[table])
+        return Weights(n_columns, self.totals[table])
 
     def recodings(self, table: str, bins: Mapping[Any, Link]) -> dict[int, np.ndarray]:
         """Return the new codes of some columns: bins of cells, and the levels that heads leave, where that of heads counts as the first."""
