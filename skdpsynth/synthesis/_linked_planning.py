@@ -17,8 +17,9 @@ from skdpsynth.statistics import ChildRows, HistoryRows, Marginals, SiblingRows,
 from skdpsynth.synthesis._latent_planning import budgets_of, split_share
 from skdpsynth.synthesis._latent_releases import Pair
 
-_SHARES = {"cells": 0.1, "columns": 0.2, "pairs": 0.7}
+_SHARES = {"cells": 0.1, "columns": 0.12, "pairs": 0.78}
 _POWER = 1 / 3  # of the number of tables of a family: then the mean noise of a table, summed over families, is least
+_OWN = 3.0  # times the share of pairs of the root's own columns: they are few, and people know them best
 _USUAL_SIZE = 8  # of a column of numbers
 
 
@@ -161,7 +162,7 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
         columns[f"columns of {link.table}"] *= 1 + (link.order is not None)
     pairs = {family.name: len(family.pairs) for family in bare.families(sizes)}
     for share, numbers in zip(_SHARES.values(), (trees, columns, pairs), strict=True):
-        thirds = {name: n_tables**_POWER for name, n_tables in numbers.items()}
+        thirds = {name: n_tables**_POWER * _OWN ** (name == f"pairs of {bare.root}") for name, n_tables in numbers.items()}
         weights |= {name: share * third / sum(thirds.values()) for name, third in thirds.items()}
     options = []
     for budget in budgets_of(facts):
