@@ -23,7 +23,7 @@ from laws import refuses
 
 from skdpsynth.domain import Children
 from skdpsynth.persistence import from_bytes, to_bytes
-from skdpsynth.statistics import CodedGram, Interactions, Marginals
+from skdpsynth.statistics import CodedGram, Interactions, Marginals, Sensitivity
 
 RELATIONS = ["replace_one", "add_or_remove_one"]
 ABSENT = (2, 2)  # codes of a row that is not there
@@ -218,7 +218,8 @@ def largest_moves(values, relation, n_rows=0):
     """The largest norms of differences of the values of two units, or of those of one: shape (n_units, n_values)."""
     if relation == "add_or_remove_one":
         return norms(values, n_rows)
-    found = [norms(values - one, n_rows) for one in values]
+    values = np.unique(values, axis=0)
+    found = [norms(values[place:] - one, n_rows) for place, one in enumerate(values)]
     return {norm: max(each[norm] for each in found) for norm in found[0]}
 
 
@@ -378,3 +379,13 @@ def test_a_root_moves_unordered_cells_of_siblings_as_far_as_a_table(relation):
     told = weights_of(ONE, "b", 4).sensitivity(lambda r: Marginals.sensitivity(r, 2), relation)
     assert found == {norm: getattr(told, norm) for norm in found}
     assert plain == {"l1": found["l1"] / 6, "l2_squared": found["l2_squared"] / 36, "sup": 1}
+
+
+def test_rows_of_a_unit_may_be_missing_under_either_relation():
+    """So where a row that comes moves a statistic farther than one that is replaced, as a sum of numbers from 5 to 7 does, that counts."""
+    moved = {"replace_one": (2, 4, 2, 2), "add_or_remove_one": (7, 49, 7, 7)}
+    for relation in RELATIONS:
+        found = Weights(1, 3).sensitivity(lambda each: Sensitivity(each, *moved[each]), relation)
+        assert found == Sensitivity(relation, 21, 441, 21, 21)
+        assert Weights().sensitivity(lambda each: Sensitivity(each, *moved[each]), relation) == Sensitivity(relation, *moved[relation])
+    assert (Weights().n_rows(None), Weights(1, 6).n_rows(None), Weights(1, 6).n_rows(10)) == (None, 6 << 31, 60)
