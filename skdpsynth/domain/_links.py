@@ -4,8 +4,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from skdpsynth._validation import check_integer, check_type, short_repr
-from skdpsynth.domain._kinds import is_name, list_names, name_repr
+from skdpsynth._validation import check_integer, check_type, list_or_none, short_repr
+from skdpsynth.domain._kinds import is_name, list_names, name_repr, plain_value
 from skdpsynth.persistence import savable
 
 _MOST_ROWS = 4096  # of one table below one root
@@ -32,7 +32,14 @@ class Children:
     least : int, default=0
         How many rows every parent has at least: a public fact.
     order : str, default=None
-        The column of the child, numbers or times, by which its rows are a history. None: the order of rows means nothing.
+        The column of the child, numbers, times or ordinal levels, by which its rows are a history. It is modeled as the gap since the row
+        before, so sampled rows are in order. None: the order of rows means nothing.
+    until : str, default=None
+        The column of the child in which a row ends, such as the end of a stay that begins in `order`, in the unit of this. It is modeled as
+        the length of the row, and gaps count from the end of the row before: sampled rows of one parent do not overlap.
+    grid : list, default=None
+        The cells of `order` in a panel whose waves are public, such as ``range(1980, 1988)``: one for each of `most` rows. The column is
+        not modeled: the first sampled row of each parent has the first cell, and so on.
     head : dict, default=None
         The cells that exactly one row of each parent has, ``{"relation": "householder"}``. If several rows of a parent have them, the
         first is its head, and if none has, its first row.
@@ -53,7 +60,9 @@ class Children:
     --------
     >>> from skdpsynth.domain import Children
     >>> Children("person", of="household", key="household_id", most=8, least=1)
-    Children(table='person', of='household', key='household_id', most=8, least=1, order=None, head=None)
+    Children(table='person', of='household', key='household_id', most=8, least=1, order=None, until=None, grid=None, head=None)
+    >>> Children("stay", of="patient", key="patient_id", most=12, order="admitted", until="discharged").until
+    'discharged'
     """
 
     table: str
@@ -63,6 +72,8 @@ class Children:
     most: int
     least: int = 0
     order: Any = None
+    until: Any = None
+    grid: Any = None
     head: Any = None
 
     def __post_init__(self) -> None:
@@ -77,6 +88,7 @@ class Children:
         if self.order is not None and not _is_column(self.order):
             raise ValueError(f"order must be the name of a column of the child table, got {short_repr(self.order)}; or leave it out.")
         vars(self).update(key=_checked_key(self.key), most=most, least=least)
+        self._check_history()
         if self.head is None:
             return
         if not isinstance(self.head, Mapping) or not self.head or not all(map(_is_column, self.head)):
@@ -85,6 +97,20 @@ class Children:
         if most < 2:
             raise ValueError("head must be None where most is 1, because no other rows are left; give the columns to the parent's table.")
         vars(self).update(head=dict(self.head))
+
+    def _check_history(self) -> None:
+        """Refuse ends and grids that do not fit `order`."""
+        if self.until is not None and (not _is_column(self.until) or self.order in (None, self.until)):
+            raise ValueError(f"until must be the name of another column than order, beside it, got {short_repr(self.until)}.")
+        if self.grid is None:
+            return
+        grid = None if isinstance(self.grid, str) else list_or_none(self.grid)
+        if self.order is None or self.until is not None or not grid or len(grid) != self.most:
+            told = f"grid must be a list of {self.most} cells of order, one for each of most rows, without until"
+            raise ValueError(f"{told}, got {short_repr(self.grid)}; correct it.")
+        if self.head is not None:
+            raise ValueError(f"head must be None beside a grid, because each row has its wave, got {short_repr(self.head)}; leave it out.")
+        vars(self).update(grid=tuple(map(plain_value, grid)))
 
 
 def _is_column(name: object) -> bool:

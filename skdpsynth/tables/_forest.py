@@ -15,18 +15,19 @@ from skdpsynth._serialization import require
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     Children,
-    Continuous,
+    Gaps,
     Identifier,
     Ordinal,
     Schema,
     SchemaLike,
-    Times,
     as_nullable,
+    gaps_of,
     key_columns,
     list_names,
     name_repr,
     names_in,
     order_links,
+    waves_of,
 )
 from skdpsynth.frames import (
     MISSING_WORDS,
@@ -110,11 +111,10 @@ class LinkedFormat:
                 raise ValueError(f"schema of {short_repr(name)} must not have {list_names(taken)}, which a link adds; rename the column.")
         for link in self.links:
             schema = self.formats[link.table].schema
-            if link.order is not None and not isinstance(schema.get(link.order), Continuous | Times | Ordinal):
-                raise ValueError(
-                    f"order must be a column of {short_repr(link.table)} that its schema says is of numbers, times or ordinal levels, got "
-                    f"{name_repr(link.order)}; correct it, or leave it out."
-                )
+            if link.order is not None:
+                self.gaps(link)
+            if link.grid is not None:
+                waves_of(link, schema[link.order])
             for name, cell in (link.head or {}).items():
                 kind = schema.get(name)
                 if not hasattr(kind, "levels") or not schema.is_coded(name):
@@ -125,8 +125,44 @@ class LinkedFormat:
     @property
     def schemas(self) -> dict[str, Schema]:
         """The schema of each table of a `Forest`, with the columns that links add after its own."""
-        whole = {name: (table.schema, self._added(name)) for name, table in self.formats.items()}
-        return {name: Schema({**schema, **added}, schema.rules, schema.read) for name, (schema, added) in whole.items()}
+        return {name: Schema({**self.modeled(name), **self._added(name)}) for name in self.formats}
+
+    def modeled(self, name: str) -> dict[Any, Any]:
+        """Return the kinds of a table's own columns in a forest: gaps and lengths in place of times, and none of waves of a grid."""
+        kinds, link = dict(self.formats[name].schema.coded), self.below().get(name)
+        if link is not None and link.grid is not None:
+            del kinds[link.order]
+        elif link is not None and link.order is not None:
+            kinds |= dict(zip((link.order, link.until), self.gaps(link).kinds, strict=False))
+        return kinds
+
+    def gaps(self, link: Children) -> Gaps:
+        table = self.formats[link.table]
+        return gaps_of(link, table.schema, dict(zip(table.columns, table.dtypes, strict=True)))
+
+    def encode(self, forest: Forest) -> Forest:
+        """Return the columns that are modeled, from all that mechanisms may see."""
+        tables = dict(forest.tables)
+        for link in (link for link in self.links if link.order is not None):
+            names = list(self.formats[link.table].schema.coded)
+            own = dict(zip(names, tables[link.table], strict=False))
+            if link.grid is None:
+                history = [name for name in (link.order, link.until) if name is not None]
+                own |= dict(zip(history, self.gaps(link).encode([own[name] for name in history], forest.owners[link.table]), strict=True))
+            tables[link.table] = [*(own[name] for name in self.modeled(link.table)), *tables[link.table][len(names) :]]
+        return replace(forest, tables=tables)
+
+    def decode(self, name: str, columns: Columns, owner: np.ndarray | None) -> dict[Any, np.ndarray]:
+        """Return a table's own columns, of those that are modeled and of the parents of its rows."""
+        own, link = dict(zip(self.modeled(name), columns, strict=False)), self.below().get(name)
+        if link is not None and link.grid is not None:
+            assert owner is not None
+            own[link.order] = waves_of(link, self.formats[name].schema[link.order])[np.arange(len(owner)) - np.searchsorted(owner, owner)]
+        elif link is not None and link.order is not None:
+            assert owner is not None
+            history = [name for name in (link.order, link.until) if name is not None]
+            own |= dict(zip(history, self.gaps(link).decode([own[name] for name in history], owner), strict=True))
+        return own
 
     def _added(self, name: str) -> dict[str, Any]:
         below, added = self.below(name), dict[str, Any]()
@@ -146,10 +182,13 @@ class LinkedFormat:
 
         Keys count from 0 in the order of rows. The head of a parent comes first among its rows.
         """
-        columns, rows = {name: tables[name][: len(table.schema.coded)] for name, table in self.formats.items()}, dict(owners)
+        columns, rows = dict[str, Columns](), dict(owners)
+        for name, table in self.formats.items():
+            own = self.decode(name, tables[name], owners.get(name))
+            columns[name] = [own[column] for column in table.schema.coded]
         for child, link in self.below().items():
             if codes := self.head_codes(link):
-                added = dict(zip(self._added(link.of), tables[link.of][len(columns[link.of]) :], strict=True))
+                added = dict(zip(self._added(link.of), tables[link.of][len(self.modeled(link.of)) :], strict=True))
                 n_parents = len(tables[link.of][0])
                 heads = [
                     np.full(n_parents, codes[name]) if name in codes else added[f"{child}.head.{name}"]
@@ -333,7 +372,7 @@ def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest
         rows[name] = places[_ranks(np.bincount(owner[places])) < link.most]
         owners[name] = owner[rows[name]]
     chosen = {name: take_rows(table.columns, rows[name]) for name, table in tables.items()}
-    return _with_added(linked, Forest(linked.root, chosen, owners, {link.table: link.of for link in linked.links}))
+    return linked.encode(_with_added(linked, Forest(linked.root, chosen, owners, {link.table: link.of for link in linked.links})))
 
 
 def _distinct(owner: np.ndarray, keys: np.ndarray) -> np.ndarray:

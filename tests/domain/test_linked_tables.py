@@ -46,7 +46,19 @@ def made_up(n=12, seed=0):
 
 
 def opened(tables, links=LINKS, schemas=SCHEMAS):
-    return open_forest(schemas, links, {name: tables[name] for name in schemas})[0]
+    return with_times(*open_forest(schemas, links, {name: tables[name] for name in schemas}))
+
+
+def with_times(forest, linked):
+    """A forest with times in place of gaps."""
+
+    def decoded(name):
+        return lambda columns: [
+            *linked.decode(name, columns, forest.owners.get(name)).values(),
+            *columns[len(linked.modeled(name)) :],
+        ]
+
+    return forest.map_tables({name: decoded(name) for name in forest.tables})
 
 
 def nested(forest):
@@ -314,7 +326,7 @@ def test_rows_go_back_in_the_kind_order_and_dtypes_of_their_table(kind):
     given = {name: KINDS[kind](table) for name, table in tables.items()}
     forest, linked = open_forest(SCHEMAS, LINKS, given)
     back = linked.write(forest.tables, forest.owners)
-    assert nested(open_forest(SCHEMAS, LINKS, back)[0]) == nested(forest) == nested(opened(tables))
+    assert nested(opened(back)) == nested(with_times(forest, linked)) == nested(opened(tables))
     for name, table in back.items():
         assert type(table) is type(given[name])
         assert list(table.columns if kind != "pyarrow" else table.column_names) == list(tables[name])
@@ -357,9 +369,10 @@ def test_tables_of_every_source_make_the_same_forest(kind, tmp_path):
         (tmp_path / name).mkdir()
         given[name] = sources.SOURCES[kind](table, tmp_path / name)
     (forest, linked), expected = open_forest(SCHEMAS, LINKS, given), nested(opened(tables))
+    found = nested(with_times(forest, linked))
     if not re.search("sqlite|lazy|duckdb|ibis|dask|spark", kind):
-        assert nested(forest) == expected
-    assert sorted(cells for cells, _ in nested(forest)) == sorted(cells for cells, _ in expected)
+        assert found == expected
+    assert sorted(cells for cells, _ in found) == sorted(cells for cells, _ in expected)
     assert set(linked.write(forest.tables, forest.owners)) == set(tables)
 
 
@@ -468,6 +481,14 @@ CHILDREN = {"of": "household", "key": "household_id", "most": 3}
         ({"most": 0}, "most must be an integer"),
         ({"least": 4}, "least must be an integer from 0 to 3, got 4"),
         ({"order": ("a", "b")}, "order must be the name of a column"),
+        ({"until": "b"}, "until must be the name of another column than order, beside it, got 'b'"),
+        ({"order": "a", "until": "a"}, "until must be the name of another column"),
+        ({"order": "a", "until": ("b", "c")}, "until must be the name of another column"),
+        ({"grid": [1, 2, 3]}, "grid must be a list of 3 cells of order"),
+        ({"order": "a", "grid": [1, 2]}, "grid must be a list of 3 cells of order, .* got a list of 2"),
+        ({"order": "a", "grid": "abc"}, "grid must be a list of 3 cells of order"),
+        ({"order": "a", "until": "b", "grid": [1, 2, 3]}, "without until, got a list of 3"),
+        ({"order": "a", "grid": [1, 2, 3], "head": {"relation": "head"}}, "head must be None beside a grid"),
         ({"key": None}, "key must be the name of a column"),
         ({"key": []}, "key must be the name of a column"),
         ({"key": [("a", "b", "c")]}, "key must be the name of a column"),
