@@ -13,12 +13,14 @@ from skdpsynth.domain import Children, Nominal
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
 from skdpsynth.models import BlockTables, Estimates, Link, LinkTables, NoisyTables, Released, constraint_cuts
+from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import CellsOf, Marginals, TableRows, Trees, total
 from skdpsynth.synthesis._latent_planning import answer_query
 from skdpsynth.synthesis._latent_releases import Pair, PairRelease
 from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
 
-_BINS = 16  # of a column of numbers
+_LEAST_BINS, _BINS = 4, 16  # of a column of numbers
+_CLEAR = 8  # times the noise of a cell of a pair: so many roots pay for it
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +176,19 @@ def release_bins(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> di
     cuts, links = constraint_cuts(plan.tables[table], {names[place]: grid for place, grid in grids.items()}), {}
     for (place, grid), levels in zip(grids.items(), exact.levels(noisy), strict=True):
         tree = [levels[level] / weights.total if level in levels else None for level in range(1, grid.depth + 1)]
-        links[names[place]] = Link.of(tree, noise.variance / weights.total**2, grid.n_cells, _BINS, cuts.get(names[place], ()))
+        n_bins = _choose_n_bins(table, plan, budget.relation, plan.n_samples or float(sum(next(iter(levels.values())))) / weights.total)
+        links[names[place]] = Link.of(tree, noise.variance / weights.total**2, grid.n_cells, n_bins, cuts.get(names[place], ()))
     return links
+
+
+def _choose_n_bins(table: str, plan: LinkedPlan, relation: str, n: float) -> int:
+    """Return how many bins leave the cells of pairs of two columns of numbers clear of their noise, by public and noisy numbers."""
+    deviations = []
+    for family in plan.families({name: plan.sizes(name, {}) for name in plan.tables}):
+        if table in (family.table, plan.parent_of(family.table)):
+            deviations.append(mechanism(Marginals.sensitivity(relation, len(family.pairs)), plan.shares[family.name]).deviation)
+    noise = float(np.mean(deviations)) if deviations else 0.0
+    return int(np.clip(np.sqrt(max(n, 1.0) / (_CLEAR * noise)), _LEAST_BINS, _BINS)) if noise else _BINS
 
 
 def _release_columns(

@@ -61,6 +61,9 @@ class LinkedPlan(Plan):
         places = {name: place for place, name in enumerate(self.tables[table])}
         return {places[name]: grid for name, grid in grids_of(self.tables[table]).items()}
 
+    def parent_of(self, table: str) -> str | None:
+        return next((link.of for link in self.links if link.table == table), None)
+
     def count_place(self, link: Children) -> int:
         """Return which column of the parent is the number of children."""
         return list(self.tables[link.of]).index(f"{link.table}.number")
