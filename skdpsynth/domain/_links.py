@@ -56,6 +56,9 @@ class Children:
 
     Rows without a parent, rows that lack a part of a key, and rows that repeat the key of one before them are left out.
 
+    *Keys* stand in no schema, or as `Identifier`. Samples have fresh ones: numbers from 0 on, as text where the dtype of the column says
+    text. pandas infers "str" and "object" from cells, so such columns come back as numbers, or as ``Identifier(labels="H")`` says.
+
     Examples
     --------
     >>> from skdpsynth.domain import Children
