@@ -384,6 +384,14 @@ def test_columns_of_a_file_that_nobody_named_are_not_read(tmp_path):
     assert nested(opened(files)) == nested(opened(tables))
 
 
+def test_keys_in_files_of_text_are_texts_and_missing_where_words_say_so(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "household.csv").write_text("household_id,region,income\n7,north,1\n07,north,2\n,north,3\nNA,north,4\n")
+    (tmp_path / "person.csv").write_text("household_id,age,relation\n07,1,head\n7,2,head\n,3,head\nNA,4,head\n")
+    forest = opened({name: tmp_path / f"{name}.csv" for name in TWO}, [PERSONS], TWO)
+    assert nested(forest) == [[(0, 1, 1), [[(2, 0)]]], [(0, 2, 1), [[(1, 0)]]]]
+
+
 def test_where_rows_have_no_order_none_is_read_from_them():
     """Rows of a query count by their cells and keys, so that neither a cap, nor ties, nor doubled keys go by their order."""
     tables = made_up()
