@@ -342,14 +342,14 @@ def test_rows_go_back_in_the_kind_order_and_dtypes_of_their_table(kind):
 
 def test_keys_come_back_wider_where_their_dtype_cannot_hold_them_and_with_labels_that_the_schema_says():
     households = pd.DataFrame({"id": np.arange(200, dtype="uint8") % 200, "region": "north", "income": 1.0})
-    persons = pd.DataFrame({"household": (np.arange(300) % 200).astype("int8").astype("uint8"), "age": 1, "relation": "head"})
+    persons = pd.DataFrame({"household": np.arange(90, dtype="uint8"), "age": 1, "relation": "head"})
     link = Children("person", of="household", key=("household", "id"), most=3)
     forest, linked = open_forest(TWO, [link], {"household": households, "person": persons})
-    assert len(forest.owners["person"]) == 300
+    assert len(forest.owners["person"]) == 90
     many = forest[np.tile(np.arange(200), 2)]
     back = linked.write(many.tables, many.owners)
     assert back["household"].dtypes["id"] == "int64"
-    assert back["person"]["household"].max() == 399
+    assert back["person"]["household"].max() == 289
     schemas = {
         "household": {"id": Identifier(labels="H"), **TWO["household"]},
         "person": {"household": Identifier(labels="H"), **TWO["person"]},
