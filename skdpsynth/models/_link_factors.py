@@ -12,6 +12,7 @@ from skdpsynth.models._latent_factors import quasi_normal
 from skdpsynth.models._mixture import Mixture
 from skdpsynth.models._mixture_sampling import CommonNodeSampler, MixtureSampler
 from skdpsynth.models._training import (
+    INDEPENDENT,
     PLATEAU_TOLERANCE,
     WINDOW,
     Probabilities,
@@ -26,16 +27,15 @@ from skdpsynth.models._training import (
 from skdpsynth.persistence import savable
 
 _NODES = 128  # points of the shared factors
-_OWN_NODES = 32  # points of a child's own factors beside each of them
+_OWN_NODES = 16  # points of a child's own factors beside each of them, in each of two roles
 _FITS = 2
 _STEPS = 1000
-_VARIANCE = 1.0
+_VARIANCE = 2.0  # of the prior of loadings
+_OTHER = 2.0  # times the prior variance: of loadings that only the special role has
 _START = 0.1  # deviation of the first loadings
 _LEAST_DEVIATION = 0.3  # of a count: less is less than what rounding to whole numbers adds
-_MOST_WEIGHT = 50.0  # of columns against pairs
 _BLOCK = 1 << 16  # rows that `MixtureSampler` draws at once
 _CELLS = 1 << 17  # rows times nodes at once
-FAMILIES = ("parent", "cross", "child", "siblings")
 
 Pair = tuple[int, int]
 Tables = Mapping[Pair, np.ndarray]
@@ -59,9 +59,10 @@ class LinkTables:
     n : float
         Number of parents.
     deviations : mapping of str to float
-        Of the noise of a count of "columns", "parent", "cross", "child" and "siblings"; of [i, i] siblings that of an unordered cell.
+        Of the noise of a count of "columns", "parent", "cross", "child" and "siblings".
     precisions : mapping of (family, (i, j)) to float, default={}
-        Of single tables, relative to the deviation of their family; missing: 1.
+        Of single tables, relative to the deviation of their family; missing: 1. Of [i, i] siblings, in which numbers stand twice: that of
+        numbers that stand once.
     masses : tuple of two ndarrays or None, default=None
         By the number of children: what all children of a parent weigh in `cross` and `child`, and what its pairs of siblings weigh.
         None: 1 from one child on, and from two on.
@@ -96,43 +97,41 @@ class _Targets:
     parent: Targets
     sizes: np.ndarray  # of the columns of a child
     one_way: np.ndarray
-    weight: float  # of `one_way`
+    mass: float  # of each column of a child
     cross: tuple[np.ndarray, np.ndarray]
     child: tuple[np.ndarray, np.ndarray]
     siblings: tuple[np.ndarray, np.ndarray]
     count: slice  # rows of the parent that are numbers of children
-    masses: tuple[np.ndarray, np.ndarray]
+    masses: list[np.ndarray]
     smoothness: Smoothness
 
     @classmethod
     def of(cls, tables: LinkTables, n_ordered: tuple[Sequence[int], Sequence[int]] | None, dtype: type) -> "_Targets":
-        columns, pairs = tables.parent
-        n, deviations = tables.n, (tables.deviation("columns"), tables.deviation("parent"))
-        own = {pair: tables.precisions.get(("parent", pair), 1.0) for pair in pairs}
-        ordered = n_ordered or (None, None)
-        parent = Targets.of([n * t for t in columns], {pair: n * t for pair, t in pairs.items()}, n, deviations, (), ordered[0], own)
-        sizes = np.array([len(t) for t in tables.child[0]])
-        mass = max(float(np.mean([t.sum() for t in tables.child[0]])), 1 / n)
-        one_way: np.ndarray = np.concatenate([mass * nearest_probabilities(t / mass) for t in tables.child[0]]).astype(dtype)
-        matrices = {
-            "cross": _matrices(tables, "cross", tables.cross, (parent.sizes, sizes), dtype),
-            "child": _matrices(tables, "child", tables.child[1], (sizes, sizes), dtype),
-            "siblings": _matrices(tables, "siblings", tables.siblings, (sizes, sizes), dtype),
-        }
-        start = int(starts_of(parent.sizes)[tables.count])
-        count = slice(start, start + int(parent.sizes[tables.count]))
-        masses = tables.mass_by_count()
-        smoothness = Smoothness() if n_ordered is None else Smoothness.of(starts_of(sizes).tolist(), n_ordered[1])
-        return cls(
-            parent,
-            sizes,
-            one_way,
-            parent.weight,
-            **matrices,
-            count=count,
-            masses=(masses[0].astype(dtype), masses[1].astype(dtype)),
-            smoothness=smoothness,
+        (columns, pairs), (of_child, child), n = tables.parent, tables.child, tables.n
+        own, ordered = {pair: tables.precisions.get(("parent", pair), 1.0) for pair in pairs}, n_ordered or (None, [0] * len(of_child))
+        counts = [n * t for t in columns], {pair: n * t for pair, t in pairs.items()}
+        parent = Targets.of(*counts, n, (tables.deviation("columns"), tables.deviation("parent")), (), ordered[0], own)
+        sizes, mass = np.array([len(t) for t in of_child]), max(float(np.mean([t.sum() for t in of_child])), 1 / n)
+        one_way = np.concatenate([mass * nearest_probabilities(t / mass) for t in of_child])
+        cross = _matrices(tables, "cross", tables.cross, (parent.sizes, sizes), dtype)
+        both = (
+            _matrices(tables, "child", child, (sizes, sizes), dtype),
+            _matrices(tables, "siblings", tables.siblings, (sizes, sizes), dtype),
         )
+        ends = np.cumsum(parent.sizes)
+        masses: list[np.ndarray] = [np.asarray(each, dtype) for each in tables.mass_by_count()]
+        count = slice(int(ends[tables.count] - parent.sizes[tables.count]), int(ends[tables.count]))
+        smoothness = Smoothness.of(starts_of(sizes).tolist(), ordered[1])
+        return cls(parent, sizes, one_way.astype(dtype), mass, cross, *both, count, masses, smoothness)
+
+    @property
+    def weight(self) -> float:
+        return self.parent.weight
+
+    @cached_property
+    def masses_of_one(self) -> list[np.ndarray]:
+        """Masses over the number of children."""
+        return [each / np.maximum(np.arange(len(each), dtype=each.dtype), 1) for each in self.masses]
 
     @cached_property
     def to_columns(self) -> Any:
@@ -142,110 +141,125 @@ class _Targets:
 def _matrices(tables: LinkTables, family: str, own: Tables, sizes: tuple[np.ndarray, np.ndarray], dtype: type) -> tuple:
     """Return the tables of a family in one matrix, and the precision of each cell; symmetric but for those of a parent and a child."""
     rows, columns = (starts_of(each).tolist() for each in sizes)
-    shape = int(sizes[0].sum()), int(sizes[1].sum())
-    values: np.ndarray = np.zeros(shape, dtype)
+    values: np.ndarray = np.zeros((int(sizes[0].sum()), int(sizes[1].sum())), dtype)
     precision = values.copy()
     for (i, j), table in own.items():
-        weight = np.full(table.shape, tables.relative_precision(family, (i, j)))
+        weight = np.float32(tables.relative_precision(family, (i, j)))
         if family == "siblings" and i == j:
-            # The noise of an unordered cell is that of the sum of two ordered ones; as each pair stands twice in the matrix, and cells on
-            # the diagonal once, they count 4 and 2 times.
-            weight *= 4 - 2 * np.eye(len(table))
+            weight *= 2  # all others stand twice in the matrix
         a, b = slice(rows[i], rows[i] + len(table)), slice(columns[j], columns[j] + table.shape[1])
         values[a, b], precision[a, b] = table, weight
         if family != "cross":
-            values[b, a], precision[b, a] = table.T, weight.T
+            values[b, a], precision[b, a] = table.T, weight
     return values, precision
 
 
 class _Descent:
     """The parameters of a fit, and the derivatives of its objective.
 
-    With H nodes z and M nodes u beside each, X(z) = softmax(a + B z) of the parent's codes, Y(z, u) = softmax(c + D z + E u) of a child's,
-    o1(z) and o2(z) the mean mass of children and of siblings given z, tables are means over nodes of X X', X o1 Y', Y o1 Y' and, with Z(z)
-    the mean of Y over u, Z o2 Z'. Minimized are their squared errors times precisions, and the prior's part, as in `train_factors`.
+    X(z) = softmax(a + B z) is the law of a parent's codes, s(z) = sigmoid(e + f z) the probability that one of its children is the special
+    one, S(z) the law of a child's codes in that role and R(z) of all others: means over nodes u of softmax(c + D z + E u), with more
+    intercepts and loadings for S. Of k children the codes have the law R + s (S - R) / k in the mean, and pairs of siblings have that of
+    ``R R' + s / k (S R' + R S' - 2 R R')``. Minimized are the squared errors of all tables times their precisions, and the part of a normal
+    prior, as in `train_factors`. How many children there are given z counts as known where tables of children are fitted: else their
+    errors, which are larger, would move it.
     """
 
     def __init__(self, targets: _Targets, Z: np.ndarray, U: np.ndarray, variance: float, seed: int) -> None:
-        self.targets, self.Z, self.U = targets, Z, U.reshape(-1, U.shape[2])
-        self.n_nodes, self.n_own = U.shape[:2]
-        rng, dtype = np.random.default_rng(seed), Z.dtype
-        mass = max(float(targets.one_way.sum()) / len(targets.sizes), 1e-9)
+        self.targets, self.Z, self.U, self.n_own = targets, Z, U.reshape(-1, U.shape[-1]), U.shape[2]
+        rng, dtype, (n_factors, n_own) = np.random.default_rng(seed), Z.dtype, (Z.shape[1], U.shape[-1])
 
         def start(n_codes: int, n_factors: int) -> np.ndarray:
             return (_START * ndtri(rng.uniform(0.01, 0.99, (n_codes, n_factors)))).astype(dtype)
 
-        a, c = (np.log(np.maximum(t, 1e-4))[:, None].astype(dtype) for t in (targets.parent.one_way, targets.one_way / mass))
-        self.parameters = [a, start(len(a), Z.shape[1]), c, start(len(c), Z.shape[1]), start(len(c), U.shape[2])]
+        a, c = (np.log(np.maximum(t, 1e-4))[:, None].astype(dtype) for t in (targets.parent.one_way, targets.one_way / targets.mass))
+        self.parameters = [a, start(len(a), n_factors), c, start(len(c), n_factors), start(len(c), n_own)]
+        self.parameters += [np.zeros((1, 1), dtype), start(1, n_factors), 3 * start(len(c), 1), start(len(c), n_factors)]
         noise = (targets.parent.deviation / targets.parent.n) ** 2
-        self.pull = np.asarray(noise / variance, dtype=dtype)
-        n_counts = sum(np.count_nonzero(each[1]) for each in (targets.cross, targets.child, targets.siblings)) + np.count_nonzero(
-            targets.parent.mask
-        )
-        self.least_fall = PLATEAU_TOLERANCE * WINDOW * n_counts / 4 * noise
-
-    def probabilities(self) -> tuple[Probabilities, np.ndarray]:
-        """Return P(code of the parent | z), and P(code of a child | z, u), shape (n_codes, H * M)."""
-        a, B, c, D, E = self.parameters
-        logits = E @ self.U.T
-        logits.reshape(len(c), self.n_nodes, self.n_own)[...] += (c + D @ self.Z.T)[:, :, None]
-        return Probabilities.of(self.targets.parent, a + B @ self.Z.T), softmax(logits, self.targets.to_columns)
+        of_parent, of_child, pull = targets.parent.smoothness, targets.smoothness, noise / variance
+        self.priors = {1: (of_parent, pull), 3: (of_child, pull), 4: (of_child, pull)}
+        self.priors |= dict.fromkeys((7, 8), (of_child, pull / _OTHER)) | {6: (INDEPENDENT, pull / _OTHER)}
+        counted = (targets.parent.mask, targets.cross[1], targets.child[1], targets.siblings[1])
+        self.least_fall = PLATEAU_TOLERANCE * WINDOW * sum(map(np.count_nonzero, counted)) / 4 * noise
 
     def gradients(self) -> tuple[list[np.ndarray], float]:
-        _, B, c, D, E = self.parameters
-        at, Y = self.probabilities()
-        beside, slope, value = self._errors(at.singles, Y)
+        a, B, c, D, E, *role = self.parameters
+        at = Probabilities.of(self.targets.parent, a + B @ self.Z.T)
+        Y, share = _at_own_nodes(c, D, E, role, self.Z, self.U, self.targets.to_columns)
+        beside, by_cells, by_share, value = self._errors(at.singles, Y.reshape(len(c), len(self.Z), 2, -1), share)
         by_parent, square = at.slope(self.targets.parent, beside)
-        by_parent /= self.n_nodes
-        by_own = slope.reshape(len(c), self.n_nodes, self.n_own)
-        by_child = by_own.sum(axis=2)
-        of_loadings = [by_parent @ self.Z, by_child @ self.Z, slope @ self.U]
-        stiff = [self.targets.parent.smoothness.times(B), self.targets.smoothness.times(D), self.targets.smoothness.times(E)]
-        value += square + float(self.pull) / 2 * sum(float(np.vdot(*pair)) for pair in zip((B, D, E), stiff, strict=True))
-        B_slope, D_slope, E_slope = (slope + self.pull * each for slope, each in zip(of_loadings, stiff, strict=True))
-        return [by_parent.sum(axis=1, keepdims=True), B_slope, by_child.sum(axis=1, keepdims=True), D_slope, E_slope], value
+        by_parent /= len(self.Z)
+        by_role = by_cells.sum(axis=3)
+        by_child, by_special, by_share = by_role.sum(axis=2), by_role[:, :, 0], (by_share * share * (1 - share))[None]
+        found = []
+        for slope in (by_parent, by_child, by_share, by_special):
+            found += [slope.sum(axis=1, keepdims=True), slope @ self.Z]
+        found.insert(4, by_cells.reshape(len(c), -1) @ self.U)
+        for place, (smoothness, pull) in self.priors.items():
+            pulled = smoothness.times(self.parameters[place]) * np.asarray(pull, self.Z.dtype)
+            found[place] += pulled
+            value += float(np.vdot(pulled, self.parameters[place])) / 2
+        return found, value + square
 
-    def _errors(self, X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return derivatives by X, times the number of nodes, and by the logits of Y, and the errors of all tables but the parent's."""
-        t, H, M = self.targets, self.n_nodes, self.n_own
-        of_counts, (c1, c2) = X[t.count], t.masses
-        o1, o2 = c1 @ of_counts, c2 @ of_counts
-        weighted = X * o1
-        weighted[t.count] = of_counts * c1[:, None]
-        cells = Y.reshape(len(Y), H, M)
-        mean = cells.mean(axis=2)
-        flat = np.repeat(o1 / (H * M), M)
-        of_columns = mean @ o1 / H - t.one_way
-        cross, child, siblings = weighted @ mean.T / H - t.cross[0], (Y * flat) @ Y.T - t.child[0], (mean * o2) @ mean.T / H - t.siblings[0]
-        by_cross, by_child, by_siblings = cross * t.cross[1], child * t.child[1], siblings * t.siblings[1]
-        value = float(np.vdot(cross, by_cross)) / 2 + float(np.vdot(child, by_child)) / 4 + float(np.vdot(siblings, by_siblings)) / 4
-        value += t.weight * float(of_columns @ of_columns) / 2
-        by_columns = np.asarray(t.weight, X.dtype) * of_columns
-        by_weighted, sum_child, sum_siblings = by_cross @ mean, by_child @ Y, by_siblings @ mean
-        beside = by_weighted * o1
-        by_weighted *= X
-        by_o1 = by_weighted.sum(axis=0) - by_weighted[t.count].sum(axis=0)
-        beside[t.count] = (by_cross[t.count] @ mean) * c1[:, None]
-        slope = sum_child.reshape(cells.shape)
-        by_o1 += by_columns @ mean + np.einsum("chm,chm->h", slope, cells) / (2 * M)
-        beside[t.count] += np.outer(c1, by_o1) + np.outer(c2, (sum_siblings * mean).sum(axis=0) / 2)
-        by_mean = by_cross.T @ weighted + by_columns[:, None] * o1 + sum_siblings * o2
-        slope *= o1[:, None]
-        slope += by_mean[:, :, None]
-        slope *= cells
-        slope /= H * M
-        flat_slope = slope.reshape(Y.shape)
-        flat_slope -= Y * np.repeat(t.to_columns @ flat_slope, t.sizes, axis=0)
-        return beside, flat_slope, value
+    def _errors(self, X: np.ndarray, Y: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Return derivatives by X, times the number of nodes, by the logits of Y, and by the share, and the errors but the parent's."""
+        t, (n_codes, H, _, M) = self.targets, Y.shape
+        counts, (c1, c2), (r1, r2) = X[t.count], t.masses, t.masses_of_one
+        o1, o2, v1, v2 = c1 @ counts, c2 @ counts, share * (r1 @ counts), share * (r2 @ counts)
+        S, R = Y.mean(axis=3).transpose(2, 0, 1)
+        W, V = X * o1, X * v1  # of R and of S - R beside the codes of a parent
+        W[t.count], V[t.count] = counts * c1[:, None], counts * r1[:, None] * share
+        of_nodes = np.stack([v1, o1 - v1], axis=1)[:, :, None] / np.asarray(M, X.dtype)
+        flat, both = Y.reshape(n_codes, -1), (S * v2) @ R.T
+        errors = (
+            ((W - V) @ R.T + V @ S.T) / H - t.cross[0],
+            (Y * (of_nodes / H)).reshape(flat.shape) @ flat.T - t.child[0],
+            ((R * (o2 - 2 * v2)) @ R.T + both + both.T) / H - t.siblings[0],
+        )
+        by_cross, by_child, by_siblings = (error * own[1] for error, own in zip(errors, (t.cross, t.child, t.siblings), strict=True))
+        of_columns = (R @ (o1 - v1) + S @ v1) / H - t.one_way
+        value = t.weight * float(of_columns @ of_columns) / 2 + float(np.vdot(errors[0], by_cross)) / 2
+        value += (float(np.vdot(errors[1], by_child)) + float(np.vdot(errors[2], by_siblings))) / 4
+        of_columns *= t.weight
+        by_W, by_V, by_R = by_cross @ R, by_cross @ (S - R), by_siblings @ R
+        beside = by_W * o1 + by_V * v1
+        beside[t.count] = by_W[t.count] * c1[:, None] + by_V[t.count] * r1[:, None] * share
+        slope = (by_child @ flat).reshape(Y.shape)
+        by_own = np.einsum("chrm,chrm->rh", slope, Y) / M
+        by_V *= X
+        by_v1 = by_V.sum(axis=0) - by_V[t.count].sum(axis=0) + of_columns @ (S - R) + (by_own[0] - by_own[1]) / 2
+        by_share = by_v1 * (r1 @ counts) + (by_R * (S - R)).sum(axis=0) * (r2 @ counts) + r1 @ by_V[t.count]
+        slope *= of_nodes
+        of_S, of_R = by_cross.T @ V + of_columns[:, None] * v1, by_cross.T @ (W - V) + of_columns[:, None] * (o1 - v1)
+        slope[:, :, 0] += (of_S + by_R * v2)[:, :, None] / M
+        slope[:, :, 1] += (of_R + by_R * (o2 - 2 * v2) + (by_siblings @ S) * v2)[:, :, None] / M
+        slope *= Y
+        slope /= H
+        flat_slope = slope.reshape(flat.shape)
+        flat_slope -= flat * np.repeat(t.to_columns @ flat_slope, t.sizes, axis=0)
+        return beside, slope, by_share / H, value
+
+
+def _at_own_nodes(
+    c: np.ndarray, D: np.ndarray, E: np.ndarray, role: Sequence[np.ndarray], Z: np.ndarray, U: np.ndarray, to_columns: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return P(code of a child | z, role, u), shape (n_codes, n_own_nodes), and P(one child is special | z)."""
+    e, f, more, more_loadings = role
+    logits = E @ U.T
+    cells = logits.reshape(len(c), len(Z), 2, -1)
+    cells += (c + D @ Z.T)[:, :, None, None]
+    cells[:, :, 0] += (more + more_loadings @ Z.T)[:, :, None]
+    return softmax(logits, to_columns), 1 / (1 + np.exp(-(e + f @ Z.T)[0]))
 
 
 @savable
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkFactors:
-    """Factors z that a parent shares with its children, and factors u of each child: given z, children are independent.
+    """Factors z that a parent shares with its children, and factors u of each child.
 
-    Given its node, columns are independent, and a column of the parent has the code m with probability softmax(a + B z)_m, one of a child
-    with softmax(c + D z + E u)_m. Several fits are mixed equally.
+    Given z, the columns of the parent are independent, and one has the code m with probability softmax(a + B z)_m. With a probability of
+    z, one of its children has a role that no other one has, such as that of a spouse: without it siblings could only be alike. Given z
+    children are else independent, and given u so are the columns of a child. Several fits are mixed equally.
 
     Attributes
     ----------
@@ -253,22 +267,21 @@ class LinkFactors:
         Number of codes of each column of the parent, and of a child.
     nodes : ndarray of shape (n_fits, n_nodes, n_factors)
         Points that stand for z, equally likely.
-    own_nodes : ndarray of shape (n_fits, n_nodes, n_own_nodes, n_factors)
-        Points that stand for u beside each.
-    parent_factors : tuple of two ndarrays
-        a, shape (n_fits, n_codes, 1), and B, shape (n_fits, n_codes, n_factors).
-    child_factors : tuple of three ndarrays
-        c, D and E.
-    variance : float
-        Of the prior of the loadings.
+    own_nodes : ndarray of shape (n_fits, n_nodes, 2, n_own_nodes, n_factors)
+        Points that stand for u beside each, of the special child and of others.
+    factors : tuple of ndarrays, of shapes (n_fits, n_codes or 1, 1 or n_factors)
+        Intercepts and loadings: a and B of the parent; c, D and E of a child; of the probability of a special child; and what is added to c
+        and D for it.
+
+    See Also
+    --------
+    LatentFactors : The same for one table.
     """
 
     sizes: tuple[np.ndarray, np.ndarray]
     nodes: np.ndarray
     own_nodes: np.ndarray
-    parent_factors: tuple[np.ndarray, np.ndarray]
-    child_factors: tuple[np.ndarray, np.ndarray, np.ndarray]
-    variance: float
+    factors: tuple[np.ndarray, ...]
 
     def __repr__(self) -> str:
         return f"LinkFactors({len(self.sizes[0])} and {len(self.sizes[1])} columns, {len(self.nodes)} fits)"
@@ -280,23 +293,29 @@ class LinkFactors:
 
     @property
     def _parent(self) -> np.ndarray:
-        a, B = self.parent_factors
+        a, B = self.factors[:2]
         return softmax(np.hstack(a + B @ self.nodes.transpose(0, 2, 1)), sum_to_columns(self.sizes[0]))
 
     @property
-    def _child(self) -> np.ndarray:
-        (c, D, E), (n_fits, H, M, G) = self.child_factors, self.own_nodes.shape
-        logits = (E @ self.own_nodes.reshape(n_fits, H * M, G).transpose(0, 2, 1)).reshape(n_fits, -1, H, M)
-        logits += (c + D @ self.nodes.transpose(0, 2, 1))[..., None]
-        return softmax(np.concatenate(list(logits), axis=1).reshape(logits.shape[1], -1), sum_to_columns(self.sizes[1]))
+    def _child(self) -> tuple[np.ndarray, np.ndarray]:
+        laws, shares, to_columns = [], [], sum_to_columns(self.sizes[1])
+        for Z, U, c, D, E, *role in zip(self.nodes, self.own_nodes, *self.factors[2:], strict=True):
+            law, share = _at_own_nodes(c, D, E, role, Z, U.reshape(-1, U.shape[-1]), to_columns)
+            laws.append(law)
+            shares.append(share)
+        return np.hstack(laws), np.concatenate(shares)
 
     def parent(self) -> Mixture:
         """Return the law of a parent, over nodes of z."""
         return Mixture.of_columns(np.split(self._parent, starts_of(self.sizes[0])[1:]))
 
     def child(self) -> Mixture:
-        """Return the law of a child over nodes of z and u: equally many of u for each of z, one node of z after the other."""
-        return Mixture.of_columns(np.split(self._child, starts_of(self.sizes[1])[1:]))
+        """Return the laws of a child, over equally many nodes of u for each node of a child: two for each z, the special child's first."""
+        return Mixture.of_columns(np.split(self._child[0], starts_of(self.sizes[1])[1:]))
+
+    def special_share(self) -> np.ndarray:
+        """Return the probability that one child, if there is any, is the special one, given each node of z."""
+        return self._child[1]
 
     def draw_parents(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return codes of n parents, shape (n_columns, n), and their nodes of z."""
@@ -311,8 +330,8 @@ class LinkFactors:
         return codes, nodes
 
     def draw_nodes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw the node of each parent given its codes, shape (n_columns, n)."""
-        logs = np.log(np.maximum(self._parent, np.finfo(np.float32).tiny)).astype(np.float32)
+        """Draw the node of z of each parent given its codes, shape (n_columns, n)."""
+        logs = np.log(np.maximum(self._parent, np.finfo(np.float32).tiny)).T.astype(np.float32).T
         places, out = codes + starts_of(self.sizes[0])[:, None], np.empty(codes.shape[1], dtype=np.int64)
         for rows in _chunks(len(out), self.n_nodes):
             own = logs[places[0, rows]]
@@ -322,22 +341,28 @@ class LinkFactors:
             out[rows] = _draw(np.exp(own, out=own), rng)
         return out
 
-    def draw_children(
-        self, nodes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None, allowed: Mapping[int, np.ndarray] | None = None
-    ) -> np.ndarray:
-        """Return codes of children, shape (n_columns, n_children), given the node of each one's parent.
+    def draw_child_nodes(self, nodes: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw the node of each child, parent after parent, given the nodes of z of parents and how many children each has."""
+        special = np.where(rng.random(len(nodes)) < self.special_share()[nodes], (rng.random(len(nodes)) * counts).astype(np.int64), -1)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        return 2 * np.repeat(nodes, counts) + (np.arange(len(first)) - first != np.repeat(special, counts))
 
-        `ranks` are their places among their siblings, 0 first: those of different ranks are drawn independently, those of one rank evenly.
+    def draw_children(
+        self, nodes: np.ndarray, rng: np.random.Generator, allowed: Mapping[int, np.ndarray] | None = None, ranks: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return codes of children, shape (n_columns, n_children), given the nodes of `draw_child_nodes`.
+
         `allowed` has masks of codes of some columns, shape (n_codes,) or (n_children, n_codes): children are drawn on that condition.
+        `ranks` are places among siblings, 0 first: children of different ranks are drawn independently, and those of one rank evenly.
         """
-        sampler, ranks = MixtureSampler(self.child(), rng, self.n_nodes), np.zeros(len(nodes), int) if ranks is None else ranks
+        sampler, ranks = MixtureSampler(self.child(), rng, 2 * self.n_nodes), np.zeros(len(nodes), int) if ranks is None else ranks
         out, block = np.empty((len(self.sizes[1]), len(nodes)), dtype=np.int64), 0
         for rank in np.flatnonzero(np.bincount(ranks)):
             of_rank = np.flatnonzero(ranks == rank)
             for start in range(0, len(of_rank), _BLOCK):
                 rows = of_rank[start : start + _BLOCK]
                 rows = rows[np.argsort(nodes[rows], kind="stable")]
-                out[:, rows] = list(sampler.codes(len(rows), block, rng, np.bincount(nodes[rows], minlength=self.n_nodes)))
+                out[:, rows] = list(sampler.codes(len(rows), block, rng, np.bincount(nodes[rows], minlength=2 * self.n_nodes)))
                 block += 1
         if allowed:
             masks = {column: np.broadcast_to(mask, (len(nodes), mask.shape[-1])) for column, mask in allowed.items()}
@@ -347,15 +372,14 @@ class LinkFactors:
         return out
 
     def _draw_allowed(self, nodes: np.ndarray, allowed: Mapping[int, np.ndarray], rng: np.random.Generator) -> np.ndarray:
-        """Draw children on the condition that codes are allowed: u by P(u | z, condition), then codes given both."""
-        columns = np.split(self._child, starts_of(self.sizes[1])[1:])
-        columns = [table.reshape(len(table), self.n_nodes, -1) for table in columns]
-        out = np.empty((len(columns), len(nodes)), dtype=np.int64)
-        for rows in _chunks(len(nodes), columns[0].shape[2] * max(map(len, columns))):
-            z, weights = nodes[rows], np.ones((1, 1))
+        """Draw children on the condition that codes are allowed: u by P(u | node, condition), then codes given both."""
+        columns = [table.reshape(len(table), 2 * self.n_nodes, -1) for table in np.split(self._child[0], starts_of(self.sizes[1])[1:])]
+        out, n_own = np.empty((len(columns), len(nodes)), dtype=np.int64), columns[0].shape[2]
+        for rows in _chunks(len(nodes), n_own * max(map(len, columns))):
+            z, weights = nodes[rows], np.ones((1, n_own))
             for column, mask in allowed.items():
                 weights = weights * np.einsum("nc,cnm->nm", mask[rows].astype(float), columns[column][:, z])
-            u = _draw(np.broadcast_to(weights, (len(z), columns[0].shape[2])), rng)
+            u = _draw(np.broadcast_to(weights, (len(z), n_own)), rng)
             for column, table in enumerate(columns):
                 law = table[:, z, u].T
                 out[column, rows] = _draw(law * allowed[column][rows] if column in allowed else law, rng)
@@ -381,13 +405,12 @@ def fit_link_factors(tables: LinkTables, n_ordered: tuple[Sequence[int], Sequenc
     """
     targets = _Targets.of(tables, n_ordered, np.float32)
     Z = quasi_normal(_FITS * _NODES, n_factors).astype(np.float32).reshape(_FITS, _NODES, n_factors)
-    U = quasi_normal(_FITS * _NODES * _OWN_NODES, n_factors).astype(np.float32).reshape(_FITS, _OWN_NODES, _NODES, n_factors)
-    U = np.ascontiguousarray(U.transpose(0, 2, 1, 3))
-    fits = []
+    # Points of u beside one z are far apart in the sequence, and those of one run even over all z.
+    U = quasi_normal(_FITS * 2 * _OWN_NODES * _NODES, n_factors).astype(np.float32).reshape(_FITS, 2, _OWN_NODES, _NODES, n_factors)
+    U, fits = np.ascontiguousarray(U.transpose(0, 3, 1, 2, 4)), []
     with one_blas_thread():
         for seed, (nodes, own) in enumerate(zip(Z, U, strict=True)):
             descent = _Descent(targets, nodes, own, _VARIANCE, seed)
-            descend(descent.parameters, [1.0] * 5, descent.gradients, _STEPS, descent.least_fall)
+            descend(descent.parameters, [1.0] * len(descent.parameters), descent.gradients, _STEPS, descent.least_fall)
             fits.append(descent.parameters)
-    a, B, c, D, E = (np.array(each) for each in zip(*fits, strict=True))
-    return LinkFactors((targets.parent.sizes, targets.sizes), Z, U, (a, B), (c, D, E), _VARIANCE)
+    return LinkFactors((targets.parent.sizes, targets.sizes), Z, U, tuple(np.array(each) for each in zip(*fits, strict=True)))

@@ -1,6 +1,6 @@
 """Factors of an exchangeable link: derivatives by differences, rows against tables of the model, conditions by enumeration."""
 
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, permutations, product
 
 import numpy as np
 import pytest
@@ -16,43 +16,51 @@ COUNT = 2
 
 def a_model(seed=0, n_fits=2, n_nodes=4, n_own=3, spread=1.0):
     rng = np.random.default_rng(seed)
-
-    def some(*shape):
-        return spread * rng.standard_normal((n_fits, *shape))
-
     parent, child = sum(PARENT), sum(CHILD)
-    own = rng.standard_normal((n_fits, n_nodes, n_own, 2))
-    factors = (some(parent, 1), some(parent, 2)), (some(child, 1), some(child, 2), some(child, 2))
-    return LinkFactors((np.array(PARENT), np.array(CHILD)), rng.standard_normal((n_fits, n_nodes, 2)), own, *factors, 1.0)
+    shapes = ((parent, 1), (parent, 2), (child, 1), (child, 2), (child, 2), (1, 1), (1, 2), (child, 1), (child, 2))
+    nodes, own = rng.standard_normal((n_fits, n_nodes, 2)), rng.standard_normal((n_fits, n_nodes, 2, n_own, 2))
+    factors = tuple(spread * rng.standard_normal((n_fits, *shape)) for shape in shapes)
+    return LinkFactors((np.array(PARENT), np.array(CHILD)), nodes, own, factors)
 
 
 def columns_of(mixture):
     return [mixture.table(column) for column in range(mixture.n_columns)]
 
 
-def tables_of(model, masses=None):
-    """Return the tables that a model has, node by node and number of children by number of children."""
-    X, Y = columns_of(model.parent()), columns_of(model.child())
-    n_nodes = X[0].shape[1]
-    Y = [table.reshape(len(table), n_nodes, -1) for table in Y]
-    counts = np.arange(PARENT[COUNT])
-    c1, c2 = masses or (np.minimum(counts, 1), np.minimum(counts // 2, 1))
-    cross, child, siblings = {}, {}, {}
-    for i, j in product(range(len(PARENT)), range(len(CHILD))):
-        joint = np.zeros((PARENT[i], CHILD[j]))
-        for z in range(n_nodes):
-            for k in counts:
-                own = X[i][:, z] if i != COUNT else np.arange(PARENT[i]) == k
-                joint += X[COUNT][k, z] * c1[k] * np.outer(own, Y[j][:, z].mean(axis=1)) / n_nodes
-        cross[i, j] = joint
-    mass1, mass2 = (c @ X[COUNT] / n_nodes for c in (c1, c2))
-    for i, j in combinations(range(len(CHILD)), 2):
-        child[i, j] = np.einsum("h,ahm,bhm->ab", mass1, Y[i], Y[j]) / Y[0].shape[2]
-    for i, j in combinations_with_replacement(range(len(CHILD)), 2):
-        siblings[i, j] = np.einsum("h,ah,bh->ab", mass2, Y[i].mean(axis=2), Y[j].mean(axis=2))
-    pairs = {(i, j): X[i] @ X[j].T / n_nodes for i, j in combinations(range(len(PARENT)), 2)}
-    of_child = [np.einsum("h,ahm->a", mass1, table) / table.shape[2] for table in Y]
-    return ([table.mean(axis=1) for table in X], pairs), cross, (of_child, child), siblings
+def of_children(model):
+    """P(code | z, role, u) of each column of a child."""
+    return [table.reshape(len(table), model.n_nodes, 2, -1) for table in columns_of(model.child())]
+
+
+def tables_of(model, masses=None, numbers=None):
+    """Return the tables that a model has, node by node, number of children by number, special child or none.
+
+    `numbers` is the law of the number of children given z in tables of children; None: the model's.
+    """
+    X, Y, share = columns_of(model.parent()), of_children(model), model.special_share()
+    numbers, n = X[COUNT] if numbers is None else numbers, model.n_nodes
+    c1, c2 = masses or ([0, 1, 1, 1], [0, 0, 1, 1])
+    cross = {(i, j): np.zeros((PARENT[i], CHILD[j])) for i, j in product(range(3), range(2))}
+    ones, child = [np.zeros(size) for size in CHILD], {(0, 1): np.zeros(CHILD)}
+    siblings = {(i, j): np.zeros((CHILD[i], CHILD[j])) for i, j in combinations_with_replacement(range(2), 2)}
+    for z, k, special in product(range(n), range(1, PARENT[COUNT]), (0, 1)):
+        chance = (share[z] if special else 1 - share[z]) / n
+        roles = [0] * special + [1] * (k - special)
+        for role in roles:
+            mass = chance * c1[k] / k
+            for j in range(2):
+                law = Y[j][:, z, role].mean(axis=1)
+                ones[j] += numbers[k, z] * mass * law
+                for i in range(2):
+                    cross[i, j] += numbers[k, z] * mass * np.outer(X[i][:, z], law)
+                cross[COUNT, j][k] += X[COUNT][k, z] * mass * law
+            child[0, 1] += numbers[k, z] * mass * np.einsum("am,bm->ab", Y[0][:, z, role], Y[1][:, z, role]) / Y[0].shape[3]
+        for first, second in permutations(roles, 2):
+            for i, j in siblings:
+                both = np.outer(Y[i][:, z, first].mean(axis=1), Y[j][:, z, second].mean(axis=1))
+                siblings[i, j] += numbers[k, z] * chance * c2[k] / (k * (k - 1)) * both
+    pairs = {(i, j): X[i] @ X[j].T / n for i, j in combinations(range(3), 2)}
+    return ([table.mean(axis=1) for table in X], pairs), cross, (ones, child), siblings
 
 
 DEVIATIONS = {"columns": 3.0, "parent": 4.0, "cross": 5.0, "child": 2.0, "siblings": 6.0}
@@ -70,14 +78,14 @@ def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
     wanted, model = link_tables(a_model(1), masses=masses, precisions=precisions), a_model(2, n_fits=1)
     targets = link_factors._Targets.of(wanted, ((3, 0, 4), (0, 3)), float)
     descent = link_factors._Descent(targets, model.nodes[0], model.own_nodes[0], 0.7, 0)
-    for parameter, given in zip(descent.parameters, (*model.parent_factors, *model.child_factors), strict=True):
+    for parameter, given in zip(descent.parameters, model.factors, strict=True):
         parameter[:] = given[0]
+    numbers = columns_of(model.parent())[COUNT]
     relative = {"parent": 1.0, "cross": (4 / 5) ** 2, "child": 4.0, "siblings": (4 / 6) ** 2}
 
     def objective():
-        a, B, c, D, E = descent.parameters
-        here = LinkFactors(model.sizes, model.nodes, model.own_nodes, (a[None], B[None]), (c[None], D[None], E[None]), 1.0)
-        (columns, *own), of_wanted = tables_of(here, masses), (wanted.parent, wanted.cross, wanted.child, wanted.siblings)
+        here = LinkFactors(model.sizes, model.nodes, model.own_nodes, tuple(each[None] for each in descent.parameters))
+        (columns, *own), of_wanted = tables_of(here, masses, numbers), (wanted.parent, wanted.cross, wanted.child, wanted.siblings)
         total = (4 / 3) ** 2 * sum(((t - w) ** 2).sum() for t, w in zip(columns[0], wanted.parent[0], strict=True)) / 2
         total += (4 / 3) ** 2 * sum(((t - w) ** 2).sum() for t, w in zip(own[1][0], wanted.child[0], strict=True)) / 2
         families = {"parent": (columns[1], wanted.parent[1]), "cross": (own[0], wanted.cross)}
@@ -85,12 +93,11 @@ def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
         for family, (found, told) in families.items():
             for pair, table in found.items():
                 error = table - told[pair]
-                if family == "siblings" and pair[0] == pair[1]:  # of unordered cells
-                    error = np.triu(error + error.T, 1) + np.diag(np.diag(error))
                 total += relative[family] * wanted.precisions.get((family, pair), 1.0) * (error**2).sum() / 2
-        stiff = [targets.parent.smoothness.times(B), targets.smoothness.times(D), targets.smoothness.times(E)]
-        prior = sum((loadings * each).sum() for loadings, each in zip((B, D, E), stiff, strict=True))
-        return total + (4 / 1000) ** 2 / 0.7 * prior / 2
+        B, D, E, f, *more = (descent.parameters[place] for place in (1, 3, 4, 6, 7, 8))
+        own, smooth = targets.smoothness, (f * f).sum() / 2 + (B * targets.parent.smoothness.times(B)).sum()
+        smooth += sum((loadings * own.times(loadings)).sum() for loadings in (D, E)) + sum((x * own.times(x)).sum() for x in more) / 2
+        return total + (4 / 1000) ** 2 / 0.7 * smooth / 2
 
     slopes, value = descent.gradients()
     assert value == pytest.approx(objective(), rel=1e-4)
@@ -107,12 +114,12 @@ def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
         np.testing.assert_allclose(slope, found, rtol=2e-3, atol=2e-6)
 
 
-def drawn(model, n, ranked=True):
+def drawn(model, n):
     rng = np.random.default_rng(3)
     codes, nodes = model.draw_parents(n, rng)
-    owners = np.repeat(np.arange(n), codes[COUNT])
+    owners, own = np.repeat(np.arange(n), codes[COUNT]), model.draw_child_nodes(nodes, codes[COUNT], rng)
     ranks = np.arange(len(owners)) - np.repeat(np.cumsum(codes[COUNT]) - codes[COUNT], codes[COUNT])
-    return codes, nodes, owners, ranks, model.draw_children(nodes[owners], rng, ranks if ranked else None)
+    return codes, own, owners, ranks, model.draw_children(own, rng, ranks=ranks)
 
 
 def cells(first, second, sizes):
@@ -122,7 +129,7 @@ def cells(first, second, sizes):
 def test_rows_have_the_tables_of_the_model():
     """Half a million parents, in several blocks; children of other parents' nodes are seen."""
     model = a_model(5)
-    parents, nodes, owners, ranks, children = drawn(model, 500_000)
+    parents, own, owners, ranks, children = drawn(model, 500_000)
     (_, pairs), cross, _, siblings = tables_of(model)
     for (i, j), table in pairs.items():
         assert chi_squared(cells(parents[i], parents[j], table.shape), table) > ALARM
@@ -132,7 +139,7 @@ def test_rows_have_the_tables_of_the_model():
     second = np.flatnonzero(ranks == 1)
     for (i, j), table in siblings.items():
         assert chi_squared(cells(children[i][second - 1], children[j][second], table.shape), table) > ALARM
-    others = model.draw_children(np.roll(nodes, 1)[owners], np.random.default_rng(0), ranks)
+    others = model.draw_children(np.roll(own, 100), np.random.default_rng(0), ranks=ranks)
     assert chi_squared(cells(parents[0][owners[first]], others[1][first], (3, 3)), cross[0, 1]) < CERTAIN
     assert chi_squared(cells(others[1][second - 1], children[1][second], (3, 3)), siblings[1, 1]) < CERTAIN
 
@@ -150,7 +157,7 @@ def test_the_node_of_a_parent_has_its_posterior_law():
 def test_children_on_a_condition_have_its_law():
     """P(codes | node, condition) by enumeration; masks of all rows, and of each."""
     model, rng = a_model(7), np.random.default_rng(0)
-    Y = [table.reshape(len(table), model.n_nodes, -1) for table in columns_of(model.child())]
+    Y = [table.reshape(len(table), 2 * model.n_nodes, -1) for table in of_children(model)]
     nodes, ages = np.full(100_000, 3), np.array([True, False, True])
     each = np.where((np.arange(len(nodes)) % 2 == 0)[:, None], [True, False], [True, True])
     codes = model.draw_children(nodes, rng, allowed={1: ages, 0: each})
@@ -191,7 +198,7 @@ def test_noise_alone_is_no_dependence():
     found = tables_of(fit_link_factors(wanted, n_factors=4))
     for family, told, tables in ((truth.cross, wanted.cross, found[1]), (truth.siblings, wanted.siblings, found[3])):
         noise = np.mean([np.abs(told[pair] - table).mean() for pair, table in family.items()])
-        assert np.mean([np.abs(tables[pair] - table).mean() for pair, table in family.items()]) < 0.6 * noise
+        assert np.mean([np.abs(tables[pair] - table).mean() for pair, table in family.items()]) < 0.7 * noise
 
 
 def test_a_saved_model_draws_the_same_rows():
