@@ -56,7 +56,9 @@ class HistoryFactors:
         for turn in range(int(counts.max(initial=0))):
             first = p + q * (turn > 0)
             nth = np.full(len(going), self.nth_codes[min(turn, len(self.nth_codes) - 1)])
-            known = {place: parents[place, going] for place in range(p)} | {p + place: codes for place, codes in enumerate(before if turn else ())}
+            known = {place: parents[place, going] for place in range(p)} | {
+                p + place: codes for place, codes in enumerate(before if turn else ())
+            }
             nodes = _draw_nodes(logs, {**known, first + self.nth: nth}, len(going), rng)
             row = np.array([nth if place == self.nth else _draw(laws[first + place][:, nodes].T, rng) for place in range(q)])
             out[:, starts[going] + turn] = row

@@ -348,12 +348,12 @@ class LinkFactors:
         return 2 * np.repeat(nodes, counts) + (np.arange(len(first)) - first != np.repeat(special, counts))
 
     def draw_children(
-        self, nodes: np.ndarray, rng: np.random.Generator, allowed: Mapping[int, np.ndarray] | None = None, ranks: np.ndarray | None = None
+        self, nodes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None, allowed: Mapping[int, np.ndarray] | None = None
     ) -> np.ndarray:
         """Return codes of children, shape (n_columns, n_children), given the nodes of `draw_child_nodes`.
 
-        `allowed` has masks of codes of some columns, shape (n_codes,) or (n_children, n_codes): children are drawn on that condition.
         `ranks` are places among siblings, 0 first: children of different ranks are drawn independently, and those of one rank evenly.
+        `allowed` has masks of codes of some columns, shape (n_codes,) or (n_children, n_codes): children are drawn on that condition.
         """
         sampler, ranks = MixtureSampler(self.child(), rng, 2 * self.n_nodes), np.zeros(len(nodes), int) if ranks is None else ranks
         out, block = np.empty((len(self.sizes[1]), len(nodes)), dtype=np.int64), 0

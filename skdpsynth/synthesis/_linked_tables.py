@@ -222,7 +222,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
                 codes[link.table] = model.draw_histories(of, of[count], rng)
                 continue
             nodes = model.draw_nodes(of, rng) if nodes is None else nodes
-            codes[link.table] = model.draw_children(nodes[owner], rng, ranks_within(owner))
+            codes[link.table] = model.draw_children(model.draw_child_nodes(nodes, of[count], rng), rng, ranks_within(owner))
         for table, place, code in self._heads:
             codes[table][place] += codes[table][place] >= code
         return codes, owners
