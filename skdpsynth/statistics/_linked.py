@@ -98,15 +98,23 @@ class TableRows:
 @savable
 @dataclass(frozen=True, eq=False)
 class ChildRows:
-    """Linked tables become the rows of one of them, each behind that of its parent, and last their weights."""
+    """Linked tables become the rows of one of them, each behind that of its parent, and last their weights.
+
+    With `sizes`, the numbers of codes of the columns, parents without rows come too: the code after the last says that there is no row.
+    """
 
     table: str
     totals: Mapping[str, int]
+    sizes: tuple[int, ...] | None = None
 
     def __call__(self, forest: Forest) -> list[np.ndarray]:
-        owner = forest.owners[self.table]
-        parents = [column[owner] for column in forest.tables[forest.parents[self.table]]]
-        return [*parents, *forest.tables[self.table], _weights_of(forest, self.table, self.totals)]
+        owner, columns = forest.owners[self.table], forest.tables[self.table]
+        weights = _weights_of(forest, self.table, self.totals)
+        if self.sizes is not None:
+            empty = np.flatnonzero(forest.counts(self.table) == 0)
+            owner, weights = (np.concatenate(each) for each in ((owner, empty), (weights, _shared_mass(forest, self.table, self.totals)[empty])))
+            columns = [np.append(column, np.full(len(empty), size)) for column, size in zip(columns, self.sizes, strict=True)]
+        return [*(column[owner] for column in forest.tables[forest.parents[self.table]]), *columns, weights]
 
 
 @savable

@@ -55,7 +55,7 @@ _MAX_TABLES = 1 << 19  # of pairs of columns, all of which are counted, merged: 
 _MAX_COUNTS = 1 << 24  # of pairs of codes, in all classes: a model of so many takes about a quarter of a minute
 PAIRS, LOOK, CHOICE = "counts of pairs", "spread of dependence", "choice of pairs"
 GRAM = "Gram matrix of columns and pairs"
-_MOST_GRAM_ROWS, _MOST_GRAM_CODES = 512, 800  # of all columns: a fit of so many codes takes some ten seconds
+MOST_GRAM_ROWS, _MOST_GRAM_CODES = 512, 800  # of all columns: a fit of so many codes takes some ten seconds
 _LEAST_EPSILON, _LARGEST_EPSILON = 2.0**-20, 1024  # beyond, the scale of matrix noise may be too large or too small to be sampled
 # Times the expected error of other releases: a Gram matrix is taken where it leaves less; and the same of few rows. Beside tables, little
 # gain in expected error has been none in fact, of few rows above all. Interactions have noise of the same form; but of few rows, Gaussian
@@ -184,7 +184,7 @@ def _prefer_gram(facts: Facts, made: MarginalsPlan, weights: Mapping[str, float]
     sizes, relation = made.planned_sizes, facts.neighboring
     if facts.rho or facts.takes_delta or not _LEAST_EPSILON <= facts.epsilon <= _LARGEST_EPSILON:
         return made
-    if sum(sizes) > _MOST_GRAM_CODES or sum(sizes) - len(sizes) >= _MOST_GRAM_ROWS:
+    if sum(sizes) > _MOST_GRAM_CODES or sum(sizes) - len(sizes) >= MOST_GRAM_ROWS:
         return made
     if TRIPLES in plan_triples(made, [*sizes, made.n_classes], facts.n_samples or USUAL_ROWS_OF_SEARCHES, relation, ()).shares:
         return made

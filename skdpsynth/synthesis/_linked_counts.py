@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from skdpsynth._sensitivity import Query
 from skdpsynth.domain import Children, Nominal
 from skdpsynth.fitting import Budget
 from skdpsynth.frames import Rows
@@ -16,7 +15,7 @@ from skdpsynth.models import BlockTables, Estimates, Link, LinkTables, NoisyTabl
 from skdpsynth.privacy import mechanism
 from skdpsynth.statistics import CellsOf, Marginals, TableRows, Trees, total
 from skdpsynth.synthesis._latent_planning import answer_query
-from skdpsynth.synthesis._latent_releases import Pair, PairRelease
+from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
 
 _LEAST_BINS, _BINS = 4, 16  # of a column of numbers
@@ -35,43 +34,63 @@ class LinkedCounts:
     histories: Mapping[str, Estimates]  # of the columns of the parent, of a row and of the next one, one after the other
 
     @classmethod
-    def release(cls, coded: Rows, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget) -> "LinkedCounts":
+    def of(cls, coded: Rows, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget) -> "LinkedCounts":
+        """Release the columns and pairs of rows of codes, and join them."""
+        counted = cls(plan, sizes, {}, {}, {}, {})
+        if plan.takes_gram:
+            counted._join_grams(coded, budget)
+            return counted
         one_way = {table: _release_columns(coded, table, sizes, plan, budget) for table in plan.tables}
         released: dict[tuple[str, str], list[Released]] = {}
         for family in plan.families(sizes):
-            released.setdefault((family.kind, family.table), []).append(
-                _release_pairs(coded, family, one_way[family.table].variance, plan, budget)
-            )
-        counted = cls(plan, sizes, {}, {}, {}, {})
-        histories = {link.table for link in plan.links if link.order is not None}
-        for table, of_table in sizes.items():
-            if table in histories:
-                continue
-            pairs = list(combinations(range(len(of_table)), 2))
-            parts = [one_way[table], *released.get(("own", table), ())]
-            counted.own[table] = Estimates.of(parts, pairs, plan.known(table))
+            noisy = _release_pairs(coded, family, one_way[family.table].variance, plan, budget)
+            released.setdefault((family.kind, family.table), []).append(noisy)
+        for table in plan.tables.keys() - plan.histories:
+            pairs = list(combinations(range(len(sizes[table])), 2))
+            counted.own[table] = Estimates.of([one_way[table], *released.get(("own", table), ())], pairs, plan.known(table))
         for link in plan.links:
-            if link.order is None:
-                counted._join_siblings(link, released)
+            if link.table in plan.histories:
+                counted._join_history(link, one_way, released["history", link.table])
             else:
-                counted._join_history(link, one_way, released)
+                counted._join_cross(link, released["cross", link.table])
+                counted._join_siblings(link, released["siblings", link.table])
         return counted
 
-    def _join_siblings(self, link: Children, released: Mapping[tuple[str, str], list[Released]]) -> None:
-        plan, child, p, q = self.plan, link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
-        count = plan.count_place(link)
-        columns = [_present(self.own[link.of], count, plan.least_of(link)), _shifted(self.own[child].one_way, p)]
-        pairs = [(i, p + j) for i in range(p) for j in range(q)]
-        self.cross[child] = Estimates.of([*columns, *released["cross", child]], pairs, plan.known(child))
-        of_two = _of_two(self.cross[child], count, p, q)
-        pairs = [(i, q + j) for i in range(q) for j in range(i, q)]
-        self.siblings[child] = Estimates.of([of_two, _shifted(of_two, q), *released["siblings", child]], pairs)
+    def _join_grams(self, coded: Rows, budget: Budget) -> None:
+        """Take a Gram matrix of each link, in which rows of the parent stand with one of its rows, or none."""
+        plan = self.plan
+        families = {(family.kind, family.table): family for family in plan.families(self.sizes)}
+        for link in plan.links:
+            of_gram, child, p = plan.gram_of(link, self.sizes), link.table, len(self.sizes[link.of])
+            facts = (plan.shares[of_gram.name], budget.relation, plan.n_samples, of_gram.weights)
+            noisy = GramRelease.choose((*of_gram.sizes, 1), *facts).ask(coded.map(of_gram.rows), budget, of_gram.name)
+            parts: list[Released] = [noisy]
+            if link.of not in self.own and (of_own := families.get(("own", link.of))) is not None:
+                parts.append(_release_pairs(coded, of_own, math.inf, plan, budget))
+            joint = Estimates.of(parts, of_gram.pairs, plan.known(link.of))
+            self.own.setdefault(link.of, _part_of(joint, range(p)))
+            if child in plan.histories:
+                self.histories[child] = joint
+                continue
+            self.own[child] = _part_of(joint, range(p, len(of_gram.sizes)), p)
+            self.cross[child] = _part_of(joint, range(len(of_gram.sizes)), p, is_cross=True)
+            variance = float(np.mean([joint.variances[j,] for j in range(p, len(of_gram.sizes))]))
+            self._join_siblings(link, [_release_pairs(coded, families["siblings", child], variance, plan, budget)])
 
-    def _join_history(
-        self, link: Children, one_way: Mapping[str, NoisyTables], released: Mapping[tuple[str, str], list[Released]]
-    ) -> None:
+    def _join_cross(self, link: Children, released: Sequence[Released]) -> None:
+        child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
+        of_parents = _present(self.own[link.of], self.plan.count_place(link), self.plan.least_of(link))
+        parts, pairs = [of_parents, _shifted(self.own[child].one_way, p), *released], [(i, p + j) for i in range(p) for j in range(q)]
+        self.cross[child] = Estimates.of(parts, pairs, self.plan.known(child))
+
+    def _join_siblings(self, link: Children, released: Sequence[Released]) -> None:
+        child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
+        of_two, pairs = _of_two(self.cross[child], self.plan.count_place(link), p, q), [(i, q + j) for i in range(q) for j in range(i, q)]
+        self.siblings[child] = Estimates.of([of_two, _shifted(of_two, q), *released], pairs)
+
+    def _join_history(self, link: Children, one_way: Mapping[str, NoisyTables], released: Sequence[Released]) -> None:
         child, p, n_columns = link.table, len(self.sizes[link.of]), len(self.sizes[link.of]) + 2 * len(self.sizes[link.table])
-        parts = [self.own[link.of].one_way, self.own[link.of].two_way, _shifted(one_way[child], p), *released["history", child]]
+        parts = [self.own[link.of].one_way, self.own[link.of].two_way, _shifted(one_way[child], p), *released]
         self.histories[child] = Estimates.of(parts, list(combinations(range(n_columns), 2)), self.plan.known(link.of))
 
     def mass(self, table: str) -> float:
@@ -120,7 +139,7 @@ class LinkedCounts:
         """Return the tables of a parent, of a row and of the next one as those of one table."""
         joint, schemas = self.histories[link.table], (self.plan.tables[link.of], *[self.plan.tables[link.table]] * 2)
         block = tuple(range(len(joint.one_way.tables)))
-        sizes = [table.shape[1] for table in joint.one_way.tables.values()]
+        sizes = [len(table[0]) for table in joint.one_way.tables.values()]
         n_ordered, kinds = [], [kind for schema in schemas for kind in schema.values()]
         for place, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
             n_others = int(kind.nullable) + int(place >= len(schemas[0]))
@@ -135,6 +154,25 @@ def _shares_of_pairs(estimates: Estimates, n: float, by: int) -> tuple[dict[Pair
     return pairs, {(i, j - by): precision for (i, j), precision in estimates.two_way.precisions.items()}
 
 
+def _part_of(joint: Estimates, places: Sequence[int], p: int | None = None, is_cross: bool = False) -> Estimates:
+    """Return the estimates of some columns, numbered anew, or of pairs across place p; columns from there on lose their last code."""
+    steps = []
+    for step in (joint.one_way, joint.two_way):
+        tables, start = {}, 0 if is_cross else places[0]
+        for place, table in step.tables.items():
+            if all(i in places for i in place) and not (is_cross and len(place) == 2 and (place[0] >= (p or 0) or place[1] < (p or 0))):
+                cut = tuple(slice(None, -1) if p is not None and i >= p else slice(None) for i in place)
+                tables[place] = table[(slice(None), *cut)]
+        precisions = {place: precision for place, precision in step.precisions.items() if place in tables}
+        renamed = [{tuple(i - start for i in place): each for place, each in found.items()} for found in (tables, precisions)]
+        steps.append(NoisyTables(renamed[0], step.variance, renamed[1]))
+    one_way, two_way = steps
+    names = {tuple(i + start for i in place): place for part in steps for place in part.tables}
+    variances = {place: joint.variances[name] for name, place in names.items()}
+    totals = joint.totals if p is None else next(reversed(one_way.tables.values())).sum(axis=1)
+    return Estimates(totals, {**one_way.tables, **two_way.tables}, variances, one_way, two_way, joint.variance_of_total)
+
+
 def _shifted(columns: NoisyTables, by: int) -> NoisyTables:
     return NoisyTables({(i + by,): table for (i,), table in columns.tables.items()}, columns.variance)
 
@@ -146,11 +184,11 @@ def _present(parent: Estimates, count: int, least: int) -> NoisyTables:
     tables, variances = {}, []
     for (i,), table in parent.one_way.tables.items():
         if i == count:
-            tables[i,], variance = table * (np.arange(table.shape[1]) > 0), parent.one_way.variance
+            tables[i,], variance = table * (np.arange(len(table[0])) > 0), parent.one_way.variance
         else:
             pair = (min(i, count), max(i, count))
             both = np.moveaxis(parent.tables[pair], 1 + pair.index(count), 1)
-            tables[i,], variance = both[:, 1:].sum(axis=1), parent.variances[pair] * (both.shape[1] - 1)
+            tables[i,], variance = both[:, 1:].sum(axis=1), parent.variances[pair] * (len(both[0]) - 1)
         variances.append(variance)
     return NoisyTables(tables, float(np.mean(variances)))
 
@@ -158,7 +196,7 @@ def _present(parent: Estimates, count: int, least: int) -> NoisyTables:
 def _of_two(cross: Estimates, count: int, p: int, q: int) -> NoisyTables:
     """Return the columns of children that have siblings, from their pairs with the number of children."""
     tables = {(j,): cross.tables[count, p + j][:, 2:].sum(axis=1) for j in range(q)}
-    variances = [cross.variances[count, p + j] * (cross.tables[count, p + j].shape[1] - 2) for j in range(q)]
+    variances = [cross.variances[count, p + j] * (len(cross.tables[count, p + j][0]) - 2) for j in range(q)]
     return NoisyTables(tables, float(np.mean(variances)))
 
 
@@ -170,9 +208,9 @@ def release_bins(rows: Rows, table: str, plan: LinkedPlan, budget: Budget) -> di
     located = rows.map(TableRows(table, plan.totals)).map(CellsOf(grids))
     weights = plan.weights(table, len(names))
     exact = total(located, Trees.over(depths, list(grids), weights.place))
-    sensitivity = weights.sensitivity(lambda relation: Trees.sensitivity(relation, depths), budget.relation)
+    query = weights.query(exact.query(budget.relation), lambda relation: Trees.sensitivity(relation, depths), budget.relation)
     name = f"cells of {table}"
-    noisy, noise = answer_query(Query(exact.counts, sensitivity), plan.shares[name], budget, f"counts of {name}")
+    noisy, noise = answer_query(query, plan.shares[name], budget, f"counts of {name}")
     cuts, links = constraint_cuts(plan.tables[table], {names[place]: grid for place, grid in grids.items()}), {}
     for (place, grid), levels in zip(grids.items(), exact.levels(noisy), strict=True):
         tree = [levels[level] / weights.total if level in levels else None for level in range(1, grid.depth + 1)]
@@ -202,9 +240,9 @@ def _release_columns(
             own = [size + 1 for size in (*own, *own)]
     weights = plan.weights(table, start + len(own))
     exact = total(coded.map(rows), Marginals.over([1] * start + own, [(start + j,) for j in range(len(own))], weights.place))
-    sensitivity = weights.sensitivity(lambda relation: Marginals.sensitivity(relation, len(own)), budget.relation)
+    query = weights.query(exact.query(budget.relation), lambda relation: Marginals.sensitivity(relation, len(own)), budget.relation)
     name = f"columns of {table}"
-    noisy, noise = answer_query(Query(exact.counts, sensitivity), plan.shares[name], budget, f"counts of {name}")
+    noisy, noise = answer_query(query, plan.shares[name], budget, f"counts of {name}")
     tables = {(j,): counts[None] / weights.total for j, counts in enumerate(exact.tables(noisy))}
     return NoisyTables(tables, noise.variance / weights.total**2)
 

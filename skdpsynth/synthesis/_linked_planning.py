@@ -14,12 +14,13 @@ from skdpsynth.fitting import Facts, Plan
 from skdpsynth.models import Link
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
-from skdpsynth.synthesis._latent_planning import budgets_of, split_share
-from skdpsynth.synthesis._latent_releases import Pair
+from skdpsynth.synthesis._latent_planning import MOST_GRAM_ROWS, budgets_of, split_share
+from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 
 _SHARES = {"cells": 0.1, "columns": 0.12, "pairs": 0.78}
 _POWER = 1 / 3  # of the number of tables of a family: then the mean noise of a table, summed over families, is least
 _OWN = 3.0  # times the share of pairs of the root's own columns: they are few, and people know them best
+_GRAM, _OWN_BESIDE_GRAMS = 3.0, 1.2  # times the share of siblings, beside Gram matrices
 _USUAL_SIZE = 8  # of a column of numbers
 
 
@@ -46,10 +47,21 @@ class LinkedPlan(Plan):
     heads: tuple[tuple[str, int, int], ...] = ()  # table, place and code of what heads have, and no other row
     n_samples: int | None = None  # where it is public
     shares: Mapping[str, PrivacyLoss] = field(default_factory=dict)  # by the name of a release
+    takes_gram: bool = False  # whether a Gram matrix of each link tells of all but siblings
 
     @property
     def root(self) -> str:
         return next(iter(self.tables))
+
+    @property
+    def histories(self) -> set[str]:
+        """The tables whose rows are histories."""
+        return {link.table for link in self.links if link.order is not None}
+
+    @property
+    def own_pairs(self) -> str:
+        """The release of pairs of the root's own columns: few, and what people know best."""
+        return f"pairs of {self.root}"
 
     @cached_property
     def totals(self) -> Mapping[str, int]:
@@ -108,23 +120,36 @@ class LinkedPlan(Plan):
 
     def families(self, sizes: Mapping[str, Sequence[int]]) -> Iterator[Family]:
         """Yield the families of pairs, for so many codes of the columns of each table."""
-        histories = {link.table for link in self.links if link.order is not None}
         for table in self.tables:
-            yield from self._pairs_of(table, tuple(sizes[table])) if table not in histories else ()
+            for family in self._pairs_of(table, tuple(sizes[table])) if table not in self.histories else ():
+                if not self.takes_gram or family.name == self.own_pairs:
+                    yield family
         for link in self.links:
             own, of = tuple(sizes[link.table]), tuple(sizes[link.of])
-            yield from self._of_history(link, own, of) if link.table in histories else self._of_siblings(link, own, of)
+            if link.table not in self.histories:
+                yield from self._of_siblings(link, own, of)
+            elif not self.takes_gram:
+                yield from self._of_history(link, own, of)
 
     def _of_siblings(self, link: Children, own: tuple[int, ...], of: tuple[int, ...]) -> Iterator[Family]:
         """Yield pairs of a column of the parent and one of a child, and of two children."""
         child, places = link.table, _of_several_codes(own)
         rows, weights = ChildRows(child, self.totals), self.weights(child, len(of) + len(own))
-        for label, others in self.groups[link.of].items():
+        for label, others in self.groups[link.of].items() if not self.takes_gram else ():
             pairs = tuple((i, len(of) + j) for i, j in product(others, places) if of[i] > 1)
             yield Family(f"{label} with {child}", "cross", child, rows, (*of, *own), pairs, weights)
         pairs = tuple((i, len(own) + j) for i, j in combinations_with_replacement(places, 2))
         rows, weights = SiblingRows(child, self.totals), self.weights(child, 2 * len(own))
         yield Family(f"siblings of {child}", "siblings", child, rows, (*own, *own), pairs, weights)
+
+    def gram_of(self, link: Children, sizes: Mapping[str, Sequence[int]]) -> Family:
+        """Return rows of a parent with one of its rows, or with two that follow each other; a code after the last stands for none."""
+        own, of = tuple(sizes[link.table]), tuple(sizes[link.of])
+        is_history = link.table in self.histories
+        rows = self.history_rows(link, own) if is_history else ChildRows(link.table, self.totals, own)
+        of_rows = (*of, *(size + 1 for size in own * (1 + is_history)))
+        name, pairs = f"Gram matrix of {link.of} with {link.table}", tuple(combinations(range(len(of_rows)), 2))
+        return Family(name, "gram", link.table, rows, of_rows, pairs, self.weights(link.table, len(of_rows)))
 
     def history_rows(self, link: Children, own: Sequence[int]) -> HistoryRows:
         return HistoryRows(link.table, self.totals, tuple(own))
@@ -165,14 +190,35 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
         columns[f"columns of {link.table}"] *= 1 + (link.order is not None)
     pairs = {family.name: len(family.pairs) for family in bare.families(sizes)}
     for share, numbers in zip(_SHARES.values(), (trees, columns, pairs), strict=True):
-        thirds = {name: n_tables**_POWER * _OWN ** (name == f"pairs of {bare.root}") for name, n_tables in numbers.items()}
+        thirds = {name: n_tables**_POWER * _OWN ** (name == bare.own_pairs) for name, n_tables in numbers.items()}
         weights |= {name: share * third / sum(thirds.values()) for name, third in thirds.items()}
     options = []
     for budget in budgets_of(facts):
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
         plan = replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights))
         options.append((_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
-    return min(options, key=lambda option: option[0])[1]
+    made = min(options, key=lambda option: option[0])[1]
+    return made if made.rho is not None else _prefer_grams(facts, made, sizes, trees)
+
+
+def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[int]], trees: Mapping[str, int]) -> LinkedPlan:
+    """Return the plan with a Gram matrix of each link in place of tables, where these have less noise: of many columns, at a pure loss."""
+    bare = replace(made, takes_gram=True)
+    grams = {family.name: family for family in (bare.gram_of(link, sizes) for link in bare.links)}
+    others = {family.name: _OWN_BESIDE_GRAMS if family.name == bare.own_pairs else 1.0 for family in bare.families(sizes)}
+    if facts.share.is_infinite or any(sum(family.sizes) - len(family.sizes) >= MOST_GRAM_ROWS for family in grams.values()):
+        return made
+    weights = {**dict.fromkeys(grams, _GRAM), **others}
+    of_trees = {name: _SHARES["cells"] * sum(weights.values()) / len(trees) for name in trees}
+    plan = replace(bare, shares=split_share(facts.share.pure, {**of_trees, **weights}))
+    errors, relation = [], facts.neighboring
+    for name, family in grams.items():
+        first, *more = (made.shares[each.name] for each in made.families(sizes) if each.table in (family.table, made.root))
+        share = sum(more, start=first)
+        of_tables = PairRelease.choose((*family.sizes, 1), family.pairs, 1.0, share, relation, facts.n_samples, family.weights).deviation
+        gram = GramRelease.choose((*family.sizes, 1), plan.shares[name], relation, facts.n_samples, family.weights).deviation
+        errors.append(gram / of_tables)
+    return plan if max(errors) < 1 else made
 
 
 def _noise(plan: LinkedPlan, n_tables: Mapping[str, int], relation: str) -> float:

@@ -168,7 +168,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         codings = {table: Coding(tuple(range(len(plan.tables[table]))), own) for table, own in recodings.items()}
         sizes = {table: plan.sizes(table, of_table) for table, of_table in bins.items()}
         coded = rows.map(ToCodes({table: CellsOf(plan.grids(table)) for table in bins}, codings)).materialize()
-        counted = LinkedCounts.release(coded, sizes, plan, budget)
+        counted = LinkedCounts.of(coded, sizes, plan, budget)
         self.schemas_ = {name: table.schema for name, table in self._container.formats.items()}
         self._tables, self._bins, self._heads = dict(plan.tables), bins, plan.heads
         self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
