@@ -66,6 +66,8 @@ class LinkTables:
     masses : tuple of two ndarrays or None, default=None
         By the number of children: what all children of a parent weigh in `cross` and `child`, and what its pairs of siblings weigh.
         None: 1 from one child on, and from two on.
+    n_ordered : tuple of two sequences of int or None, default=None
+        How many codes of each column of the parent and of a child have an order, along which the prior is smooth. None: none.
     """
 
     parent: tuple[Sequence[np.ndarray], Tables]
@@ -77,6 +79,7 @@ class LinkTables:
     deviations: Mapping[str, float]
     precisions: Mapping[tuple[str, Pair], float] = field(default_factory=dict)
     masses: tuple[np.ndarray, np.ndarray] | None = None
+    n_ordered: tuple[Sequence[int], Sequence[int]] | None = None
 
     def deviation(self, family: str) -> float:
         return max(self.deviations[family], _LEAST_DEVIATION)
@@ -106,9 +109,12 @@ class _Targets:
     smoothness: Smoothness
 
     @classmethod
-    def of(cls, tables: LinkTables, n_ordered: tuple[Sequence[int], Sequence[int]] | None, dtype: type) -> "_Targets":
+    def of(cls, tables: LinkTables, dtype: type) -> "_Targets":
         (columns, pairs), (of_child, child), n = tables.parent, tables.child, tables.n
-        own, ordered = {pair: tables.precisions.get(("parent", pair), 1.0) for pair in pairs}, n_ordered or (None, [0] * len(of_child))
+        own, ordered = (
+            {pair: tables.precisions.get(("parent", pair), 1.0) for pair in pairs},
+            tables.n_ordered or (None, [0] * len(of_child)),
+        )
         counts = [n * t for t in columns], {pair: n * t for pair, t in pairs.items()}
         parent = Targets.of(*counts, n, (tables.deviation("columns"), tables.deviation("parent")), (), ordered[0], own)
         sizes, mass = np.array([len(t) for t in of_child]), max(float(np.mean([t.sum() for t in of_child])), 1 / n)
@@ -166,7 +172,7 @@ class _Descent:
     """
 
     def __init__(self, targets: _Targets, Z: np.ndarray, U: np.ndarray, variance: float, seed: int) -> None:
-        self.targets, self.Z, self.U, self.n_own = targets, Z, U.reshape(-1, U.shape[-1]), U.shape[2]
+        self.targets, self.Z, self.U = targets, Z, U.reshape(-1, U.shape[-1])
         rng, dtype, (n_factors, n_own) = np.random.default_rng(seed), Z.dtype, (Z.shape[1], U.shape[-1])
 
         def start(n_codes: int, n_factors: int) -> np.ndarray:
@@ -398,12 +404,9 @@ def _draw(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.minimum((upto <= rng.random((len(upto), 1)) * upto[:, -1:]).sum(axis=1), upto.shape[1] - 1)
 
 
-def fit_link_factors(tables: LinkTables, n_ordered: tuple[Sequence[int], Sequence[int]] | None = None, n_factors: int = 32) -> LinkFactors:
-    """Fit a link to estimated tables.
-
-    `n_ordered` says how many codes of each column, of the parent and of a child, have an order, along which the prior is smooth.
-    """
-    targets = _Targets.of(tables, n_ordered, np.float32)
+def fit_link_factors(tables: LinkTables, n_factors: int = 32) -> LinkFactors:
+    """Fit a link to estimated tables, with `n_factors` that siblings share and as many of each child."""
+    targets = _Targets.of(tables, np.float32)
     Z = quasi_normal(_FITS * _NODES, n_factors).astype(np.float32).reshape(_FITS, _NODES, n_factors)
     # Points of u beside one z are far apart in the sequence, and those of one run even over all z.
     U = quasi_normal(_FITS * 2 * _OWN_NODES * _NODES, n_factors).astype(np.float32).reshape(_FITS, 2, _OWN_NODES, _NODES, n_factors)

@@ -112,6 +112,7 @@ class LinkedCounts:
             n=n,
             deviations={"columns": parent.one_way.deviation, **{name: each.two_way.deviation for name, (each, _) in families.items()}},
             precisions={(name, pair): precision for name, (_, own) in found.items() for pair, precision in own.items()},
+            n_ordered=(self.n_ordered(link.of), self.n_ordered(link.table)),
         )
 
     def attributes(self) -> tuple[dict[tuple[str, ...], dict], dict[tuple[str, ...], dict]]:
@@ -137,15 +138,14 @@ class LinkedCounts:
 
     def of_history(self, link: Children) -> BlockTables:
         """Return the tables of a parent, of a row and of the next one as those of one table."""
-        joint, schemas = self.histories[link.table], (self.plan.tables[link.of], *[self.plan.tables[link.table]] * 2)
-        block = tuple(range(len(joint.one_way.tables)))
-        sizes = [len(table[0]) for table in joint.one_way.tables.values()]
-        n_ordered, kinds = [], [kind for schema in schemas for kind in schema.values()]
-        for place, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
-            n_others = int(kind.nullable) + int(place >= len(schemas[0]))
-            n_ordered.append(0 if isinstance(kind, Nominal) else size - n_others)
-        totals = joint.rows(self.plan.known(link.of))
-        return BlockTables.of(block, joint.one_way, joint.two_way, totals, (), tuple(n_ordered))
+        joint, own = self.histories[link.table], self.n_ordered(link.table)
+        block, n_ordered = tuple(range(len(joint.one_way.tables))), (*self.n_ordered(link.of), *own, *own)
+        return BlockTables.of(block, joint.one_way, joint.two_way, joint.rows(self.plan.known(link.of)), (), n_ordered)
+
+    def n_ordered(self, table: str) -> tuple[int, ...]:
+        """Return how many codes of each column have an order."""
+        kinds = zip(self.plan.tables[table].values(), self.sizes[table], strict=True)
+        return tuple(0 if isinstance(kind, Nominal) else size - int(kind.nullable) for kind, size in kinds)
 
 
 def _shares_of_pairs(estimates: Estimates, n: float, by: int) -> tuple[dict[Pair, np.ndarray], dict[Pair, float]]:
@@ -229,9 +229,7 @@ def _choose_n_bins(table: str, plan: LinkedPlan, relation: str, n: float) -> int
     return int(np.clip(np.sqrt(max(n, 1.0) / (_CLEAR * noise)), _LEAST_BINS, _BINS)) if noise else _BINS
 
 
-def _release_columns(
-    coded: Rows, table: str, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget
-) -> NoisyTables:
+def _release_columns(coded: Rows, table: str, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget) -> NoisyTables:
     """Release the columns of a table; of a history those of a row and of the next one."""
     own, start, rows = list(sizes[table]), 0, TableRows(table, plan.totals)
     for link in plan.links:

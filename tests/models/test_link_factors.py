@@ -1,5 +1,6 @@
 """Factors of an exchangeable link: derivatives by differences, rows against tables of the model, conditions by enumeration."""
 
+from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, permutations, product
 
 import numpy as np
@@ -75,8 +76,8 @@ def link_tables(model, deviations=DEVIATIONS, masses=None, precisions=None, n=10
 @pytest.mark.parametrize(("masses", "precisions"), [(None, None), (MASSES, PRECISIONS)])
 def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
     """Of every parameter, by central differences in doubles, at tables of another model."""
-    wanted, model = link_tables(a_model(1), masses=masses, precisions=precisions), a_model(2, n_fits=1)
-    targets = link_factors._Targets.of(wanted, ((3, 0, 4), (0, 3)), float)
+    wanted, model = link_tables(a_model(1), masses=masses, precisions=precisions), a_model(2, n_fits=1, n_nodes=2, n_own=2)
+    targets = link_factors._Targets.of(replace(wanted, n_ordered=((3, 0, 4), (0, 3))), float)
     descent = link_factors._Descent(targets, model.nodes[0], model.own_nodes[0], 0.7, 0)
     for parameter, given in zip(descent.parameters, model.factors, strict=True):
         parameter[:] = given[0]
