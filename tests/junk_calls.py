@@ -69,7 +69,17 @@ class Call:
         return f"{self.group}: {self.name}"
 
 
-SLOW = {"interval", "bootstrap_tables", "quality_report", "plan", "plot", "audit_epsilon", "audit_one_run", "privacy_evidence"}
+SLOW = {
+    "interval",
+    "bootstrap_tables",
+    "quality_report",
+    "linked_report",
+    "plan",
+    "plot",
+    "audit_epsilon",
+    "audit_one_run",
+    "privacy_evidence",
+}
 CALLED = {"statistic", "scoring", "event", "ask", "score"}
 WRITTEN = ("scratch", "out")  # arguments that results are written to
 ROOMS = {
@@ -92,7 +102,7 @@ ROOMS = {
 }
 # Results, which the package makes and a person reads; what mechanisms and sites say to each other; laws, whose errors are findings.
 MADE = {
-    *("AuditResult", "Gap", "PrivacyEvidence", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card"),
+    *("AuditResult", "Gap", "PrivacyEvidence", "LinkedReport", "QualityReport", "SpendingPlan", "CardFacts", "Check", "Page", "Card"),
     *("Question", "AuditDisplay", "BudgetDisplay", "EvidenceDisplay", "MeasureDisplay", "PlanDisplay", "PrivatePCADisplay"),
     *("StreamDisplay", "SynthesisDisplay", "Marginals", "Link"),
 }
@@ -203,6 +213,8 @@ OBJECTS = {  # of each class, one whose methods are called
     "Link": lambda: models.Link.of(**LINKED),
 }
 _PEOPLE = {"X": people(), "Y": people(50)}
+LINKED_TABLES = {"home": pd.DataFrame({"id": np.arange(9)}), "person": people().assign(id=np.arange(60) % 9)}
+LINKED_SCHEMAS, LINKS = {"home": {"id": domain.Identifier()}, "person": SCHEMA}, [domain.Children("person", of="home", key="id", most=4)]
 _NUMBERS = {"X": rows(), "Y": rows(50), "max_samples": 50}
 Later = functools.partial  # what takes a while is made when it is called for
 MODEL = Later(fitted, "PrivateMeasureMechanism")
@@ -277,6 +289,7 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "sliced_wasserstein_distance": {**_NUMBERS, "n_projections": 3},
     **dict.fromkeys(["marginal_total_variation", "correlation_error"], _PEOPLE),
     "rule_violations": {"X": people(), "schema": domain.Schema(SCHEMA, rules=[domain.Unique(["age", "job"])])},
+    "linked_report": {**dict.fromkeys(["real", "synthetic"], LINKED_TABLES), "schemas": LINKED_SCHEMAS, "links": LINKS},
     "quality_report": {"X": people(), "X_synthetic": people(50), "target": "job"},
     "train_synthetic_test_real": {"estimator": DecisionTreeClassifier(), "X_synthetic": people(), "X_real": people(), "target": "job"},
     "plan": {"n_samples": 100, "n_features": 1, "schema": None, "prior": None, "epsilons": [1.0]}

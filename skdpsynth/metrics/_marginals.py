@@ -17,7 +17,7 @@ from skdpsynth.statistics import Aggregator, Marginals, total
 _MOST_CELLS = 1 << 24  # of the tables that are counted in one reading: 128 MiB
 _MOST_CODED = 2**63  # cells that have numbers
 _MOST_SETS = 100_000  # of columns: the standard error of their mean is .2 % of their deviation
-_PARTS = 12  # of a column of numbers: as in the measurements of the documentation
+N_PARTS = 12  # of a column of numbers: as in the measurements of the documentation
 _FINE_PARTS = 256  # of a column of numbers that is not in memory, for associations
 _CUT_ROWS = 100_000  # by which it is cut
 _CUT_SEED = 20
@@ -101,7 +101,7 @@ def _sets(n_columns: int, order: int) -> list[tuple[int, ...]]:
 
 def distances_of(tables: Sequence[Rows], schema: Schema, sets: Sequence[tuple[int, ...]]) -> list[float]:
     """Return the total variation distance of two tables from `read_both` on each set of columns; the first decides where to cut."""
-    parts = quantile_bins(tables[0], [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous)], _PARTS)
+    parts = quantile_bins(tables[0], [place for place, kind in enumerate(schema.values()) if isinstance(kind, Continuous)], N_PARTS)
     sizes = parts.sizes(list(schema.values()))
     coded, (n, m) = [rows.map(parts).materialize() for rows in tables], [rows.n_samples or 0 for rows in tables]
     # Whole numbers, so that 0 and 1 are exact.

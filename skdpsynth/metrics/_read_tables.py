@@ -35,7 +35,7 @@ def open_numbers(X: Table, name: str, instead: str = NUMBERS) -> Rows:
     if not source.in_memory:
         width = len(source.columns)
         maps = (ReadNumbers(width, is_text=True, decimal=source.decimal), read) if source.is_text else (read,)
-        return _count_rows(Rows(source, width, source.n_samples, maps))
+        return count_rows(Rows(source, width, source.n_samples, maps))
     rows = read(X)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have rows and columns, got shape {rows.shape}; of one column, give {name}.reshape(-1, 1).")
@@ -44,7 +44,7 @@ def open_numbers(X: Table, name: str, instead: str = NUMBERS) -> Rows:
 
 def columns_in(X: Table, schema: Schema, name: str) -> Rows:
     """Open a non-empty table with a schema, as lists of columns, and count its rows; a small one is read into memory."""
-    rows = _count_rows(open_columns(X, schema, name))
+    rows = count_rows(open_columns(X, schema, name))
     if not rows.n_samples:
         raise ValueError(f"{name} must have at least one row, got none; pass a table with rows.")
     is_small = rows.n_samples * rows.n_features <= MOST_READ
@@ -106,7 +106,7 @@ def read_both(X: Table, Y: Table, schema: SchemaLike, names: tuple[str, str] = (
     return schema.coded, [columns_in(table, schema, name) for table, name in zip((X, Y), names, strict=True)]
 
 
-def _count_rows(rows: Rows) -> Rows:
+def count_rows(rows: Rows) -> Rows:
     return rows if rows.n_samples is not None else replace(rows, n_samples=total(rows, RowCount.over()).n_samples)
 
 

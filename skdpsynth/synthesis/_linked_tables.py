@@ -13,6 +13,7 @@ from skdpsynth._serialization import require
 from skdpsynth.domain import Children, Schema, SchemaLike, grids_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
+from skdpsynth.metrics import LinkedReport, Table, linked_report
 from skdpsynth.models import HistoryFactors, LatentFactors, Link, LinkFactors, draw_values, fit_link_factors, link_column
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit
@@ -23,6 +24,7 @@ from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
 from skdpsynth.tables import open_forest, state_links
 
 _N_FACTORS = 32
+_MOST_EVALUATED = 50_000  # roots: a report compares no more
 _N_TRIAL_ROOTS = 64  # of a model from a file
 NTH_CODES = np.array([0, 1, 2, 2, 3])  # of `nth`: 1, 2, 3-4, 5+
 
@@ -202,6 +204,32 @@ class LinkedTablesSynthesizer(PrivateEstimator):
                 linked = {name: link_column(link, grids[name]) for name, link in self._bins[table].items()}
                 values[table] = draw_values(codes[table], schema, linked, rng)
             return self._container.write(values, owners)
+
+    def evaluate(self, tables: Mapping[str, Table], *, random_state: int | None = 0) -> LinkedReport:
+        """Compare synthetic tables of this estimator with real ones in one call; the result is **not private**.
+
+        It draws as many roots as the data had (at most 50,000), free of charge, and gives them to `skdpsynth.metrics.linked_report`. That
+        reads the real tables unprotected, without noise: show the report only to people who may see them.
+
+        Parameters
+        ----------
+        tables : dict of str to data frame or other table that `fit` takes
+            Real tables, with the columns of `fit`: best of roots that `fit` has not seen.
+        random_state : int or None, default=0
+            Seed of the sample and of the report. None: other rows at each call.
+
+        Returns
+        -------
+        report : LinkedReport
+            Printed, a table of distances, each beside that between two halves of the real roots.
+
+        See Also
+        --------
+        skdpsynth.metrics.linked_report : The same for any two sets of tables.
+        """
+        check_is_fitted(self)
+        synthetic = self.sample(min(self.n_samples_, _MOST_EVALUATED), random_state)
+        return linked_report(tables, synthetic, self.schemas_, self._container.links, random_state=random_state)
 
     def _draw(self, n_roots: int, rng: np.random.Generator) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Return the codes of each table, shape (n_columns, n_rows), and the parents of its rows.

@@ -29,4 +29,4 @@ from skdpsynth.tables._open import (
     with_levels,
     with_placeholder_kinds,
 )
-from skdpsynth.tables._table import TableFormat, check_dtypes
+from skdpsynth.tables._table import TableFormat, check_dtypes, name_table_in_errors

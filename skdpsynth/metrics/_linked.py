@@ -1,0 +1,183 @@
+"""Report on linked tables: pairs of columns within tables, of parents and children, and of two children of one parent."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+
+from skdpsynth._text import Result
+from skdpsynth.domain import Children, Continuous, Kind, Schema, SchemaLike, as_nullable
+from skdpsynth.frames import Rows, Table, open_source
+from skdpsynth.metrics._marginals import N_PARTS, Pairs, quantile_bins
+from skdpsynth.metrics._quality import WARNING
+from skdpsynth.metrics._read_tables import check_random_state, count_rows
+from skdpsynth.statistics import SiblingRows
+from skdpsynth.tables import Forest, LinkedFormat, name_table_in_errors, open_forest, state_links
+
+_MOST_ROOTS = 50_000  # as of the rows of a QualityReport
+_MOST_CHILDREN = 4096  # of one parent, where rows without a parent are counted
+_NUMBERS = ("rows", "rows of a parent", "orphans")
+_MOST_CELLS = 1 << 22  # of a table of counts that has a place for each cell
+
+
+@dataclass(frozen=True, repr=False)
+class LinkedReport(Result):
+    """Quality of synthetic linked tables, from `linked_report`; prints as a table, and is as secret as the real rows.
+
+    Attributes
+    ----------
+    figures : dict of (str, str) to (float, float)
+        By table and measure, of the synthetic tables and, for comparison, of the real ones. First numbers: "rows" that hang on a root and
+        count; "rows of a parent", the mean; and "orphans", rows without a parent. All other measures are mean total variation distances, in
+        [0, 1], between synthetic and real tables, and between two random halves of the real roots, as perfect synthetic tables have them
+        (NaN for fewer than four roots): "pairs" of columns of the table (of a single column, that of the column); "with parent", a column
+        of a row and one of its parent; "siblings by pair", a column of a row and one of another row of its parent, or, in a history,
+        "consecutive by pair", of the next row; "siblings by root", "consecutive by root", the same, but all pairs of one root count as one;
+        and "number", the number of rows of each parent.
+
+    See Also
+    --------
+    skdpsynth.metrics.linked_report : Makes it.
+    """
+
+    figures: dict[tuple[str, str], tuple[float, float]]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return all figures as a list of dicts with the keys of `to_frame`: "table", "measure", "synthetic" and "real"."""
+        return [dict(zip(("table", "measure", "synthetic", "real"), (*key, *values), strict=True)) for key, values in self.figures.items()]
+
+    __repr__ = Result.__str__
+
+    def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
+        yield f"Quality of synthetic linked tables. Distances, best at 0, are beside those of two halves of the real ones.\n{WARNING}"
+        lines = [
+            (", ".join(key), *(f"{value:{'.6g' if key[1] in _NUMBERS else '.4f'}}" for value in both)) for key, both in self.figures.items()
+        ]
+        yield [("figure", "synthetic", "real"), *lines]
+
+
+def linked_report(
+    real: Mapping[str, Table],
+    synthetic: Mapping[str, Table],
+    schemas: Mapping[str, SchemaLike],
+    links: Sequence[Children],
+    *,
+    random_state: int | None = 0,
+) -> LinkedReport:
+    """Compare synthetic linked tables with real ones in one call; the result is **not private**.
+
+    Parameters
+    ----------
+    real, synthetic : dict of str to data frame or other table that `fit` takes
+        The real and the synthetic tables. All are read unprotected, without noise.
+    schemas, links : dict of str to dict, Schema or path of a file, and list of Children
+        As `skdpsynth.LinkedTablesSynthesizer` has them.
+    random_state : int or None, default=0
+        Seed of the halves, and of the roots that are drawn from large tables. None: other ones at each call.
+
+    Returns
+    -------
+    report : LinkedReport
+        Printed, a table. ``report.to_frame()`` gives all figures.
+
+    See Also
+    --------
+    quality_report : Compares single tables, in more measures.
+
+    Notes
+    -----
+    Columns of numbers are cut as `marginal_total_variation` cuts them, by the real rows; times of a history become gaps and lengths. Heads
+    are rows like others. Of larger tables 50,000 roots are compared, and of more than 16 siblings each with 15 others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdpsynth.domain import Children
+    >>> from skdpsynth.metrics import linked_report
+    >>> home = pd.DataFrame({"id": [1, 2], "region": ["n", "s"]})
+    >>> person = pd.DataFrame({"id": [1, 1, 2, 2], "speaks": ["n", "n", "s", "s"]})
+    >>> real, synthetic = {"home": home, "person": person}, {"home": home, "person": person.assign(speaks=["n", "s", "n", "s"])}
+    >>> schemas = {"home": {"region": ["n", "s"]}, "person": {"speaks": ["n", "s"]}}
+    >>> report = linked_report(real, synthetic, schemas, [Children("person", of="home", key="id", most=2)])
+    >>> report.figures["person", "pairs"][0], report.figures["person", "siblings by pair"][0]
+    (0.0, 1.0)
+    """
+    check_random_state(random_state)
+    rng, (_, ordered, stated) = np.random.default_rng(random_state), state_links(schemas, links)
+    stated = {name: Schema({column: as_nullable(kind) for column, kind in own.items()}, read=own.read) for name, own in stated.items()}
+    below, forests, orphans = {link.table: replace(link, head=None) for link in ordered}, [], []
+    for name, tables in {"synthetic": synthetic, "real": real}.items():
+        with name_table_in_errors(name):
+            forest, form = open_forest(stated, list(below.values()), tables)
+            orphans.append([_n_orphans(link, form, tables) for link in ordered])
+        forests.append(forest)
+    codes = {name: _cut(forests[1].tables[name], list(own.values()), len(form.modeled(name))) for name, own in form.schemas.items()}
+    made, true = (forest[np.sort(rng.permutation(len(forest))[:_MOST_ROOTS])].map_tables(codes) for forest in forests)
+    one, other = (true[half] for half in np.array_split(rng.permutation(len(true)), 2))
+    halves = _distances(one, other, below) if len(true) >= 4 else {}
+    figures: dict[tuple[str, str], Any] = {(name, "rows"): tuple(len(each.tables[name][0]) for each in forests) for name in codes}
+    for table, *lost in zip(below, *orphans, strict=True):
+        figures[table, "rows of a parent"] = tuple(float(each.counts(table).mean()) for each in forests)
+        figures[table, "orphans"] = tuple(lost)
+    return LinkedReport(figures | {key: (value, halves.get(key, np.nan)) for key, value in _distances(true, made, below).items()})
+
+
+def _n_orphans(link: Children, form: LinkedFormat, tables: Mapping[str, Table]) -> int:
+    """Return how many rows of a table have no parent: all but those that hang on one where no cap lets any fall away."""
+    plain, both = Children(link.table, of=link.of, key=link.key, most=_MOST_CHILDREN), (link.of, link.table)
+    forest, _ = open_forest({name: form.formats[name].schema for name in both}, [plain], {name: tables[name] for name in both})
+    source = open_source(tables[link.table], read=form.formats[link.table].schema.read)
+    return (count_rows(Rows(source, 1, source.n_samples)).n_samples or 0) - len(forest.owners[link.table])
+
+
+def _cut(columns: list[np.ndarray], kinds: Sequence[Kind], n_own: int) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
+    """Return what makes codes of a table's own columns, or, if it has none, of those that links add."""
+    bins = quantile_bins(Rows.of(columns), [place for place, kind in enumerate(kinds) if isinstance(kind, Continuous)], N_PARTS)
+    return lambda columns: bins(columns)[: n_own or None]
+
+
+def _distances(first: Forest, second: Forest, below: Mapping[str, Children]) -> dict[tuple[str, str], float]:
+    both = zip(_virtual_rows(first, below), _virtual_rows(second, below), strict=True)
+    return {key: _variation([rows, others], pairs) for (key, rows, pairs), (_, others, _) in both}
+
+
+def _virtual_rows(forest: Forest, below: Mapping[str, Children]) -> Iterator[tuple[tuple[str, str], list[np.ndarray], Pairs]]:
+    """Yield by table and measure: columns, of which the last are weights, and the pairs of columns that are compared."""
+    roots = {forest.root: np.arange(len(forest))}
+    for name in (forest.root, *below):
+        columns, q = forest.tables[name], len(forest.tables[name])
+        yield (name, "pairs"), [*columns, np.ones(len(columns[0]))], list(combinations(range(q), 2)) or [(0, 0)]
+        if name not in below:
+            continue
+        owner, above = forest.owners[name], forest.tables[below[name].of]
+        roots[name], p = roots[below[name].of][owner], len(above)
+        columns = [*columns, roots[name], np.ones(len(owner))]
+        yield (name, "with parent"), [*(column[owner] for column in above), *columns], [(i, p + j) for i in range(p) for j in range(q)]
+        if below[name].order is None:
+            kind, at = "siblings", list(combinations_with_replacement(range(q), 2))
+            both = SiblingRows(name, dict.fromkeys(forest.tables, 1))(replace(forest, tables={**forest.tables, name: columns}))[:-1]
+        else:
+            kind, at, first = "consecutive", list(product(range(q), range(q))), np.flatnonzero(owner[1:] == owner[:-1])
+            both = [column[rows] for rows in (first, first + 1) for column in columns]
+        pairs = [(i, q + 2 + j) for i, j in at]
+        yield (name, f"{kind} by pair"), both, pairs
+        yield (name, f"{kind} by root"), [*both, 1 / np.bincount(both[q])[both[q]]], pairs
+        yield (name, "number"), [forest.counts(name), np.ones(len(above[0]))], [(0, 0)]
+
+
+def _variation(tables: Sequence[list[np.ndarray]], pairs: Pairs) -> float:
+    """Return the mean total variation distance of two lists of columns of codes, the last of which are weights, over pairs of columns."""
+    empty, found = [not len(columns[0]) for columns in tables], []
+    if any(empty):
+        return float(not all(empty))
+    for i, j in pairs:
+        size = 1 + max(int(columns[j].max()) for columns in tables)
+        cells = [columns[i].astype(np.int64) * size + columns[j] for columns in tables]
+        if max(int(each.max()) for each in cells) > _MOST_CELLS:
+            cells = np.split(np.unique(np.concatenate(cells), return_inverse=True)[1], [len(cells[0])])
+        n_cells = 1 + max(int(each.max()) for each in cells)
+        x, y = (np.bincount(each, columns[-1], n_cells) for each, columns in zip(cells, tables, strict=True))
+        found.append(np.abs(x / x.sum() - y / y.sum()).sum() / 2)
+    return float(np.mean(found))
