@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class HistoryFactors:
         """Return codes of n parents, shape (n_columns, n)."""
         return self.factors.sample(n, rng)[: self.n_parent], None
 
-    def draw_histories(self, parents: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def draw_rows(self, parents: np.ndarray, counts: np.ndarray, nodes: Any, rng: np.random.Generator) -> np.ndarray:
         """Return the codes of the rows of parents with such codes and numbers of rows, parent after parent, shape (n_columns, n_rows)."""
         p, q, laws = self.n_parent, self._n_own, self._laws()
         logs = [np.log(np.maximum(law, np.finfo(np.float32).tiny)) for law in laws]
@@ -59,8 +60,8 @@ class HistoryFactors:
             known = {place: parents[place, going] for place in range(p)} | {
                 p + place: codes for place, codes in enumerate(before if turn else ())
             }
-            nodes = _draw_nodes(logs, {**known, first + self.nth: nth}, len(going), rng)
-            row = np.array([nth if place == self.nth else _draw(laws[first + place][:, nodes].T, rng) for place in range(q)])
+            drawn = _draw_nodes(logs, {**known, first + self.nth: nth}, len(going), rng)
+            row = np.array([nth if place == self.nth else _draw(laws[first + place][:, drawn].T, rng) for place in range(q)])
             out[:, starts[going] + turn] = row
             goes_on = counts[going] > turn + 1
             going, before = going[goes_on], row[:, goes_on]

@@ -112,7 +112,9 @@ class ChildRows:
         weights = _weights_of(forest, self.table, self.totals)
         if self.sizes is not None:
             empty = np.flatnonzero(forest.counts(self.table) == 0)
-            owner, weights = (np.concatenate(each) for each in ((owner, empty), (weights, _shared_mass(forest, self.table, self.totals)[empty])))
+            owner, weights = (
+                np.concatenate(each) for each in ((owner, empty), (weights, _shared_mass(forest, self.table, self.totals)[empty]))
+            )
             columns = [np.append(column, np.full(len(empty), size)) for column, size in zip(columns, self.sizes, strict=True)]
         return [*(column[owner] for column in forest.tables[forest.parents[self.table]]), *columns, weights]
 

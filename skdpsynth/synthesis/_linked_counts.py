@@ -18,6 +18,7 @@ from skdpsynth.synthesis._latent_planning import answer_query
 from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 from skdpsynth.synthesis._linked_planning import Family, LinkedPlan
 
+Block = tuple[int, ...]
 _LEAST_BINS, _BINS = 4, 16  # of a column of numbers
 _CLEAR = 8  # times the noise of a cell of a pair: so many roots pay for it
 
@@ -28,10 +29,10 @@ class LinkedCounts:
 
     plan: LinkedPlan
     sizes: Mapping[str, Sequence[int]]
-    own: Mapping[str, Estimates]  # of columns and pairs of each table
-    cross: Mapping[str, Estimates]  # of each child's columns with those of its parent, which come first
-    siblings: Mapping[str, Estimates]  # of the columns of two children, one after the other
-    histories: Mapping[str, Estimates]  # of the columns of the parent, of a row and of the next one, one after the other
+    own: dict[str, Estimates]  # of columns and pairs of each table
+    cross: dict[str, Estimates]  # of each child's columns with those of its parent, which come first
+    siblings: dict[str, Estimates]  # of the columns of two children, one after the other
+    histories: dict[str, Estimates]  # of the columns of the parent, of a row and of the next one, one after the other
 
     @classmethod
     def of(cls, coded: Rows, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget) -> "LinkedCounts":
@@ -156,32 +157,32 @@ def _shares_of_pairs(estimates: Estimates, n: float, by: int) -> tuple[dict[Pair
 
 def _part_of(joint: Estimates, places: Sequence[int], p: int | None = None, is_cross: bool = False) -> Estimates:
     """Return the estimates of some columns, numbered anew, or of pairs across place p; columns from there on lose their last code."""
-    steps = []
+    steps, start = [], 0 if is_cross else places[0]
     for step in (joint.one_way, joint.two_way):
-        tables, start = {}, 0 if is_cross else places[0]
+        kept: dict[Block, tuple[Block, np.ndarray]] = {}
         for place, table in step.tables.items():
             if all(i in places for i in place) and not (is_cross and len(place) == 2 and (place[0] >= (p or 0) or place[1] < (p or 0))):
-                cut = tuple(slice(None, -1) if p is not None and i >= p else slice(None) for i in place)
-                tables[place] = table[(slice(None), *cut)]
-        precisions = {place: precision for place, precision in step.precisions.items() if place in tables}
-        renamed = [{tuple(i - start for i in place): each for place, each in found.items()} for found in (tables, precisions)]
-        steps.append(NoisyTables(renamed[0], step.variance, renamed[1]))
+                cut = (slice(None, -1) if p is not None and i >= p else slice(None) for i in place)
+                kept[place] = tuple(i - start for i in place), table[(slice(None), *cut)]
+        precisions = {kept[place][0]: precision for place, precision in step.precisions.items() if place in kept}
+        steps.append(NoisyTables(dict(kept.values()), step.variance, precisions))
     one_way, two_way = steps
     names = {tuple(i + start for i in place): place for part in steps for place in part.tables}
     variances = {place: joint.variances[name] for name, place in names.items()}
-    totals = joint.totals if p is None else next(reversed(one_way.tables.values())).sum(axis=1)
+    totals = joint.totals if p is None else list(one_way.tables.values())[-1].sum(axis=1)
     return Estimates(totals, {**one_way.tables, **two_way.tables}, variances, one_way, two_way, joint.variance_of_total)
 
 
 def _shifted(columns: NoisyTables, by: int) -> NoisyTables:
-    return NoisyTables({(i + by,): table for (i,), table in columns.tables.items()}, columns.variance)
+    tables: dict[Block, np.ndarray] = {(i + by,): table for (i,), table in columns.tables.items()}
+    return NoisyTables(tables, columns.variance)
 
 
 def _present(parent: Estimates, count: int, least: int) -> NoisyTables:
     """Return the columns of parents that have children, from their pairs with the number of children."""
     if least:
         return parent.one_way
-    tables, variances = {}, []
+    tables, variances = dict[Block, np.ndarray](), []
     for (i,), table in parent.one_way.tables.items():
         if i == count:
             tables[i,], variance = table * (np.arange(len(table[0])) > 0), parent.one_way.variance
@@ -195,7 +196,7 @@ def _present(parent: Estimates, count: int, least: int) -> NoisyTables:
 
 def _of_two(cross: Estimates, count: int, p: int, q: int) -> NoisyTables:
     """Return the columns of children that have siblings, from their pairs with the number of children."""
-    tables = {(j,): cross.tables[count, p + j][:, 2:].sum(axis=1) for j in range(q)}
+    tables: dict[Block, np.ndarray] = {(j,): cross.tables[count, p + j][:, 2:].sum(axis=1) for j in range(q)}
     variances = [cross.variances[count, p + j] * (len(cross.tables[count, p + j][0]) - 2) for j in range(q)]
     return NoisyTables(tables, float(np.mean(variances)))
 
@@ -231,7 +232,8 @@ def _choose_n_bins(table: str, plan: LinkedPlan, relation: str, n: float) -> int
 
 def _release_columns(coded: Rows, table: str, sizes: Mapping[str, Sequence[int]], plan: LinkedPlan, budget: Budget) -> NoisyTables:
     """Release the columns of a table; of a history those of a row and of the next one."""
-    own, start, rows = list(sizes[table]), 0, TableRows(table, plan.totals)
+    own, start = list(sizes[table]), 0
+    rows: Any = TableRows(table, plan.totals)
     for link in plan.links:
         if link.table == table and link.order is not None:
             start, rows = len(sizes[link.of]), plan.history_rows(link, own)
@@ -241,7 +243,7 @@ def _release_columns(coded: Rows, table: str, sizes: Mapping[str, Sequence[int]]
     query = weights.query(exact.query(budget.relation), lambda relation: Marginals.sensitivity(relation, len(own)), budget.relation)
     name = f"columns of {table}"
     noisy, noise = answer_query(query, plan.shares[name], budget, f"counts of {name}")
-    tables = {(j,): counts[None] / weights.total for j, counts in enumerate(exact.tables(noisy))}
+    tables: dict[Block, np.ndarray] = {(j,): counts[None] / weights.total for j, counts in enumerate(exact.tables(noisy))}
     return NoisyTables(tables, noise.variance / weights.total**2)
 
 

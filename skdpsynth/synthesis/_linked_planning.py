@@ -42,7 +42,7 @@ class LinkedPlan(Plan):
     """The steps of counting, and their shares of the budget."""
 
     tables: Mapping[str, Schema]  # the root first; of each the coded columns, its own and those that links add
-    groups: Mapping[str, Mapping[str, tuple[int, ...]]]  # of each table, the places of its own columns and counts, and of each head, by what they are
+    groups: Mapping[str, Mapping[str, tuple[int, ...]]]  # of each table, the places of own columns and counts, and of heads
     links: tuple[Children, ...]  # parents before children
     heads: tuple[tuple[str, int, int], ...] = ()  # table, place and code of what heads have, and no other row
     n_samples: int | None = None  # where it is public
@@ -134,10 +134,10 @@ class LinkedPlan(Plan):
     def _of_siblings(self, link: Children, own: tuple[int, ...], of: tuple[int, ...]) -> Iterator[Family]:
         """Yield pairs of a column of the parent and one of a child, and of two children."""
         child, places = link.table, _of_several_codes(own)
-        rows, weights = ChildRows(child, self.totals), self.weights(child, len(of) + len(own))
+        with_parent, weights = ChildRows(child, self.totals), self.weights(child, len(of) + len(own))
         for label, others in self.groups[link.of].items() if not self.takes_gram else ():
             pairs = tuple((i, len(of) + j) for i, j in product(others, places) if of[i] > 1)
-            yield Family(f"{label} with {child}", "cross", child, rows, (*of, *own), pairs, weights)
+            yield Family(f"{label} with {child}", "cross", child, with_parent, (*of, *own), pairs, weights)
         pairs = tuple((i, len(own) + j) for i, j in combinations_with_replacement(places, 2))
         rows, weights = SiblingRows(child, self.totals), self.weights(child, 2 * len(own))
         yield Family(f"siblings of {child}", "siblings", child, rows, (*own, *own), pairs, weights)

@@ -14,7 +14,7 @@ from skdpsynth.domain import Children, Schema, SchemaLike, grids_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
-from skdpsynth.models import HistoryFactors, LatentFactors, Link, LinkFactors, draw_values, fit_link_factors, link_column
+from skdpsynth.models import HistoryFactors, LatentFactors, LinkFactors, draw_values, fit_link_factors, link_column
 from skdpsynth.persistence import savable
 from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit
 from skdpsynth.statistics import CellsOf, Coding
@@ -151,7 +151,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         forest, self._container = open_forest(self.schemas, self.links, X, skips_damaged=self.neighboring != "replace_one")
         self.n_features_in_ = sum(len(table.schema) for table in self._container.formats.values())
-        return Rows(InMemory(forest), self.n_features_in_, len(forest)), {}
+        return Rows(InMemory(forest), self.n_features_in_, len(forest), n_jobs=1), {}
 
     def _plan(self, facts: Facts) -> LinkedPlan:
         form = self._container
@@ -202,7 +202,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
             for table, schema in self._tables.items():
                 grids = grids_of(schema)
                 linked = {name: link_column(link, grids[name]) for name, link in self._bins[table].items()}
-                values[table] = draw_values(codes[table], schema, linked, rng)
+                values[table] = draw_values(list(codes[table]), schema, linked, rng)
             return self._container.write(values, owners)
 
     def evaluate(self, tables: Mapping[str, Table], *, random_state: int | None = 0) -> LinkedReport:
@@ -245,16 +245,11 @@ class LinkedTablesSynthesizer(PrivateEstimator):
             of = codes[link.of]
             count = list(self._tables[link.of]).index(f"{link.table}.number")
             np.maximum(of[count], link.least - (link.head is not None), out=of[count])
-            owners[link.table] = owner = np.repeat(np.arange(of.shape[1]), of[count])
-            if link.order is not None:
-                codes[link.table] = model.draw_histories(of, of[count], rng)
-                continue
-            nodes = model.draw_nodes(of, rng) if nodes is None else nodes
-            codes[link.table] = model.draw_children(model.draw_child_nodes(nodes, of[count], rng), rng, ranks_within(owner))
+            owners[link.table] = np.repeat(np.arange(of.shape[1]), of[count])
+            codes[link.table] = model.draw_rows(of, of[count], nodes, rng)
         for table, place, code in self._heads:
             codes[table][place] += codes[table][place] >= code
         return codes, owners
-
 
     def _check_loaded_columns(self) -> None:
         links = [(link.of, link.table) for link in self._container.links]
@@ -299,8 +294,3 @@ class ToCodes:
 
 def _through(maps: Sequence[Any], columns: list) -> list:
     return reduce(lambda done, each: each(done), maps, columns)
-
-
-def ranks_within(owner: np.ndarray) -> np.ndarray:
-    """Return the place of each row among those of its parent, which stand together."""
-    return np.arange(len(owner)) - np.searchsorted(owner, owner)
