@@ -213,8 +213,8 @@ OBJECTS = {  # of each class, one whose methods are called
     "Link": lambda: models.Link.of(**LINKED),
 }
 _PEOPLE = {"X": people(), "Y": people(50)}
-LINKED_TABLES = {"home": pd.DataFrame({"id": np.arange(9)}), "person": people().assign(id=np.arange(60) % 9)}
-LINKED_SCHEMAS, LINKS = {"home": {"id": domain.Identifier()}, "person": SCHEMA}, [domain.Children("person", of="home", key="id", most=4)]
+LINKED_TABLES = {"home": pd.DataFrame({"id": np.arange(9), "rent": 5.0}), "person": people().assign(id=np.arange(60) % 9)}
+LINKED_SCHEMAS, LINKS = {"home": {"rent": (0.0, 9.0)}, "person": SCHEMA}, [domain.Children("person", of="home", key="id", most=4)]
 _NUMBERS = {"X": rows(), "Y": rows(50), "max_samples": 50}
 Later = functools.partial  # what takes a while is made when it is called for
 MODEL = Later(fitted, "PrivateMeasureMechanism")

@@ -220,6 +220,7 @@ def state_links(schemas: Mapping[str, SchemaLike], links: Sequence[Children]) ->
     for name, schema in schemas.items():
         with name_table_in_errors(f"schemas[{short_repr(name)}]", "schema"):
             stated[name] = Schema.of(schema)
+            stated[name].coded  # noqa: B018  refuses a table of keys alone
     return root, ordered, stated
 
 
