@@ -11,7 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # each has a core: threads of several w
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from internals import _latent_factors, _training, _wide_factors, watch_releases
+from internals import _latent_factors, _link_factors, _training, _wide_factors, watch_releases
 
 from skdpsynth.privacy import SecureBits
 
@@ -72,6 +72,8 @@ def pytest_terminal_summary(terminalreporter):
 QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 150,
+    (_link_factors, "_FITS"): 2,
+    (_link_factors, "_STEPS"): 150,
     (_training, "_SPLITS"): 0,
     (_wide_factors, "_STEPS"): 100,
     (_wide_factors, "_PILOT_STEPS"): 20,

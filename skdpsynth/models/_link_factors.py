@@ -27,8 +27,8 @@ from skdpsynth.models._training import (
 from skdpsynth.persistence import savable
 
 _NODES = 128  # points of the shared factors
-_OWN_NODES = 16  # points of a child's own factors beside each of them, in each of two roles
-_FITS = 2
+_OWN_NODES = 8  # points of a child's own factors beside each of them, in each of two roles
+_FITS = 4
 _STEPS = 1000
 _VARIANCE = 2.0  # of the prior of loadings
 _OTHER = 2.0  # times the prior variance: of loadings that only the special role has
@@ -211,39 +211,40 @@ class _Descent:
         """Return derivatives by X, times the number of nodes, by the logits of Y, and by the share, and the errors but the parent's."""
         t, (n_codes, H, _, M) = self.targets, Y.shape
         counts, (c1, c2), (r1, r2) = X[t.count], t.masses, t.masses_of_one
-        o1, o2, v1, v2 = c1 @ counts, c2 @ counts, share * (r1 @ counts), share * (r2 @ counts)
-        S, R = Y.mean(axis=3).transpose(2, 0, 1)
+        o1, o2, f1, f2 = c1 @ counts, c2 @ counts, r1 @ counts, r2 @ counts
+        v1, v2 = share * f1, share * f2
+        (S, R), flat = Y.mean(axis=3).transpose(2, 0, 1), Y.reshape(n_codes, -1)
         W, V = X * o1, X * v1  # of R and of S - R beside the codes of a parent
         W[t.count], V[t.count] = counts * c1[:, None], counts * r1[:, None] * share
         of_nodes = np.stack([v1, o1 - v1], axis=1)[:, :, None] / np.asarray(M, X.dtype)
-        flat, both = Y.reshape(n_codes, -1), (S * v2) @ R.T
-        errors = (
-            ((W - V) @ R.T + V @ S.T) / H - t.cross[0],
-            (Y * (of_nodes / H)).reshape(flat.shape) @ flat.T - t.child[0],
-            ((R * (o2 - 2 * v2)) @ R.T + both + both.T) / H - t.siblings[0],
-        )
-        by_cross, by_child, by_siblings = (error * own[1] for error, own in zip(errors, (t.cross, t.child, t.siblings), strict=True))
+        by_cross, of_cross = _by_table(((W - V) @ R.T + V @ S.T) / H, t.cross, 1)
+        by_child, of_child = _by_table((Y * (of_nodes / H)).reshape(flat.shape) @ flat.T, t.child, 2)
+        both = (S * v2) @ R.T
+        by_siblings, of_siblings = _by_table(((R * (o2 - 2 * v2)) @ R.T + both + both.T) / H, t.siblings, 2)
         of_columns = (R @ (o1 - v1) + S @ v1) / H - t.one_way
-        value = t.weight * float(of_columns @ of_columns) / 2 + float(np.vdot(errors[0], by_cross)) / 2
-        value += (float(np.vdot(errors[1], by_child)) + float(np.vdot(errors[2], by_siblings))) / 4
+        value = of_cross + of_child + of_siblings + t.weight * float(of_columns @ of_columns) / 2
         of_columns *= t.weight
-        by_W, by_V, by_R = by_cross @ R, by_cross @ (S - R), by_siblings @ R
+        by_W, by_V, by_R, slope = by_cross @ R, by_cross @ (S - R), by_siblings @ R, (by_child @ flat).reshape(Y.shape)
         beside = by_W * o1 + by_V * v1
         beside[t.count] = by_W[t.count] * c1[:, None] + by_V[t.count] * r1[:, None] * share
-        slope = (by_child @ flat).reshape(Y.shape)
-        by_own = np.einsum("chrm,chrm->rh", slope, Y) / M
         by_V *= X
-        by_v1 = by_V.sum(axis=0) - by_V[t.count].sum(axis=0) + of_columns @ (S - R) + (by_own[0] - by_own[1]) / 2
-        by_share = by_v1 * (r1 @ counts) + (by_R * (S - R)).sum(axis=0) * (r2 @ counts) + r1 @ by_V[t.count]
+        by_special, by_other = np.einsum("chrm,chrm->rh", slope, Y) / M
+        by_v1 = by_V.sum(axis=0) - by_V[t.count].sum(axis=0) + of_columns @ (S - R) + (by_special - by_other) / 2
+        by_share = by_v1 * f1 + (by_R * (S - R)).sum(axis=0) * f2 + r1 @ by_V[t.count]
         slope *= of_nodes
         of_S, of_R = by_cross.T @ V + of_columns[:, None] * v1, by_cross.T @ (W - V) + of_columns[:, None] * (o1 - v1)
         slope[:, :, 0] += (of_S + by_R * v2)[:, :, None] / M
         slope[:, :, 1] += (of_R + by_R * (o2 - 2 * v2) + (by_siblings @ S) * v2)[:, :, None] / M
-        slope *= Y
-        slope /= H
-        flat_slope = slope.reshape(flat.shape)
-        flat_slope -= flat * np.repeat(t.to_columns @ flat_slope, t.sizes, axis=0)
+        slope *= Y / H
+        slope.reshape(flat.shape)[...] -= flat * np.repeat(t.to_columns @ slope.reshape(flat.shape), t.sizes, axis=0)
         return beside, slope, by_share / H, value
+
+
+def _by_table(found: np.ndarray, wanted: tuple[np.ndarray, np.ndarray], n_times: int) -> tuple[np.ndarray, float]:
+    """Return the derivative of the squared errors of tables that stand `n_times` in a matrix, times that number, and the errors."""
+    error = found - wanted[0]
+    weighted = error * wanted[1]
+    return weighted, float(np.vdot(error, weighted)) / (2 * n_times)
 
 
 def _at_own_nodes(

@@ -169,6 +169,7 @@ def test_children_on_a_condition_have_its_law():
     assert chi_squared(cells(plain[0], plain[1], CHILD), np.einsum("am,bm->ab", Y[0][:, 3], Y[1][:, 3])) > ALARM
 
 
+@pytest.mark.all_fits
 def test_a_fit_has_the_tables_that_it_is_given():
     """Of another model, without noise: a tenth of a percent of all parents in the mean cell; independent columns are ten times as far."""
     wanted = link_tables(a_model(8), dict.fromkeys(DEVIATIONS, 0.0))
@@ -183,6 +184,7 @@ def test_a_fit_has_the_tables_that_it_is_given():
     assert error(tables_of(a_model(9, spread=0.0))) > 1e-2
 
 
+@pytest.mark.all_fits
 def test_noise_alone_is_no_dependence():
     """Independent columns with noise of a fiftieth of the parents: the fit is nearer to the truth than the tables."""
     rng, truth = np.random.default_rng(0), link_tables(a_model(4, spread=0.0), dict.fromkeys(DEVIATIONS, 20.0))
