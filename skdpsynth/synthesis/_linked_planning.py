@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._parallel import cached_property
-from skdpsynth.domain import Children, Continuous, Grid, Schema, grids_of
+from skdpsynth._validation import short_repr
+from skdpsynth.domain import Children, Continuous, Grid, Nominal, Schema, grids_of, list_names
 from skdpsynth.fitting import Facts, Plan
 from skdpsynth.models import Link
 from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
-from skdpsynth.synthesis._latent_planning import MOST_GRAM_ROWS, budgets_of, split_share
+from skdpsynth.synthesis._latent_planning import MAX_CODES, MOST_GRAM_ROWS, ONE_BLOCK, budgets_of, split_share
 from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
 
 _SHARES = {"cells": 0.1, "columns": 0.12, "pairs": 0.78}
@@ -181,7 +182,8 @@ def _of_several_codes(sizes: Sequence[int]) -> list[int]:
 
 
 def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
-    """Share the budget among families, in the kind of loss that leaves less noise."""
+    """Share the budget among families, in the kind of loss that leaves less noise; refuse what would take too long."""
+    _check_sizes(bare)
     weights: dict[str, float] = {}
     sizes = {name: bare.sizes(name, {}) for name in bare.tables}
     trees = {f"cells of {name}": len(bare.grids(name)) for name in bare.tables if bare.grids(name)}
@@ -199,6 +201,22 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
         options.append((_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
     made = min(options, key=lambda option: option[0])[1]
     return made if made.rho is not None else _prefer_grams(facts, made, sizes, trees)
+
+
+def _check_sizes(plan: LinkedPlan) -> None:
+    for table, schema in plan.tables.items():
+        if many := [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MAX_CODES]:
+            raise ValueError(
+                f"schemas of linked tables must have at most {MAX_CODES} levels a column, but {list_names(many)} of {short_repr(table)} has "
+                "more; merge levels, or leave the column out."
+            )
+    for link in plan.links:
+        n_columns = len(plan.tables[link.of]) + 2 * len(plan.tables[link.table])
+        if n_columns > ONE_BLOCK:
+            raise ValueError(
+                f"schemas of {short_repr(link.of)} and {short_repr(link.table)} must have few columns, at most {ONE_BLOCK} in a row with two "
+                f"of its children and what links add, but have {n_columns}; leave columns out."
+            )
 
 
 def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[int]], trees: Mapping[str, int]) -> LinkedPlan:
