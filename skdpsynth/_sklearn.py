@@ -19,8 +19,8 @@ from skdpsynth.frames import NamedArray, Table, column_names, is_arrow, is_panda
 
 # Exported by the package; all other classes are exported by their rooms, but those of `tables` by `domain`.
 TOP_LEVEL_CLASSES = (
-    *("LatentFactorSynthesizer", "LowDimSynthesizer", "OnlineSynthesizer", "PrivacyAccountant"),
-    *("PrivateMeasureMechanism", "PrivatePCA", "SignedMeasureMechanism"),
+    *("LatentFactorSynthesizer", "LinkedTablesSynthesizer", "LowDimSynthesizer", "OnlineSynthesizer"),
+    *("PrivacyAccountant", "PrivateMeasureMechanism", "PrivatePCA", "SignedMeasureMechanism"),
 )
 API_URL = "https://skdpsynth.readthedocs.io/en/stable/api/generated/"
 # From 1.9 scikit-learn reads the column names of every eager frame; before, only pandas' and those of an old protocol.

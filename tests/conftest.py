@@ -135,3 +135,4 @@ def restless():
 def hasty(monkeypatch):
     """Models of tables are fitted in still fewer steps, where the quality of samples is not the point."""
     monkeypatch.setattr(_latent_factors, "_STEPS", 20)
+    monkeypatch.setattr(_link_factors, "_STEPS", 20)

@@ -1,24 +1,32 @@
 """The estimators that the laws of test_common hold for, and one without privacy that tells what it was given."""
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 
 import skdpsynth
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivateMeasureMechanism,
     PrivatePCA,
     SignedMeasureMechanism,
 )
+from skdpsynth.domain import Children
 from skdpsynth.persistence import savable
 
 
-def all_estimators():
+def public_estimators():
     """Every public estimator class of the package, found by its base."""
     classes = [getattr(skdpsynth, name) for name in skdpsynth.__all__]
     return [cls for cls in classes if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
+
+
+def all_estimators():
+    """Those that take one table, and need to be told nothing."""
+    return [cls for cls in public_estimators() if cls is not LinkedTablesSynthesizer]
 
 
 def variants():
@@ -66,6 +74,47 @@ def variants():
         "Online-paper-add_or_remove_one": OnlineSynthesizer("paper", neighboring="add_or_remove_one"),
         "Online-paper-sparse-add_or_remove_one": OnlineSynthesizer("paper", counter="sparse", neighboring="add_or_remove_one"),
     }
+
+
+def households(n=80, seed=0):
+    """Households that have no persons, one, or more than count, and trips of persons in order of time; by name."""
+    rng = np.random.default_rng(seed)
+    region = rng.choice(["north", "south"], n)
+    household = pd.DataFrame({"household_id": rng.permutation(n) + 100, "region": region, "income": rng.gamma(2.0, 10.0, n)})
+    owner = np.sort(rng.choice(household["household_id"], 2 * n))
+    lives = region[np.argsort(household["household_id"])][owner - 100]
+    works = np.where(rng.random(2 * n) < 0.8, lives == "north", rng.random(2 * n) < 0.5)
+    number = np.arange(2 * n) - np.searchsorted(owner, owner)
+    relation = np.where(number == 0, "head", rng.choice(["child", "other"], 2 * n))
+    person = pd.DataFrame({"household_id": owner, "person_no": number, "age": rng.integers(0, 99, 2 * n), "works": works})
+    person["relation"] = relation
+    who = np.sort(rng.integers(0, 2 * n, 3 * n))
+    trip = person[["household_id", "person_no"]].iloc[who].reset_index(drop=True)
+    trip = trip.assign(depart=rng.random(3 * n) * 24, mode=np.where(person["works"].to_numpy()[who], "car", "bus"))
+    return {"household": household, "person": person, "trip": trip}
+
+
+HOUSEHOLDS = {
+    "household": {"region": ["north", "south"], "income": (0.0, 100.0)},
+    "person": {"age": (0, 99), "works": [False, True], "relation": ["head", "child", "other"]},
+    "trip": {"depart": (0.0, 24.0), "mode": ["car", "bus"]},
+}
+PERSONS = Children("person", of="household", key="household_id", most=3)
+TRIPS = Children("trip", of="person", key=("household_id", "person_no"), most=2, order="depart")
+
+
+def linked_variants():
+    """Synthesizers of linked tables, with tables, by name."""
+    two = {name: HOUSEHOLDS[name] for name in ("household", "person")}
+    head = Children("person", of="household", key="household_id", most=4, least=1, head={"relation": "head"})
+    made = {
+        "LinkedTablesSynthesizer": LinkedTablesSynthesizer(two, links=[PERSONS]),
+        "Linked-head-delta": LinkedTablesSynthesizer(two, links=[head], delta=1e-6),
+        "Linked-history-add_or_remove_one": LinkedTablesSynthesizer(HOUSEHOLDS, links=[TRIPS, PERSONS], neighboring="add_or_remove_one"),
+    }
+    tables = households()
+    pair = {"household": tables["household"], "person": tables["person"].drop(columns="person_no")}
+    return {name: (estimator, tables if "trip" in estimator.schemas else pair) for name, estimator in made.items()}
 
 
 @savable

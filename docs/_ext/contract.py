@@ -15,6 +15,8 @@ from itertools import groupby
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+import pandas as pd
 from docutils import nodes
 from sklearn.base import clone
 from sphinx.application import Sphinx
@@ -23,19 +25,32 @@ from sphinx.util.docutils import SphinxDirective
 import skdpsynth
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivateMeasureMechanism,
     PrivatePCA,
     SignedMeasureMechanism,
 )
+from skdpsynth.domain import Children
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.statistics import Sensitivity
-from skdpsynth.testing._harness import entries_of, fixed_bits, rows, watch_releases
+from skdpsynth.testing._harness import asked_of_roots, entries_of, fixed_bits, rows, watch_releases
+from skdpsynth.testing._roots import Roots
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 DELTAS = (0.0, 1e-6)
 STATEMENTS = ("skdpsynth.statistics.", "skdpsynth.continual.", "skdpsynth.model_selection.")  # rooms whose statistics state sensitivities
+
+
+LINKED = LinkedTablesSynthesizer(
+    {"household": {"region": ["north", "south"], "income": (0.0, 100.0)}, "person": {"age": (0, 99), "works": [False, True]}},
+    links=[Children("person", of="household", key="household_id", most=3)],
+)
+TABLES = {
+    "household": pd.DataFrame({"household_id": np.arange(4), "region": ["north", "south"] * 2, "income": [10.5, 20.5, 30.5, 40.5]}),
+    "person": pd.DataFrame({"household_id": [0, 1, 1, 2, 2, 2], "age": [20, 30, 40, 50, 60, 70], "works": [True, False] * 3}),
+}
 
 
 @dataclass(frozen=True)
@@ -78,19 +93,20 @@ def settings() -> dict[str, dict[str, Any]]:
             "as it is": LatentFactorSynthesizer(),
             '`strategy="scores"`': LatentFactorSynthesizer(strategy="scores"),
         },
+        "LinkedTablesSynthesizer": {"households with up to 3 persons": LINKED},
         "PrivateSearchCV": {"over two strategies of PMM": search},
     }
 
 
 def releases(estimator: Any, relation: str, delta: float) -> list[Release]:
-    """Return the lines of the contract of an estimator: epsilon is 1, 200 rows of 3 numbers.
+    """Return the lines of the contract of an estimator: epsilon is 1, 200 rows of 3 numbers, or 200 roots.
 
     Raises
     ------
     ValueError
         Where the estimator refuses the relation or delta.
     """
-    table = rows(200)
+    table = table_for(estimator)
     with warnings.catch_warnings(), stated() as statements, watch_releases(), fixed_bits():
         warnings.simplefilter("ignore")
         fitted = _set(clone(estimator), relation, delta).fit(table)
@@ -100,6 +116,12 @@ def releases(estimator: Any, relation: str, delta: float) -> list[Release]:
         for entry in entries.values()
         if entry.noise is not None
     ]
+
+
+def table_for(estimator: Any) -> Any:
+    """Return what the estimator is fitted to: an array of numbers, or linked tables."""
+    with asked_of_roots(Roots.of(estimator, TABLES) if hasattr(estimator, "links") else None):
+        return rows(200)
 
 
 def _set(estimator: Any, relation: str, delta: float) -> Any:
@@ -142,7 +164,8 @@ def stated() -> Iterator[dict[int, str]]:
 def _stating() -> str | None:
     """Return the full name of the method of a statistic that runs now, the outermost of an unbroken line of them."""
     frame, found = sys._getframe(2), None
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(("skdpsynth._sensitivity", *STATEMENTS)):
+    # A sensitivity that is changed is made by `replace` of dataclasses.
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("skdpsynth._sensitivity", "dataclasses", *STATEMENTS)):
         module, method = frame.f_globals["__name__"], frame.f_code.co_qualname
         if method == "units" or (module.startswith(STATEMENTS) and "sensitivity" in method):
             found = f"{module}.{method}"

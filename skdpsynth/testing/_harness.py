@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator, clone
 
 from skdpsynth.frames import Table
 from skdpsynth.privacy import DiscreteLaplace, LedgerEntry, Noise, PrivacyAccountant, RandomBits, SecureBits
+from skdpsynth.testing._roots import Roots
 
 SECRET = "31415"  # in cells that no message may quote
 Estimator: TypeAlias = BaseEstimator  # of this package or of others; audits also take counters and functions
@@ -101,12 +102,33 @@ def relations(estimator: Estimator) -> list[str]:
     return [estimator.neighboring, other]
 
 
-def rows(n_samples: int = 60, n_features: int = 3, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).beta(2, 4, size=(n_samples, n_features))
+def rows(n_samples: int = 60, n_features: int = 3, seed: int = 0, order: int | None = None) -> Any:
+    """Return a table of numbers, where `order` is the seed of the order of its rows; within `asked_of_roots`, linked tables of roots."""
+    if _MINE.roots is not None:
+        return _MINE.roots.rows(n_samples, seed, order)
+    table = np.random.default_rng(seed).beta(2, 4, size=(n_samples, n_features))
+    return table if order is None else np.random.default_rng(order).permutation(table)
 
 
-def with_column_names(table: np.ndarray) -> Any:
-    """Return a data frame if pandas is there, else the rows as tuples."""
+def roots_asked() -> Roots | None:
+    """Return the roots that laws of this thread are asked of; None: they are asked of tables of numbers."""
+    return _MINE.roots
+
+
+@contextmanager
+def asked_of_roots(roots: Roots | None) -> Iterator[None]:
+    """Let `rows` and `worst_neighbors` give linked tables in this thread."""
+    before, _MINE.roots = _MINE.roots, roots
+    try:
+        yield
+    finally:
+        _MINE.roots = before
+
+
+def with_column_names(table: Table) -> Any:
+    """Return a data frame if pandas is there, else the rows as tuples; linked tables have names."""
+    if isinstance(table, Mapping):
+        return table
     if not find_spec("pandas"):
         return tuple(map(tuple, table))
     import pandas as pd
@@ -115,6 +137,9 @@ def with_column_names(table: np.ndarray) -> Any:
 
 
 def clone_with(estimator: Estimator, **parameters: Any) -> Any:
+    """Return a clone with other parameters; without bounds, where schemas state them."""
+    if not hasattr(estimator, "bounds") or "bounds" not in estimator.get_params(deep=False):
+        parameters.pop("bounds", None)
     return clone(estimator).set_params(**parameters)
 
 
@@ -199,7 +224,10 @@ def require_equal(first: dict[str, Any], second: dict[str, Any], where: str) -> 
     require(found is None, f"{found} {where}")
 
 
-def as_rows(table: Table) -> np.ndarray:
+def as_rows(table: Table) -> Any:
+    """Return the rows of a table as an array, and of linked tables a dict of arrays."""
+    if isinstance(table, Mapping):
+        return {name: as_rows(each) for name, each in table.items()}
     return np.asarray(table.to_numpy() if hasattr(table, "to_numpy") else table)
 
 
@@ -326,6 +354,7 @@ class _Mine(threading.local):
     def __init__(self) -> None:
         self.doors: list[Spy] = []  # the latest last
         self.bits: np.random.Generator | None = None  # in place of the secure ones
+        self.roots: Roots | None = None  # in place of rows of numbers
 
 
 _MINE = _Mine()

@@ -11,6 +11,8 @@ from laws import ALARM, CERTAIN, chi_squared
 from skdpsynth.models import LinkFactors, LinkTables, fit_link_factors
 from skdpsynth.persistence import from_bytes, to_bytes
 
+pytestmark = pytest.mark.all_fits
+
 PARENT, CHILD = (3, 2, 4), (2, 3)  # the last column of the parent is the number of children
 COUNT = 2
 
