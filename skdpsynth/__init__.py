@@ -54,8 +54,9 @@ def _open() -> None:
         SignedMeasureMechanism,
     )
 
-    classes = (LatentFactorSynthesizer, LinkedTablesSynthesizer, LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism)
-    globals().update({thing.__name__: thing for thing in (*classes, PrivatePCA, PrivacyAccountant, load, show_progress)})
+    tables = LatentFactorSynthesizer, LinkedTablesSynthesizer
+    numbers = LowDimSynthesizer, OnlineSynthesizer, PrivateMeasureMechanism, SignedMeasureMechanism
+    globals().update({thing.__name__: thing for thing in (*tables, *numbers, PrivatePCA, PrivacyAccountant, load, show_progress)})
 
 
 def __getattr__(name: str) -> Any:

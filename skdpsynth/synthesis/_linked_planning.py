@@ -207,15 +207,15 @@ def _check_sizes(plan: LinkedPlan) -> None:
     for table, schema in plan.tables.items():
         if many := [name for name, kind in schema.items() if isinstance(kind, Nominal) and len(kind.levels) > MAX_CODES]:
             raise ValueError(
-                f"schemas of linked tables must have at most {MAX_CODES} levels a column, but {list_names(many)} of {short_repr(table)} has "
-                "more; merge levels, or leave the column out."
+                f"schemas of linked tables must have at most {MAX_CODES} levels a column, but {list_names(many)} of {short_repr(table)} "
+                "has more; merge levels, or leave the column out."
             )
     for link in plan.links:
         n_columns = len(plan.tables[link.of]) + 2 * len(plan.tables[link.table])
         if n_columns > ONE_BLOCK:
             raise ValueError(
-                f"schemas of {short_repr(link.of)} and {short_repr(link.table)} must have few columns, at most {ONE_BLOCK} in a row with two "
-                f"of its children and what links add, but have {n_columns}; leave columns out."
+                f"schemas of {short_repr(link.of)} and {short_repr(link.table)} must have few columns, at most {ONE_BLOCK} in a row with "
+                f"two of its children and what links add, but have {n_columns}; leave columns out."
             )
 
 
