@@ -1,16 +1,14 @@
 """Model of a history: each row of a parent, in order, given the parent and the row before."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from skdpsynth.models._latent_factors import LatentFactors
+from skdpsynth.models._link_factors import draw_nodes_given, draw_places
 from skdpsynth.models._training import starts_of
 from skdpsynth.persistence import savable
-
-_CELLS = 1 << 22  # of rows times nodes at once
 
 
 @savable
@@ -60,8 +58,8 @@ class HistoryFactors:
             known = {place: parents[place, going] for place in range(p)} | {
                 p + place: codes for place, codes in enumerate(before if turn else ())
             }
-            drawn = _draw_nodes(logs, {**known, first + self.nth: nth}, len(going), rng)
-            row = np.array([nth if place == self.nth else _draw(laws[first + place][:, drawn].T, rng) for place in range(q)])
+            drawn = draw_nodes_given(logs, {**known, first + self.nth: nth}, len(going), rng)
+            row = np.array([nth if place == self.nth else draw_places(laws[first + place][:, drawn].T, rng) for place in range(q)])
             out[:, starts[going] + turn] = row
             goes_on = counts[going] > turn + 1
             going, before = going[goes_on], row[:, goes_on]
@@ -71,20 +69,3 @@ class HistoryFactors:
         """Return P(code | node) of each column; of rows, without the code for none."""
         laws = np.split(self.factors.probabilities().astype(np.float32), starts_of(self.factors.sizes)[1:])
         return [law if place < self.n_parent else law[:-1] for place, law in enumerate(laws)]
-
-
-def _draw_nodes(logs: Sequence[np.ndarray], known: Mapping[int, np.ndarray], n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw the node of each row, given the codes of some columns, by the logarithms of P(code | node)."""
-    n_nodes, nodes = logs[0].shape[1], np.empty(n_rows, dtype=np.int64)
-    size = max(1, _CELLS // n_nodes)
-    for start in range(0, n_rows, size):
-        rows = slice(start, start + size)
-        found = sum(logs[place][codes[rows]] for place, codes in known.items())
-        nodes[rows] = _draw(np.exp(found - np.max(found, axis=1, keepdims=True)), rng)
-    return nodes
-
-
-def _draw(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a place in each row, in proportion to its weights."""
-    upto = np.cumsum(weights, axis=1, dtype=np.float32)
-    return np.minimum((upto <= rng.random((len(upto), 1), dtype=np.float32) * upto[:, -1:]).sum(axis=1), upto.shape[1] - 1)

@@ -1,6 +1,6 @@
 """Model of an exchangeable link: factors that a parent shares with its children, and factors of each child."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,14 +28,14 @@ from skdpsynth.persistence import savable
 
 _NODES = 128  # points of the shared factors
 _OWN_NODES = 8  # points of a child's own factors beside each of them, in each of two roles
-_FITS = 4
-_STEPS = 1000
+_FITS = 4  # from different starts, mixed equally: a power of two
+_STEPS = 1000  # at most, of each
 _VARIANCE = 2.0  # of the prior of loadings
 _OTHER = 2.0  # times the prior variance: of loadings that only the special role has
 _START = 0.1  # deviation of the first loadings
 _LEAST_DEVIATION = 0.3  # of a count: less is less than what rounding to whole numbers adds
 _BLOCK = 1 << 16  # rows that `MixtureSampler` draws at once
-_CELLS = 1 << 17  # rows times nodes at once
+_CELLS = 1 << 19  # rows times nodes at once
 
 Pair = tuple[int, int]
 Tables = Mapping[Pair, np.ndarray]
@@ -111,28 +111,20 @@ class _Targets:
     @classmethod
     def of(cls, tables: LinkTables, dtype: type) -> "_Targets":
         (columns, pairs), (of_child, child), n = tables.parent, tables.child, tables.n
-        own, ordered = (
-            {pair: tables.precisions.get(("parent", pair), 1.0) for pair in pairs},
-            tables.n_ordered or (None, [0] * len(of_child)),
-        )
-        counts = [n * t for t in columns], {pair: n * t for pair, t in pairs.items()}
-        parent = Targets.of(*counts, n, (tables.deviation("columns"), tables.deviation("parent")), (), ordered[0], own)
+        own = {pair: tables.precisions.get(("parent", pair), 1.0) for pair in pairs}
+        counts, ordered = ([n * t for t in columns], {pair: n * t for pair, t in pairs.items()}), tables.n_ordered
+        noise = tables.deviation("columns"), tables.deviation("parent")
+        parent = Targets.of(*counts, n, noise, (), None if ordered is None else ordered[0], own)
         sizes, mass = np.array([len(t) for t in of_child]), max(float(np.mean([t.sum() for t in of_child])), 1 / n)
         one_way = np.concatenate([mass * nearest_probabilities(t / mass) for t in of_child])
         cross = _matrices(tables, "cross", tables.cross, (parent.sizes, sizes), dtype)
-        both = (
-            _matrices(tables, "child", child, (sizes, sizes), dtype),
-            _matrices(tables, "siblings", tables.siblings, (sizes, sizes), dtype),
-        )
+        within = _matrices(tables, "child", child, (sizes, sizes), dtype)
+        siblings = _matrices(tables, "siblings", tables.siblings, (sizes, sizes), dtype)
         ends = np.cumsum(parent.sizes)
-        masses: list[np.ndarray] = [np.asarray(each, dtype) for each in tables.mass_by_count()]
         count = slice(int(ends[tables.count] - parent.sizes[tables.count]), int(ends[tables.count]))
-        smoothness = Smoothness.of(starts_of(sizes).tolist(), ordered[1])
-        return cls(parent, sizes, one_way.astype(dtype), mass, cross, *both, count, masses, smoothness)
-
-    @property
-    def weight(self) -> float:
-        return self.parent.weight
+        masses: list[np.ndarray] = [np.asarray(each, dtype) for each in tables.mass_by_count()]
+        smoothness = INDEPENDENT if ordered is None else Smoothness.of(starts_of(sizes).tolist(), ordered[1])
+        return cls(parent, sizes, one_way.astype(dtype), mass, cross, within, siblings, count, masses, smoothness)
 
     @cached_property
     def masses_of_one(self) -> list[np.ndarray]:
@@ -224,8 +216,8 @@ class _Descent:
         both = (S * v2) @ R.T
         by_siblings, of_siblings = _by_table(((R * (o2 - 2 * v2)) @ R.T + both + both.T) / H, t.siblings, 2)
         of_columns = (R @ (o1 - v1) + S @ v1) / H - t.one_way
-        value = of_cross + of_child + of_siblings + t.weight * float(of_columns @ of_columns) / 2
-        of_columns *= t.weight
+        value = of_cross + of_child + of_siblings + t.parent.weight * float(of_columns @ of_columns) / 2
+        of_columns *= t.parent.weight
         by_W, by_V, by_R, slope = by_cross @ R, by_cross @ (S - R), by_siblings @ R, (by_child @ flat).reshape(Y.shape)
         beside = by_W * o1 + by_V * v1
         beside[t.count] = by_W[t.count] * c1[:, None] + by_V[t.count] * r1[:, None] * share
@@ -323,7 +315,7 @@ class LinkFactors:
         return Mixture.of_columns(np.split(self._child[0], starts_of(self.sizes[1])[1:]))
 
     def special_share(self) -> np.ndarray:
-        """Return the probability that one child, if there is any, is the special one, given each node of z."""
+        """Return P(one child, if there is any, is the special one | node of z)."""
         return self._child[1]
 
     def draw_parents(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -340,15 +332,8 @@ class LinkFactors:
 
     def draw_nodes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw the node of z of each parent given its codes, shape (n_columns, n)."""
-        logs = np.log(np.maximum(self._parent, np.finfo(np.float32).tiny)).T.astype(np.float32).T
-        places, out = codes + starts_of(self.sizes[0])[:, None], np.empty(codes.shape[1], dtype=np.int64)
-        for rows in _chunks(len(out), self.n_nodes):
-            own = logs[places[0, rows]]
-            for column in places[1:]:
-                own += logs[column[rows]]
-            own -= own.max(axis=1, keepdims=True)
-            out[rows] = _draw(np.exp(own, out=own), rng)
-        return out
+        logs = np.log(np.maximum(self._parent, np.finfo(np.float32).tiny)).astype(np.float32)
+        return draw_nodes_given(np.split(logs, starts_of(self.sizes[0])[1:]), dict(enumerate(codes)), codes.shape[1], rng)
 
     def draw_child_nodes(self, nodes: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw the node of each child, parent after parent, given the nodes of z of parents and how many children each has."""
@@ -393,24 +378,31 @@ class LinkFactors:
         """Draw children on the condition that codes are allowed: u by P(u | node, condition), then codes given both."""
         columns = [table.reshape(len(table), 2 * self.n_nodes, -1) for table in np.split(self._child[0], starts_of(self.sizes[1])[1:])]
         out, n_own = np.empty((len(columns), len(nodes)), dtype=np.int64), columns[0].shape[2]
-        for rows in _chunks(len(nodes), n_own * max(map(len, columns))):
+        size = max(1, _CELLS // (n_own * max(map(len, columns))))
+        for start in range(0, len(nodes), size):
+            rows = slice(start, start + size)
             z, weights = nodes[rows], np.ones((1, n_own))
             for column, mask in allowed.items():
                 weights = weights * np.einsum("nc,cnm->nm", mask[rows].astype(float), columns[column][:, z])
-            u = _draw(np.broadcast_to(weights, (len(z), n_own)), rng)
+            u = draw_places(np.broadcast_to(weights, (len(z), n_own)), rng)
             for column, table in enumerate(columns):
                 law = table[:, z, u].T
-                out[column, rows] = _draw(law * allowed[column][rows] if column in allowed else law, rng)
+                out[column, rows] = draw_places(law * allowed[column][rows] if column in allowed else law, rng)
         return out
 
 
-def _chunks(n_rows: int, width: int) -> Iterator[slice]:
-    size = max(1, _CELLS // width)
+def draw_nodes_given(logs: Sequence[np.ndarray], known: Mapping[int, np.ndarray], n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw the node of each row, given the codes of some columns, by the logarithms of P(code | node)."""
+    n_nodes, nodes = logs[0].shape[1], np.empty(n_rows, dtype=np.int64)
+    size = max(1, _CELLS // n_nodes)
     for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
+        rows = slice(start, start + size)
+        found = sum(logs[place][codes[rows]] for place, codes in known.items())
+        nodes[rows] = draw_places(np.exp(found - np.max(found, axis=1, keepdims=True)), rng)
+    return nodes
 
 
-def _draw(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def draw_places(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return a place in each row, in proportion to its weights."""
     upto = np.cumsum(weights, axis=1, dtype=float)
     return np.minimum((upto <= rng.random((len(upto), 1)) * upto[:, -1:]).sum(axis=1), upto.shape[1] - 1)
