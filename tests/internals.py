@@ -11,6 +11,7 @@ PACKAGE = Path(skdpsynth.__file__).parent
 OTHERS = {  # what several modules define, and what has another name here: its module, and its name there
     "_search": "model_selection._search:",
     "_marginals": "metrics._marginals:",
+    "_linked": "statistics._linked:",
     "_Descent": "models._wide_factors:_Descent",
     "_NEAR": "continual._square_root:_NEAR",
     "_uniform_below": "privacy._selection:_uniform_below",
