@@ -41,8 +41,8 @@ class Children:
         The cells of `order` in a panel whose waves are public, such as ``range(1980, 1988)``: one for each of `most` rows. The column is
         not modeled: the first sampled row of each parent has the first cell, and so on.
     head : dict, default=None
-        The cells that exactly one row of each parent has, ``{"relation": "householder"}``. If several rows of a parent have them, the
-        first is its head, and if none has, its first row.
+        The cell that exactly one row of each parent has, ``{"relation": "householder"}``. If several rows of a parent have it, the first
+        is its head, and if none has, its first row.
 
     See Also
     --------
@@ -94,8 +94,8 @@ class Children:
         self._check_history()
         if self.head is None:
             return
-        if not isinstance(self.head, Mapping) or not self.head or not all(map(_is_column, self.head)):
-            told = 'head must be a dict of column: cell, {"relation": "householder"} for example'
+        if not isinstance(self.head, Mapping) or len(self.head) != 1 or not all(map(_is_column, self.head)):
+            told = 'head must be a dict of one column: cell, {"relation": "householder"} for example'
             raise ValueError(f"{told}, got {short_repr(self.head)}.")
         if most < 2:
             raise ValueError("head must be None where most is 1, because no other rows are left; give the columns to the parent's table.")

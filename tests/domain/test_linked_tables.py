@@ -502,8 +502,8 @@ CHILDREN = {"of": "household", "key": "household_id", "most": 3}
         ({"key": [("a", "b", "c")]}, "key must be the name of a column"),
         ({"key": ("a", "a")}, "key must name each column of a table once"),
         ({"key": ["a", ("a", "b")]}, "key must name each column of a table once"),
-        ({"head": {}}, "head must be a dict of column: cell"),
-        ({"head": "head"}, "head must be a dict of column: cell"),
+        ({"head": {}}, "head must be a dict of one column: cell"),
+        ({"head": "head"}, "head must be a dict of one column: cell"),
         ({"head": {"relation": "head"}, "most": 1}, "head must be None where most is 1"),
     ],
 )
