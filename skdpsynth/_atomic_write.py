@@ -71,6 +71,27 @@ def _new_file(path: Path, mode: int) -> Iterator[BinaryIO]:
         os.fsync(file.fileno())
 
 
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder beside a place, and move it there when the block is done; any exception or interrupt changes nothing."""
+    beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.part"
+    before = beside.with_suffix(".old")
+    try:
+        beside.mkdir()
+        yield beside
+        if path.exists():
+            os.replace(path, before)
+        os.replace(beside, path)
+        _flush_folder(path.parent)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        if before.exists() and not path.exists():
+            os.replace(before, path)
+        raise
+    finally:
+        shutil.rmtree(before, ignore_errors=True)
+
+
 def check_writable(path: Path) -> None:
     beside = path.parent / f".{path.name[:_LONGEST]}.{uuid.uuid4().hex}.part"
     os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -42,10 +42,14 @@ _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a gro
 @options.FORCE
 @speaks
 def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> None:
-    """Draw rows of a model that `synthesize --model` kept. It costs no privacy."""
-    Outputs(force, [path]).check_table(out, voice)
-    model = open_model(path, "sample")
-    where = write_rows(lambda place: model.sample(rows, out=place), out)
+    """Draw rows of a model that `synthesize --model` kept. It costs no privacy.
+
+    A model of linked tables draws --rows of its root, with all that hang on them, into a folder of .csv files.
+    """
+    model = open_model(path, "sample", takes_linked=True)
+    files = options.output_files(dict.fromkeys(model.schemas_, ".csv")) if hasattr(model, "links") else {}
+    Outputs(force, [path]).check_table(out, voice, files)
+    where = options.write_sample(model, rows, out, files)
     voice.done({"rows": rows, "output": out}, f"Wrote {'rows' if rows is None else f'{rows} rows'} to {where}, at no cost of privacy.")
 
 

@@ -6,21 +6,22 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from skdpsynth._atomic_write import atomic_write, output_path
+from skdpsynth._atomic_write import atomic_folder, atomic_write, output_path
 from skdpsynth._text import join_words
 
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
-    from skdpsynth.domain import Schema
+    from skdpsynth.domain import LinkedSchema, Schema
     from skdpsynth.privacy import PrivacyAccountant
 
 CHECK_FAILED = 1  # exit code of a check that found something
@@ -61,10 +62,13 @@ _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in
     (r"a dict, a Schema,? or a file", "a file"),
     (r"say DateTime (?=with)", "write kind: datetime "),
     (r"\bis (Continuous|Ordinal|Nominal|DateTime|Date|Identifier|Text|Derived)\b", lambda found: found[0].lower()),
-    (r"^source(?= must (?:be YAML|be JSON|be text|hold|name))", "--schema"),
+    (r"(?:^|(?<=: ))source(?= must (?:be YAML|be JSON|be text|hold|name|state|have))", "--schema"),
     (r"^schema must be a file(?: or its text)?\b", "--schema must be a file"),
     (r"Found array with (\d+) sample\(s\) while a minimum of (\d+) is required", r"INPUT must have at least \2 rows, got \1"),
     (r"with X as X: |with frame as X: ", ""),
+    (r"with X\[('.*?')\] as X: ", r"table \1: "),
+    (r"\bX\[('.*?')\]", r"table \1 of INPUT"),
+    (r"^links(?= must)", "--schema"),
     (r"with X_synthetic as X: ", "of SYNTHETIC: "),
     (r"\bX_synthetic\b", "SYNTHETIC"),
 ]
@@ -233,6 +237,45 @@ def open_schema(path: "str | Schema", read: dict[str, Any]) -> "Schema":
     return Schema(schema, read={**schema.read, **read}) if read else schema
 
 
+def open_statement(path: str, read: dict[str, Any]) -> "Schema | LinkedSchema":
+    """Return what a file states of one table or of linked ones, with options of the command line in place of its own."""
+    from skdpsynth.domain import LinkedSchema, schema_of_file
+
+    stated = schema_of_file(path)
+    if isinstance(stated, LinkedSchema):
+        return LinkedSchema({name: open_schema(schema, read) for name, schema in stated.schemas.items()}, stated.links)
+    return open_schema(stated, read)
+
+
+def name_tables(sources: Sequence[str], known: Collection[str] | None = None) -> dict[str, str]:
+    """Return the path of each table by its name, which is the stem of a path, or stated, NAME=PATH; `known`: which tables there must be."""
+    from skdpsynth.domain import list_names
+    from skdpsynth.frames import output_suffix
+
+    tables = dict[str, str]()
+    for source in sources:
+        name, sign, path = source.partition("=")
+        if not sign or os.path.basename(name) != name or os.path.exists(source):
+            name, path = os.path.basename(source)[: -len(output_suffix(source)) or None], source
+        if path == STREAM:
+            raise Refusal("INPUT must be files where there are several tables, got '-'; write standard input to a file first")
+        if name in tables:
+            raise Refusal(f"INPUT must be one path for each table, but {name!r} has two; give a pattern in quotes, or NAME=PATH")
+        tables[name] = path
+    if known is not None and tables.keys() != set(known):
+        raise Refusal(f"INPUT must be a path for each of {list_names(list(known))}, got {list_names([*tables])}; name it so by NAME=PATH")
+    return tables
+
+
+def output_files(tables: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of files for tables, in the forms that these paths have, where such can be written."""
+    from skdpsynth.frames import output_suffix
+
+    if odd := [name for name in tables if os.path.basename(name) != name or name in ("", ".", "..")]:
+        raise Refusal(f"tables must have names that files can have, got {odd[0]!r}; rename it in --schema")
+    return {name: f"{name}{suffix if (suffix := output_suffix(path)) in _TABLES else '.csv'}" for name, path in tables.items()}
+
+
 def open_ledger(path: str) -> "PrivacyAccountant":
     """Open the ledger of an existing file."""
     from skdpsynth.privacy import PrivacyAccountant
@@ -242,8 +285,8 @@ def open_ledger(path: str) -> "PrivacyAccountant":
     return PrivacyAccountant.at(path)
 
 
-def open_model(path: str, method: str | None = None) -> Any:
-    """Load a model from a file or from standard input; no code in it runs. Refuse one that lacks a method."""
+def open_model(path: str, method: str | None = None, *, takes_linked: bool = False) -> Any:
+    """Load a model from a file or from standard input; no code in it runs. Refuse one that lacks a method, or is of linked tables."""
     from skdpsynth.persistence import from_bytes, load
 
     if path == STREAM:
@@ -255,6 +298,8 @@ def open_model(path: str, method: str | None = None) -> Any:
     if method is not None and not hasattr(model, method):
         what = "a private estimator" if method == "get_params" else f"a synthesizer that can {method}"
         raise Refusal(f"MODEL must be {what}, but {path} holds a {type(model).__name__}; give what synthesize --model wrote")
+    if hasattr(model, "links") and not takes_linked:
+        raise Refusal(f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample takes it")
     return model
 
 
@@ -297,6 +342,7 @@ class Outputs:
 
     def __init__(self, is_forced: bool, read: Sequence[str] = ()) -> None:
         self._is_forced = is_forced
+        self._folder: Path | None = None  # which is written as a whole
         self._taken = {os.path.realpath(path): "a file that is read here" for path in read if path != STREAM}
 
     def check(self, option: str, path: str | None, suffixes: Sequence[str] = (), way_out: str = "--force to replace it") -> None:
@@ -306,13 +352,36 @@ class Outputs:
         if suffixes and not path.lower().endswith(tuple(suffixes)):
             raise Refusal(f"{option} must end in {join_words(suffixes, 'or')}, got {path!r}")
         place = output_path(path, option)
-        if str(place) in self._taken:
-            raise Refusal(f"{option} must be a file of its own, but {path!r} is {self._taken[str(place)]}; give another name")
+        self._check_free(option, place, path)
         if place.exists() and not self._is_forced:
             raise Refusal(f"{option} must be a new file, but {path!r} exists; give another name, or {way_out}")
         self._taken[str(place)] = f"that of {option} as well"
 
-    def check_table(self, path: str, voice: Voice) -> None:
+    def _check_free(self, option: str, place: Path, path: str) -> None:
+        if str(place) in self._taken:
+            raise Refusal(f"{option} must be a file of its own, but {path!r} is {self._taken[str(place)]}; give another name")
+        if self._folder in place.parents:
+            raise Refusal(f"{option} must not be in the folder of -o, which is written as a whole, got {path!r}; give another name")
+
+    def _check_folder(self, path: str, files: Collection[str]) -> None:
+        from skdpsynth.frames import check_output_path
+
+        if path == STREAM or path.lower().endswith(_TABLES):
+            raise Refusal(f"-o must be a folder where tables are linked, got {path!r}; name one")
+        check_output_path(f"{path.rstrip('/')}.csv", "-o")  # raises if the folder around it or the writer is not there
+        place = Path(os.path.realpath(Path(path).expanduser()))
+        if place.exists() and not (place.is_dir() and set(files).issuperset(os.listdir(place))):
+            raise Refusal(f"-o must be a folder that has none but these tables, got {path!r}; give another name")
+        if place.exists() and os.listdir(place) and not self._is_forced:
+            raise Refusal(f"-o must be a new folder, but {path!r} exists; give another name, or --force to replace it")
+        for name in files:
+            self._check_free("-o", place / name, os.path.join(path, name))
+        self._folder = place
+
+    def check_table(self, path: str, voice: Voice, files: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Refuse the place of rows: a file or, where there are names of `files`, a folder of these."""
+        if files:
+            return self._check_folder(path, files.values())
         self.check("-o", path, _TABLES)
         if path == STREAM and voice.is_json:
             raise Refusal("--json must not go with -o -, because both write to standard output; name a file, or leave --json out")
@@ -351,3 +420,18 @@ def write_rows(write: Callable[[Any], object], path: str) -> str:
             shutil.copyfileobj(file, sys.stdout.buffer)
             sys.stdout.buffer.flush()
     return "standard output"
+
+
+def write_sample(model: Any, n_rows: int | None, path: str, files: Mapping[str, str]) -> str:
+    """Write rows of a model to a file, or with `files` tables to a folder, complete or as it was before; return the place in words."""
+    if not files:
+        return write_rows(lambda place: model.sample(n_rows, out=place), path)
+    from skdpsynth.domain import Date
+    from skdpsynth.frames import output_suffix, write_table
+
+    with atomic_folder(Path(os.path.realpath(Path(path).expanduser()))) as folder:
+        for name, table in model.sample(n_rows).items():
+            kinds = model.schemas_[name].items()
+            dates = [str(column) for column, kind in kinds if isinstance(kind, Date) or getattr(kind, "gives", None) == "date"]
+            write_table(folder / files[name], table, [table], output_suffix(files[name]), dates)
+    return path

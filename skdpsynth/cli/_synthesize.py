@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from skdpsynth.cli._options import STREAM, Outputs, Refusal, Voice, speaks, take
 if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from sklearn.base import BaseEstimator
 
-    from skdpsynth.domain import Schema
+    from skdpsynth.domain import LinkedSchema, Schema
     from skdpsynth.frames import Table
     from skdpsynth.privacy import PrivacyAccountant
 
@@ -34,35 +34,51 @@ def schema_group(context: click.Context) -> None:
 
 
 @schema_group.command("init", short_help="Write the columns of a table and their kinds, to fill in.")
-@click.argument("source", metavar="INPUT", type=click.Path())
+@click.argument("sources", metavar="INPUT...", nargs=-1, required=True, type=click.Path())
 @click.option("-o", "--output", "out", type=click.Path(), help="A .yaml or .json file. Without it: standard output, as YAML.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists; what was filled in is lost.")
 @click.option("--labels-are-public", "public", is_flag=True, help="Value labels, categories and bounds in metadata are public: write them.")
 @click.option("--codebook", type=click.Path(), help="A table of variable, value and label (kind, low, high), which are public.")
 @takes_read_options
 @speaks
-def init(voice: Voice, source: str, out: str | None, force: bool, public: bool, codebook: str | None, read: dict[str, Any]) -> None:
+def init(
+    voice: Voice, sources: tuple[str, ...], out: str | None, force: bool, public: bool, codebook: str | None, read: dict[str, Any]
+) -> None:
     """Write the columns of a table and their kinds, with every bound and level open: no value of a row.
 
     Fill in what is public in place of each word open. Nothing of it may be taken from the rows. In a text file, a sheet or SQLite, kinds
     are guessed from the first 1000 rows, and the names come from the first line. All of this was read from rows: keep it to yourself
     until you have checked it. The separator, encoding and comment sign are guessed from the first lines and written under read.
+
+    Several INPUTs are linked tables: the root first, and each called as its file, or NAME=INPUT. Columns of one name in two of them are
+    proposed as the key by which the second hangs on the first.
     """
+    from skdpsynth.domain import json_of, propose_links, yaml_of
+
+    tables = {"": sources[0]} if len(sources) == 1 else options.name_tables(sources)
+    Outputs(force, [*tables.values()]).check("-o", out, (".yaml", ".yml", ".json"))
+    found = {name: _skeleton(path, public, codebook, read) for name, path in tables.items()}
+    kinds = [kind for schema in found.values() for kind in schema.values()]
+    facts = propose_links(found) if len(found) > 1 else json.loads(str(found[""].to_json()))
+    if voice.is_json or str(out).lower().endswith(".json"):
+        options.write_text(out, json_of({"note": _GUESSED, **facts}))
+    else:
+        text = yaml_of(facts, are_proposed=True)
+        options.write_text(out, text if "# TODO" in text else f"# {_GUESSED}\n{text}")  # open facts come with the note
+    place, n_open = "" if out in (None, STREAM) else f" to {out}", sum(kind.stand_in == "open" for kind in kinds)
+    links = ", and by which keys tables hang on each other" if len(found) > 1 else ""
+    voice.note(f"Wrote {len(kinds)} columns{place}, {n_open} of them with bounds or levels to fill in; check the kinds too{links}.")
+
+
+def _skeleton(source: str, public: bool, codebook: str | None, read: dict[str, Any]) -> "Schema":
     from skdpsynth.domain import Schema
 
-    Outputs(force, [source]).check("-o", out, (".yaml", ".yml", ".json"))
     with options.open_inputs([source]) as path:
         found = Schema.skeleton(path, public, read)
-    if codebook is not None:
-        book = Schema.from_codebook(codebook)
-        found = Schema({name: book.get(name, kind) for name, kind in found.items()}, read=found.read)
-    n_open = sum(kind.stand_in == "open" for kind in found.values())
-    if voice.is_json or str(out).lower().endswith(".json"):
-        options.write_text(out, json.dumps({"note": _GUESSED, **json.loads(str(found.to_json()))}, indent=1, ensure_ascii=False))
-    else:
-        options.write_text(out, str(found.to_yaml()) if n_open else f"# {_GUESSED}\n{found.to_yaml()}")  # open facts come with the note
-    place = "" if out in (None, STREAM) else f" to {out}"
-    voice.note(f"Wrote {len(found)} columns{place}, {n_open} of them with bounds or levels to fill in; check the kinds too.")
+    if codebook is None:
+        return found
+    book = Schema.from_codebook(codebook)
+    return Schema({name: book.get(name, kind) for name, kind in found.items()}, read=found.read)
 
 
 @schema_group.command("check")
@@ -74,19 +90,34 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     """List the cells of a table that do not fit its schema. This READS THE ROWS: the result is not private.
 
     Exit code 1 if something was found. A fit says nothing about cells, because that would reveal them: it clips and counts as missing
-    in silence. So look before it.
+    in silence. So look before it. Linked tables are checked one by one; their keys are not.
     """
-    facts = options.open_schema(stated, read)
+    from skdpsynth.domain import Schema
+
+    facts = options.open_statement(stated, read)
+    if isinstance(facts, Schema):
+        told, text = _check_table(sources, facts)
+        found = told["findings"]
+    else:
+        tables = options.name_tables(sources, facts.schemas)
+        parts = {name: _check_table([path], facts.with_keys(name)) for name, path in tables.items()}
+        told = {"tables": {name: each for name, (each, _) in parts.items()}}
+        text = "\n".join(f"{name}: {each}" for name, (_, each) in parts.items())
+        found = [finding for each in told["tables"].values() for finding in each["findings"]]
+    voice.result({"private": False, **told}, text)
+    return options.CHECK_FAILED if found else 0
+
+
+def _check_table(sources: Sequence[str], facts: "Schema") -> tuple[dict[str, Any], str]:
+    """Return the findings of a table, as a dict and as text."""
     with options.open_inputs(sources) as table:
         findings = facts.check(table)
     found, notes = (
         tuple(replace(each, told=options.in_words_of_commands(options.with_rules_of_files(each.told, facts))) for each in part)
         for part in (findings, findings.notes)
     )
-    told: dict[str, Any] = {"private": False, "rows": findings.n_samples}
-    told |= {"findings": list(map(asdict, found)), "notes": list(map(asdict, notes))}
-    voice.result(told, str(type(findings)(findings.n_samples, found, notes)))
-    return options.CHECK_FAILED if found else 0
+    told = {"rows": findings.n_samples, "findings": list(map(asdict, found)), "notes": list(map(asdict, notes))}
+    return told, str(type(findings)(findings.n_samples, found, notes))
 
 
 @click.command(short_help="Learn a table, and write synthetic rows.")
@@ -112,22 +143,25 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
 
     All of epsilon is spent by one run, on the whole table; more rows of the same --model are free. With --ledger the charge is on the
     disk before noise is drawn, and stays there whatever happens afterwards.
+
+    A --schema with tables takes an INPUT for each, called as its file, or NAME=INPUT, and -o is a folder with a file for each. A row of
+    the root is protected with all that hang on it, and --rows says how many of these there are.
     """
     out, page, kept, ledger, n_rows = (given[name] for name in ("out", "page", "kept", "ledger", "rows"))
-    _check_places(voice, [*sources, stated], given)
-    schema = options.open_schema(stated, read)
+    schema = options.open_statement(stated, read)
     settings = {name: given[name] for name in ("epsilon", "delta", "neighboring")} | {"max_rows_per_unit": given["most"] or 1}
-    stratify = {str(name): name for name in schema}.get(given["stratify"], given["stratify"])
-    estimator, method, why = choose_estimator(given["method"], schema, given["unit"], stratify, **settings)
+    tables = options.name_tables(sources, schema.schemas) if hasattr(schema, "schemas") else {}
+    _check_places(voice, [*(tables.values() or sources), stated], given, tables)
+    estimator, method, why = choose_estimator(given["method"], schema, given["unit"], given["stratify"], **settings)
     accountant = None if ledger is None else _check_ledger(ledger, estimator)
     say_method(voice, given["method"], method, why)
     estimator.set_params(accountant=accountant)
     with _report_charges(accountant, ledger):
-        with options.open_inputs(sources) as table, voice.progress_bars():
+        with nullcontext(tables) if tables else options.open_inputs(sources) as table, voice.progress_bars():
             model = estimator.fit(_fit_input(table, estimator, schema), unit=given["unit"])
         if kept is not None:
             model.save(kept)
-        where = options.write_rows(lambda place: model.sample(n_rows, out=place), out)
+        where = options.write_sample(model, n_rows, out, options.output_files(tables))
         if page is not None:
             from skdpsynth.report import card
 
@@ -147,12 +181,16 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
     )
 
 
-def _check_places(voice: Voice, read: list[str], given: dict[str, Any]) -> None:
-    """Refuse unwritable outputs before anything is read."""
+def _check_places(voice: Voice, read: list[str], given: dict[str, Any], tables: dict[str, str]) -> None:
+    """Refuse unwritable outputs before any row is read."""
+    alone = {"--unit": "unit", "--max-rows-per-unit": "most", "--stratify": "stratify", "--card": "page", "--method": "method"}
+    if tables and (wrong := [option for option, name in alone.items() if given[name] not in (None, "auto")]):
+        way_out = "take the card of a ledger, by skdpsynth card" if wrong[0] == "--card" else "leave it out"
+        raise Refusal(f"{wrong[0]} must go with one table alone, but --schema has {len(tables)}; {way_out}")
     if given["most"] is not None and given["unit"] is None:
         raise Refusal("--max-rows-per-unit must go with --unit, the column that says whose row it is; add it")
     places = Outputs(given["force"], read if given["ledger"] is None else [*read, given["ledger"]])
-    places.check_table(given["out"], voice)
+    places.check_table(given["out"], voice, options.output_files(tables))
     places.check_page("--card", given["page"])
     places.check("--model", given["kept"])
     for option, path in (("--card", given["page"]), ("--model", given["kept"])):
@@ -200,23 +238,30 @@ def _report_charges(accountant: "PrivacyAccountant | None", path: str | None) ->
         raise
 
 
-def _fit_input(table: "Table", estimator: "BaseEstimator", schema: "Schema") -> Any:
+def _fit_input(table: "Table", estimator: "BaseEstimator", schema: Any) -> Any:
     """Wrap a table for estimators that take only numbers, because the schema knows which of them are whole."""
     import numpy as np
 
     from skdpsynth.frames import open_source
 
-    if hasattr(estimator, "schema"):
+    if isinstance(table, dict) or hasattr(estimator, "schema"):
         return table
     source = open_source(table, read=schema.read, skips_damaged=estimator.neighboring != "replace_one", wanted=list(schema))
     source.number_dtypes = {name: np.dtype(np.int64) for name, kind in schema.items() if getattr(kind, "integer", False)}
     return source
 
 
-def choose_estimator(method: str, schema: "Schema", unit: str | None, stratify: Hashable = None, **settings: Any) -> tuple[Any, str, str]:
+def choose_estimator(
+    method: str, schema: "Schema | LinkedSchema", unit: str | None, stratify: Hashable = None, **settings: Any
+) -> tuple[Any, str, str]:
     """Return an unfitted synthesizer, its method, and the reason for the choice."""
-    from skdpsynth.synthesis import LatentFactorSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism
+    from skdpsynth.domain import Schema
+    from skdpsynth.synthesis import LatentFactorSynthesizer, LinkedTablesSynthesizer, LowDimSynthesizer, PrivateMeasureMechanism
 
+    if not isinstance(schema, Schema):
+        settings.pop("max_rows_per_unit")
+        return LinkedTablesSynthesizer(schema, **settings), "linked-tables", "the schema has several tables"
+    stratify = {str(name): name for name in schema}.get(stratify, stratify)  # type: ignore[call-overload]
     kinds = modeled_schema(schema, unit)
     method, why = choose_method(method, kinds, stratify, settings["delta"])
     if method == "latent-factor":

@@ -56,9 +56,11 @@ from skdpsynth.domain._kinds import (
     name_repr,
     round_to_step,
 )
+from skdpsynth.domain._linked_schema import LinkedSchema, LinkedSchemaLike, propose_links, schema_of_file
 from skdpsynth.domain._links import Children, key_columns, names_in, order_links
 from skdpsynth.domain._order_constraints import PER_UNIT, Orders, axis_of
 from skdpsynth.domain._schema import Schema, SchemaLike
+from skdpsynth.domain._schema_files import json_of, yaml_of
 from skdpsynth.domain._structural_zeros import Tie, cuts_of, keys_of, ties_of
 from skdpsynth.domain._times import MICROSECONDS, Calendar, Date, DateTime, Duration, TimeOfDay, Times, read_moment
 
@@ -78,6 +80,7 @@ __all__ = [
     "Identifier",
     "Impossible",
     "Inequality",
+    "LinkedSchema",
     "MissingTogether",
     "MixedTypeEncoder",
     "Nominal",

@@ -539,11 +539,11 @@ def as_nullable(kind: Any) -> Any:
     return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 
-def name_column_in_errors(name: Hashable, make: Callable[[], _Made]) -> _Made:
+def name_column_in_errors(name: Hashable, make: Callable[[], _Made], what: str = "schema of column") -> _Made:
     try:
         return make()
     except ValueError as error:
-        raise ValueError(f"schema of column {name_repr(name)}: {error}") from None
+        raise ValueError(f"{what} {name_repr(name)}: {error}") from None
 
 
 def first_duplicate(values: Sequence[Any]) -> Any:

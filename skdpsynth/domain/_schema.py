@@ -14,7 +14,7 @@ from skdpsynth._validation import check_bool, list_or_none, short_repr
 from skdpsynth.domain._box import BoundsLike
 from skdpsynth.domain._constraints import Rule
 from skdpsynth.domain._kinds import Identifier, is_name, list_names
-from skdpsynth.domain._schema_files import RULES, columns_of_file, columns_of_json, columns_of_yaml, json_of, rules_of_text, yaml_of
+from skdpsynth.domain._schema_files import RULES, columns_of, facts_of, json_of, read_file, read_json, read_yaml, rules_of_text, yaml_of
 from skdpsynth.domain._schema_sources import columns_of_code_book, kind_of, schema_of_dtypes, schema_of_sdv, skeleton_of
 from skdpsynth.domain._structural_zeros import check_rules
 from skdpsynth.frames import ReadOptions, Table
@@ -98,7 +98,7 @@ class Schema(Mapping):
             A file of YAML (.yaml, .yml) or JSON (.json), as `to_yaml` and `to_json` write it.
         """
         if isinstance(schema, str | os.PathLike):
-            return cls(*columns_of_file(schema))
+            return cls(*columns_of(read_file(schema)))
         return schema if isinstance(schema, cls) else cls(schema)
 
     def __getitem__(self, name: Hashable) -> Any:
@@ -216,7 +216,7 @@ class Schema(Mapping):
         FileExistsError
             If there is a file that holds something else, and `overwrite` is false.
         """
-        return _write_text(json_of(self, self._rules, self._read_as), path, overwrite)
+        return write_schema_text(json_of(facts_of(self, self._rules, self._read_as)), path, overwrite)
 
     @classmethod
     def from_json(cls, source: object) -> "Schema":
@@ -230,7 +230,7 @@ class Schema(Mapping):
             "format": ..., "nullable": ..., "missing": [...], ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline":
             true}}``, rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
         """
-        return cls(*columns_of_json(source))
+        return cls(*columns_of(read_json(source)))
 
     def to_yaml(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
         """Return the schema as YAML text, made to be edited, or write it to a file.
@@ -243,7 +243,7 @@ class Schema(Mapping):
         overwrite : bool, default=False
             As of `to_json`.
         """
-        return _write_text(yaml_of(self, self._rules, self._read_as), path, overwrite)
+        return write_schema_text(yaml_of(facts_of(self, self._rules, self._read_as)), path, overwrite)
 
     @classmethod
     def from_yaml(cls, source: object) -> "Schema":
@@ -256,7 +256,7 @@ class Schema(Mapping):
         source : path or str
             A file, or its text (of several lines). The keys are those of `from_json`.
         """
-        return cls(*columns_of_yaml(source))
+        return cls(*columns_of(read_yaml(source)))
 
     @classmethod
     def skeleton(cls, source: Table, public: bool = False, read: Mapping[str, Any] | None = None) -> "Schema":
@@ -323,7 +323,7 @@ class Schema(Mapping):
         >>> schema["sex"]
         Nominal(levels=(1, 2), nullable=False)
         """
-        columns, rules, _ = columns_of_json({"columns": columns_of_code_book(path, check_bool("labels", labels))})
+        columns, rules, _ = columns_of({"columns": columns_of_code_book(path, check_bool("labels", labels))})
         return cls(columns, rules, read)
 
     def check(self, frame: Table) -> Any:
@@ -384,7 +384,7 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
-def _write_text(text: str, path: str | PathLike[str] | None, overwrite: bool) -> str | None:
+def write_schema_text(text: str, path: str | PathLike[str] | None, overwrite: bool) -> str | None:
     if path is None:
         return text
     check_bool("overwrite", overwrite)

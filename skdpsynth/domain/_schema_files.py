@@ -47,25 +47,24 @@ _KEYS = ["name", "kind", *dict.fromkeys(each.name for facts in _FACTS.values() f
 RULES = (Impossible, Determines, Inequality, Sum, MissingTogether, Unique)
 
 
-def _facts_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"columns": [{"name": in_file(name), **kind.to_keys()} for name, kind in columns.items()]}
     facts |= {"rules": [rule.to_keys() for rule in rules]} if rules else {}
     return facts | ({"read": dict(read)} if read else {})
 
 
-def json_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
-    return json.dumps(_facts_of(columns, rules, read), indent=1, ensure_ascii=False)
+def json_of(facts: Mapping[str, Any]) -> str:
+    return json.dumps(facts, indent=1, ensure_ascii=False, default=str)  # waves of a grid may be dates
 
 
-def columns_of_json(source: object) -> _Read:
+def read_json(source: object) -> Any:
     if isinstance(source, os.PathLike) or (isinstance(source, str) and not source.lstrip().startswith("{")):
         source = _text_of(source)
     try:
-        parsed = json.loads(source) if isinstance(source, str) else source
+        return json.loads(source) if isinstance(source, str) else source
     except (ValueError, RecursionError) as error:
         where = f" in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise ValueError(f"source must be JSON, but cannot be read{where}; mend it there.") from None
-    return _columns_of(parsed)
 
 
 def _text_of(path: str | PathLike[str]) -> str:
@@ -80,20 +79,21 @@ def _text_of(path: str | PathLike[str]) -> str:
         raise ValueError(f"source must be text in UTF-8, but the file {short_repr(str(path))} is not; save it as such.") from None
 
 
-def columns_of_file(path: str | PathLike[str]) -> _Read:
+def read_file(path: str | PathLike[str]) -> Any:
+    """Return what a file of a schema, or of linked ones, parses to."""
     file = Path(os.fsdecode(path)).expanduser()
-    read = {".yaml": columns_of_yaml, ".yml": columns_of_yaml, ".json": columns_of_json}.get(file.suffix.lower())
+    read = {".yaml": read_yaml, ".yml": read_yaml, ".json": read_json}.get(file.suffix.lower())
     if read is None:
         raise ValueError(f"schema must be a dict, a Schema, or a file that ends in .yaml, .yml or .json, got {short_repr(str(path))}.")
     return read(file)
 
 
-def columns_of_yaml(source: object) -> _Read:
+def read_yaml(source: object) -> Any:
     if not isinstance(source, str | os.PathLike):
         raise ValueError(f"source must be a file of YAML or its text, got {short_repr(source)}; Schema.from_json takes what it parses to.")
     if isinstance(source, os.PathLike) or "\n" not in source:
         source = _text_of(source)
-    return _columns_of(parse_yaml(source))
+    return parse_yaml(source)
 
 
 def parse_yaml(text: str) -> Any:
@@ -122,13 +122,15 @@ def _yaml() -> Any:
     return yaml
 
 
-def _columns_of(parsed: Any) -> _Read:
+def columns_of(parsed: Any) -> _Read:
     columns = parsed.get("columns") if isinstance(parsed, Mapping) else None
+    if isinstance(parsed, Mapping) and "tables" in parsed:
+        raise ValueError("source must state one table, but it has tables, which hang on each other; read them by LinkedSchema.of(path).")
     if not isinstance(columns, list) or not all(isinstance(column, Mapping) and "name" in column for column in columns):
         got = list_names(list(parsed)) if isinstance(parsed, Mapping) else short_repr(parsed)
         raise ValueError(f'source must hold {{"columns": [{{"name": ..., "kind": ...}}, ...]}}, got {got}; write the columns so.')
-    _check_keys(parsed, ("columns", "rules", "read"))
-    names = [_tuple_of(column["name"]) for column in columns]
+    check_keys(parsed, ("columns", "rules", "read"))
+    names = [tuple_of(column["name"]) for column in columns]
     if strange := [name for name in names if not is_name(name)]:
         raise ValueError(f"source must name columns by words or numbers, got {short_repr(strange[0])}.")
     if len(set(names)) < len(names):
@@ -143,27 +145,27 @@ def _columns_of(parsed: Any) -> _Read:
     return kinds, tuple(each if isinstance(each, str) else _rule_of(each) for each in rules), parsed.get("read")
 
 
-def _check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
+def check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
     """Leave other keys aside, but refuse slips, which would be lost in silence: with nulable, missing cells would become numbers."""
     for key in set(facts) - set(known):
         if meant := get_close_matches(str(key), list(known), n=1, cutoff=0.8):
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
 
 
-def _tuple_of(value: object) -> Any:
+def tuple_of(value: object) -> Any:
     """Return a list as a tuple: a name of several parts, a range."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _list_of(value: object) -> list:
-    return list(map(_tuple_of, value)) if isinstance(value, list) else [value]
+    return list(map(tuple_of, value)) if isinstance(value, list) else [value]
 
 
 def _from_keys(column: Mapping[str, Any]) -> Kind:
     kind = column.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {short_repr(kind)}.")
-    _check_keys(column, _KEYS)
+    check_keys(column, _KEYS)
     made = _KINDS[kind]
     facts = {each.name: column.get(each.name) for each in _FACTS[kind] if each.name in column or each.default is MISSING}
     levels = facts.get("levels")
@@ -195,7 +197,7 @@ def _rule_of(keys: Mapping[str, Any]) -> Rule:
     if not set(needed) <= set(given) <= {each.name for each in fields(made)}:
         raise ValueError(f"a rule {keys['rule']!r} must have the keys {', '.join(needed)}, got {list_names(list(given))}; correct it.")
     readers = {"cells": _cells_of, "mapping": _mapping_of, "given": _list_of, "columns": _list_of}
-    return made(**{key: readers.get(key, _tuple_of)(value) for key, value in given.items()})
+    return made(**{key: readers.get(key, tuple_of)(value) for key, value in given.items()})
 
 
 def _cells_of(keys: object) -> dict:
@@ -203,7 +205,7 @@ def _cells_of(keys: object) -> dict:
         raise ValueError(f'cells must be a list such as [{{"column": "sex", "is": ["m"]}}, ...], got {short_repr(keys)}.')
     cells = {}
     for cell in keys:
-        check_name("cells", name := _tuple_of(cell["column"]))
+        check_name("cells", name := tuple_of(cell["column"]))
         cells[name] = _list_of(cell["is"])
     return cells
 
@@ -213,7 +215,7 @@ def _mapping_of(keys: object) -> dict:
     if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
         raise ValueError(f"mapping must be a dict, or a list of pairs [level, value], got {short_repr(keys)}.")
     with suppress(TypeError):  # of levels that are dicts, or lists within lists
-        return {_tuple_of(key): value for key, value in pairs}
+        return {tuple_of(key): value for key, value in pairs}
     raise ValueError("mapping must have levels, or lists of them, as the first of each pair, got other things; correct it.")
 
 
@@ -228,6 +230,16 @@ _HEAD = """\
 # format: of dates and times that are not ISO, such as dd/mm/yyyy, yyyymmdd or "%H:%M".
 # decimals: 2, or step: 25, of continuous: how finely numbers are written.
 """
+_TABLES_HEAD = """\
+# A table that hangs on another has of: the other; key: the columns that are equal in both, and stand nowhere else (where names differ,
+# [[own, other's], ...]); most: how many rows of one row of the other count; least: how many each has; order: the column by which they
+# are a history; head: cells that exactly one of them has, such as {relation: householder}.
+"""
+_PROPOSED = {
+    "of": "the table that it hangs on",
+    "key": "keep the names that say whose row it is; state the other columns as well",
+    "most": "how many rows of one parent count, such as 8",
+}
 _OPEN = (
     "# Replace each word open by a public fact. A fact that nobody knows may be private: it is bought with epsilon.\n"
     "# Check names and kinds: those of files without dtypes were guessed from first rows, so they are for your eyes only until then.\n"
@@ -244,7 +256,8 @@ _EXAMPLES = {
 _WIDEST = 100  # characters of a list in one line
 
 
-def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -> str:
+def yaml_of(facts: Mapping[str, Any], are_proposed: bool = False) -> str:
+    """Return the facts of a table or of linked ones as YAML with comments; `are_proposed`: links between tables are to be confirmed."""
     yaml = _yaml()
     base: Any = yaml.SafeDumper
 
@@ -262,8 +275,7 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
 
     Dumper.add_representer(list, Dumper.represent_list)
     Dumper.add_representer(str, Dumper.represent_text)
-    facts = _facts_of(columns, rules, read)
-    for keys in facts["columns"]:
+    for keys in (keys for table in facts.get("tables", [facts]) for keys in table["columns"]):
         if keys.get("nullable") is False and "missing" not in keys:  # it would contradict a `missing` that is added later
             del keys["nullable"]
     lines, word = [], ""
@@ -274,10 +286,13 @@ def yaml_of(columns: _Columns, rules: Sequence[Rule], read: Mapping[str, Any]) -
             line = line.replace("'", "")
         if (key, value) == ("kind", "identifier"):
             line += "  # never read, and left out of samples; labels: true makes new ones"
+        elif are_proposed and key in _PROPOSED:
+            line += f"  # TODO: {_PROPOSED[key]}"
         elif value == "open" and key in ("bounds", "levels", "format", "decimal"):
             line += f"  # TODO: {_EXAMPLES.get(key) or _EXAMPLES.get(word, 'all that can occur, [a, b, ...]; or another kind')}"
         lines.append(line)
-    return _HEAD + (_OPEN if any(kind.stand_in == "open" for kind in columns.values()) else "") + "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return _HEAD + (_TABLES_HEAD if "tables" in facts else "") + (_OPEN if "  # TODO: " in text else "") + text
 
 
 _FORMS = "'start <= end', 'total = a + b' or \"age >= 18 if smokes == 'yes'\""

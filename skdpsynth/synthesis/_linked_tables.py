@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._serialization import require
-from skdpsynth.domain import Children, Schema, SchemaLike, grids_of
+from skdpsynth.domain import Children, LinkedSchema, LinkedSchemaLike, Schema, grids_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
@@ -21,7 +21,7 @@ from skdpsynth.statistics import CellsOf, Coding
 from skdpsynth.synthesis._base import check_generator, check_n_samples, default_n_samples
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
-from skdpsynth.tables import open_forest, state_links
+from skdpsynth.tables import open_forest
 
 _N_FACTORS = 32
 _MOST_EVALUATED = 50_000  # roots: a report compares no more
@@ -40,10 +40,10 @@ class LinkedTablesSynthesizer(PrivateEstimator):
 
     Parameters
     ----------
-    schemas : dict of str to dict, Schema or path of a file
+    schemas : dict of str to dict, Schema or path of a file; or LinkedSchema or the path of its file
         Public facts about the columns of each table, as `LatentFactorSynthesizer` takes them, without the columns of keys.
-    links : list of Children
-        What hangs on what: a tree, whose root is the table that hangs on none.
+    links : list of Children, default=None
+        What hangs on what: a tree, whose root is the table that hangs on none. None: as a `LinkedSchema` states.
     epsilon : float, default=1.0
         The whole budget of one `fit`, which protects a root with all that hangs on it. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
@@ -84,6 +84,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     See Also
     --------
     skdpsynth.domain.Children : What hangs on what.
+    skdpsynth.domain.LinkedSchema : Schemas and links in one, and as a file.
     LatentFactorSynthesizer : For one table; with `unit`, of several rows of a person.
 
     Notes
@@ -121,9 +122,9 @@ class LinkedTablesSynthesizer(PrivateEstimator):
 
     def __init__(
         self,
-        schemas: Mapping[str, SchemaLike],
+        schemas: LinkedSchemaLike,
         *,
-        links: Sequence[Children],
+        links: Sequence[Children] | None = None,
         epsilon: float = 1.0,
         delta: float = 0.0,
         neighboring: str = "replace_one",
@@ -145,8 +146,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     def _privacy_unit(self, labels: ArrayLike | None, shared: PrivacyAccountant | None) -> Unit | None:
         if labels is not None:
             raise ValueError("unit must be None for linked tables, because a root with all that hangs on it is protected; leave it out.")
-        root, links, _ = state_links(self.schemas, self.links)
-        return check_unit(Unit(f"{root} with {', '.join(link.table for link in links)}", 1), shared)
+        stated = LinkedSchema.of(self.schemas, self.links)
+        return check_unit(Unit(f"{stated.root} with {', '.join(link.table for link in stated.links)}", 1), shared)
 
     def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
         forest, self._container = open_forest(self.schemas, self.links, X, skips_damaged=self.neighboring != "replace_one")

@@ -17,9 +17,10 @@ from skdpsynth.domain import (
     Children,
     Gaps,
     Identifier,
+    LinkedSchema,
+    LinkedSchemaLike,
     Ordinal,
     Schema,
-    SchemaLike,
     as_nullable,
     gaps_of,
     key_columns,
@@ -210,31 +211,18 @@ def most_of(link: Children) -> int:
     return link.most - (link.head is not None)
 
 
-def state_links(schemas: Mapping[str, SchemaLike], links: Sequence[Children]) -> tuple[str, tuple[Children, ...], dict[str, Schema]]:
-    """Return (root, links with parents before children, schemas) of what a caller states, or refuse it."""
-    if not isinstance(schemas, Mapping) or not schemas or not all(isinstance(name, str) for name in schemas):
-        told = "schemas must be a dict of table: schema, with names of tables as keys"
-        raise ValueError(f"{told}, got {short_repr(schemas)}.")
-    root, ordered = order_links(list(schemas), links)
-    stated = {}
-    for name, schema in schemas.items():
-        with name_table_in_errors(f"schemas[{short_repr(name)}]", "schema"):
-            stated[name] = Schema.of(schema)
-            stated[name].coded  # noqa: B018  refuses a table of keys alone
-    return root, ordered, stated
-
-
 # Reading
 
 
 def open_forest(
-    schemas: Mapping[str, SchemaLike], links: Sequence[Children], X: Mapping[str, Table], *, skips_damaged: bool = False
+    schemas: LinkedSchemaLike, links: Sequence[Children] | None, X: Mapping[str, Table], *, skips_damaged: bool = False
 ) -> tuple[Forest, LinkedFormat]:
     """Read linked tables, a dict of whatever a fit takes as a table, or refuse them in one sentence that quotes no cell.
 
     `skips_damaged`: as `open_source` has it.
     """
-    root, ordered, stated = state_links(schemas, links)
+    linked_schema = LinkedSchema.of(schemas, links)
+    root, ordered, stated = linked_schema.root, linked_schema.links, linked_schema.schemas
     if not isinstance(X, Mapping) or X.keys() != stated.keys():
         raise ValueError(
             f"X must be a dict of the tables {list_names(list(stated))}, got "

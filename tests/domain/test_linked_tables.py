@@ -558,10 +558,10 @@ def person(**change):
         ({"X": {"household": made_up()["household"]}}, "X must be a dict of the tables 'household', 'person', got one of 'household'"),
         ({"X": made_up()}, "got one of 'household', 'person', 'trip'; give these tables and no others"),
         ({"schemas": [TWO]}, "schemas must be a dict of table: schema"),
-        ({"schemas": {**TWO, "person": 3}}, r"with schemas\['person'\] as schema: schema must be a dict"),
+        ({"schemas": {**TWO, "person": 3}}, "table 'person': schema must be a dict"),
         (
             {"schemas": {**TWO, "household": {"household_id": Identifier()}}},
-            r"with schemas\['household'\] as schema: schema must have a column",
+            "table 'household': schema must have a column",
         ),
         (person(work=["no", "yes"]), r"with X\['person'\] as X: schema must name the columns of X, .* names 'work', which X lacks"),
         (person(household_id=(0, 9)), "schema must leave out 'household_id', or say Identifier"),
