@@ -125,6 +125,10 @@ def people(n=60):
 
 
 SCHEMA = {"age": domain.Continuous(0, 99), "job": domain.Nominal(["cook", "nurse"]), "income": domain.Continuous(0.0, 1.0)}
+TABLES = {
+    "schemas": {"household": {"region": ["a", "b"]}, "person": SCHEMA},
+    "links": [domain.Children("person", of="household", key="id", most=3)],
+}
 SEARCH = functools.partial(model_selection.PrivateSearchCV, estimator=PrivateMeasureMechanism(depth=2), param_grid={"depth": [1, 2]})
 ESTIMATORS = {
     **{cls.__name__: cls for cls in all_estimators()},
@@ -198,6 +202,7 @@ OBJECTS = {  # of each class, one whose methods are called
     "Identifier": domain.Identifier,
     "Derived": lambda: domain.Derived("a + b", (0, 2)),
     "Schema": lambda: domain.Schema(SCHEMA),
+    "LinkedSchema": lambda: domain.LinkedSchema(**TABLES),
     "MixedTypeEncoder": lambda: domain.MixedTypeEncoder(SCHEMA).fit(people()),
     "BinaryPartition": lambda: PARTITION,
     "Lattice": lambda: measures.Lattice(BOX, (2, 2)),
@@ -271,6 +276,12 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "SpendingPlan.smallest_epsilon": {"delta": None},
     "Findings": {"n_samples": 3, "findings": ()},
     "Schema": {"columns": dict(SCHEMA), "rules": [domain.Unique(["age", "job"])], "name": "age", "names": ["job", "age", "income"]},
+    "LinkedSchema": TABLES,
+    "LinkedSchema.of": {"schemas": domain.LinkedSchema(**TABLES), "links": None},
+    "LinkedSchema.from_json": {"source": domain.LinkedSchema(**TABLES).to_json()},
+    "LinkedSchema.from_yaml": {"source": domain.LinkedSchema(**TABLES).to_yaml()},
+    "LinkedSchema.to_json": {"path": FOLDER / "l.json", "overwrite": True},
+    "LinkedSchema.to_yaml": {"path": FOLDER / "l.yaml", "overwrite": True},
     "Schema.from_dtypes": {"dtypes": people().dtypes, "public": True, "bounds": {"age": (0, 99), "job": ["a", "b"], "income": (0, 1)}},
     "Schema.from_json": {"source": domain.Schema(SCHEMA).to_json()},
     "Schema.from_yaml": {"source": domain.Schema(SCHEMA).to_yaml()},

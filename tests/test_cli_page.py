@@ -44,6 +44,11 @@ def people(tmp_path, monkeypatch):
         for i in range(1000)
     ]
     (tmp_path / "visits.txt").write_text("visit;seen;weight;sugar;smokes;ward;site\n" + "".join(visits), encoding="utf-8")
+    (tmp_path / "household.csv").write_text(
+        "household_id,region\n" + "".join(f"{i},{'north' if i % 3 else 'south'}\n" for i in range(300)), encoding="utf-8"
+    )
+    persons = [f"{i},{age[i + j]},{'other' if j else 'householder'}\n" for i in range(300) for j in range(1 + i % 3)]
+    (tmp_path / "person.csv").write_text("household_id,age,relation\n" + "".join(persons), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -59,14 +64,14 @@ def run(command):
 @needs_source
 @pytest.mark.parametrize("page", [PAGE, MESSY])
 def test_a_page_shows_what_the_commands_show(people, page):
-    (filled,) = blocks(page, "yaml")
+    filled = iter(blocks(page, "yaml"))
     checker, wrong = doctest.OutputChecker(), []
     for command, shown in steps(page):
         found = run(command)
         if not checker.check_output(shown, found, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE):
             wrong.append((command, shown, found))
         if command.startswith("skdpsynth schema init"):
-            (people / shlex.split(command)[-1]).write_text(filled, encoding="utf-8")
+            (people / shlex.split(command)[-1]).write_text(next(filled), encoding="utf-8")
     assert wrong == []
 
 

@@ -260,10 +260,10 @@ def name_tables(sources: Sequence[str], known: Collection[str] | None = None) ->
         if path == STREAM:
             raise Refusal("INPUT must be files where there are several tables, got '-'; write standard input to a file first")
         if name in tables:
-            raise Refusal(f"INPUT must be one path for each table, but {name!r} has two; give a pattern in quotes, or NAME=PATH")
+            raise Refusal(f"INPUT must be one path for each table, but {name!r} has two; give a pattern in quotes, or 'NAME=PATH'")
         tables[name] = path
     if known is not None and tables.keys() != set(known):
-        raise Refusal(f"INPUT must be a path for each of {list_names(list(known))}, got {list_names([*tables])}; name it so by NAME=PATH")
+        raise Refusal(f"INPUT must be a path for each of {list_names(list(known))}, got {list_names([*tables])}; name it so by 'NAME=PATH'")
     return tables
 
 
@@ -368,7 +368,7 @@ class Outputs:
 
         if path == STREAM or path.lower().endswith(_TABLES):
             raise Refusal(f"-o must be a folder where tables are linked, got {path!r}; name one")
-        check_output_path(f"{path.rstrip('/')}.csv", "-o")  # raises if the folder around it or the writer is not there
+        check_output_path(Path(path, "..", "tables.csv"), "-o")  # raises if the folder around it or the writer is not there
         place = Path(os.path.realpath(Path(path).expanduser()))
         if place.exists() and not (place.is_dir() and set(files).issuperset(os.listdir(place))):
             raise Refusal(f"-o must be a folder that has none but these tables, got {path!r}; give another name")

@@ -92,7 +92,7 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
     Exit code 1 if something was found. A fit says nothing about cells, because that would reveal them: it clips and counts as missing
     in silence. So look before it. Linked tables are checked one by one; their keys are not.
     """
-    from skdpsynth.domain import Schema
+    from skdpsynth.domain import Schema, with_keys
 
     facts = options.open_statement(stated, read)
     if isinstance(facts, Schema):
@@ -100,7 +100,7 @@ def check(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[str, A
         found = told["findings"]
     else:
         tables = options.name_tables(sources, facts.schemas)
-        parts = {name: _check_table([path], facts.with_keys(name)) for name, path in tables.items()}
+        parts = {name: _check_table([path], with_keys(facts, name)) for name, path in tables.items()}
         told = {"tables": {name: each for name, (each, _) in parts.items()}}
         text = "\n".join(f"{name}: {each}" for name, (_, each) in parts.items())
         found = [finding for each in told["tables"].values() for finding in each["findings"]]

@@ -56,7 +56,7 @@ from skdpsynth.domain._kinds import (
     name_repr,
     round_to_step,
 )
-from skdpsynth.domain._linked_schema import LinkedSchema, LinkedSchemaLike, propose_links, schema_of_file
+from skdpsynth.domain._linked_schema import LinkedSchema, LinkedSchemaLike, propose_links, schema_of_file, with_keys
 from skdpsynth.domain._links import Children, key_columns, names_in, order_links
 from skdpsynth.domain._order_constraints import PER_UNIT, Orders, axis_of
 from skdpsynth.domain._schema import Schema, SchemaLike

@@ -83,12 +83,6 @@ class LinkedSchema:
         """The table that hangs on none."""
         return self.links[0].of
 
-    def with_keys(self, name: str) -> Schema:
-        """Return the schema of a table with the columns of its keys, as identifiers: that of all columns that its file has."""
-        schema = self.schemas[name]
-        keys = [each for link in self.links if name in (link.table, link.of) for each in names_in(link.key)]
-        return Schema({**dict.fromkeys(keys, Identifier()), **schema}, schema.rules, schema.read)
-
     def to_json(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
         """Return the statement as JSON text, or write it to a file.
 
@@ -177,6 +171,13 @@ def schema_of_file(path: str | PathLike[str]) -> Schema | LinkedSchema:
     """Return what a file states: one table, or linked ones."""
     parsed = read_file(path)
     return LinkedSchema.from_json(parsed) if isinstance(parsed, Mapping) and "tables" in parsed else Schema(*columns_of(parsed))
+
+
+def with_keys(linked: LinkedSchema, name: str) -> Schema:
+    """Return the schema of a table with the columns of its keys as identifiers: that of all columns that its file has."""
+    schema = linked.schemas[name]
+    keys = [each for link in linked.links if name in (link.table, link.of) for each in names_in(link.key)]
+    return Schema({**dict.fromkeys(keys, Identifier()), **schema}, schema.rules, schema.read)
 
 
 def propose_links(schemas: Mapping[str, Schema]) -> dict[str, Any]:

@@ -1,0 +1,193 @@
+"""Laws of the command line for linked tables: several files in, a folder out, and nothing spent on what is refused."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+
+from internals import _program
+from test_cli import CANARY, fine, python_in, refused, run
+
+from skdpsynth import PrivacyAccountant, load
+from skdpsynth.domain import LinkedSchema
+
+FILES = ("household.csv", "person.csv", "trip.tsv")
+TABLES = """
+tables:
+- name: household
+  columns:
+  - {name: region, kind: nominal, levels: [north, south]}
+  - {name: built, kind: date, bounds: [2000-01-01, 2009-12-31]}
+- name: person
+  of: household
+  key: household_id
+  most: 3
+  least: 1
+  columns: [{name: age, kind: continuous, bounds: [0, 99]}]
+- name: trip
+  of: person
+  key: [household_id, person_no]
+  most: 2
+  columns: [{name: mode, kind: nominal, levels: [car, bus]}]
+"""
+SYNTHESIZE = ("synthesize", *FILES, "--schema", "tables.yaml", "--epsilon", "1", "--delta", "1e-6")
+
+
+def write(name, heads, rows):
+    sign = "\t" if name.endswith("tsv") else ","
+    Path(name).write_text("\n".join(sign.join(map(str, row)) for row in [heads, *rows]) + "\n", encoding="utf-8")
+
+
+def read(path):
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t" if str(path).endswith("tsv") else ","))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    persons = [(i, j) for i in range(120) for j in range(1 + i % 3)]
+    households = [(i, rng.choice(["north", "south"]), f"200{i % 10}-05-06") for i in range(120)]
+    write("household.csv", ["household_id", "region", "built"], households)
+    write("person.csv", ["household_id", "person_no", "age"], [(*key, rng.integers(0, 99)) for key in persons])
+    write("trip.tsv", ["household_id", "person_no", "mode"], [(*key, rng.choice(["car", "bus"])) for key in persons[::2]])
+    Path("tables.yaml").write_text(TABLES, encoding="utf-8")
+    return tmp_path
+
+
+def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_free(folder):
+    fine("budget", "init", "b.db", "--epsilon", 2, "--delta", "1e-5")
+    told = json.loads(fine(*SYNTHESIZE, "--ledger", "b.db", "--model", "m.skdp", "--rows", 50, "-o", "out/", "--json").stdout)
+    assert (told["rows"], told["unit"], told["method"]) == (50, "household with person, trip", "linked-tables")
+    assert sorted(path.name for path in Path("out").iterdir()) == sorted(FILES)
+    household, person, trip = (read(f"out/{name}") for name in FILES)
+    assert len(household) == 50
+    assert list(household[0]) == ["household_id", "region", "built"]
+    assert all(len(each["built"]) == len("2004-05-06") for each in household)
+    assert {each["household_id"] for each in person} == {each["household_id"] for each in household}
+    keys = {(each["household_id"], each["person_no"]) for each in person}
+    assert {(each["household_id"], each["person_no"]) for each in trip} <= keys
+    before = PrivacyAccountant.at("b.db").spent
+    fine("sample", "m.skdp", "-n", 7, "-o", "more")
+    assert len(read("more/household.csv")) == 7
+    assert {path.name for path in Path("more").iterdir()} == {"household.csv", "person.csv", "trip.csv"}
+    assert PrivacyAccountant.at("b.db").spent == before
+    fine("card", "b.db", "-o", "card.html")
+    for words in (("card", "m.skdp", "-o", "c.html"), ("evaluate", "household.csv", "--model", "m.skdp"), ("audit", "m.skdp")):
+        assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused(*words)
+    assert load("m.skdp").accountant_.unit is not None
+
+
+def test_a_folder_is_replaced_as_a_whole_only_by_force(folder, monkeypatch):
+    renamed = ("synthesize", "household=h.csv", *SYNTHESIZE[2:], "-o", "out")
+    Path("household.csv").rename("h.csv")
+    fine(*renamed)
+    before = Path("out/person.csv").read_bytes()
+    assert "-o must be a new folder, but 'out' exists; give another name, or --force" in refused(*renamed)
+    with monkeypatch.context() as broken:
+        broken.setattr("skdpsynth.frames.write_table", lambda place, *more: {}[CANARY])
+        assert CANARY not in run(*renamed, "--force").output
+    assert Path("out/person.csv").read_bytes() == before
+    fine(*renamed, "--force")
+    assert Path("out/person.csv").read_bytes() != before
+    assert "--model must not be in the folder of -o" in refused(*renamed, "--force", "--model", "out/m.skdp")
+    Path("out/notes.txt").write_text("mine", encoding="utf-8")
+    assert "-o must be a folder that has none but these tables" in refused(*renamed, "--force")
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*SYNTHESIZE, "-o", "out.csv"), "-o must be a folder where tables are linked, got 'out.csv'; name one."),
+        ((*SYNTHESIZE, "-o", "-"), "-o must be a folder where tables are linked, got '-'"),
+        ((*SYNTHESIZE, "-o", "nowhere/out"), "make it first"),
+        ((*SYNTHESIZE, "-o", ".", "--force"), "-o must be a folder that has none but these tables"),
+        ((*SYNTHESIZE, "-o", "tables.yaml", "--force"), "-o must be a folder that has none but these tables"),
+        ((*SYNTHESIZE, "-o", "out", "--unit", "household_id"), "--unit must go with one table alone, but --schema has 3; leave it out"),
+        ((*SYNTHESIZE, "-o", "out", "--method", "pmm"), "--method must go with one table alone"),
+        ((*SYNTHESIZE, "-o", "out", "--card", "c.html"), "take the card of a ledger, by skdpsynth card"),
+        ((*SYNTHESIZE, "-o", "out", "--ledger", "none.db"), "make it by skdpsynth budget init"),
+        (
+            (*SYNTHESIZE[:3], *SYNTHESIZE[4:], "-o", "out"),
+            "INPUT must be a path for each of 'household', 'person', 'trip', got 'household'",
+        ),
+        (("synthesize", "a=household.csv", *SYNTHESIZE[2:], "-o", "out"), "got 'a', 'person', 'trip'; name it so by 'NAME=PATH'."),
+        (("synthesize", "person=trip.tsv", *SYNTHESIZE[1:], "-o", "out"), "'person' has two; give a pattern in quotes, or 'NAME=PATH'."),
+        (("synthesize", "household=-", *SYNTHESIZE[2:], "-o", "out"), "got '-'; write standard input to a file first"),
+        (("synthesize", "household=none.csv", *SYNTHESIZE[2:], "-o", "out"), "there is no file 'none.csv'"),
+        (
+            ("synthesize", FILES[0], "person=trip.tsv", "trip=person.csv", *SYNTHESIZE[4:], "-o", "out"),
+            "table 'person': schema must name the columns of INPUT",
+        ),
+        (
+            ("synthesize", "household=odd.csv", *SYNTHESIZE[2:], "-o", "out"),
+            "table 'household' of INPUT must have the column 'household_id'",
+        ),
+        ((*SYNTHESIZE, "--schema", "open.yaml", "-o", "out"), "table 'person': most must be an integer from 1 to 4096, got 'open'"),
+        ((*SYNTHESIZE, "--schema", "roots.yaml", "-o", "out"), "--schema must leave one table that hangs on none, but 'household', 'trip'"),
+        (("plan", "--schema", "tables.yaml", "--rows", "9"), "--schema must state one table, but it has tables"),
+        (("schema", "init", "household.csv", "./household.csv"), "INPUT must be one path for each table, but 'household' has two"),
+        (("schema", "init", "household.csv", "same=household.csv"), "INPUT must be tables with columns that no other has"),
+    ],
+)
+def test_whatever_is_wrong_is_one_sentence_before_the_charge(folder, arguments, words):
+    fine("schema", "init", *FILES, "-o", "open.yaml", "-q")
+    Path("roots.yaml").write_text(TABLES.replace("  of: person\n  key: [household_id, person_no]\n  most: 2\n", ""), encoding="utf-8")
+    write("odd.csv", ["region", "built"], [("north", "2004-05-06")])
+    fine("budget", "init", "b.db", "--epsilon", 2, "--delta", "1e-5")
+    paid = ("--ledger", "b.db") if arguments[0] == "synthesize" and "--ledger" not in arguments else ()
+    done = run(*arguments, *paid)
+    assert done.exit_code == 2, done.output
+    (line,) = [each for each in done.stderr.splitlines() if not each.startswith("Method ")]
+    assert line.startswith("Error: ")
+    assert words in line
+    assert python_in(line) is None
+    assert not Path("out").exists()
+    assert PrivacyAccountant.at("b.db").spent == 0
+
+
+def test_a_skeleton_of_several_files_proposes_keys_and_holds_no_value(folder):
+    write("person.csv", ["household_id", "person_no", "age", "word"], [(1, 0, 41, CANARY), (77431, 1, 42, CANARY)])
+    told = fine("schema", "init", *FILES, "-o", "new.yaml").stderr
+    assert "Wrote 10 columns to new.yaml" in told
+    assert "by which keys tables hang on each other" in told
+    text = Path("new.yaml").read_text(encoding="utf-8")
+    assert CANARY not in text
+    assert "77431" not in text
+    assert "key: [household_id, person_no]  # TODO: " in text
+    assert "most: open  # TODO: " in text
+    facts = json.loads(fine("schema", "init", "h=household.csv", FILES[1], "--json").stdout)
+    assert [table["name"] for table in facts["tables"]] == ["h", "person"]
+    for old, new in (("most: open", "most: 3"), ("levels: open", "levels: [a, b]"), ("bounds: open", "bounds: [0, 99]")):
+        text = text.replace(old, new)
+    text = text.replace("kind: date\n    bounds: [0, 99]", "kind: date\n    bounds: [2000-01-01, 2009-12-31]")
+    assert [link.key for link in LinkedSchema.from_yaml(text).links] == ["household_id", ("household_id", "person_no")]
+
+
+def test_each_table_is_checked_against_its_schema(folder):
+    assert run("schema", "check", *FILES, "--schema", "tables.yaml").exit_code == 0
+    write("person.csv", ["household_id", "person_no", "age"], [(1, 0, 300)])
+    found = run("schema", "check", *FILES, "--schema", "tables.yaml", "--json")
+    told = json.loads(found.stdout)
+    assert (found.exit_code, told["private"]) == (1, False)
+    assert {name: len(each["findings"]) for name, each in told["tables"].items()} == {"household": 0, "person": 2, "trip": 0}
+    assert "person: Reads the rows unprotected" in run("schema", "check", *FILES, "--schema", "tables.yaml").stdout
+
+
+def test_an_interrupt_while_tables_are_written_leaves_no_folder(folder, monkeypatch):
+    def interrupted(place, *more):
+        Path(place).write_text("half", encoding="utf-8")
+        raise _program.Terminated(15)
+
+    monkeypatch.setattr("skdpsynth.frames.write_table", interrupted)
+    done = run(*SYNTHESIZE, "-o", "out", "-q")
+    assert "Terminated; no half-written file is left." in done.stderr
+    assert sorted(path.name for path in Path().iterdir()) == sorted([*FILES, "tables.yaml"])
