@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from skdpsynth._text import Result
-from skdpsynth.domain import Children, Continuous, Kind, Schema, SchemaLike, as_nullable
+from skdpsynth.domain import Children, Continuous, Kind, LinkedSchema, Schema, SchemaLike, as_nullable
 from skdpsynth.frames import Rows, Table, open_source
 from skdpsynth.metrics._marginals import N_PARTS, Pairs, quantile_bins
 from skdpsynth.metrics._quality import WARNING
 from skdpsynth.metrics._read_tables import check_random_state, count_rows
 from skdpsynth.statistics import SiblingRows
-from skdpsynth.tables import Forest, LinkedFormat, name_table_in_errors, open_forest, state_links
+from skdpsynth.tables import Forest, LinkedFormat, name_table_in_errors, open_forest
 
 _MOST_ROOTS = 50_000  # as of the rows of a QualityReport
 _MOST_CHILDREN = 4096  # of one parent, where rows without a parent are counted
@@ -105,8 +105,9 @@ def linked_report(
     (0.0, 1.0)
     """
     check_random_state(random_state)
-    rng, (_, ordered, stated) = np.random.default_rng(random_state), state_links(schemas, links)
-    stated = {name: Schema({column: as_nullable(kind) for column, kind in own.items()}, read=own.read) for name, own in stated.items()}
+    rng, facts = np.random.default_rng(random_state), LinkedSchema.of(schemas, links)
+    whole, ordered = facts.schemas, facts.links
+    stated = {name: Schema({column: as_nullable(kind) for column, kind in own.items()}, read=own.read) for name, own in whole.items()}
     below, forests, orphans = {link.table: replace(link, head=None) for link in ordered}, [], []
     for name, tables in {"synthetic": synthetic, "real": real}.items():
         with name_table_in_errors(name):
