@@ -83,7 +83,7 @@ def test_columns_of_keys_are_identifiers_where_no_schema_states_them():
         ("  key: household_id\n", "", "table 'person': key must be the name of a column that both tables have"),
         ("of: household", "of: open", "table 'person': of must be the table that it hangs on, one of 'household', got 'open'"),
         ("  of: household\n", "", "table 'person': of must be the table that it hangs on, one of 'household', got None"),
-        ("{relation: head}", "head", "table 'person': head must be a dict of column: cell"),
+        ("{relation: head}", "head", "table 'person': head must be a dict of"),
         ("bounds: [0, 110]", "bounds: 110", "table 'person': schema of column 'age': bounds must be two numbers"),
         ("  columns: [{", "  colours: [{", "table 'household': "),
         (
