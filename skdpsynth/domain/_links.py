@@ -30,7 +30,7 @@ class Children:
     most : int
         How many rows of one parent count: a public cap. The first ones do, by `order` or in the order of the table.
     least : int, default=0
-        How many rows every parent has at least: a public fact.
+        How many rows every parent has at least: a public fact. With `head` at least 1.
     order : str, default=None
         The column of the child, numbers, times or ordinal levels, by which its rows are a history. It is modeled as the gap since the row
         before, so sampled rows are in order. None: the order of rows means nothing.
@@ -99,7 +99,7 @@ class Children:
             raise ValueError(f"{told}, got {short_repr(self.head)}.")
         if most < 2:
             raise ValueError("head must be None where most is 1, because no other rows are left; give the columns to the parent's table.")
-        vars(self).update(head=dict(self.head))
+        vars(self).update(head=dict(self.head), least=max(least, 1))
 
     def _check_history(self) -> None:
         """Refuse ends and grids that do not fit `order`."""
