@@ -27,9 +27,11 @@ from skdpsynth.models._training import (
 from skdpsynth.persistence import savable
 
 _NODES = 128  # points of the shared factors
-_OWN_NODES = 8  # points of a child's own factors beside each of them, in each of two roles
-_FITS = 4  # from different starts, mixed equally: a power of two
-_STEPS = 1000  # at most, of each
+_OWN_NODES = 4  # points of a child's own factors beside each of them, in each of two roles
+_FITS = 8  # from different starts, mixed equally, at most: a power of two
+_STEPS, _LEAST_STEPS = 1000, 200  # of each, at most
+_PARENTS_OF_FIT = 2000  # fewer leave its nodes a handful of rows, so that samples are less even than the mixture is better
+_WORK = 1e8  # of a step of all fits, in products
 _VARIANCE = 2.0  # of the prior of loadings
 _OTHER = 2.0  # times the prior variance: of loadings that only the special role has
 _START = 0.1  # deviation of the first loadings
@@ -411,13 +413,17 @@ def draw_places(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def fit_link_factors(tables: LinkTables, n_factors: int = 32) -> LinkFactors:
     """Fit a link to estimated tables, with `n_factors` that siblings share and as many of each child."""
     targets = _Targets.of(tables, np.float32)
-    Z = quasi_normal(_FITS * _NODES, n_factors).astype(np.float32).reshape(_FITS, _NODES, n_factors)
+    n_parent, n_child = int(targets.parent.sizes.sum()), int(targets.sizes.sum())
+    share = _WORK / (_NODES * (n_parent * (n_parent + n_factors) + 2 * _OWN_NODES * n_child * (n_child + n_factors)))
+    n_fits = 1 << int(np.log2(np.clip(min(share, tables.n / _PARENTS_OF_FIT), 1, _FITS)))
+    n_steps = int(np.clip(share * _STEPS, _LEAST_STEPS, _STEPS))
+    Z = quasi_normal(n_fits * _NODES, n_factors).astype(np.float32).reshape(n_fits, _NODES, n_factors)
     # Points of u beside one z are far apart in the sequence, and those of one run even over all z.
-    U = quasi_normal(_FITS * 2 * _OWN_NODES * _NODES, n_factors).astype(np.float32).reshape(_FITS, 2, _OWN_NODES, _NODES, n_factors)
+    U = quasi_normal(n_fits * 2 * _OWN_NODES * _NODES, n_factors).astype(np.float32).reshape(n_fits, 2, _OWN_NODES, _NODES, n_factors)
     U, fits = np.ascontiguousarray(U.transpose(0, 3, 1, 2, 4)), []
     with one_blas_thread():
         for seed, (nodes, own) in enumerate(zip(Z, U, strict=True)):
             descent = _Descent(targets, nodes, own, _VARIANCE, seed)
-            descend(descent.parameters, [1.0] * len(descent.parameters), descent.gradients, _STEPS, descent.least_fall)
+            descend(descent.parameters, [1.0] * len(descent.parameters), descent.gradients, n_steps, descent.least_fall)
             fits.append(descent.parameters)
     return LinkFactors((targets.parent.sizes, targets.sizes), Z, U, tuple(np.array(each) for each in zip(*fits, strict=True)))
