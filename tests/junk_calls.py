@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     PrivacyAccountant,
     PrivateMeasureMechanism,
     auditing,
@@ -74,6 +75,7 @@ SLOW = {
     "bootstrap_tables",
     "quality_report",
     "linked_report",
+    "evaluate",
     "plan",
     "plot",
     "audit_epsilon",
@@ -129,17 +131,22 @@ TABLES = {
     "schemas": {"household": {"region": ["a", "b"]}, "person": SCHEMA},
     "links": [domain.Children("person", of="household", key="id", most=3)],
 }
+ROWS_OF_TABLES = {
+    "household": pd.DataFrame({"id": np.arange(9), "region": ["a", "b", "a"] * 3}),
+    "person": people().assign(id=np.arange(60) % 9),
+}
 SEARCH = functools.partial(model_selection.PrivateSearchCV, estimator=PrivateMeasureMechanism(depth=2), param_grid={"depth": [1, 2]})
 ESTIMATORS = {
     **{cls.__name__: cls for cls in all_estimators()},
     "LatentFactorSynthesizer": functools.partial(LatentFactorSynthesizer, n_factors=1),
     "LatentFactorSynthesizer(schema)": functools.partial(LatentFactorSynthesizer, schema=SCHEMA, n_factors=1),
     "PrivateSearchCV": SEARCH,
+    "LinkedTablesSynthesizer": functools.partial(LinkedTablesSynthesizer, **TABLES),
 }
 
 
 def table_of(name):
-    return people() if "schema" in name else rows()
+    return ROWS_OF_TABLES if "Linked" in name else people() if "schema" in name else rows()
 
 
 @functools.cache
@@ -218,8 +225,6 @@ OBJECTS = {  # of each class, one whose methods are called
     "Link": lambda: models.Link.of(**LINKED),
 }
 _PEOPLE = {"X": people(), "Y": people(50)}
-LINKED_TABLES = {"home": pd.DataFrame({"id": np.arange(9), "rent": 5.0}), "person": people().assign(id=np.arange(60) % 9)}
-LINKED_SCHEMAS, LINKS = {"home": {"rent": (0.0, 9.0)}, "person": SCHEMA}, [domain.Children("person", of="home", key="id", most=4)]
 _NUMBERS = {"X": rows(), "Y": rows(50), "max_samples": 50}
 Later = functools.partial  # what takes a while is made when it is called for
 MODEL = Later(fitted, "PrivateMeasureMechanism")
@@ -300,7 +305,8 @@ GOOD = {  # of an argument wherever it is, of a class, and of a callable
     "sliced_wasserstein_distance": {**_NUMBERS, "n_projections": 3},
     **dict.fromkeys(["marginal_total_variation", "correlation_error"], _PEOPLE),
     "rule_violations": {"X": people(), "schema": domain.Schema(SCHEMA, rules=[domain.Unique(["age", "job"])])},
-    "linked_report": {**dict.fromkeys(["real", "synthetic"], LINKED_TABLES), "schemas": LINKED_SCHEMAS, "links": LINKS},
+    "LinkedTablesSynthesizer.evaluate": {"tables": ROWS_OF_TABLES},
+    "linked_report": {**dict.fromkeys(["real", "synthetic"], ROWS_OF_TABLES), **TABLES},
     "quality_report": {"X": people(), "X_synthetic": people(50), "target": "job"},
     "train_synthetic_test_real": {"estimator": DecisionTreeClassifier(), "X_synthetic": people(), "X_real": people(), "target": "job"},
     "plan": {"n_samples": 100, "n_features": 1, "schema": None, "prior": None, "epsilons": [1.0]}

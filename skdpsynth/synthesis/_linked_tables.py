@@ -1,5 +1,6 @@
 """The synthesizer of linked tables."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._serialization import require
+from skdpsynth._validation import check_memory
 from skdpsynth.domain import Children, LinkedSchema, LinkedSchemaLike, Schema, grids_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
@@ -177,6 +179,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         self.factors_ = {(link.of, link.table): _fit_link(link, counted) for link in plan.links}
         self.marginals_consistent_, self.marginals_errors_ = counted.attributes()
         self.n_samples_ = plan.n_samples or max(1, round(counted.mass(plan.root)))
+        self._size_error = 0.0 if plan.n_samples else math.sqrt(counted.own[plan.root].variance_of_total)
 
     def sample(self, n_samples: int | None = None, random_state: Seed = None) -> dict[str, Any]:
         """Draw synthetic tables; this is post-processing and costs no privacy.
@@ -196,9 +199,10 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         """
         check_is_fitted(self)
         n = default_n_samples(self.n_samples_, self._size_error, self.n_features_in_) if n_samples is None else n_samples
-        rng = check_generator(random_state)
+        n, rng = check_n_samples(n), check_generator(random_state)
+        check_memory("n_samples", n, 8 * n * self.n_features_in_)
         with np.errstate(all="ignore"):
-            codes, owners = self._draw(check_n_samples(n), rng)
+            codes, owners = self._draw(n, rng)
             values = {}
             for table, schema in self._tables.items():
                 grids = grids_of(schema)
