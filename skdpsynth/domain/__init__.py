@@ -56,8 +56,9 @@ from skdpsynth.domain._kinds import (
     name_repr,
     round_to_step,
 )
+from skdpsynth.domain._linked_rules import AtMost, Compared, LinkedRule, LinkedRules, Total
 from skdpsynth.domain._linked_schema import LinkedSchema, LinkedSchemaLike, propose_links, schema_of_file, with_keys
-from skdpsynth.domain._links import Children, key_columns, names_in, order_links
+from skdpsynth.domain._links import Children, key_columns, names_in, order_links, parents_of
 from skdpsynth.domain._order_constraints import PER_UNIT, Orders, axis_of
 from skdpsynth.domain._schema import Schema, SchemaLike
 from skdpsynth.domain._schema_files import json_of, yaml_of
@@ -66,9 +67,11 @@ from skdpsynth.domain._times import MICROSECONDS, Calendar, Date, DateTime, Dura
 
 # The names for users; the other rooms import more.
 __all__ = [
+    "AtMost",
     "Boolean",
     "Box",
     "Children",
+    "Compared",
     "Constant",
     "Continuous",
     "Date",
@@ -89,7 +92,9 @@ __all__ = [
     "Sum",
     "Text",
     "TimeOfDay",
+    "Total",
     "Unique",
+    "parents_of",
 ]
 
 

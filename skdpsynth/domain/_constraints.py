@@ -223,7 +223,7 @@ def _score_of_items(name: Hashable, kind: ColumnKind, items: Sequence[Any]) -> S
     missing = None in items
     if missing and not kind.nullable:
         raise ValueError(f"rules say of column {name_repr(name)} that it is missing, but it is not nullable; leave None out.")
-    stated = [_level_of(kind, item) for item in items if item is not None]
+    stated = [level_of(kind, item) for item in items if item is not None]
     if not hasattr(kind, "levels"):
         ranges = tuple(_range(name, kind, item if isinstance(item, tuple) else (item, item)) for item in stated)
         return Score(np.zeros(0, dtype=np.int64), ranges, int(missing))
@@ -232,7 +232,7 @@ def _score_of_items(name: Hashable, kind: ColumnKind, items: Sequence[Any]) -> S
     return Score(np.array([level in stated for level in kind.levels if stated], dtype=np.int64), (), int(missing))
 
 
-def _level_of(kind: ColumnKind, item: object) -> Any:
+def level_of(kind: ColumnKind, item: object) -> Any:
     words = (getattr(kind, "words", None) or ()) if isinstance(kind, Boolean) else ()
     if not isinstance(item, bool) and item in words:
         return kind.levels[words.index(item)]

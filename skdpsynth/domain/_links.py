@@ -4,6 +4,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+import narwhals as nw
+
 from skdpsynth._validation import check_integer, check_type, list_or_none, short_repr
 from skdpsynth.domain._kinds import is_name, list_names, name_repr, plain_value
 from skdpsynth.persistence import savable
@@ -188,3 +190,52 @@ def key_columns(link: Children, columns: Collection[Hashable], parent_columns: C
                 f"{short_repr(link.of)}; add it, or correct key."
             )
     return pairs
+
+
+def parents_of(frame: Any, *, key: Any, columns: Sequence[Any]) -> dict[str, Any]:
+    """Split a panel that is one long table into parents and their rows.
+
+    Parameters
+    ----------
+    frame : data frame in memory
+        Of pandas, polars, Arrow or another library that narwhals knows: several rows of each person.
+    key : column, or tuple or list of columns
+        Who a row is about.
+    columns : list of columns
+        What is the same in all rows of a person: its first row speaks for it.
+
+    Returns
+    -------
+    tables : dict of str to data frame
+        "parent": one row for each key, with `key` and `columns`. "child": all rows, without `columns`.
+
+    See Also
+    --------
+    Children : With `grid`, states the waves of a panel.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdpsynth.domain import parents_of
+    >>> panel = pd.DataFrame({"nr": [7, 7, 9], "school": [12, 12, 10], "year": [1980, 1981, 1980], "wage": [3.1, 3.4, 2.0]})
+    >>> tables = parents_of(panel, key="nr", columns=["school"])
+    >>> tables["parent"].to_dict("list"), list(tables["child"])
+    ({'nr': [7, 9], 'school': [12, 10]}, ['nr', 'year', 'wage'])
+    """
+    try:
+        long = nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise TypeError(f"frame must be a data frame in memory, such as one of pandas or polars, got {short_repr(frame)}.") from None
+    keys, constant = ([each] if _is_column(each) else list_or_none(each) for each in (key, columns))
+    if (
+        not keys
+        or not constant
+        or not all(map(_is_column, [*keys, *constant]))
+        or {*keys} & {*constant}
+        or not {*keys, *constant} <= {*long.columns}
+    ):
+        raise ValueError(
+            f"key and columns must name different columns of frame, at least one each, got {short_repr(key)} and {short_repr(columns)}."
+        )
+    first = long.unique(subset=keys, keep="first", maintain_order=True)
+    return {"parent": first.select(*keys, *constant).to_native(), "child": long.drop(*constant).to_native()}

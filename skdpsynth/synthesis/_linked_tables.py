@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._serialization import require
 from skdpsynth._validation import check_memory
-from skdpsynth.domain import Children, LinkedSchema, LinkedSchemaLike, Schema, grids_of
+from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLike, Schema, grids_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
@@ -23,6 +23,7 @@ from skdpsynth.statistics import CellsOf, Coding
 from skdpsynth.synthesis._base import check_generator, check_n_samples, default_n_samples
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
+from skdpsynth.synthesis._linked_rules import draw_kept
 from skdpsynth.tables import open_forest
 
 _N_FACTORS = 32
@@ -46,6 +47,10 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         Public facts about the columns of each table, as `LatentFactorSynthesizer` takes them, without the columns of keys.
     links : list of Children, default=None
         What hangs on what: a tree, whose root is the table that hangs on none. None: as a `LinkedSchema` states.
+    rules : list of AtMost, Compared and Total, default=()
+        Public facts between tables, which every sampled root keeps, as it keeps the rules within a table that its schema states. Rows that
+        break one are drawn again, given their parent, up to 100 times; then numbers are moved into what is allowed and levels changed. A
+        row for which nothing is allowed beside its parent is left out.
     epsilon : float, default=1.0
         The whole budget of one `fit`, which protects a root with all that hangs on it. ``float("inf")``: no noise, not private.
     delta : float, default=0.0
@@ -127,6 +132,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         schemas: LinkedSchemaLike,
         *,
         links: Sequence[Children] | None = None,
+        rules: Sequence[LinkedRule] = (),
         epsilon: float = 1.0,
         delta: float = 0.0,
         neighboring: str = "replace_one",
@@ -135,6 +141,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     ) -> None:
         self.schemas = schemas
         self.links = links
+        self.rules = rules
         self.epsilon = epsilon
         self.delta = delta
         self.neighboring = neighboring
@@ -152,7 +159,9 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         return check_unit(Unit(f"{stated.root} with {', '.join(link.table for link in stated.links)}", 1), shared)
 
     def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
-        forest, self._container = open_forest(self.schemas, self.links, X, skips_damaged=self.neighboring != "replace_one")
+        forest, self._container = open_forest(
+            self.schemas, self.links, X, rules=self.rules, skips_damaged=self.neighboring != "replace_one"
+        )
         self.n_features_in_ = sum(len(table.schema) for table in self._container.formats.values())
         return Rows(InMemory(forest), self.n_features_in_, len(forest), n_jobs=1), {}
 
@@ -202,13 +211,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         n, rng = check_n_samples(n), check_generator(random_state)
         check_memory("n_samples", n, 8 * n * self.n_features_in_)
         with np.errstate(all="ignore"):
-            codes, owners = self._draw(n, rng)
-            values = {}
-            for table, schema in self._tables.items():
-                grids = grids_of(schema)
-                linked = {name: link_column(link, grids[name]) for name, link in self._bins[table].items()}
-                values[table] = draw_values(list(codes[table]), schema, linked, rng)
-            return self._container.write(values, owners)
+            return self._container.write(*self._draw(n, rng))
 
     def evaluate(self, tables: Mapping[str, Table], *, random_state: int | None = 0) -> LinkedReport:
         """Compare synthetic tables of this estimator with real ones in one call; the result is **not private**.
@@ -236,25 +239,58 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         synthetic = self.sample(min(self.n_samples_, _MOST_EVALUATED), random_state)
         return linked_report(tables, synthetic, self.schemas_, self._container.links, random_state=random_state)
 
-    def _draw(self, n_roots: int, rng: np.random.Generator) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Return the codes of each table, shape (n_columns, n_rows), and the parents of its rows.
+    def _draw(self, n_roots: int, rng: np.random.Generator) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
+        """Return the columns of each table, as they are written, and the parents of its rows.
 
         The root is drawn with its first link; the nodes of further links follow from the codes of the parent.
         """
         codes: dict[str, np.ndarray] = {}
         owners: dict[str, np.ndarray] = {}
+        tables: dict[str, list[np.ndarray]] = {}
         for link in self._container.links:
             model, nodes = self.factors_[link.of, link.table], None
             if link.of not in codes:
-                codes[link.of], nodes = model.draw_parents(n_roots, rng)
+                draw = partial(self._draw_parents, link, rng)
+                drawn, tables[link.of], _ = draw_kept(self._container, link.of, n_roots, draw, None, tables, rng)
+                codes[link.of], nodes = drawn[:-1], drawn[-1]
             of = codes[link.of]
-            count = list(self._tables[link.of]).index(f"{link.table}.number")
-            np.maximum(of[count], link.least - (link.head is not None), out=of[count])
-            owners[link.table] = np.repeat(np.arange(of.shape[1]), of[count])
-            codes[link.table] = model.draw_rows(of, of[count], nodes, rng)
+            count = of[list(self._tables[link.of]).index(f"{link.table}.number")]
+            np.maximum(count, link.least - (link.head is not None), out=count)
+            owner = np.repeat(np.arange(len(count)), count)
+            if isinstance(model, LinkFactors):
+                nodes = model.draw_child_nodes(model.draw_nodes(of, rng) if nodes is None else nodes, count, rng)
+            draw = partial(self._draw_rows, link, of, nodes, owner, rng)
+            codes[link.table], tables[link.table], kept = draw_kept(self._container, link.table, len(owner), draw, owner, tables, rng)
+            owners[link.table] = owner[kept]
+        return tables, owners
+
+    def _draw_parents(self, link: Children, rng: np.random.Generator, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return codes of as many roots, with their nodes in the last row, and their columns."""
+        codes, nodes = self.factors_[link.of, link.table].draw_parents(len(rows), rng)
+        nodes = np.zeros(len(rows), dtype=np.int64) if nodes is None else nodes
+        return np.vstack([codes, nodes]), self._columns(link.of, codes, None, rng)
+
+    def _draw_rows(
+        self, link: Children, of: np.ndarray, nodes: np.ndarray | None, owner: np.ndarray, rng: np.random.Generator, rows: np.ndarray
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Return codes and columns of some children, of which each has its node; of a history of all that their parents have."""
+        model, own = self.factors_[link.of, link.table], owner[rows]
+        if isinstance(model, LinkFactors):
+            assert nodes is not None
+            codes = model.draw_children(nodes[rows], rng, ranks_within(own))
+        else:
+            parents, counts = np.unique(own, return_counts=True)
+            codes = model.draw_rows(of[:, parents], counts, None, rng)
         for table, place, code in self._heads:
-            codes[table][place] += codes[table][place] >= code
-        return codes, owners
+            if table == link.table:
+                codes[place] += codes[place] >= code
+        return codes, self._columns(link.table, codes, own, rng)
+
+    def _columns(self, table: str, codes: np.ndarray, owner: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
+        """Return the columns of a table, as they are written, from codes."""
+        grids = grids_of(self._tables[table])
+        linked = {name: link_column(link, grids[name]) for name, link in self._bins[table].items()}
+        return self._container.decode(table, draw_values(list(codes), self._tables[table], linked, rng), owner)
 
     def _check_loaded_columns(self) -> None:
         links = [(link.of, link.table) for link in self._container.links]

@@ -11,12 +11,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from skdpsynth._parallel import cached_property
 from skdpsynth._serialization import require
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     Children,
     Gaps,
     Identifier,
+    LinkedRule,
+    LinkedRules,
     LinkedSchema,
     LinkedSchemaLike,
     Ordinal,
@@ -96,6 +99,15 @@ class LinkedFormat:
     links: tuple[Children, ...]  # parents before children
     formats: Mapping[str, TableFormat]  # in the order of the schemas; keys are identifiers
     keys: Mapping[str, tuple]  # of each child table, pairs of its columns and its parent's
+    stated: Sequence[LinkedRule] = ()
+
+    @cached_property
+    def rules(self) -> LinkedRules:
+        dtypes = {name: dict(zip(table.columns, table.dtypes, strict=True)) for name, table in self.formats.items()}
+        return LinkedRules(self.stated, {name: table.schema for name, table in self.formats.items()}, self.below(), dtypes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: each for name, each in vars(self).items() if name != "rules"}
 
     def _check_loaded(self) -> None:
         require(order_links(list(self.formats), self.links) == (self.root, self.links) and self.keys.keys() == set(self.below()))
@@ -106,7 +118,7 @@ class LinkedFormat:
         return {link.table: link for link in self.links if name in (None, link.of)}
 
     def check_columns(self) -> None:
-        """Refuse orders and heads that columns cannot have, and columns that have the names of added ones."""
+        """Refuse orders, heads and rules that columns cannot have, and columns that have the names of added ones."""
         for name, table in self.formats.items():
             if taken := [column for column in self._added(name) if column in table.schema]:
                 raise ValueError(f"schema of {short_repr(name)} must not have {list_names(taken)}, which a link adds; rename the column.")
@@ -122,6 +134,7 @@ class LinkedFormat:
                     raise ValueError(f"head must name columns of {short_repr(link.table)} with levels, got {name_repr(name)}; correct it.")
                 if not isinstance(cell, Hashable) or Codes(kind, unknown=-1)[cell] not in range(len(kind.levels)):
                     raise ValueError(f"head must have a level of column {name_repr(name)}, got {short_repr(cell)}; correct it.")
+        _ = self.rules  # which are checked when they are made
 
     @property
     def schemas(self) -> dict[str, Schema]:
@@ -129,41 +142,67 @@ class LinkedFormat:
         return {name: Schema({**self.modeled(name), **self._added(name)}) for name in self.formats}
 
     def modeled(self, name: str) -> dict[Any, Any]:
-        """Return the kinds of a table's own columns in a forest: gaps and lengths in place of times, and none of waves of a grid."""
-        kinds, link = dict(self.formats[name].schema.coded), self.below().get(name)
+        """Return the kinds of a table's own columns in a forest: of times gaps and lengths, of waves and of what is computed none."""
+        kinds, link = {each: self.formats[name].schema[each].coded for each in self.written(name)}, self.below().get(name)
         if link is not None and link.grid is not None:
             del kinds[link.order]
         elif link is not None and link.order is not None:
             kinds |= dict(zip((link.order, link.until), self.gaps(link).kinds, strict=False))
         return kinds
 
+    def written(self, name: str) -> list[Any]:
+        """Return a table's own columns that are drawn, or follow from what is drawn of their table."""
+        return [column for column in self.formats[name].schema.coded if column not in self.rules.computed(name)]
+
     def gaps(self, link: Children) -> Gaps:
         table = self.formats[link.table]
         return gaps_of(link, table.schema, dict(zip(table.columns, table.dtypes, strict=True)))
 
     def encode(self, forest: Forest) -> Forest:
-        """Return the columns that are modeled, from all that mechanisms may see."""
-        tables = dict(forest.tables)
-        for link in (link for link in self.links if link.order is not None):
-            names = list(self.formats[link.table].schema.coded)
-            own = dict(zip(names, tables[link.table], strict=False))
-            if link.grid is None:
-                history = [name for name in (link.order, link.until) if name is not None]
-                own |= dict(zip(history, self.gaps(link).encode([own[name] for name in history], forest.owners[link.table]), strict=True))
-            tables[link.table] = [*(own[name] for name in self.modeled(link.table)), *tables[link.table][len(names) :]]
+        """Return a forest with the columns that are modeled, from one with all that mechanisms may see."""
+        tables, links = dict(forest.tables), self.below()
+        for name, table in self.formats.items():
+            own, link = dict(zip(table.schema.coded, tables[name], strict=False)), links.get(name)
+            if link is not None and link.order is not None and link.grid is None:
+                history = [column for column in (link.order, link.until) if column is not None]
+                own |= dict(zip(history, self.gaps(link).encode([own[column] for column in history], forest.owners[name]), strict=True))
+            tables[name] = [*(own[column] for column in self.modeled(name)), *tables[name][len(own) :]]
         return replace(forest, tables=tables)
 
-    def decode(self, name: str, columns: Columns, owner: np.ndarray | None) -> dict[Any, np.ndarray]:
-        """Return a table's own columns, of those that are modeled and of the parents of its rows."""
+    def decode(self, name: str, columns: Columns, owner: np.ndarray | None) -> Columns:
+        """Return columns of a table as they are written, of those that are modeled and of the parents of its rows."""
         own, link = dict(zip(self.modeled(name), columns, strict=False)), self.below().get(name)
-        if link is not None and link.grid is not None:
+        added = columns[len(own) :]
+        if link is not None and link.order is not None:
             assert owner is not None
-            own[link.order] = waves_of(link, self.formats[name].schema[link.order])[np.arange(len(owner)) - np.searchsorted(owner, owner)]
-        elif link is not None and link.order is not None:
-            assert owner is not None
-            history = [name for name in (link.order, link.until) if name is not None]
-            own |= dict(zip(history, self.gaps(link).decode([own[name] for name in history], owner), strict=True))
-        return own
+            history = [column for column in (link.order, link.until) if column is not None]
+            if link.grid is not None:
+                own[link.order] = waves_of(link, self.formats[name].schema[link.order])[
+                    np.arange(len(owner)) - np.searchsorted(owner, owner)
+                ]
+            else:
+                own |= dict(zip(history, self.gaps(link).decode([own[column] for column in history], owner), strict=True))
+        return [*(own[column] for column in self.written(name)), *added]
+
+    def cells(self, name: str, columns: Columns, owner: np.ndarray | None, tables: Mapping[str, Columns]) -> dict[Any, np.ndarray]:
+        """Return what rules of a table look at, of its columns as they are written, and of its parents' in `tables`."""
+        cells = self._cells_of(name, columns)
+        if owner is not None:
+            parent = self.below()[name].of
+            beside = self._cells_of(parent, tables[parent])
+            cells |= {ref: each[owner] for ref, each in beside.items() if ref[0] in (parent, f"{name}.head")}
+        return cells
+
+    def _cells_of(self, name: str, columns: Columns) -> dict[Any, np.ndarray]:
+        refs = [*((name, column) for column in self.written(name))]
+        cells = dict(zip(refs, columns, strict=False))
+        added = dict(zip(self._added(name), columns[len(refs) :], strict=True))
+        for child, link in self.below(name).items():
+            for column in self.formats[child].schema.coded if link.head else ():
+                codes = self.head_codes(link)
+                column_of = added[f"{child}.head.{column}"] if column not in codes else np.full(len(columns[0]), codes[column])
+                cells[f"{child}.head", column] = column_of
+        return cells
 
     def _added(self, name: str) -> dict[str, Any]:
         below, added = self.below(name), dict[str, Any]()
@@ -179,31 +218,33 @@ class LinkedFormat:
         return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (link.head or {}).items()}
 
     def write(self, tables: Mapping[str, Columns], owners: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return rows of a forest as tables in the kinds and dtypes of their inputs, with keys that are made anew.
+        """Return rows of a forest, decoded, as tables in the kinds and dtypes of their inputs, with keys that are made anew.
 
         Keys count from 0 in the order of rows. The head of a parent comes first among its rows.
         """
-        columns, rows = dict[str, Columns](), dict(owners)
-        for name, table in self.formats.items():
-            own = self.decode(name, tables[name], owners.get(name))
-            columns[name] = [own[column] for column in table.schema.coded]
+        columns = {name: dict(zip(self.written(name), tables[name], strict=False)) for name in self.formats}
+        rows, n_roots = dict(owners), len(tables[self.root][0])
         for child, link in self.below().items():
-            if codes := self.head_codes(link):
-                added = dict(zip(self._added(link.of), tables[link.of][len(self.modeled(link.of)) :], strict=True))
-                n_parents = len(tables[link.of][0])
-                heads = [
-                    np.full(n_parents, codes[name]) if name in codes else added[f"{child}.head.{name}"]
-                    for name in self.formats[child].schema.coded
-                ]
+            if link.head:
+                heads, n_parents = self._cells_of(link.of, tables[link.of]), len(tables[link.of][0])
                 every = np.concatenate([np.arange(n_parents), rows[child]])
                 order = np.argsort(every, kind="stable")  # heads stand before all others
-                columns[child], rows[child] = take_rows(concatenate([heads, columns[child]]), order), every[order]
+                columns[child] = {name: np.concatenate([heads[f"{child}.head", name], own])[order] for name, own in columns[child].items()}
+                rows[child] = every[order]
+        for link in reversed(self.links):
+            n_parents = len(rows[link.of]) if link.of in rows else n_roots
+            for (table, name), total in self.rules.sums.items():
+                if total.child == link.table:
+                    columns[table][name] = total.of(columns[link.table], rows[link.table], n_parents)
         labels = dict[str, dict[Any, np.ndarray]]()
         for name in [self.root, *self.below()]:
-            fresh = {mine: np.arange(len(columns[name][0])) for child in self.below(name) for _, mine in self.keys[child]}
+            fresh = {
+                mine: np.arange(len(rows[name]) if name in rows else n_roots) for child in self.below(name) for _, mine in self.keys[child]
+            }
             inherited = {mine: labels[self.below()[name].of][theirs][rows[name]] for mine, theirs in self.keys.get(name, ())}
             labels[name] = fresh | inherited
-        return {name: table.fill(columns[name], labels=labels[name]) for name, table in self.formats.items()}
+        filled = {name: [columns[name][column] for column in table.schema.coded] for name, table in self.formats.items()}
+        return {name: table.fill(filled[name], labels=labels[name]) for name, table in self.formats.items()}
 
 
 def most_of(link: Children) -> int:
@@ -215,7 +256,12 @@ def most_of(link: Children) -> int:
 
 
 def open_forest(
-    schemas: LinkedSchemaLike, links: Sequence[Children] | None, X: Mapping[str, Table], *, skips_damaged: bool = False
+    schemas: LinkedSchemaLike,
+    links: Sequence[Children] | None,
+    X: Mapping[str, Table],
+    *,
+    rules: Sequence[LinkedRule] = (),
+    skips_damaged: bool = False,
 ) -> tuple[Forest, LinkedFormat]:
     """Read linked tables, a dict of whatever a fit takes as a table, or refuse them in one sentence that quotes no cell.
 
@@ -243,7 +289,8 @@ def open_forest(
     for name, (source, kind, _) in opened.items():
         with name_table_in_errors(f"X[{short_repr(name)}]"):
             formats[name] = _format_of(source, TableFormat(kind), stated[name], of_keys[name])
-    linked, orders, known = LinkedFormat(root, ordered, formats, keys), {link.table: link.order for link in ordered}, LabelNumbers()
+    linked = LinkedFormat(root, ordered, formats, keys, tuple(rules) if isinstance(rules, list) else rules)
+    orders, known = {link.table: link.order for link in ordered}, LabelNumbers()
     linked.check_columns()
     tables = {name: _read_table(*each, formats[name].schema, of_keys[name], orders.get(name), known) for name, each in opened.items()}
     if opened[root][0].in_memory:

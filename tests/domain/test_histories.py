@@ -25,6 +25,11 @@ def opened(stays, kinds, link=STAY):
     return open_forest(schemas, [link], {"patient": PATIENTS, "stay": stays})
 
 
+def written(forest, linked):
+    tables = {**forest.tables, "stay": linked.decode("stay", forest.tables["stay"], forest.owners["stay"])}
+    return linked.write(tables, forest.owners)["stay"]
+
+
 def made_up(kinds, n=60, seed=0):
     """Any stays, with overlaps, ends before their begins, and times out of bounds."""
     rng = np.random.default_rng(seed)
@@ -50,7 +55,8 @@ def test_whatever_is_drawn_stays_are_in_order_in_bounds_and_never_overlap(kind):
         values *= rng.random(n) < 0.3  # many touch
         drawn.append(np.where(rng.random(n) < 0.1 * each.nullable, np.nan, values))
         assert name in ("begin", "end")
-    table = linked.write({"patient": columns, "stay": [*drawn, np.zeros(n, int)]}, {"stay": owner})["stay"]
+    stays = linked.decode("stay", [*drawn, np.zeros(n, int)], owner)
+    table = linked.write({"patient": columns, "stay": stays}, {"stay": owner})["stay"]
     begin, end = table["begin"], table["end"].fillna(table["begin"])
     assert (end.isna() | begin.isna() | (end >= begin)).all()
     reached = end.fillna(begin).groupby(table["id"]).cummax().groupby(table["id"]).shift()
@@ -82,7 +88,7 @@ def test_gaps_and_lengths_are_what_a_loop_over_rows_finds_and_come_back_where_no
             reached = begin + length
     assert forest.tables["stay"][0].tolist() == gaps
     assert forest.tables["stay"][1].tolist() == lengths
-    back = linked.write(forest.tables, forest.owners)["stay"]
+    back = written(forest, linked)
     if disjoint:
         expected = stays.sort_values(["id", "begin"], kind="stable").groupby("id").head(9)
         assert back[["begin", "end"]].to_numpy().tolist() == expected[["begin", "end"]].to_numpy().tolist()
@@ -94,7 +100,7 @@ def test_levels_have_gaps_of_levels_and_missing_ones_stay_last():
     forest, linked = opened(visits, [Ordinal(["a", "b", "c"], nullable=True)], link)
     assert forest.tables["stay"][0].tolist() == [0, 2, 0, 3, 1]
     assert linked.modeled("stay")["begin"] == Ordinal([0, 1, 2], nullable=True)
-    back = linked.write(forest.tables, forest.owners)["stay"]
+    back = written(forest, linked)
     assert back["begin"].astype(object).fillna("-").tolist() == ["a", "c", "c", "-", "b"]
 
 
@@ -114,7 +120,7 @@ def test_waves_of_a_grid_are_not_modeled_and_written_by_place(kind, grid, cells)
     assert list(linked.schemas["stay"]) == ["end", "stay.nth"]
     assert [column.tolist() for column in forest.tables["stay"]] == [[7, 7], [0, 1]]
     assert from_bytes(to_bytes(linked)) == linked
-    back = linked.write(forest.tables, forest.owners)["stay"]
+    back = written(forest, linked)
     assert [str(cell)[:10] for cell in back["begin"]] == [str(cell) for cell in list(grid)[:2]]
     assert back["end"].tolist() == [7, 7]
 

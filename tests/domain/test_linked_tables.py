@@ -52,13 +52,7 @@ def opened(tables, links=LINKS, schemas=SCHEMAS):
 def with_times(forest, linked):
     """A forest with times in place of gaps."""
 
-    def decoded(name):
-        return lambda columns: [
-            *linked.decode(name, columns, forest.owners.get(name)).values(),
-            *columns[len(linked.modeled(name)) :],
-        ]
-
-    return forest.map_tables({name: decoded(name) for name in forest.tables})
+    return forest.map_tables({name: lambda own, name=name: linked.decode(name, own, forest.owners.get(name)) for name in forest.tables})
 
 
 def nested(forest):
@@ -263,7 +257,7 @@ def test_the_first_that_claims_it_is_head_and_else_the_first_row(relations, head
     assert forest.tables["household"][2].tolist() == [head]
     assert forest.tables["household"][3].tolist() == [len(others)]
     assert forest.tables["person"][0].tolist() == others
-    back = linked.write(forest.tables, forest.owners)["person"]
+    back = linked.write(with_times(forest, linked).tables, forest.owners)["person"]
     assert back["age"].tolist() == [head, *others]
     assert back["relation"][0] == "head"
 
@@ -325,7 +319,7 @@ def test_rows_go_back_in_the_kind_order_and_dtypes_of_their_table(kind):
     tables["trip"]["person_no"] = tables["trip"]["person_no"].astype("string")
     given = {name: KINDS[kind](table) for name, table in tables.items()}
     forest, linked = open_forest(SCHEMAS, LINKS, given)
-    back = linked.write(forest.tables, forest.owners)
+    back = linked.write(with_times(forest, linked).tables, forest.owners)
     assert nested(opened(back)) == nested(with_times(forest, linked)) == nested(opened(tables))
     for name, table in back.items():
         assert type(table) is type(given[name])
@@ -356,7 +350,7 @@ def test_keys_come_back_wider_where_their_dtype_cannot_hold_them_and_with_labels
     }
     texts = {"household": households.astype({"id": str}), "person": persons.astype({"household": str})}
     forest, linked = open_forest(schemas, [link], texts)
-    back = linked.write(forest.tables, forest.owners)
+    back = linked.write(with_times(forest, linked).tables, forest.owners)
     assert back["household"]["id"].tolist()[:2] == ["H0", "H1"]
     assert set(back["person"]["household"]) == set(back["household"]["id"][:90])
 
@@ -373,7 +367,7 @@ def test_tables_of_every_source_make_the_same_forest(kind, tmp_path):
     if not re.search("sqlite|lazy|duckdb|ibis|dask|spark", kind):
         assert found == expected
     assert sorted(cells for cells, _ in found) == sorted(cells for cells, _ in expected)
-    assert set(linked.write(forest.tables, forest.owners)) == set(tables)
+    assert set(linked.write(with_times(forest, linked).tables, forest.owners)) == set(tables)
 
 
 def test_columns_of_a_file_that_nobody_named_are_not_read(tmp_path):
@@ -419,14 +413,14 @@ def test_a_child_table_without_rows_and_arrays_by_number():
     assert len(forest) == 12
     assert not forest.counts("person").any()
     assert not len(forest[3:5].owners["trip"])
-    back = linked.write(forest.tables, forest.owners)
+    back = linked.write(with_times(forest, linked).tables, forest.owners)
     assert len(back["trip"]) == 0
     assert list(back["trip"]) == list(tables["trip"])
     parents, children = np.array([[7, 1], [8, 2]]), np.array([[3, 8], [4, 8], [5, 7]])
     schemas = {"parent": {1: (0, 9)}, "child": {0: (0, 9)}}
     forest, linked = open_forest(schemas, [Children("child", of="parent", key=[(1, 0)], most=2)], {"parent": parents, "child": children})
     assert nested(forest) == [[(1, 1), [[(5,)]]], [(2, 2), [[(3,)], [(4,)]]]]
-    assert linked.write(forest.tables, forest.owners)["child"].tolist() == [[5, 0], [3, 1], [4, 1]]
+    assert linked.write(with_times(forest, linked).tables, forest.owners)["child"].tolist() == [[5, 0], [3, 1], [4, 1]]
 
 
 ODD = [
