@@ -176,7 +176,9 @@ class OrderCheck:
     axes: tuple[Axis | None, Axis | None]
     op: str
     codes: Codes  # of rows that must keep it
-    beside: tuple[tuple[Ref, Any, Axis | None], ...] = ()  # the other time of a row of a history, moved alike so that its rows stay in order
+    beside: tuple[
+        tuple[Ref, Any, Axis | None], ...
+    ] = ()  # the other time of a row of a history, moved alike so that its rows stay in order
 
     def _shown(self, cells: Cells, side: int) -> np.ndarray:
         values, axis = cells[self.refs[side]], self.axes[side]
@@ -330,7 +332,7 @@ class LinkedRules:
         is_used = ref in self.sums or (link is not None and ref[1] in (link.order, link.until)) or not self.schemas[ref[0]].is_coded(ref[1])
         if is_used or not all(isinstance(kind, Continuous) for kind in kinds) or kinds[0].integer > kinds[-1].integer:
             raise ValueError(
-                f"Total must be of numbers, computed once and no time of a history, and whole only if its parts are, got {short_repr(rule)}."
+                f"Total must be of numbers, computed once, no time of a history, and whole only if its parts are, got {short_repr(rule)}."
             )
         cells = {name.strip(): word.strip() for name, _, word in (each.partition("=") for each in conditions)}
         levels = {name: {str(level): level for level in getattr(self.schemas[child].get(name), "levels", ())} for name in cells}

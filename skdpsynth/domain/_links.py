@@ -224,16 +224,12 @@ def parents_of(frame: Any, *, key: Any, columns: Sequence[Any]) -> dict[str, Any
     """
     try:
         long = nw.from_native(frame, eager_only=True)
-    except TypeError:
-        raise TypeError(f"frame must be a data frame in memory, such as one of pandas or polars, got {short_repr(frame)}.") from None
+        have = {*long.columns}
+    except Exception:  # of narwhals, and of whatever else it may be
+        told = "frame must be a data frame in memory, such as one of pandas or polars, whose columns have different names"
+        raise TypeError(f"{told}, got {short_repr(frame)}.") from None
     keys, constant = ([each] if _is_column(each) else list_or_none(each) for each in (key, columns))
-    if (
-        not keys
-        or not constant
-        or not all(map(_is_column, [*keys, *constant]))
-        or {*keys} & {*constant}
-        or not {*keys, *constant} <= {*long.columns}
-    ):
+    if not keys or not constant or not all(map(_is_column, [*keys, *constant])) or {*keys} & {*constant} or not {*keys, *constant} <= have:
         raise ValueError(
             f"key and columns must name different columns of frame, at least one each, got {short_repr(key)} and {short_repr(columns)}."
         )

@@ -30,21 +30,21 @@ def draw_kept(
     codes, columns = draw(np.arange(n))
     if table not in form.rules.checks:
         return codes, columns, np.arange(n)
-    is_history, rows = table in form.below() and form.below()[table].order is not None, np.arange(n)
+    is_history, places = table in form.below() and form.below()[table].order is not None, np.arange(n)
     broken = np.zeros(n, dtype=bool)
     for turn in range(_ROUNDS + 1):
-        mine, own = None if owner is None else owner[rows], take_rows(columns, rows)
+        mine, own = None if owner is None else owner[places], take_rows(columns, places)
         cells = form.cells(table, own, mine, tables)
         if turn == _ROUNDS:
-            broken[rows] = form.rules.mend(table, cells, mine)
-            _replace(columns, rows, own)
+            broken[places] = form.rules.mend(table, cells, mine)
+            _replace(columns, places, own)
             break
         bad = form.rules.broken(table, cells, mine)
         near = bad if mine is None else np.isin(mine, mine[bad])  # with siblings
-        rows, bad = rows[near], bad[near]
-        if not len(rows):
+        places, bad = places[near], bad[near]
+        if not len(places):
             break
-        again = rows if is_history else rows[bad]
+        again = places if is_history else places[bad]
         codes[:, again], drawn = draw(again)
         _replace(columns, again, drawn)
     kept = np.flatnonzero(~broken)
@@ -57,6 +57,6 @@ def draw_kept(
     return codes[:, kept], take_rows(columns, kept), kept
 
 
-def _replace(columns: Columns, rows: np.ndarray, others: Columns) -> None:
+def _replace(columns: Columns, places: np.ndarray, others: Columns) -> None:
     for column, other in zip(columns, others, strict=True):
-        column[rows] = other
+        column[places] = other

@@ -264,20 +264,20 @@ class LinkedTablesSynthesizer(PrivateEstimator):
             owners[link.table] = owner[kept]
         return tables, owners
 
-    def _draw_parents(self, link: Children, rng: np.random.Generator, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    def _draw_parents(self, link: Children, rng: np.random.Generator, places: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return codes of as many roots, with their nodes in the last row, and their columns."""
-        codes, nodes = self.factors_[link.of, link.table].draw_parents(len(rows), rng)
-        nodes = np.zeros(len(rows), dtype=np.int64) if nodes is None else nodes
+        codes, nodes = self.factors_[link.of, link.table].draw_parents(len(places), rng)
+        nodes = np.zeros(len(places), dtype=np.int64) if nodes is None else nodes
         return np.vstack([codes, nodes]), self._columns(link.of, codes, None, rng)
 
     def _draw_rows(
-        self, link: Children, of: np.ndarray, nodes: np.ndarray | None, owner: np.ndarray, rng: np.random.Generator, rows: np.ndarray
+        self, link: Children, of: np.ndarray, nodes: np.ndarray | None, owner: np.ndarray, rng: np.random.Generator, places: np.ndarray
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return codes and columns of some children, of which each has its node; of a history of all that their parents have."""
-        model, own = self.factors_[link.of, link.table], owner[rows]
+        model, own = self.factors_[link.of, link.table], owner[places]
         if isinstance(model, LinkFactors):
             assert nodes is not None
-            codes = model.draw_children(nodes[rows], rng, ranks_within(own))
+            codes = model.draw_children(nodes[places], rng, np.arange(len(own)) - np.searchsorted(own, own))
         else:
             parents, counts = np.unique(own, return_counts=True)
             codes = model.draw_rows(of[:, parents], counts, None, rng)

@@ -5,9 +5,23 @@ import pandas as pd
 import pytest
 
 from skdpsynth import LinkedTablesSynthesizer, PrivacyAccountant, load
-from skdpsynth.domain import AtMost, Children, Compared, Date, Impossible, Inequality, Ordinal, Schema, Total, parents_of
+from skdpsynth.domain import (
+    AtMost,
+    Children,
+    Compared,
+    Date,
+    Derived,
+    Determines,
+    Impossible,
+    Inequality,
+    Ordinal,
+    Schema,
+    Total,
+    parents_of,
+)
 
 RELATIONS = ["householder", "spouse", "child", "other"]
+KIN = {"householder": "yes", "spouse": "no", "child": "yes", "other": "no"}
 GRADES = Ordinal(["low", "middle", "high"])
 SCHEMAS = {
     "household": Schema(
@@ -30,8 +44,10 @@ SCHEMAS = {
             "grade": GRADES,
             "work": ["no", "yes"],
             "pay": (0.0, 60.0),
+            "kin": ["no", "yes"],
+            "pay twice": Derived("2 * pay"),
         },
-        rules=[Impossible({"age": (0, 14), "work": "yes"})],
+        rules=[Impossible({"age": (0, 14), "work": "yes"}), Determines("relation", "kin", KIN)],
     ),
 }
 RULES = [
@@ -68,7 +84,8 @@ def households(n=2000, seed=0):
     person = {"id": owner, "relation": np.array(RELATIONS)[relation], "age": age}
     person |= {"came": first[owner] + pd.to_timedelta(rng.integers(0, 900, len(owner)), "D")}
     person |= {"grade": np.array(GRADES.levels)[rng.integers(0, limit[owner] + 1)], "work": np.where(works, "yes", "no")}
-    return {"household": pd.DataFrame(household), "person": pd.DataFrame({**person, "pay": np.round(rng.random(len(owner)) * 60, 2)})}
+    person |= {"pay": np.round(rng.random(len(owner)) * 60, 2), "kin": np.array(list(KIN.values()))[relation], "pay twice": 0.0}
+    return {"household": pd.DataFrame(household), "person": pd.DataFrame(person)}
 
 
 def broken(out):
@@ -90,6 +107,8 @@ def broken(out):
         "workers": int((works.reindex(household.index) != household["workers"]).sum()),
         "income": int((np.abs(person.groupby("id")["pay"].sum().clip(upper=400) - household["income"]) > 1e-6).sum()),
         "first": int((household["first"] > household["last"]).sum()),
+        "kin": int((person["relation"].map(KIN) != person["kin"]).sum()),
+        "pay twice": int((np.abs(person["pay twice"] - 2 * person["pay"]) > 1e-9).sum()),
         "at work": int(((person["age"] <= 14) & (person["work"] == "yes")).sum()),
     }
 
@@ -104,6 +123,7 @@ def test_tables_of_the_tests_keep_the_rules():
     tables = households()
     person = tables["person"]
     works = (person["work"] == "yes").groupby(person["id"]).sum()
+    tables["person"] = person.assign(**{"pay twice": 2 * person["pay"]})
     tables["household"] = tables["household"].assign(workers=works, income=person.groupby("id")["pay"].sum().clip(upper=400))
     assert not any(broken(tables).values())
 
@@ -148,8 +168,8 @@ def test_a_saved_model_keeps_the_rules(fitted, tmp_path):
     fitted.save(tmp_path / "model.zip")
     again = load(tmp_path / "model.zip")
     assert again.get_params()["rules"] == RULES
-    for name, table in fitted.sample(50, random_state=3).items():
-        pd.testing.assert_frame_equal(again.sample(50, random_state=3)[name], table)
+    for one, other in zip(fitted.sample(50, random_state=3).values(), again.sample(50, random_state=3).values(), strict=True):
+        pd.testing.assert_frame_equal(one, other)
 
 
 @pytest.mark.parametrize(
