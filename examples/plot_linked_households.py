@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdpsynth import LinkedTablesSynthesizer
-from skdpsynth.domain import Children
+from skdpsynth.domain import AtMost, Children, Compared
 
 # %%
 # A survey
@@ -39,13 +39,18 @@ print(f"{len(person)} persons in {n} households")
 # What is public, and the fit
 # ---------------------------
 # A household has at least one person, and six of each count. `head`: exactly one person of each household is its householder.
+# `rules`: at most one is the spouse, and children are younger than the householder.
 
 schemas = {
     "household": {"region": ["north", "south"], "rooms": (1, 8)},
     "person": {"relation": ["householder", "spouse", "child"], "age": (0, 99), "language": ["German", "Turkish", "Polish"]},
 }
 links = [Children("person", of="household", key="household_id", most=6, least=1, head={"relation": "householder"})]
-model = LinkedTablesSynthesizer(schemas, links=links, epsilon=2.0, delta=1e-6).fit(tables)
+rules = [
+    AtMost(1, {"relation": "spouse"}, table="person"),
+    Compared("person.age", "<", "person.head.age", where={"relation": "child"}),
+]
+model = LinkedTablesSynthesizer(schemas, links=links, rules=rules, epsilon=2.0, delta=1e-6).fit(tables)
 synthetic = model.sample()
 print(synthetic["person"].head(6).to_string(index=False))
 print("Unit of the ledger:", model.accountant_.ledger[0].unit)
