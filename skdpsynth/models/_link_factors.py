@@ -149,8 +149,6 @@ def _matrices(tables: LinkTables, family: str, own: Tables, sizes: tuple[np.ndar
             weight *= 2  # all others stand twice in the matrix
         a, b = slice(rows[i], rows[i] + len(table)), slice(columns[j], columns[j] + table.shape[1])
         values[a, b], precision[a, b] = table, weight
-        if family == "cross" and i == tables.count:
-            precision[a, b] *= np.maximum(np.arange(len(table), dtype=dtype), 1)[:, None]  # as an error is one of so many children
         if family != "cross":
             values[b, a], precision[b, a] = table.T, weight
     return values, precision
