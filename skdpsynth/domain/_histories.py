@@ -20,6 +20,7 @@ class Gaps:
 
     The first gap counts from the lower bound of the times, others from the end of the row before, or where there is no end, from its time.
     Real rows that overlap count as if one began where the other ends. Where a cell is missing, the row before it counts in its place.
+    Levels stay as they are, and drawn rows are sorted by them: sums of gaps of levels would not keep their shares.
     """
 
     order: Any  # kinds
@@ -33,33 +34,36 @@ class Gaps:
     @property
     def ends(self) -> tuple[float, float, float]:
         """The first and the last time at which rows begin, and the last at which one ends, as times are read."""
-        low, high = (0, len(self.order.levels) - 1) if isinstance(self.order, Ordinal) else (self.order.coded.low, self.order.coded.high)
+        low, high = self.order.coded.low, self.order.coded.high
         last = high if self.until is None else self.until.coded.high + self.apart
         return float(low), float(min(high, last)), float(last)
 
     @property
     def kinds(self) -> list[Any]:
         """What gaps and lengths are."""
-        low, high, last = self.ends
         if isinstance(self.order, Ordinal):
-            return [Ordinal(range(len(self.order.levels)), nullable=self.order.nullable)]
-        wholes = {"integer": self.order.coded.integer}
-        kinds = [Span(0, high - low, nullable=self.order.nullable, **wholes)]
-        return kinds if self.until is None else [*kinds, Span(0, last - low, nullable=self.until.nullable, **wholes)]
+            return [self.order]
+        (low, high, last), integer = self.ends, self.order.coded.integer
+        kinds = [Span(0, high - low, nullable=self.order.nullable, integer=integer)]
+        return kinds if self.until is None else [*kinds, Span(0, last - low, nullable=self.until.nullable, integer=integer)]
 
     def encode(self, columns: list[np.ndarray], owner: np.ndarray) -> list[np.ndarray]:
         """Return gaps and lengths of rows that stand in order, those of one parent together."""
+        if isinstance(self.order, Ordinal):
+            return columns
         low, high, last = self.ends
-        begin, is_first = self._numbers(columns[0]), np.arange(len(owner)) == np.searchsorted(owner, owner)
+        begin, is_first = columns[0], np.arange(len(owner)) == np.searchsorted(owner, owner)
         end = begin if self.until is None else np.fmax(columns[1] + self.apart, begin)
         before = np.where(is_first, low, np.append(low, np.fmax(end, low)[:-1]))
-        gaps = self._cells(np.clip(begin - before, 0, high - low))
+        gaps = np.clip(begin - before, 0, high - low)
         return [gaps] if self.until is None else [gaps, np.clip(columns[1] + self.apart - begin, 0, last - low)]
 
     def decode(self, columns: list[np.ndarray], owner: np.ndarray) -> list[np.ndarray]:
         """Return times and ends: no row begins before the one before it has ended, and all are within their bounds."""
+        if isinstance(self.order, Ordinal):
+            return columns
         low, high, last = self.ends
-        gaps, ranks = self._numbers(columns[0]), np.arange(len(owner)) - np.searchsorted(owner, owner)
+        gaps, ranks = columns[0], np.arange(len(owner)) - np.searchsorted(owner, owner)
         lengths = np.zeros(len(owner)) if self.until is None else columns[1]
         least = low if self.until is None else self.until.coded.low + self.apart
         begin, end, reached = np.empty(len(owner)), np.empty(len(owner)), np.full(owner.max(initial=-1) + 1, low)
@@ -69,16 +73,8 @@ class Gaps:
             begin[rows] = np.minimum(reached[owner[rows]] + np.nan_to_num(gaps[rows]), high)
             end[rows] = np.maximum(np.minimum(begin[rows] + lengths[rows], most[rows]), least)
             reached[owner[rows]] = np.fmax(begin[rows], end[rows])
-        begin = self._cells(np.where(np.isnan(gaps), np.nan, begin))
+        begin[np.isnan(gaps)] = np.nan
         return [begin] if self.until is None else [begin, end - self.apart]
-
-    def _numbers(self, cells: np.ndarray) -> np.ndarray:
-        return np.where(cells < len(self.order.levels), cells, np.nan) if isinstance(self.order, Ordinal) else cells
-
-    def _cells(self, numbers: np.ndarray) -> np.ndarray:
-        if not isinstance(self.order, Ordinal):
-            return numbers
-        return np.where(np.isnan(numbers), len(self.order.levels), numbers).astype(np.int32)
 
 
 def gaps_of(link: Children, columns: Any, dtypes: dict[Hashable, str]) -> Gaps:

@@ -34,8 +34,8 @@ class Children:
     least : int, default=0
         How many rows every parent has at least: a public fact. With `head` at least 1.
     order : str, default=None
-        The column of the child, numbers, times or ordinal levels, by which its rows are a history. It is modeled as the gap since the row
-        before, so sampled rows are in order. None: the order of rows means nothing.
+        The column of the child, numbers, times or ordinal levels, by which its rows are a history, in which sampled rows are in order.
+        Numbers and times are modeled as the gap since the row before. None: the order of rows means nothing.
     until : str, default=None
         The column of the child in which a row ends, such as the end of a stay that begins in `order`, in the unit of this. It is modeled as
         the length of the row, and gaps count from the end of the row before: sampled rows of one parent do not overlap.

@@ -1,7 +1,6 @@
 """Model of a history: each row of a parent, in order, given the parent and the row before."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class HistoryFactors:
         """Return codes of n parents, shape (n_columns, n)."""
         return self.factors.sample(n, rng)[: self.n_parent], None
 
-    def draw_rows(self, parents: np.ndarray, counts: np.ndarray, nodes: Any, rng: np.random.Generator) -> np.ndarray:
+    def draw_rows(self, parents: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return the codes of the rows of parents with such codes and numbers of rows, parent after parent, shape (n_columns, n_rows)."""
         p, q, laws = self.n_parent, self._n_own, self._laws()
         logs = [np.log(np.maximum(law, np.finfo(np.float32).tiny)) for law in laws]

@@ -341,15 +341,6 @@ class LinkFactors:
         first = np.repeat(np.cumsum(counts) - counts, counts)
         return 2 * np.repeat(nodes, counts) + (np.arange(len(first)) - first != np.repeat(special, counts))
 
-    def draw_rows(self, parents: np.ndarray, counts: np.ndarray, nodes: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
-        """Return the codes of children of parents with such codes and numbers of children, parent after parent, shape (n_columns, n_rows).
-
-        `nodes` are those of the parents; None: they are drawn given the codes.
-        """
-        nodes = self.draw_nodes(parents, rng) if nodes is None else nodes
-        ranks = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self.draw_children(self.draw_child_nodes(nodes, counts, rng), rng, ranks)
-
     def draw_children(
         self, nodes: np.ndarray, rng: np.random.Generator, ranks: np.ndarray | None = None, allowed: Mapping[int, np.ndarray] | None = None
     ) -> np.ndarray:

@@ -254,6 +254,19 @@ def test_rules_of_times_of_a_history_leave_it_in_order():
     assert out["patient"]["stays"].sum() == len(out["stay"])
 
 
+def test_rows_of_a_history_by_levels_are_in_order():
+    rng = np.random.default_rng(0)
+    levels = Ordinal(["early", "middle", "late", "last"], nullable=True)
+    visit = pd.DataFrame({"id": rng.integers(0, 300, 1200), "when": np.append(levels.levels, None)[rng.integers(0, 5, 1200)]})
+    schemas = {"patient": {"age": (18, 89)}, "visit": {"when": levels, "ward": ["a", "b"]}}
+    tables = {"patient": clinic(300)["patient"][["id", "age"]], "visit": visit.assign(ward=np.where(visit["when"] == "early", "a", "b"))}
+    links = [Children("visit", of="patient", key="id", most=6, order="when")]
+    out = LinkedTablesSynthesizer(schemas, links=links, epsilon=2.0, delta=1e-6, random_state=0).fit(tables).sample(5000, random_state=0)
+    codes = pd.Series(pd.Categorical(out["visit"]["when"], levels.levels).codes).replace(-1, 9)
+    assert not (codes < codes.groupby(out["visit"]["id"]).shift()).any()
+    assert len(codes) > 15_000
+
+
 def test_a_panel_in_one_long_table_comes_back_with_its_waves():
     rng = np.random.default_rng(0)
     panel = pd.DataFrame({"nr": np.repeat(np.arange(400), 8), "year": np.tile(np.arange(1980, 1988), 400)})
