@@ -14,18 +14,27 @@ The last number of a line is the elapsed time in seconds.
 """
 
 import argparse
+import itertools
 import time
 import warnings
 from types import SimpleNamespace
 
 import exact_losses
 import numpy as np
+import pandas as pd
 from scipy.stats import binom
 from sklearn.base import BaseEstimator
 
-from skdpsynth import LatentFactorSynthesizer, PrivateMeasureMechanism, PrivatePCA, SignedMeasureMechanism
+from skdpsynth import (
+    LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
+    PrivateMeasureMechanism,
+    PrivatePCA,
+    SignedMeasureMechanism,
+)
 from skdpsynth.auditing import audit_epsilon, audit_one_run, isolated_canaries, worst_case_neighbors
 from skdpsynth.continual import BinaryCounter, KaryCounter, SquareRootCounter, UnboundedCounter
+from skdpsynth.domain import Children
 from skdpsynth.fitting import Budget
 from skdpsynth.privacy import DiscreteLaplace, PrivacyAccountant, PrivacyLoss, check_rng
 from skdpsynth.synthesis._latent_high import ParitySearch
@@ -147,6 +156,32 @@ class Search(Budget):
         return other - first
 
 
+class Households(BaseEstimator):
+    """Releases counts of households with up to two persons, from rows of one root each: its code, how many persons, and their codes."""
+
+    def __init__(self, neighboring="replace_one", epsilon=3.0, delta=0.0):
+        self.neighboring, self.epsilon, self.delta = neighboring, epsilon, delta
+
+    def fit(self, X, y=None):
+        roots = np.asarray(X, dtype=int)
+        owner = np.repeat(np.arange(len(roots)), roots[:, 1])
+        tables = {"home": pd.DataFrame({"key": np.arange(len(roots)), "code": roots[:, 0]})}
+        tables["person"] = pd.DataFrame({"key": owner, "code": roots[owner, 2]})
+        model = LinkedTablesSynthesizer(
+            {"home": {"code": [0, 1]}, "person": {"code": [0, 1]}},
+            links=[Children("person", of="home", key="key", most=2)],
+            **self.get_params(),
+        )
+        self.accountant_ = model.fit(tables).accountant_
+        return self
+
+    def neighbors(self):
+        """A home of two equal persons, in place of one whose codes are all the others, or one more; beside some of each kind."""
+        rest = np.array(list(itertools.product((0, 1), (0, 1, 2), (0, 1))) * 20)
+        gone = [[0, 2, 0]] if self.neighboring == exact_losses.RO else np.empty((0, 3), dtype=int)
+        return np.vstack([rest, [[1, 2, 1]]]), np.vstack([rest, gone])
+
+
 def rows_of_codes(X):
     return SimpleNamespace(source=SimpleNamespace(aggregate=lambda rows, rule: rule.of(list(np.asarray(X).T))))
 
@@ -211,6 +246,10 @@ PARTS = {  # the same for parts of a fit, with the worst of all pairs of rows
     "Gram matrix, d=3, add/remove": (Gram((2, 2), 1, exact_losses.AR, 3.0), 2_000_000, "noise"),
     "Gram matrices of 2 classes, d=2": (Gram((2, 1), 2, exact_losses.RO, 3.0), 2_000_000, "noise"),
     "Gram matrix, d=2, replace": (Gram((2, 1), 1, exact_losses.RO, 3.0), 8_000_000, "noise"),
+    "LinkedTables": (Households(), 2_000_000, "noise"),
+    "LinkedTables, add/remove": (Households(**DROP), 2_000_000, "noise"),
+    "LinkedTables, Gaussian": (Households(epsilon=1.0, delta=1e-6), 1_000_000, "noise"),
+    "LinkedTables, Gaussian, add/remove": (Households(epsilon=0.5, delta=0.01, **DROP), 1_000_000, "noise"),
     "ParitySearch, add/remove": (Search(exact_losses.AR, 3.0), 60_000, "ratio"),
     "ParitySearch, replace": (Search(exact_losses.RO, 3.0), 60_000, "ratio"),
 }

@@ -4,11 +4,12 @@
 
 Each case fits a table and keeps every release: its name, exact values, noise, charge and answer. Then it fits neighbors, chosen to be far
 apart (from corner to corner of the box, all columns changed, half of them, cells out of the domain, one row or unit more at the end and in
-the middle), and gives them the same answers. Losses are exact fractions: the sum of |change| / scale (Laplace noise), the largest of them
-(sup-norm noise), the nuclear norm over scale (matrix Laplace noise), and the sum of squares over 2 (scale^2 - 5/3), the charge of rounded
-Gaussian noise (discrete Gaussian noise). A choice loses its charge where utilities move apart by twice their sensitivity. Discovered
-levels lose |change| / scale where both tables have them, and else the chance that they are shown, which delta pays for. Sums of a counter
-share the noise of its nodes: they lose the least that explains all sums.
+the middle, and of linked tables roots with none, one, as many as count or more below them), and gives them the same answers. Losses are
+exact fractions: the sum of |change| / scale (Laplace noise), the largest of them (sup-norm noise), the nuclear norm over scale (matrix
+Laplace noise), and the sum of squares over 2 (scale^2 - 5/3), the charge of rounded Gaussian noise (discrete Gaussian noise). A choice
+loses its charge where utilities move apart by twice their sensitivity. Discovered levels lose |change| / scale where both tables have them,
+and else the chance that they are shown, which delta pays for. Sums of a counter share the noise of its nodes: they lose the least that
+explains all sums.
 
 A line is one case under one relation, with the worst of its neighbors:
 
@@ -46,6 +47,7 @@ from sklearn.base import clone
 
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivacyAccountant,
@@ -53,9 +55,9 @@ from skdpsynth import (
     PrivatePCA,
     SignedMeasureMechanism,
 )
-from skdpsynth.domain import Continuous, Date, Inequality, Nominal, Schema
+from skdpsynth.domain import Children, Continuous, Date, Inequality, Nominal, Schema
 from skdpsynth.model_selection import PrivateSearchCV
-from skdpsynth.models import _latent_factors, _training, _wide_factors
+from skdpsynth.models import _latent_factors, _link_factors, _training, _wide_factors
 from skdpsynth.privacy import PrivacyLoss
 from skdpsynth.privacy._gaussian import gaussian_of_pure, pure_of_gaussian
 from skdpsynth.testing import Draw, kind_of, watch_releases
@@ -67,6 +69,8 @@ RELATIONS = ("replace_one", "add_or_remove_one")
 QUICK = {
     (_latent_factors, "_FITS"): 2,
     (_latent_factors, "_STEPS"): 20,
+    (_link_factors, "_FITS"): 1,
+    (_link_factors, "_STEPS"): 20,
     (_training, "_SPLITS"): 0,
     (_wide_factors, "_STEPS"): 20,
     (_wide_factors, "_PILOT_STEPS"): 10,
@@ -521,6 +525,77 @@ def stream_of_units(estimator: Any, relation: str, n: int = 2000, n_ticks: int =
     return Case(estimator, ticks, [[*others, *ticks[k:]]], unit="who")
 
 
+HOMES = {
+    "home": {"region": list("abc"), "rent": (0.0, 3000.0)},
+    "person": {"age": (0, 99), "works": [False, True], "role": ["head", "child", "other"]},
+    "trip": {"depart": Continuous(0.0, 24.0, nullable=True), "mode": ["bus", "car", "foot"]},
+    "car": {"power": (20, 200), "electric": [False, True]},
+}
+HEAD = {"role": "head"}
+ENDS = {  # cells of a root and of all that hangs on it
+    "low": {"region": "a", "rent": 0.0, "age": 0, "works": False, "role": "head"}
+    | {"depart": 0.0, "mode": "bus", "power": 20, "electric": False},
+    "high": {"region": "c", "rent": 3000.0, "age": 99, "works": True, "role": "other"}
+    | {"depart": 24.0, "mode": "foot", "power": 200, "electric": True},
+    "odd": {"region": "never seen", "rent": 1e300, "age": -(10**9), "works": False, "role": "never seen"}
+    | {"depart": np.nan, "mode": "never seen", "power": 10**9, "electric": True},
+}
+
+
+def homes(n: int, seed: int = 0) -> dict[str, pd.DataFrame]:
+    """Homes with persons, whose numbers are those of persons of other homes too, with trips and with cars."""
+    rng = np.random.default_rng(seed)
+    rich, of = rng.random(n), np.repeat(np.arange(1, n + 1), rng.integers(0, 6, n))
+    age = np.clip(rng.normal(20 + 40 * rich[of - 1], 15), 0, 99).astype(int)
+    home = {"home_id": np.arange(1, n + 1), "region": np.array(list("abc"))[(3 * rich).astype(int)], "rent": 3000 * rich}
+    person = {"home_id": of, "number": np.arange(len(of)) - np.searchsorted(of, of), "age": age, "works": rng.random(len(of)) < age / 99}
+    role = np.where(person["number"] == 0, "head", np.where(age < 20, "child", "other"))
+    who = np.repeat(np.arange(len(of)), rng.integers(0, 4, len(of)))
+    mode = np.where(person["works"][who], rng.choice(["car", "foot"], len(who)), "bus")
+    trip = {"home_id": of[who], "number": person["number"][who], "depart": 24 * rng.random(len(who)), "mode": mode}
+    owned = np.repeat(np.arange(1, n + 1), rng.integers(0, 3, n))
+    car = {"home_id": owned, "power": rng.integers(20, 200, len(owned)), "electric": rng.random(len(owned)) < 0.2}
+    made = {"home": home, "person": person | {"role": role}, "trip": trip, "car": car}
+    return {name: pd.DataFrame(columns) for name, columns in made.items()}
+
+
+def a_home(key: int, n_rows: int, ends: list[str], like: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return a home with so many persons, trips of each, and cars, whose cells are at these ends by turns."""
+    numbers = {"home": [(0, 0)], "person": [(i, 0) for i in range(n_rows)], "car": [(i, 0) for i in range(n_rows)]}
+    numbers["trip"] = list(itertools.product(range(n_rows), repeat=2))
+    cells = {name: [{"home_id": key, "number": i, **ENDS[ends[(i + j) % len(ends)]]} for i, j in of] for name, of in numbers.items()}
+    return {name: pd.DataFrame(rows, columns=list(like[name])).astype(like[name].dtypes) for name, rows in cells.items()}
+
+
+def linked(relation: str, links: list[Children], *, n: int = 2000, epsilon: float = 8.0, drops: Any = (), **parameters: Any) -> Case:
+    """Homes, the first of which is replaced or beside which another one comes, with none, one, all that count or more below it."""
+    names = {link.table for link in links} | {link.of for link in links}
+    schemas = {table: {name: kind for name, kind in HOMES[table].items() if name not in drops} for table in HOMES if table in names}
+    whole, most = homes(n), max(link.most for link in links)
+    kinds = [(0, ["high"]), (1, ["high"]), (most, ["high"]), (most + 3, ["high"]), (most, ["low", "high"]), (most + 1, ["odd", "low"])]
+    key = 0 if relation == "replace_one" else -1
+    first, *rivals = (a_home(at, *kind, whole) for at, kind in [(0, (most + 2, ["low"])), *((key, kind) for kind in kinds)])
+    numbered = {name for link in links if isinstance(link.key, tuple) for name in (link.table, link.of)}
+
+    def tables(*parts: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        joined = {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in schemas}
+        return {
+            name: rows.drop(columns=[*drops, *(["number"] if name not in numbered else [])], errors="ignore")
+            for name, rows in joined.items()
+        }
+
+    before = [] if relation == "replace_one" else [first]
+    others = [tables(*before, rival, whole) for rival in rivals]
+    model = LinkedTablesSynthesizer(schemas, links=links, epsilon=epsilon, neighboring=relation, random_state=0, **parameters)
+    return Case(model, tables(first, whole), others)
+
+
+def persons(**more: Any) -> Children:
+    return Children("person", of="home", key="home_id", **{"most": 4, **more})
+
+
+TRIPS = {"of": "person", "key": ("home_id", "number"), "most": 2}
+CARS = Children("car", of="home", key="home_id", most=1)
 DELTA = {"delta": 1e-6}
 BOX = {"bounds": (0.0, 1.0)}
 WIDE = {"bounds": "private"}
@@ -562,6 +637,19 @@ CASES: dict[str, Callable[[str], Case]] = {
     "latent, units, private facts": lambda relation: mixed_units(relation, schema=PRIVATE, **DELTA),
     "latent, scores": lambda relation: mixed(relation, in_middle=False, strategy="scores"),
     "latent, scores, delta": lambda relation: mixed(relation, in_middle=False, strategy="scores", synthesizer="pmm", **DELTA),
+    "linked, pure": lambda relation: linked(relation, [persons()]),
+    "linked, delta": lambda relation: linked(relation, [persons()], **DELTA),
+    "linked, levels alone, pure": lambda relation: linked(relation, [persons()], drops=("rent", "age")),
+    "linked, levels alone, delta": lambda relation: linked(relation, [persons()], drops=("rent", "age"), **DELTA),
+    "linked, head, pure": lambda relation: linked(relation, [persons(head=HEAD, least=1)]),
+    "linked, head, delta": lambda relation: linked(relation, [persons(head=HEAD)], **DELTA),
+    "linked, histories, pure": lambda relation: linked(relation, [persons(order="age")]),
+    "linked, histories, delta": lambda relation: linked(relation, [persons(order="age")], **DELTA),
+    "linked, many children": lambda relation: linked(relation, [persons(most=20)], **DELTA),
+    "linked, three levels, pure": lambda relation: linked(relation, [persons(), Children("trip", **TRIPS)]),
+    "linked, three levels, histories": lambda relation: linked(relation, [persons(), Children("trip", **TRIPS, order="depart")], **DELTA),
+    "linked, two child tables, pure": lambda relation: linked(relation, [persons(), CARS]),
+    "linked, two child tables, delta": lambda relation: linked(relation, [persons(), CARS], **DELTA),
     "pca, private center, pure": lambda relation: points(PCA(), relation, **BOX),
     "pca, private center, gaussian": lambda relation: points(PCA(noise="gaussian"), relation, **BOX, **DELTA),
     "pca, public center, pure": lambda relation: points(PCA(center="public"), relation, **BOX),
