@@ -24,11 +24,13 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivacyAccountant,
@@ -37,7 +39,7 @@ from skdpsynth import (
     SignedMeasureMechanism,
 )
 from skdpsynth.continual import SquareRootCounter
-from skdpsynth.domain import Nominal, Ordinal
+from skdpsynth.domain import Children, Nominal, Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import PrivacyLoss, epsilon_of_rho, mechanism, rho_of_epsilon
 from skdpsynth.statistics import Sensitivity
@@ -190,6 +192,20 @@ def _of_mixture(accountant):
     return by_pld(accountant, float(accountant.delta) - shown, 1e-5, ComposedDpEvent([*events, DiscreteLaplaceDpEvent(pure, 1)])) - 1e-5
 
 
+def linked(promises):
+    """Homes with up to four persons."""
+    rng = np.random.default_rng(0)
+    of = np.repeat(np.arange(1000), rng.integers(0, 6, 1000))
+    tables = {"home": pd.DataFrame({"key": np.arange(1000), "code": rng.integers(0, 4, 1000), "rent": rng.random(1000)})}
+    tables["person"] = pd.DataFrame({"key": of, "code": rng.integers(0, 4, len(of)), "age": rng.integers(0, 99, len(of))})
+    schemas = {"home": {"code": list(range(4)), "rent": (0.0, 1.0)}, "person": {"code": list(range(4)), "age": (0, 99)}}
+    for relation, (epsilon, delta) in itertools.product(("replace_one", "add_or_remove_one"), promises):
+        shared = PrivacyAccountant(epsilon, delta, neighboring=relation)
+        links = [Children("person", of="home", key="key", most=4)]
+        model = LinkedTablesSynthesizer(schemas, links=links, epsilon=epsilon, delta=delta, neighboring=relation, accountant=shared)
+        one_fit(f"LinkedTables, {relation}, ({epsilon:g}, {delta:g})", model.fit(tables).accountant_, shared)
+
+
 def levels(promises):
     """A column whose levels are private, among others: they are shown at a loss in epsilon and delta, and what follows is Gaussian."""
     codes = np.random.default_rng(0).integers(0, 9, size=(1000, 16))
@@ -251,6 +267,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     noise(BUDGETS)
     fits([(1, 0), (1, 1e-6), *([(0.1, 1e-6), (3, 1e-9), (5, 1e-5)] if arguments.full else [])])
+    linked([(1, 0), (1, 1e-6), *([(0.1, 1e-6), (3, 1e-9)] if arguments.full else [])])
     levels([(1, 1e-6), *([(0.1, 1e-6), (3, 1e-9)] if arguments.full else [])])
     searches()
     counters()

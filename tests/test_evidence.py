@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from estimators import variants
+from estimators import linked_variants, variants
 from internals import CodedGram, Trees, Weights, _latent_factors, levels_of
 from laws import refuses
 
@@ -71,7 +71,7 @@ def others():
     }
 
 
-FITS = {name: (estimator, X) for name, estimator in variants().items()} | others()
+FITS = {name: (estimator, X) for name, estimator in variants().items()} | linked_variants() | others()
 COUNTERS = {
     "kary": lambda accountant: KaryCounter(1000, epsilon=1, accountant=accountant),
     "binary": lambda accountant: BinaryCounter(1000, epsilon=1, sensitivity=2, accountant=accountant),
