@@ -1,4 +1,4 @@
-"""Histories: the time of each row as the gap since the row before, and its end as a length, so that sampled rows keep their order."""
+"""Histories: the time of each row as the gap since the end of the row before, and its end as a length, so that no two rows overlap."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -18,54 +18,44 @@ from skdpsynth.domain._times import Times
 class Gaps:
     """The map of times and ends of rows to gaps and lengths, which looks at the rows of one parent alone, and its inverse.
 
-    The first gap counts from the lower bound of the times, others from the end of the row before, or where there is no end, from its time.
+    The first gap counts from the lower bound of the times, others from the end of the row before.
     Real rows that overlap count as if one began where the other ends. Where a cell is missing, the row before it counts in its place.
-    Levels stay as they are, and drawn rows are sorted by them: sums of gaps of levels would not keep their shares.
     """
 
     order: Any  # kinds
-    until: Any = None  # None: rows have no end
+    until: Any
 
     @property
     def apart(self) -> float:
-        """The difference of equal times as they are read, where ends count from another bound."""
+        """The difference of equal times as they are read, as ends count from another bound."""
         return float(self.until.first - self.order.first) if isinstance(self.order, Times) else 0.0
 
     @property
     def ends(self) -> tuple[float, float, float]:
         """The first and the last time at which rows begin, and the last at which one ends, as times are read."""
-        low, high = self.order.coded.low, self.order.coded.high
-        last = high if self.until is None else self.until.coded.high + self.apart
-        return float(low), float(min(high, last)), float(last)
+        last = float(self.until.coded.high + self.apart)
+        return float(self.order.coded.low), min(float(self.order.coded.high), last), last
 
     @property
     def kinds(self) -> list[Any]:
         """What gaps and lengths are."""
-        if isinstance(self.order, Ordinal):
-            return [self.order]
-        (low, high, last), integer = self.ends, self.order.coded.integer
-        kinds = [Span(0, high - low, nullable=self.order.nullable, integer=integer)]
-        return kinds if self.until is None else [*kinds, Span(0, last - low, nullable=self.until.nullable, integer=integer)]
+        low, high, last = self.ends
+        wholes = {"integer": self.order.coded.integer}
+        return [Span(0, high - low, nullable=self.order.nullable, **wholes), Span(0, last - low, nullable=self.until.nullable, **wholes)]
 
     def encode(self, columns: list[np.ndarray], owner: np.ndarray) -> list[np.ndarray]:
         """Return gaps and lengths of rows that stand in order, those of one parent together."""
-        if isinstance(self.order, Ordinal):
-            return columns
         low, high, last = self.ends
         begin, is_first = columns[0], np.arange(len(owner)) == np.searchsorted(owner, owner)
-        end = begin if self.until is None else np.fmax(columns[1] + self.apart, begin)
+        end = np.fmax(columns[1] + self.apart, begin)
         before = np.where(is_first, low, np.append(low, np.fmax(end, low)[:-1]))
-        gaps = np.clip(begin - before, 0, high - low)
-        return [gaps] if self.until is None else [gaps, np.clip(columns[1] + self.apart - begin, 0, last - low)]
+        return [np.clip(begin - before, 0, high - low), np.clip(columns[1] + self.apart - begin, 0, last - low)]
 
     def decode(self, columns: list[np.ndarray], owner: np.ndarray) -> list[np.ndarray]:
         """Return times and ends: no row begins before the one before it has ended, and all are within their bounds."""
-        if isinstance(self.order, Ordinal):
-            return columns
         low, high, last = self.ends
-        gaps, ranks = columns[0], np.arange(len(owner)) - np.searchsorted(owner, owner)
-        lengths = np.zeros(len(owner)) if self.until is None else columns[1]
-        least = low if self.until is None else self.until.coded.low + self.apart
+        gaps, lengths = columns
+        least, ranks = self.until.coded.low + self.apart, np.arange(len(owner)) - np.searchsorted(owner, owner)
         begin, end, reached = np.empty(len(owner)), np.empty(len(owner)), np.full(owner.max(initial=-1) + 1, low)
         most = np.where(np.append(owner[1:] != owner[:-1], True)[: len(owner)], last, high)  # where others follow, they must have room
         for turn in range(int(ranks.max(initial=-1)) + 1):
@@ -73,20 +63,21 @@ class Gaps:
             begin[rows] = np.minimum(reached[owner[rows]] + np.nan_to_num(gaps[rows]), high)
             end[rows] = np.maximum(np.minimum(begin[rows] + lengths[rows], most[rows]), least)
             reached[owner[rows]] = np.fmax(begin[rows], end[rows])
-        begin[np.isnan(gaps)] = np.nan
-        return [begin] if self.until is None else [begin, end - self.apart]
+        return [np.where(np.isnan(gaps), np.nan, begin), end - self.apart]
 
 
-def gaps_of(link: Children, columns: Any, dtypes: dict[Hashable, str]) -> Gaps:
-    """Return the gaps of a link whose rows have an order, by the kinds and dtypes of its table, or refuse columns that cannot have any."""
-    order, until = columns.get(link.order), columns.get(link.until)
-    if not isinstance(order, Continuous | Times | Ordinal):
+def check_order(link: Children, columns: Any) -> None:
+    """Refuse an order that its column cannot have."""
+    if not isinstance(columns.get(link.order), Continuous | Times | Ordinal):
         raise ValueError(
             f"order must be a column of {short_repr(link.table)} that its schema says is of numbers, times or ordinal levels, got "
             f"{name_repr(link.order)}; correct it, or leave it out."
         )
-    if link.until is None:
-        return Gaps(order)
+
+
+def gaps_of(link: Children, columns: Any, dtypes: dict[Hashable, str]) -> Gaps:
+    """Return the gaps of a link whose rows have ends, by the kinds and dtypes of its table, or refuse columns that cannot have any."""
+    order, until = columns.get(link.order), columns.get(link.until)
     named = list_names([link.order, link.until])
     are_numbers = isinstance(order, Continuous) and isinstance(until, Continuous)
     are_times = isinstance(order, Times) and isinstance(until, Times) and (order.family, order.zone) == (until.family, until.zone)

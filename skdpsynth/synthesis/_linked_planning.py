@@ -211,6 +211,11 @@ def _check_sizes(plan: LinkedPlan) -> None:
                 "has more; merge levels, or leave the column out."
             )
     for link in plan.links:
+        if link.of in plan.histories:
+            raise ValueError(
+                f"links must hang no table on a history, but {short_repr(link.table)} hangs on {short_repr(link.of)}, which has an order; "
+                "leave order out, or the table."
+            )
         n_columns = len(plan.tables[link.of]) + 2 * len(plan.tables[link.table])
         if n_columns > ONE_BLOCK:
             raise ValueError(

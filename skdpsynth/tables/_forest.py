@@ -25,6 +25,7 @@ from skdpsynth.domain import (
     Ordinal,
     Schema,
     as_nullable,
+    check_order,
     gaps_of,
     key_columns,
     list_names,
@@ -125,6 +126,8 @@ class LinkedFormat:
         for link in self.links:
             schema = self.formats[link.table].schema
             if link.order is not None:
+                check_order(link, schema)
+            if link.until is not None:
                 self.gaps(link)
             if link.grid is not None:
                 waves_of(link, schema[link.order])
@@ -142,12 +145,12 @@ class LinkedFormat:
         return {name: Schema({**self.modeled(name), **self._added(name)}) for name in self.formats}
 
     def modeled(self, name: str) -> dict[Any, Any]:
-        """Return the kinds of a table's own columns in a forest: of times gaps and lengths, of waves and of what is computed none."""
+        """Return the kinds of a table's own columns in a forest: gaps and lengths of times with ends, and no waves or what is computed."""
         kinds, link = {each: self.formats[name].schema[each].coded for each in self.written(name)}, self.below().get(name)
         if link is not None and link.grid is not None:
             del kinds[link.order]
-        elif link is not None and link.order is not None:
-            kinds |= dict(zip((link.order, link.until), self.gaps(link).kinds, strict=False))
+        elif link is not None and link.until is not None:
+            kinds |= dict(zip((link.order, link.until), self.gaps(link).kinds, strict=True))
         return kinds
 
     def written(self, name: str) -> list[Any]:
@@ -163,8 +166,8 @@ class LinkedFormat:
         tables, links = dict(forest.tables), self.below()
         for name, table in self.formats.items():
             own, link = dict(zip(table.schema.coded, tables[name], strict=False)), links.get(name)
-            if link is not None and link.order is not None and link.grid is None:
-                history = [column for column in (link.order, link.until) if column is not None]
+            if link is not None and link.until is not None:
+                history = (link.order, link.until)
                 own |= dict(zip(history, self.gaps(link).encode([own[column] for column in history], forest.owners[name]), strict=True))
             tables[name] = [*(own[column] for column in self.modeled(name)), *tables[name][len(own) :]]
         return replace(forest, tables=tables)
@@ -175,13 +178,16 @@ class LinkedFormat:
         added = columns[len(own) :]
         if link is not None and link.order is not None:
             assert owner is not None
-            history = [column for column in (link.order, link.until) if column is not None]
             if link.grid is not None:
                 own[link.order] = waves_of(link, self.formats[name].schema[link.order])[
                     np.arange(len(owner)) - np.searchsorted(owner, owner)
                 ]
-            else:
+            elif link.until is not None:
+                history = (link.order, link.until)
                 own |= dict(zip(history, self.gaps(link).decode([own[column] for column in history], owner), strict=True))
+            else:
+                order = np.lexsort((own[link.order], owner))
+                own, added = {column: cells[order] for column, cells in own.items()}, take_rows(added, order)
         return [*(own[column] for column in self.written(name)), *added]
 
     def cells(self, name: str, columns: Columns, owner: np.ndarray | None, tables: Mapping[str, Columns]) -> dict[Any, np.ndarray]:

@@ -94,12 +94,14 @@ def test_gaps_and_lengths_are_what_a_loop_over_rows_finds_and_come_back_where_no
         assert back[["begin", "end"]].to_numpy().tolist() == expected[["begin", "end"]].to_numpy().tolist()
 
 
-def test_levels_stay_as_they_are_and_missing_ones_last():
+def test_levels_stay_in_order_and_missing_ones_last():
     visits = pd.DataFrame({"id": [0, 0, 0, 0, 1], "begin": ["c", None, "a", "c", "b"]})
     link = Children("stay", of="patient", key="id", most=4, order="begin")
     forest, linked = opened(visits, [Ordinal(["a", "b", "c"], nullable=True)], link)
     assert forest.tables["stay"][0].tolist() == [0, 2, 2, 3, 1]
-    assert written(forest, linked)["begin"].astype(object).fillna("-").tolist() == ["a", "c", "c", "-", "b"]
+    forest.tables["stay"][0][:4] = [2, 3, 0, 2]  # as a model may draw them
+    back = written(forest, linked)
+    assert back["begin"].astype(object).fillna("-").tolist() == ["a", "c", "c", "-", "b"]
 
 
 @pytest.mark.parametrize(
