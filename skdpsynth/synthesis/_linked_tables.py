@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpsynth._serialization import require
 from skdpsynth._validation import check_memory
-from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLike, Ordinal, Schema, grids_of
+from skdpsynth.domain import Children, LinkedRule, LinkedSchema, LinkedSchemaLike, Schema, grids_of
 from skdpsynth.fitting import Budget, Facts, PrivateEstimator, check_unit
 from skdpsynth.frames import InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
@@ -281,8 +281,6 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         else:
             parents, counts = np.unique(own, return_counts=True)
             codes = model.draw_rows(of[:, parents], counts, rng)
-            if isinstance(self._tables[link.table].get(link.order), Ordinal):  # no gaps keep these in order
-                codes = codes[:, np.lexsort((codes[list(self._tables[link.table]).index(link.order)], own))]
         for table, place, code in self._heads:
             if table == link.table:
                 codes[place] += codes[place] >= code

@@ -240,12 +240,12 @@ def test_a_history_goes_by_its_order_ties_by_place_and_missing_cells_last():
     assert nth.tolist() == [0, 1, 2, 2, 3, 3, 3]
     days = {"day": Date("2024-01-01", "2024-12-31")}  # where none may be missing, one that is comes last all the same
     visits = pd.DataFrame({"household_id": 0, "day": [None, "2024-12-30", "2024-01-02"]})
-    forest = opened(
-        {"household": tables["household"], "visit": visits},
-        [Children("visit", of="household", key="household_id", most=3, order="day")],
+    forest, _ = open_forest(
         {"household": SCHEMAS["household"], "visit": days},
+        [Children("visit", of="household", key="household_id", most=3, order="day")],
+        {"household": tables["household"], "visit": visits},
     )
-    assert forest.tables["visit"][0][:2].tolist() == [1, 364]
+    assert forest.tables["visit"][0].tolist() == [1, 364, 182]
 
 
 @pytest.mark.parametrize(
