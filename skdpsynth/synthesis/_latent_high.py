@@ -22,7 +22,7 @@ _SHARES = ((0.006, 0.1), (0.012, 0.1), (0.021, 0.5))
 _ROUNDS = ((3, 0.1), (3, 0.2), (1, 0.5))  # as many as find sets by so many of the rows
 _CLEAR = 4  # deviations, of noise and of sampling
 _LEAST_GAP = 0.1  # of the rows: to put smaller ones in costs pairs as much as it brings
-_SIDE = _LEAST_GAP / 2  # least share of rows with either sign: a parity is off by twice that at most
+_SIDE = 0.2  # least share of rows with either sign: parities of uneven columns follow from their pairs, and tell of the errors of these
 
 
 @dataclass(frozen=True, eq=False)
