@@ -30,6 +30,7 @@ class Link:
     most: int
     least: int = 0
     order: str | None = None
+    grid: range | None = None  # waves of a panel, in the column `order`
     head: dict[str, Hashable] | None = None
 
 
@@ -174,7 +175,7 @@ def wages():
         "region": named(y.region, 4),
     }
     tables = {"person": coded(person, person_id=p.person_id), "year": coded(year, person_id=y.person_id)}
-    return linked(tables, [Link("year", "person", "person_id", most=8, least=8, order="year")], aside=frozenset({"year"}))
+    return linked(tables, [Link("year", "person", "person_id", most=8, least=8, order="year", grid=range(8))], aside=frozenset({"year"}))
 
 
 def trips():

@@ -272,7 +272,9 @@ def store(stored):
 
 def model_of(data, epsilon, seed, delta=DELTA):
     links = [
-        domain.Children(each.child, of=each.parent, key=each.key, most=each.most, least=each.least, order=each.order, head=each.head)
+        domain.Children(
+            each.child, of=each.parent, key=each.key, most=each.most, least=each.least, order=each.order, grid=each.grid, head=each.head
+        )
         for each in data.links
     ]
     return skdpsynth.LinkedTablesSynthesizer(data.schemas, links=links, epsilon=epsilon, delta=delta, random_state=seed)
