@@ -241,14 +241,15 @@ def score_of(fault):
     return lambda model: model.counts_
 
 
+LESS = {"LinkedTables, replace": 0.85}  # no pair loses more than .963: where all else changes, the number of persons cannot
 PARTS = {  # the same for parts of a fit, with the worst of all pairs of rows
     "Gram matrix, d=2, add/remove": (Gram((2, 1), 1, exact_losses.AR, 3.0), 1_000_000, "noise"),
     "Gram matrix, d=3, add/remove": (Gram((2, 2), 1, exact_losses.AR, 3.0), 2_000_000, "noise"),
     "Gram matrices of 2 classes, d=2": (Gram((2, 1), 2, exact_losses.RO, 3.0), 2_000_000, "noise"),
     "Gram matrix, d=2, replace": (Gram((2, 1), 1, exact_losses.RO, 3.0), 8_000_000, "noise"),
-    "LinkedTables": (Households(), 2_000_000, "noise"),
+    "LinkedTables, replace": (Households(epsilon=6.0), 8_000_000, "noise"),
     "LinkedTables, add/remove": (Households(**DROP), 2_000_000, "noise"),
-    "LinkedTables, Gaussian": (Households(epsilon=1.0, delta=1e-6), 1_000_000, "noise"),
+    "LinkedTables, Gaussian, replace": (Households(epsilon=1.0, delta=1e-6), 2_000_000, "noise"),
     "LinkedTables, Gaussian, add/remove": (Households(epsilon=0.5, delta=0.01, **DROP), 1_000_000, "noise"),
     "ParitySearch, add/remove": (Search(exact_losses.AR, 3.0), 60_000, "ratio"),
     "ParitySearch, replace": (Search(exact_losses.RO, 3.0), 60_000, "ratio"),
@@ -279,7 +280,7 @@ def noise(share, jobs, cases):
             start = time.monotonic()
             event = part.ratio if event == "ratio" else event
             result = audit_epsilon(part, *part.neighbors(), event, n_trials=max(40, int(trials * share)), n_jobs=jobs)
-            report(name, result, time.monotonic() - start, TARGET)
+            report(name, result, time.monotonic() - start, LESS.get(name, TARGET))
 
 
 def one_run(repeats, audits, cases):
