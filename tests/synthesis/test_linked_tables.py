@@ -369,6 +369,32 @@ def test_the_law_of_answers_finds_what_tells_how_many_children_there_are(hasty):
     refuses(AssertionError, "although the answers were the same", law["check_what_leaves_depends_on_the_answers_alone"], estimator)
 
 
+class LosesARoot(LinkedTablesSynthesizer):
+    """Leaves rows without a parent in its samples."""
+
+    def sample(self, n_samples=None, random_state=None):
+        drawn = super().sample(n_samples, random_state)
+        return {**drawn, "household": drawn["household"].assign(household_id=drawn["household"]["household_id"] + 1000)}
+
+
+def test_the_law_of_parents_finds_rows_that_hang_on_nothing(hasty):
+    estimator = LosesARoot(TWO, links=[PERSONS])
+    law = {check.__name__: check for _, check in check_synthesizer(estimator, two(), generate_only=True)}
+    refuses(AssertionError, "a row of 'person' has no parent", law["check_sampled_rows_hang_on_sampled_parents"], estimator)
+
+
+def test_tables_in_files_and_in_chunks_are_learned_as_those_in_memory(tmp_path, hasty):
+    tables = two()
+    expected = quick().fit(tables)
+    tables["person"].to_parquet(tmp_path / "person.parquet")
+    chunks = [tables["household"][start : start + 30] for start in (0, 30, 60)]
+    again = quick().fit({"household": chunks, "person": tmp_path / "person.parquet"})
+    for of, counted in expected.marginals_consistent_.items():
+        for columns, table in counted.items():
+            np.testing.assert_array_equal(table, again.marginals_consistent_[of][columns])
+    assert len(again.sample(9)["household"]) == 9
+
+
 def test_tables_are_asked_for_where_they_are_needed_and_refused_elsewhere():
     refuses(TypeError, "X must be a dict of tables for LinkedTablesSynthesizer", check_synthesizer, quick(), generate_only=True)
     refuses(ValueError, "X must be None for PrivatePCA", check_synthesizer, skdpsynth.PrivatePCA(), two(), generate_only=True)
