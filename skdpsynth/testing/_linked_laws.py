@@ -28,7 +28,8 @@ from skdpsynth.testing._roots import N_EXTREMES
 @needs("links")
 def check_sampled_rows_hang_on_sampled_parents(estimator: Estimator) -> None:
     """A sample has as many roots as asked for; each other row hangs on one row, with no more and no fewer siblings than links say."""
-    assert (roots := roots_asked()) is not None
+    roots = roots_asked()
+    assert roots is not None
     linked = roots.linked
     drawn = {name: as_rows(table) for name, table in clone_with(estimator).fit(rows()).sample(50).items()}
     require(len(drawn[linked.root]) == 50, f"a sample of 50 roots has {len(drawn[linked.root])}")
