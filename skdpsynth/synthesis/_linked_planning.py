@@ -191,8 +191,9 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
     for link in bare.links:
         columns[f"columns of {link.table}"] *= 1 + (link.order is not None)
     pairs = {family.name: len(family.pairs) for family in bare.families(sizes)}
+    own = 1.0 if any(link.of == bare.root and link.order is not None for link in bare.links) else _OWN  # histories need theirs more
     for share, numbers in zip(_SHARES.values(), (trees, columns, pairs), strict=True):
-        thirds = {name: n_tables**_POWER * _OWN ** (name == bare.own_pairs) for name, n_tables in numbers.items()}
+        thirds = {name: n_tables**_POWER * own ** (name == bare.own_pairs) for name, n_tables in numbers.items()}
         weights |= {name: share * third / sum(thirds.values()) for name, third in thirds.items()}
     options = []
     for budget in budgets_of(facts):
