@@ -198,8 +198,8 @@ def _log_excess(n: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Return the logarithm of the density at diag(p, -n) over that at a psd matrix of the same nuclear norm.
 
     Write (x, y, t) for the matrix [[t + x, y], [y, t - x]]: psd ones are a cone of slope 1 over the plane of x and y. V is in this cone and
-    in the one shifted to Z: at height h a lens, of discs of radius h and h - t whose centers are (p + n) / 2 apart. Of a psd Z there are
-    discs, whose integral is pi / 32.
+    in the one shifted to Z: at height h a lens, of discs of radius h and h - t whose centers are (p + n) / 2 apart. For a psd Z
+    there are discs, whose integral is pi / 32.
     """
     areas = _lenses((p + n) / 2, np.abs(p - n) / 2, _NODES[:, None] / 4)
     return np.log(np.maximum(_WEIGHTS @ areas * (8 / np.pi), 1e-300))

@@ -38,7 +38,7 @@ class Gaps:
 
     @property
     def kinds(self) -> list[Any]:
-        """What gaps and lengths are."""
+        """Kinds of gaps and lengths."""
         low, high, last = self.ends
         wholes = {"integer": self.order.coded.integer}
         return [Span(0, high - low, nullable=self.order.nullable, **wholes), Span(0, last - low, nullable=self.until.nullable, **wholes)]

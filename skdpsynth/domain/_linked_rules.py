@@ -180,21 +180,21 @@ class OrderCheck:
         tuple[Ref, Any, Axis | None], ...
     ] = ()  # the other time of a row of a history, moved alike so that its rows stay in order
 
-    def _shown(self, cells: Cells, side: int) -> np.ndarray:
+    def _side_of(self, cells: Cells, side: int) -> np.ndarray:
         values, axis = cells[self.refs[side]], self.axes[side]
         if axis is None:
             return np.where(values < len(self.kinds[side].levels), values, np.nan)
         return np.where(np.isnan(values), np.nan, axis.show(values))
 
     def broken(self, cells: Cells, owner: np.ndarray | None) -> np.ndarray:
-        left, right = self._shown(cells, 0), self._shown(cells, 1)
+        left, right = self._side_of(cells, 0), self._side_of(cells, 1)
         broken = ~(_OPERATORS[self.op](left, right) | np.isnan(left) | np.isnan(right))
         return broken & _have(cells, self.codes) if self.codes else broken
 
     def mend(self, cells: Cells, rows: np.ndarray) -> None:
         """Move numbers to the nearest that is allowed, where there is one."""
         way, moved, fits = 1 if self.op[0] == ">" else -1, {}, np.ones(len(rows), dtype=bool)
-        end = self._shown(cells, 1)[rows] + way * (len(self.op) == 1)
+        end = self._side_of(cells, 1)[rows] + way * (len(self.op) == 1)
         for ref, kind, axis in ((self.refs[0], self.kinds[0], self.axes[0]), *self.beside):
             values, low, high = end, 0, len(getattr(kind, "levels", ())) - 1
             if axis is not None:
@@ -208,7 +208,7 @@ class OrderCheck:
 
 @dataclass(frozen=True, eq=False)
 class TieCheck:
-    """What the rules of a schema say about columns of one row."""
+    """The rules of a schema on columns of one row."""
 
     tie: Tie
     table: str
@@ -276,7 +276,7 @@ class LinkedRules:
         for name, schema in self.schemas.items():
             self._add_ties(name, schema)
 
-    def computed(self, table: str) -> list[Any]:
+    def computed_columns(self, table: str) -> list[Any]:
         return [name for of, name in self.sums if of == table]
 
     def _ref(self, text: str, seen: bool = True) -> Ref:

@@ -33,7 +33,7 @@ class LinkedSchema:
 
     See Also
     --------
-    Children : What hangs on what.
+    Children : How tables hang on each other.
     Schema : The public facts about one table.
     skdpsynth.LinkedTablesSynthesizer : Takes it, or the path of its file, as `schemas`.
 
@@ -57,7 +57,7 @@ class LinkedSchema:
             told = "schemas must be a dict of table: schema, with names of tables as keys, a LinkedSchema, or the path of its file"
             raise ValueError(f"{told}, got {short_repr(schemas)}.")
         _, links = order_links(list(schemas), self.links)
-        stated = {name: name_column_in_errors(name, partial(_stated, schema), "table") for name, schema in schemas.items()}
+        stated = {name: name_column_in_errors(name, partial(_check_coded, schema), "table") for name, schema in schemas.items()}
         vars(self).update(schemas=stated, links=links)
 
     @classmethod
@@ -151,7 +151,7 @@ class LinkedSchema:
         return {"tables": [{"name": name, **linked[name], **facts_of(each, each.rules, each.read)} for name, each in self.schemas.items()]}
 
 
-def _stated(schema: SchemaLike) -> Schema:
+def _check_coded(schema: SchemaLike) -> Schema:
     schema = Schema.of(schema)
     schema.coded  # noqa: B018  refuses a table of keys alone
     return schema

@@ -76,8 +76,8 @@ class Children:
     key: Any
     most: int
     least: int = 0
-    order: Any = None
-    until: Any = None
+    order: Hashable = None
+    until: Hashable = None
     grid: Any = None
     head: Any = None
 
@@ -192,7 +192,7 @@ def key_columns(link: Children, columns: Collection[Hashable], parent_columns: C
     return pairs
 
 
-def parents_of(frame: Any, *, key: Any, columns: Sequence[Any]) -> dict[str, Any]:
+def parents_of(frame: Any, *, key: Any, columns: Sequence[Hashable]) -> dict[str, Any]:
     """Split a panel that is one long table into parents and their rows.
 
     Parameters

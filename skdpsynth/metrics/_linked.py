@@ -89,7 +89,7 @@ def linked_report(
     Notes
     -----
     Columns of numbers are cut as `marginal_total_variation` cuts them, by the real rows; times of a history become gaps and lengths. Heads
-    are rows like others. Of larger tables 50,000 roots are compared, and of more than 16 siblings each with 15 others.
+    are rows like others. At most 50,000 roots are compared, and each of more than 16 siblings with 15 others.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def linked_report(
             forest, form = open_forest(stated, list(below.values()), tables)
             orphans.append([_n_orphans(link, form, tables) for link in ordered])
         forests.append(forest)
-    codes = {name: _cut(forests[1].tables[name], list(own.values()), len(form.modeled(name))) for name, own in form.schemas.items()}
+    codes = {name: _coding(forests[1].tables[name], list(own.values()), len(form.model_kinds(name))) for name, own in form.schemas.items()}
     made, true = (forest[np.sort(rng.permutation(len(forest))[:_MOST_ROOTS])].map_tables(codes) for forest in forests)
     one, other = (true[half] for half in np.array_split(rng.permutation(len(true)), 2))
     halves = _distances(one, other, below) if len(true) >= 4 else {}
@@ -133,7 +133,7 @@ def _n_orphans(link: Children, form: LinkedFormat, tables: Mapping[str, Table]) 
     return (count_rows(Rows(source, 1, source.n_samples)).n_samples or 0) - len(forest.owners[link.table])
 
 
-def _cut(columns: list[np.ndarray], kinds: Sequence[Kind], n_own: int) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
+def _coding(columns: list[np.ndarray], kinds: Sequence[Kind], n_own: int) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
     """Return what makes codes of a table's own columns, or, if it has none, of those that links add."""
     bins = quantile_bins(Rows.of(columns), [place for place, kind in enumerate(kinds) if isinstance(kind, Continuous)], N_PARTS)
     return lambda columns: bins(columns)[: n_own or None]

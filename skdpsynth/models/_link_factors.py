@@ -159,7 +159,7 @@ class _Descent:
 
     X(z) = softmax(a + B z) is the law of a parent's codes, s(z) = sigmoid(e + f z) the probability that one of its children is the special
     one, S(z) the law of a child's codes in that role and R(z) of all others: means over nodes u of softmax(c + D z + E u), with more
-    intercepts and loadings for S. Of k children the codes have the law R + s (S - R) / k in the mean, and pairs of siblings have that of
+    intercepts and loadings for S. The codes of k children have the law R + s (S - R) / k in the mean, and pairs of siblings have that of
     ``R R' + s / k (S R' + R S' - 2 R R')``. Minimized are the squared errors of all tables times their precisions, and the part of a normal
     prior, as in `train_factors`. How many children there are given z counts as known where tables of children are fitted: else their
     errors, which are larger, would move it.

@@ -48,7 +48,7 @@ class LinkedCounts:
             released.setdefault((family.kind, family.table), []).append(noisy)
         for table in plan.tables.keys() - plan.histories:
             pairs = list(combinations(range(len(sizes[table])), 2))
-            counted.own[table] = Estimates.of([one_way[table], *released.get(("own", table), ())], pairs, plan.known(table))
+            counted.own[table] = Estimates.of([one_way[table], *released.get(("own", table), ())], pairs, plan.public_mass(table))
         for link in plan.links:
             if link.table in plan.histories:
                 counted._join_history(link, one_way, released["history", link.table])
@@ -68,7 +68,7 @@ class LinkedCounts:
             parts: list[Released] = [noisy]
             if link.of not in self.own and (of_own := families.get(("own", link.of))) is not None:
                 parts.append(_release_pairs(coded, of_own, math.inf, plan, budget))
-            joint = Estimates.of(parts, of_gram.pairs, plan.known(link.of))
+            joint = Estimates.of(parts, of_gram.pairs, plan.public_mass(link.of))
             self.own.setdefault(link.of, _part_of(joint, range(p)))
             if child in plan.histories:
                 self.histories[child] = joint
@@ -81,21 +81,21 @@ class LinkedCounts:
     def _join_cross(self, link: Children, released: Sequence[Released]) -> None:
         child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
         of_parents = _present(self.own[link.of], self.plan.count_place(link), self.plan.least_of(link))
-        parts, pairs = [of_parents, _shifted(self.own[child].one_way, p), *released], [(i, p + j) for i in range(p) for j in range(q)]
-        self.cross[child] = Estimates.of(parts, pairs, self.plan.known(child))
+        parts, pairs = [of_parents, _shift_columns(self.own[child].one_way, p), *released], [(i, p + j) for i in range(p) for j in range(q)]
+        self.cross[child] = Estimates.of(parts, pairs, self.plan.public_mass(child))
 
     def _join_siblings(self, link: Children, released: Sequence[Released]) -> None:
         child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
         of_two, pairs = _of_two(self.cross[child], self.plan.count_place(link), p, q), [(i, q + j) for i in range(q) for j in range(i, q)]
-        self.siblings[child] = Estimates.of([of_two, _shifted(of_two, q), *released], pairs)
+        self.siblings[child] = Estimates.of([of_two, _shift_columns(of_two, q), *released], pairs)
 
     def _join_history(self, link: Children, one_way: Mapping[str, NoisyTables], released: Sequence[Released]) -> None:
         child, p, n_columns = link.table, len(self.sizes[link.of]), len(self.sizes[link.of]) + 2 * len(self.sizes[link.table])
-        parts = [self.own[link.of].one_way, self.own[link.of].two_way, _shifted(one_way[child], p), *released]
-        self.histories[child] = Estimates.of(parts, list(combinations(range(n_columns), 2)), self.plan.known(link.of))
+        parts = [self.own[link.of].one_way, self.own[link.of].two_way, _shift_columns(one_way[child], p), *released]
+        self.histories[child] = Estimates.of(parts, list(combinations(range(n_columns), 2)), self.plan.public_mass(link.of))
 
     def mass(self, table: str) -> float:
-        return max(1.0, float(self.own[table].rows(self.plan.known(table)).sum()))
+        return max(1.0, float(self.own[table].rows(self.plan.public_mass(table)).sum()))
 
     def of_link(self, link: Children) -> LinkTables:
         """Return the frequencies of a link, as shares of the mass of the parent's table."""
@@ -141,7 +141,7 @@ class LinkedCounts:
         """Return the tables of a parent, of a row and of the next one as those of one table."""
         joint, own = self.histories[link.table], self.n_ordered(link.table)
         block, n_ordered = tuple(range(len(joint.one_way.tables))), (*self.n_ordered(link.of), *own, *own)
-        return BlockTables.of(block, joint.one_way, joint.two_way, joint.rows(self.plan.known(link.of)), (), n_ordered)
+        return BlockTables.of(block, joint.one_way, joint.two_way, joint.rows(self.plan.public_mass(link.of)), (), n_ordered)
 
     def n_ordered(self, table: str) -> tuple[int, ...]:
         """Return how many codes of each column have an order."""
@@ -173,7 +173,7 @@ def _part_of(joint: Estimates, places: Sequence[int], p: int | None = None, is_c
     return Estimates(totals, {**one_way.tables, **two_way.tables}, variances, one_way, two_way, joint.variance_of_total)
 
 
-def _shifted(columns: NoisyTables, by: int) -> NoisyTables:
+def _shift_columns(columns: NoisyTables, by: int) -> NoisyTables:
     tables: dict[Block, np.ndarray] = {(i + by,): table for (i,), table in columns.tables.items()}
     return NoisyTables(tables, columns.variance)
 

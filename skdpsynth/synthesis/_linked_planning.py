@@ -66,7 +66,7 @@ class LinkedPlan(Plan):
 
     @cached_property
     def totals(self) -> Mapping[str, int]:
-        """What the weights of the rows of a root sum to in each table."""
+        """The sum of the weights of the rows of a root in each table."""
         return total_weights(self.links)
 
     def grids(self, table: str) -> dict[int, Grid]:
@@ -81,7 +81,7 @@ class LinkedPlan(Plan):
         """Return which column of the parent is the number of children."""
         return list(self.tables[link.of]).index(f"{link.table}.number")
 
-    def known(self, table: str) -> int | None:
+    def public_mass(self, table: str) -> int | None:
         """Return the mass of a table, where it is public: that of the roots, if each has rows there, as links say."""
         links = {link.table: link for link in self.links}
         while table in links:

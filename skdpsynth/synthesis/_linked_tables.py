@@ -90,7 +90,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
 
     See Also
     --------
-    skdpsynth.domain.Children : What hangs on what.
+    skdpsynth.domain.Children : How tables hang on each other.
     skdpsynth.domain.LinkedSchema : Schemas and links in one, and as a file.
     LatentFactorSynthesizer : For one table; with `unit`, of several rows of a person.
 

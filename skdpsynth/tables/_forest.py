@@ -121,7 +121,7 @@ class LinkedFormat:
     def check_columns(self) -> None:
         """Refuse orders, heads and rules that columns cannot have, and columns that have the names of added ones."""
         for name, table in self.formats.items():
-            if taken := [column for column in self._added(name) if column in table.schema]:
+            if taken := [column for column in self._columns_of_links(name) if column in table.schema]:
                 raise ValueError(f"schema of {short_repr(name)} must not have {list_names(taken)}, which a link adds; rename the column.")
         for link in self.links:
             schema = self.formats[link.table].schema
@@ -142,20 +142,20 @@ class LinkedFormat:
     @property
     def schemas(self) -> dict[str, Schema]:
         """The schema of each table of a `Forest`, with the columns that links add after its own."""
-        return {name: Schema({**self.modeled(name), **self._added(name)}) for name in self.formats}
+        return {name: Schema({**self.model_kinds(name), **self._columns_of_links(name)}) for name in self.formats}
 
-    def modeled(self, name: str) -> dict[Any, Any]:
+    def model_kinds(self, name: str) -> dict[Any, Any]:
         """Return the kinds of a table's own columns in a forest: gaps and lengths of times with ends, and no waves or what is computed."""
-        kinds, link = {each: self.formats[name].schema[each].coded for each in self.written(name)}, self.below().get(name)
+        kinds, link = {each: self.formats[name].schema[each].coded for each in self.own_columns(name)}, self.below().get(name)
         if link is not None and link.grid is not None:
             del kinds[link.order]
         elif link is not None and link.until is not None:
             kinds |= dict(zip((link.order, link.until), self.gaps(link).kinds, strict=True))
         return kinds
 
-    def written(self, name: str) -> list[Any]:
+    def own_columns(self, name: str) -> list[Any]:
         """Return a table's own columns that are drawn, or follow from what is drawn of their table."""
-        return [column for column in self.formats[name].schema.coded if column not in self.rules.computed(name)]
+        return [column for column in self.formats[name].schema.coded if column not in self.rules.computed_columns(name)]
 
     def gaps(self, link: Children) -> Gaps:
         table = self.formats[link.table]
@@ -169,12 +169,12 @@ class LinkedFormat:
             if link is not None and link.until is not None:
                 history = (link.order, link.until)
                 own |= dict(zip(history, self.gaps(link).encode([own[column] for column in history], forest.owners[name]), strict=True))
-            tables[name] = [*(own[column] for column in self.modeled(name)), *tables[name][len(own) :]]
+            tables[name] = [*(own[column] for column in self.model_kinds(name)), *tables[name][len(own) :]]
         return replace(forest, tables=tables)
 
     def decode(self, name: str, columns: Columns, owner: np.ndarray | None) -> Columns:
         """Return columns of a table as they are written, of those that are modeled and of the parents of its rows."""
-        own, link = dict(zip(self.modeled(name), columns, strict=False)), self.below().get(name)
+        own, link = dict(zip(self.model_kinds(name), columns, strict=False)), self.below().get(name)
         added = columns[len(own) :]
         if link is not None and link.order is not None:
             assert owner is not None
@@ -188,7 +188,7 @@ class LinkedFormat:
             else:
                 order = np.lexsort((own[link.order], owner))
                 own, added = {column: cells[order] for column, cells in own.items()}, take_rows(added, order)
-        return [*(own[column] for column in self.written(name)), *added]
+        return [*(own[column] for column in self.own_columns(name)), *added]
 
     def cells(self, name: str, columns: Columns, owner: np.ndarray | None, tables: Mapping[str, Columns]) -> dict[Any, np.ndarray]:
         """Return what rules of a table look at, of its columns as they are written, and of its parents' in `tables`."""
@@ -200,9 +200,9 @@ class LinkedFormat:
         return cells
 
     def _cells_of(self, name: str, columns: Columns) -> dict[Any, np.ndarray]:
-        refs = [*((name, column) for column in self.written(name))]
+        refs = [*((name, column) for column in self.own_columns(name))]
         cells = dict(zip(refs, columns, strict=False))
-        added = dict(zip(self._added(name), columns[len(refs) :], strict=True))
+        added = dict(zip(self._columns_of_links(name), columns[len(refs) :], strict=True))
         for child, link in self.below(name).items():
             for column in self.formats[child].schema.coded if link.head else ():
                 codes = self.head_codes(link)
@@ -210,7 +210,7 @@ class LinkedFormat:
                 cells[f"{child}.head", column] = column_of
         return cells
 
-    def _added(self, name: str) -> dict[str, Any]:
+    def _columns_of_links(self, name: str) -> dict[str, Any]:
         below, added = self.below(name), dict[str, Any]()
         for child, link in below.items():
             own = self.formats[child].schema
@@ -228,7 +228,7 @@ class LinkedFormat:
 
         Keys count from 0 in the order of rows. The head of a parent comes first among its rows.
         """
-        columns = {name: dict(zip(self.written(name), tables[name], strict=False)) for name in self.formats}
+        columns = {name: dict(zip(self.own_columns(name), tables[name], strict=False)) for name in self.formats}
         rows, n_roots = dict(owners), len(tables[self.root][0])
         for child, link in self.below().items():
             if link.head:

@@ -50,7 +50,7 @@ def test_whatever_is_drawn_stays_are_in_order_in_bounds_and_never_overlap(kind):
     owner = np.sort(rng.integers(0, n // 6, n))
     columns = [np.arange(n // 6) % 2, np.bincount(owner, minlength=n // 6)]
     drawn = []
-    for name, each in list(linked.modeled("stay").items()):
+    for name, each in list(linked.model_kinds("stay").items()):
         values = rng.integers(0, each.high, n, endpoint=True).astype(float) if each.integer else rng.random(n) * each.high
         values *= rng.random(n) < 0.3  # many touch
         drawn.append(np.where(rng.random(n) < 0.1 * each.nullable, np.nan, values))

@@ -53,7 +53,7 @@ def made_up(linked, seed, n=40):
     owner = np.sort(rng.integers(0, n, 4 * n))
     tables = {}
     for name, size in (("household", n), ("person", 4 * n)):
-        kinds = [linked.formats[name].schema[each] for each in linked.written(name)] + list(linked._added(name).values())
+        kinds = [linked.formats[name].schema[each] for each in linked.own_columns(name)] + list(linked._columns_of_links(name).values())
         tables[name] = [column(kind, size) for kind in kinds]
     return tables, owner
 
@@ -62,7 +62,7 @@ def records(linked, tables, owner):
     """Rows as dicts, a missing cell as None, with those of their parents and heads."""
 
     def rows_of(name, columns):
-        kinds = {each: linked.formats[name].schema[each] for each in linked.written(name)} | linked._added(name)
+        kinds = {each: linked.formats[name].schema[each] for each in linked.own_columns(name)} | linked._columns_of_links(name)
         rows = []
         for cells in zip(*(column.tolist() for column in columns), strict=True):
             row = {}
@@ -126,7 +126,7 @@ def test_a_rule_of_persons_is_one_of_the_head_as_well_where_it_does_not_compare_
     assert len(linked.rules.checks["household"]) == 1
     tables, _ = made_up(linked, 0)
     cells = linked.cells("household", tables["household"], None, tables)
-    place = [*linked.written("household"), *linked._added("household")].index("person.head.age")
+    place = [*linked.own_columns("household"), *linked._columns_of_links("household")].index("person.head.age")
     ages, oldest = tables["household"][place], tables["household"][0]
     assert linked.rules.broken("household", cells, None).tolist() == (ages > oldest).tolist()
     linked.rules.mend("household", cells, None)
