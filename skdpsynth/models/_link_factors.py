@@ -40,7 +40,7 @@ _BLOCK = 1 << 16  # rows that `MixtureSampler` draws at once
 _CELLS = 1 << 19  # rows times nodes at once
 
 Pair = tuple[int, int]
-Tables = Mapping[Pair, np.ndarray]
+PairTables = Mapping[Pair, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +72,10 @@ class LinkTables:
         How many codes of each column of the parent and of a child have an order, along which the prior is smooth. None: none.
     """
 
-    parent: tuple[Sequence[np.ndarray], Tables]
-    cross: Tables
-    child: tuple[Sequence[np.ndarray], Tables]
-    siblings: Tables
+    parent: tuple[Sequence[np.ndarray], PairTables]
+    cross: PairTables
+    child: tuple[Sequence[np.ndarray], PairTables]
+    siblings: PairTables
     count: int
     n: float
     deviations: Mapping[str, float]
@@ -138,7 +138,7 @@ class _Targets:
         return sum_to_columns(self.sizes)
 
 
-def _matrices(tables: LinkTables, family: str, own: Tables, sizes: tuple[np.ndarray, np.ndarray], dtype: type) -> tuple:
+def _matrices(tables: LinkTables, family: str, own: PairTables, sizes: tuple[np.ndarray, np.ndarray], dtype: type) -> tuple:
     """Return the tables of a family in one matrix, and the precision of each cell; symmetric but for those of a parent and a child."""
     rows, columns = (starts_of(each).tolist() for each in sizes)
     values: np.ndarray = np.zeros((int(sizes[0].sum()), int(sizes[1].sum())), dtype)

@@ -199,7 +199,7 @@ def plan_linked(facts: Facts, bare: LinkedPlan) -> LinkedPlan:
     for budget in budgets_of(facts):
         rho = None if budget.rho is None else "gaussian" if budget.gaussian else "zcdp"
         plan = replace(bare, spends_delta=rho is not None, rho=rho, shares=split_share(budget, weights))
-        options.append((_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
+        options.append((_mean_noise(plan, {**columns, **pairs}, facts.neighboring), plan))
     made = min(options, key=lambda option: option[0])[1]
     return made if made.rho is not None else _prefer_grams(facts, made, sizes, trees)
 
@@ -245,7 +245,7 @@ def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[i
     return plan if max(errors) < 1 else made
 
 
-def _noise(plan: LinkedPlan, n_tables: Mapping[str, int], relation: str) -> float:
+def _mean_noise(plan: LinkedPlan, n_tables: Mapping[str, int], relation: str) -> float:
     """Return the logarithm of the deviation of tables, in the mean over families."""
     deviations = [mechanism(Marginals.sensitivity(relation, n), plan.shares[name]).deviation for name, n in n_tables.items()]
     return sum(math.log(max(deviation, 1e-12)) for deviation in deviations) / len(deviations)
