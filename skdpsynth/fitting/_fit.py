@@ -82,6 +82,7 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
     random_state: Any
 
     _container: Any
+    _reads_public_numbers = True  # whether under "replace_one" the number of rows that are read is public
     _counts_rows = True  # whether a private number of rows is released before the plan is made
     _keeps_budget_open = False  # whether the budget is spent from after fit
     _buys_facts = True  # whether bounds and levels may be bought
@@ -142,7 +143,8 @@ class PrivateEstimator(DocLinkMixin, CallbackMixin, BaseEstimator):
             if not (name in gone or name.endswith("_") or (name == _CLONE and outer is not None)):  # a part is charged to the whole
                 vars(blank)[name] = value
         before = {*vars(blank)}
-        are_public = self.neighboring == "replace_one" and unit is None  # how many rows of a unit there are is private
+        # How many rows of a unit there are is private.
+        are_public = self.neighboring == "replace_one" and unit is None and self._reads_public_numbers
         with np.errstate(all="ignore"), fit_bar(f"fit {type(self).__name__}", are_public):
             warnings = blank._run(X, unit, outer)  # a floating-point warning would tell of values, and an error would cost the budget
         blank._names_of_fit = ("_names_of_fit", *sorted({*vars(blank)} - before))

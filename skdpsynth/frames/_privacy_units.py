@@ -424,6 +424,11 @@ def _word_of_label(label: Cell) -> bytes | None:
         return b"\xff#%d" % hash(label)
 
 
+def _word_of_object(label: Any) -> bytes | None:
+    is_several = isinstance(label, float | np.floating) and abs(float(label)) >= 2.0**53
+    return None if is_several else _word_of_label(label)
+
+
 class Digests(dict[Any, int]):
     """Numbers of things, from 0 on in the order in which they are first asked for, and a keyed hash of the bytes of each; -1 has none."""
 
@@ -452,7 +457,8 @@ class Digests(dict[Any, int]):
 class LabelNumbers(dict[Any, int]):
     """Numbers of labels: labels that are one, such as 7 and "7", have one number, and those that name nobody have -1.
 
-    A whole number from 0 on is its own; all other labels have numbers from 2^62 on, as they come.
+    A whole number below 2^62 from 0 on is its own, whatever holds it and whatever other labels there are; all other labels have numbers
+    from 2^62 on, as they come. Floats from 2^53 on, which stand for several whole numbers, name nobody.
     """
 
     FIRST_OTHER = 1 << 62
@@ -462,16 +468,16 @@ class LabelNumbers(dict[Any, int]):
         self._others: dict[bytes, int] = {}
 
     def __missing__(self, label: Cell) -> int:
-        word = _word_of_label(label)
+        word = label if type(label) is bytes else _word_of_label(label)
         if word is None:
             return -1
-        is_whole = word.isdigit() and len(word) < 19 and (word[:1] != b"0" or word == b"0")
+        is_whole = word.isdigit() and len(word) < 20 and (word[:1] != b"0" or word == b"0") and int(word) < self.FIRST_OTHER
         self[label] = number = int(word) if is_whole else self._others.setdefault(word, self.FIRST_OTHER + len(self._others))
         return number
 
     def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
-        if not {*map(type, labels)} <= {int, str}:  # of others some cannot be looked up, and a float may be equal to one that is somebody's
-            labels = [None if is_missing(label) else label for label in labels]
+        if not {*map(type, labels)} <= {int, str}:  # others are looked up by their words: some cannot be, or be compared with those before
+            labels = [label if type(label) in (int, str) else _word_of_object(label) for label in labels]
         return np.fromiter(map(self.__getitem__, labels), dtype=np.int64, count=len(labels))
 
     def hashes(self, numbers: np.ndarray) -> np.ndarray:

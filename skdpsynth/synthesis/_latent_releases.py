@@ -164,6 +164,8 @@ class GramRelease:
                 except ValueError:  # its scale is too large to be sampled
                     continue
                 break
+        if not options:
+            raise ArithmeticError("Whole numbers of 64 bits have no room for such codes.")
         return min(options, key=attrgetter("error"))
 
     @property

@@ -240,7 +240,10 @@ def _prefer_grams(facts: Facts, made: LinkedPlan, sizes: Mapping[str, Sequence[i
         first, *more = (made.shares[each.name] for each in made.families(sizes) if each.table in (family.table, made.root))
         share = sum(more, start=first)
         of_tables = PairRelease.choose((*family.sizes, 1), family.pairs, 1.0, share, relation, facts.n_samples, family.weights).deviation
-        gram = GramRelease.choose((*family.sizes, 1), plan.shares[name], relation, facts.n_samples, family.weights).deviation
+        try:
+            gram = GramRelease.choose((*family.sizes, 1), plan.shares[name], relation, facts.n_samples, family.weights).deviation
+        except ArithmeticError:
+            return made
         errors.append(gram / of_tables)
     return plan if max(errors) < 1 else made
 

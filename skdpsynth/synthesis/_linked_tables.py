@@ -56,7 +56,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     delta : float, default=0.0
         0: pure differential privacy. Above 0 the noise is Gaussian where that is less; 1e-6 is common.
     neighboring : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        "replace_one": the number of roots is public, and that of all other rows is not. "add_or_remove_one": both are private.
+        "replace_one": the number of roots, which is that of different keys, is public, and that of all other rows is not; a root that is
+        replaced has a key of its own. "add_or_remove_one": both are private.
     accountant : PrivacyAccountant, str or path-like, default=None
         A shared budget, or the path of its ledger, charged all of `epsilon` and `delta` before the first draw. None: a new one a `fit`.
     random_state : int, RandomState or None, default=None
@@ -125,6 +126,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     """
 
     bounds = None  # schemas state them
+    _reads_public_numbers = False  # that of roots is public, that of all others is not
     _counts_rows = False  # the tables tell how many roots there are
 
     def __init__(

@@ -356,15 +356,19 @@ def _label_numbers(column: Column, known: LabelNumbers, is_text: bool) -> np.nda
     """Return the numbers of the labels of a raw column."""
     if is_text:
         return known.numbers_of([None if label in MISSING_WORDS else label for label in label_list(column)])
-    # Whole numbers need no looking up.
     values, missing = (None, None) if parse_dtype(plain_name(column.dtype)).decimal else plain_numbers(column)
-    if values is not None:
-        has_label = np.ones(len(values), dtype=bool) if missing is None else ~missing
-        has_label &= (values.dtype.kind != "f") | (np.abs(values) < 2.0**53)
-        plain = np.where(has_label, values, np.zeros_like(values))
-        if ((plain >= 0) & (plain < known.FIRST_OTHER)).all() and (plain == (whole := plain.astype(np.int64))).all():
-            return np.where(has_label, whole, -1)
-    return known.numbers_of(label_list(column))
+    if values is None:
+        return known.numbers_of(label_list(column))
+    # Whole numbers need no looking up; which other labels there are has no bearing on them.
+    has_label = np.ones(len(values), dtype=bool) if missing is None else ~missing
+    has_label &= (values.dtype.kind != "f") | (np.abs(values) < 2.0**53)
+    plain = np.where(has_label, values, np.zeros_like(values))
+    is_whole = has_label & (plain >= 0) & (plain < known.FIRST_OTHER) & (plain == np.trunc(plain))
+    numbers = np.where(is_whole, np.where(is_whole, plain, np.zeros_like(plain)).astype(np.int64), -1)
+    if len(others := np.flatnonzero(has_label & ~is_whole)):
+        labels = label_list(column)
+        numbers[others] = known.numbers_of([labels[place] for place in others])
+    return numbers
 
 
 # Rows of roots

@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -605,3 +606,25 @@ def test_a_head_may_be_a_truth_value():
     for cell in (True, "yes"):
         links = [Children("person", **CHILDREN, head={"first": cell})]
         assert nested(opened({"household": made_up(1)["household"], "person": persons}, links, schemas))[0][0][2:] == (2, 1)
+
+
+@pytest.mark.parametrize("key", [7, 2**53 - 1, 10**17, 10**18 - 5, 10**18, 18 * 10**17, 2**62 - 1, 2**62])
+@pytest.mark.parametrize("other", [3, -1, 2**62 + 9, 10**18 + 1])
+def test_a_key_is_found_whatever_keys_others_have(key, other):
+    """In one table, in two kinds of tables, and where another root, or a row of nobody, has a key of another kind."""
+    links = [Children("visit", of="patient", key="id", most=9)]
+    schemas = {"patient": {"x": ["a", "b"]}, "visit": {"y": ["c", "d"]}}
+    visits = {"id": [key] * 3 + [4, other], "y": ["c"] * 5}
+    for orphan in (False, True):
+        patients = {"id": [key, 4, *([] if orphan else [other])], "x": ["a", "b", *([] if orphan else ["a"])]}
+        for kinds in ((pd.DataFrame, pd.DataFrame), (pl.DataFrame, pd.DataFrame), (pd.DataFrame, pl.DataFrame)):
+            forest, _ = open_forest(schemas, links, {"patient": kinds[0](patients), "visit": kinds[1](visits)})
+            assert forest.counts("visit").tolist() == [3, 1, *([] if orphan else [1])]
+
+
+def test_labels_that_cannot_be_compared_with_each_other_raise_nothing():
+    labels = pd.Series([Decimal(1), Decimal(2), np.int8(1), np.int64(3), None], dtype=object)
+    tables = {"patient": pd.DataFrame({"id": labels, "x": "a"}), "visit": pd.DataFrame({"id": labels[::-1].to_numpy(), "y": "c"})}
+    schemas, links = {"patient": {"x": ["a", "b"]}, "visit": {"y": ["c", "d"]}}, [Children("visit", of="patient", key="id", most=9)]
+    forest, _ = open_forest(schemas, links, tables)
+    assert forest.counts("visit").sum() == 4
