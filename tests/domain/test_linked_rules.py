@@ -280,6 +280,7 @@ PANEL_ROWS = pd.DataFrame(
 
 @pytest.mark.parametrize("kind", [lambda table: table, pl.from_pandas, sources.arrow])
 def test_a_long_table_is_split_into_parents_and_rows(kind):
+    pytest.importorskip("pyarrow")  # by which pandas gives its rows to others, and takes them back
     panel = kind(PANEL_ROWS)
     tables = parents_of(panel, key=("nr", "at"), columns=["school"])
     assert type(tables["parent"]) is type(tables["child"]) is type(panel)
