@@ -21,6 +21,7 @@ _MOST_SETS, _MOST_WORK = 1 << 16, 1 << 35  # the work is sets times rows: about 
 _SHARES = ((0.006, 0.1), (0.012, 0.1), (0.021, 0.5))
 _ROUNDS = ((3, 0.1), (3, 0.2), (1, 0.5))  # as many as find sets by so many of the rows
 _CLEAR = 4  # deviations, of noise and of sampling
+_OF_PAIRS = 3  # deviations of a product of signs in noisy tables of pairs: parities follow from pairs, too, and tell of their errors
 _LEAST_GAP = 0.1  # of the rows: to put smaller ones in costs pairs as much as it brings
 _SIDE = 0.2  # least share of rows with either sign: parities of uneven columns follow from their pairs, and tell of the errors of these
 
@@ -81,6 +82,7 @@ class ParitySearch:
         rule, columns = SumParities(tuple(signs), tuple(signs.values()), self.orders, len(totals)), list(signs)
         exact, sets, left = total(rows, rule), [members for each in rule.sets for members in each.tolist()], list(range(rule.n_sets))
         found = dict[tuple[int, ...], np.ndarray]()
+        of_pairs = _OF_PAIRS * len(totals) * counted.two_way.deviation * float(np.mean([len(mass) for mass in masses]))
         for number, (choice, parity) in enumerate(self.rounds(float(totals.sum()), budget.relation)[0], start=1):
             expected = np.rint(model.parity_means(signs, rule.sets) * totals[:, None]).astype(np.int64)
             place = left.pop(budget.choose(exact.gaps(expected, left, budget.relation), choice, f"choice of a parity {number}"))
@@ -90,7 +92,7 @@ class ParitySearch:
             # In a class that is not clear by itself, the parity stays.
             known = np.where(gap >= _CLEAR / 2 * np.sqrt(noise.variance + totals), means, np.nan)
             tilted = model.with_parity({column: signs[column] for column in chosen}, known)
-            if tilted is not None and gap.sum() >= _clear_gap(noise.deviation, len(totals), float(totals.sum())):
+            if tilted is not None and gap.sum() >= max(_clear_gap(noise.deviation, len(totals), float(totals.sum())), of_pairs):
                 model, found[chosen] = tilted, np.clip(means, -1, 1)
         names = [name for name in counted.schema if name != counted.stratum]
         parities = {tuple(names[i] for i in chosen): float(m[0]) if counted.stratum is None else m for chosen, m in found.items()}
