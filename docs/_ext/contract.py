@@ -35,7 +35,7 @@ from skdpsynth import (
 from skdpsynth.domain import Children
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.statistics import Sensitivity
-from skdpsynth.testing._harness import asked_of_roots, entries_of, fixed_bits, rows, watch_releases
+from skdpsynth.testing._harness import entries_of, fixed_bits, rows, use_roots, watch_releases
 from skdpsynth.testing._roots import Roots
 
 RELATIONS = ("replace_one", "add_or_remove_one")
@@ -120,7 +120,7 @@ def releases(estimator: Any, relation: str, delta: float) -> list[Release]:
 
 def table_for(estimator: Any) -> Any:
     """Return what the estimator is fitted to: an array of numbers, or linked tables."""
-    with asked_of_roots(Roots.of(estimator, TABLES) if hasattr(estimator, "links") else None):
+    with use_roots(Roots.of(estimator, TABLES) if hasattr(estimator, "links") else None):
         return rows(200)
 
 

@@ -327,14 +327,11 @@ class ChosenRows(Source):
 class _Choice:
     def __init__(self, most: int, key: bytes) -> None:
         self._most, self._of_copies = most, key[:16]
-        self._units, self._hash = Digests(key[16:32], _word_of_label), RowHash(key[32:])
+        self._units, self._hash = Digests(key[16:32], _word_of_lookup), RowHash(key[32:])
 
     def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
         """Return the number of the unit of each row, -1 where it is nobody's."""
-        try:
-            return self._units.numbers_of(labels)
-        except TypeError:  # a label that cannot be looked up is nobody's
-            return self._units.numbers_of([None if is_missing(label) else label for label in labels])
+        return self._units.numbers_of(_lookups(labels))
 
     def hashes(self, numbers_: np.ndarray, cells: Chunk) -> tuple[np.ndarray, np.ndarray]:
         return self._hash([*np.ascontiguousarray(self._units.pairs(numbers_).T)], cells)
@@ -416,6 +413,13 @@ def _ranks(starts: np.ndarray, n: int) -> np.ndarray:
     return np.arange(n) - np.repeat(starts, np.diff(starts, append=n))
 
 
+def _lookups(labels: Sequence[Any]) -> Sequence[Any]:
+    """Return labels with words in place of those but texts and whole numbers: some could not be looked up, or be compared with others."""
+    if {*map(type, labels)} <= {int, str}:
+        return labels
+    return [label if type(label) in (int, str) else _word_of_label(label) for label in labels]
+
+
 def _word_of_label(label: Cell) -> bytes | None:
     """Return bytes of a label, None where it is missing: equal labels have equal ones, whatever holds them."""
     try:
@@ -424,9 +428,8 @@ def _word_of_label(label: Cell) -> bytes | None:
         return b"\xff#%d" % hash(label)
 
 
-def _word_of_object(label: Any) -> bytes | None:
-    is_several = isinstance(label, float | np.floating) and abs(float(label)) >= 2.0**53
-    return None if is_several else _word_of_label(label)
+def _word_of_lookup(label: Any) -> bytes | None:
+    return label if type(label) is bytes else _word_of_label(label)
 
 
 class Digests(dict[Any, int]):
@@ -468,7 +471,7 @@ class LabelNumbers(dict[Any, int]):
         self._others: dict[bytes, int] = {}
 
     def __missing__(self, label: Cell) -> int:
-        word = label if type(label) is bytes else _word_of_label(label)
+        word = _word_of_lookup(label)
         if word is None:
             return -1
         is_whole = word.isdigit() and len(word) < 20 and (word[:1] != b"0" or word == b"0") and int(word) < self.FIRST_OTHER
@@ -476,9 +479,7 @@ class LabelNumbers(dict[Any, int]):
         return number
 
     def numbers_of(self, labels: Sequence[Any]) -> np.ndarray:
-        if not {*map(type, labels)} <= {int, str}:  # others are looked up by their words: some cannot be, or be compared with those before
-            labels = [label if type(label) in (int, str) else _word_of_object(label) for label in labels]
-        return np.fromiter(map(self.__getitem__, labels), dtype=np.int64, count=len(labels))
+        return np.fromiter(map(self.__getitem__, _lookups(labels)), dtype=np.int64, count=len(labels))
 
     def hashes(self, numbers: np.ndarray) -> np.ndarray:
         """Return two words of each label by its number, whichever others there are, as unsigned integers of shape (2, n)."""

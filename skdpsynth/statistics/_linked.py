@@ -28,7 +28,7 @@ _UNKNOWN_ROOTS = 1 << 31  # of tables whose number of roots is private
 
 @dataclass(frozen=True)
 class Weights:
-    """How the rows of a chunk are weighed, so that those of one unit sum to a public number, or to less.
+    """Whole-number weights of the rows of a chunk, where those of one unit sum to a public number, or to less.
 
     Attributes
     ----------

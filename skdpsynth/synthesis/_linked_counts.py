@@ -1,9 +1,9 @@
 """Releases of linked tables, and the estimates that follow: each table's own pairs, those with its parent, and those of two of its rows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ class LinkedCounts:
         for family in plan.families(sizes):
             noisy = _release_pairs(coded, family, one_way[family.table].variance, plan, budget)
             released.setdefault((family.kind, family.table), []).append(noisy)
-        for table in plan.tables.keys() - plan.histories:
+        for table in (name for name in plan.tables if name not in plan.histories):
             pairs = list(combinations(range(len(sizes[table])), 2))
             counted.own[table] = Estimates.of([one_way[table], *released.get(("own", table), ())], pairs, plan.public_mass(table))
         for link in plan.links:
@@ -69,13 +69,14 @@ class LinkedCounts:
             if link.of not in self.own and (of_own := families.get(("own", link.of))) is not None:
                 parts.append(_release_pairs(coded, of_own, math.inf, plan, budget))
             joint = Estimates.of(parts, of_gram.pairs, plan.public_mass(link.of))
-            self.own.setdefault(link.of, _part_of(joint, range(p)))
+            of_parent, of_child = range(p), range(p, len(of_gram.sizes))
+            self.own.setdefault(link.of, _part_of(joint, of_parent, combinations(of_parent, 2), p))
             if child in plan.histories:
                 self.histories[child] = joint
                 continue
-            self.own[child] = _part_of(joint, range(p, len(of_gram.sizes)), p)
-            self.cross[child] = _part_of(joint, range(len(of_gram.sizes)), p, is_cross=True)
-            variance = float(np.mean([joint.variances[j,] for j in range(p, len(of_gram.sizes))]))
+            self.own[child] = _part_of(joint, of_child, combinations(of_child, 2), p)
+            self.cross[child] = _part_of(joint, range(len(of_gram.sizes)), product(of_parent, of_child), p)
+            variance = float(np.mean([joint.variances[j,] for j in of_child]))
             self._join_siblings(link, [_release_pairs(coded, families["siblings", child], variance, plan, budget)])
 
     def _join_cross(self, link: Children, released: Sequence[Released]) -> None:
@@ -155,22 +156,20 @@ def _shares_of_pairs(estimates: Estimates, n: float, by: int) -> tuple[dict[Pair
     return pairs, {(i, j - by): precision for (i, j), precision in estimates.two_way.precisions.items()}
 
 
-def _part_of(joint: Estimates, places: Sequence[int], p: int | None = None, is_cross: bool = False) -> Estimates:
-    """Return the estimates of some columns, numbered anew, or of pairs across place p; columns from there on lose their last code."""
-    steps, start = [], 0 if is_cross else places[0]
-    for step in (joint.one_way, joint.two_way):
-        kept: dict[Block, tuple[Block, np.ndarray]] = {}
-        for place, table in step.tables.items():
-            if all(i in places for i in place) and not (is_cross and len(place) == 2 and (place[0] >= (p or 0) or place[1] < (p or 0))):
-                cut = (slice(None, -1) if p is not None and i >= p else slice(None) for i in place)
-                kept[place] = tuple(i - start for i in place), table[(slice(None), *cut)]
-        precisions = {kept[place][0]: precision for place, precision in step.precisions.items() if place in kept}
-        steps.append(NoisyTables(dict(kept.values()), step.variance, precisions))
-    one_way, two_way = steps
-    names = {tuple(i + start for i in place): place for part in steps for place in part.tables}
-    variances = {place: joint.variances[name] for name, place in names.items()}
-    totals = joint.totals if p is None else list(one_way.tables.values())[-1].sum(axis=1)
-    return Estimates(totals, {**one_way.tables, **two_way.tables}, variances, one_way, two_way, joint.variance_of_total)
+def _part_of(joint: Estimates, columns: Sequence[int], pairs: Iterable[Pair], p: int) -> Estimates:
+    """Return the estimates of some columns, numbered from 0, and of pairs of them; columns from place p on lose their last code."""
+    kept: list[dict[Block, np.ndarray]] = []
+    steps, start = [], columns[0]
+    for step, places in ((joint.one_way, [(i,) for i in columns]), (joint.two_way, pairs)):
+        tables, names = dict[Block, np.ndarray](), {place: tuple(i - start for i in place) for place in places if place in step.tables}
+        for place, name in names.items():
+            tables[name] = step.tables[place][(slice(None), *(slice(None, -1 if i >= p else None) for i in place))]
+        precisions = {name: step.precisions[place] for place, name in names.items() if place in step.precisions}
+        steps.append(NoisyTables(tables, step.variance, precisions))
+        kept.append(tables)
+    variances = {name: joint.variances[tuple(i + start for i in name)] for tables in kept for name in tables}
+    totals = joint.totals if columns[-1] < p else kept[0][columns[-1] - start,].sum(axis=1)
+    return Estimates(totals, kept[0] | kept[1], variances, steps[0], steps[1], joint.variance_of_total)
 
 
 def _shift_columns(columns: NoisyTables, by: int) -> NoisyTables:

@@ -46,7 +46,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
     schemas : dict of str to dict, Schema or path of a file; or LinkedSchema or the path of its file
         Public facts about the columns of each table, as `LatentFactorSynthesizer` takes them, without the columns of keys.
     links : list of Children, default=None
-        What hangs on what: a tree, whose root is the table that hangs on none. None: as a `LinkedSchema` states.
+        How tables hang on each other: a tree, whose root is the table that hangs on none. None: as a `LinkedSchema` states.
     rules : list of AtMost, Compared and Total, default=()
         Public facts between tables, which every sampled root keeps, as it keeps the rules within a table that its schema states. Rows that
         break one are drawn again, given their parent, up to 100 times; then numbers are moved into what is allowed and levels changed. A

@@ -9,7 +9,7 @@ from skdpsynth.fitting import PrivateEstimator
 from skdpsynth.frames import Table
 from skdpsynth.testing import _budget_laws, _fit_laws, _input_laws, _linked_laws
 from skdpsynth.testing._budget_laws import NoiseLoss, pair_loss
-from skdpsynth.testing._harness import Draw, Estimator, Law, StopRun, asked_of_roots, find_laws, is_for, kind_of, watch_releases
+from skdpsynth.testing._harness import Draw, Estimator, Law, StopRun, find_laws, is_for, kind_of, use_roots, watch_releases
 from skdpsynth.testing._roots import Roots
 
 __all__ = ["check_synthesizer"]
@@ -89,7 +89,7 @@ def _asked_of(roots: Roots, check: Law) -> Law:
 
     @wraps(check)
     def law(estimator: Estimator) -> None:
-        with asked_of_roots(roots):
+        with use_roots(roots):
             check(estimator)
 
     return law

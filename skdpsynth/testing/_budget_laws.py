@@ -30,6 +30,7 @@ from skdpsynth.testing._harness import (
     catch_refusal,
     clone_with,
     clone_with_seed,
+    current_roots,
     entries_of,
     fixed_bits,
     is_stream,
@@ -40,7 +41,6 @@ from skdpsynth.testing._harness import (
     released_state,
     require,
     require_equal,
-    roots_asked,
     rows,
     takes_nan,
     watch_releases,
@@ -371,7 +371,7 @@ def refuse_unseen_releases(draws: list[Draw], accountant: PrivacyAccountant) -> 
 
 def worst_neighbors(relation: str, n_rows: int = 40) -> tuple[Any, list[Any]]:
     """Return a table and its neighbors: the first row moves from a corner of the box to others and to the middle, or disappears."""
-    if (roots := roots_asked()) is not None:
+    if (roots := current_roots()) is not None:
         return roots.neighbors(relation, n_rows)
     table = rows(n_rows)
     table[0] = 0.0

@@ -26,6 +26,7 @@ from skdpsynth.testing._harness import (
     catch_refusal,
     clone_with,
     clone_with_seed,
+    current_roots,
     difference,
     entries_of,
     fixed_bits,
@@ -39,7 +40,6 @@ from skdpsynth.testing._harness import (
     released_state,
     require,
     require_equal,
-    roots_asked,
     rows,
     serialized_bytes,
     watch_releases,
@@ -90,7 +90,7 @@ def check_what_leaves_depends_on_the_answers_alone(estimator: Estimator) -> None
         # Without a seed, because a mechanism may ask whether there is one; the bits are fixed where none can see it.
         unfitted = clone_with(estimator, random_state=None, neighboring=relation, bounds=(0.0, 1.0))
         table, neighbors = worst_neighbors(relation)
-        if roots_asked() is not None:
+        if current_roots() is not None:
             _check_same_outputs(unfitted, table, neighbors)
             continue
         _check_same_outputs(unfitted, table, [*neighbors, _with_out_of_bounds_row(table)])
@@ -184,7 +184,7 @@ def _stream_outputs(unfitted: Estimator, tables: list[np.ndarray], door: Spy) ->
 
 def check_a_pickle_holds_no_row_and_works(estimator: Estimator) -> None:
     """A pickle of a fitted estimator holds no number of the rows, and shows what the original shows."""
-    table = np.random.default_rng(1).random((200, 3)) if roots_asked() is None else rows(200)
+    table = np.random.default_rng(1).random((200, 3)) if current_roots() is None else rows(200)
     fitted = clone_with(estimator).fit(table)
     data = pickle.dumps(fitted)
     require(not any(value.tobytes() in data for value in _odd_numbers(table)), "a number of the table stands in the pickle")
@@ -292,7 +292,7 @@ def check_samples_repeat_by_their_own_seed_only(estimator: Estimator) -> None:
         fitted = mechanism.fit(rows())
         first, second = (_cells_of(fitted.sample(50, random_state=0)) for _ in range(2))
         require(first == second, "two samples of one seed differ")
-        require(roots_asked() is not None or as_rows(fitted.sample(1)).shape == (1, 3), "a sample of one row has another shape")
+        require(current_roots() is not None or as_rows(fitted.sample(1)).shape == (1, 3), "a sample of one row has another shape")
         # Noise leaves a model of a single row now and then, but hardly four times in a row.
         fits = (mechanism.fit(rows()) for _ in range(4))
         repeated = all(_cells_of(again.sample(50)) == _cells_of(again.sample(50)) for again in fits)

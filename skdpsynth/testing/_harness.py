@@ -103,20 +103,20 @@ def relations(estimator: Estimator) -> list[str]:
 
 
 def rows(n_samples: int = 60, n_features: int = 3, seed: int = 0, order: int | None = None) -> Any:
-    """Return a table of numbers, where `order` is the seed of the order of its rows; within `asked_of_roots`, linked tables of roots."""
+    """Return a table of numbers, where `order` is the seed of the order of its rows; within `use_roots`, linked tables of roots."""
     if _MINE.roots is not None:
         return _MINE.roots.rows(n_samples, seed, order)
     table = np.random.default_rng(seed).beta(2, 4, size=(n_samples, n_features))
     return table if order is None else np.random.default_rng(order).permutation(table)
 
 
-def roots_asked() -> Roots | None:
+def current_roots() -> Roots | None:
     """Return the roots that laws of this thread are asked of; None: they are asked of tables of numbers."""
     return _MINE.roots
 
 
 @contextmanager
-def asked_of_roots(roots: Roots | None) -> Iterator[None]:
+def use_roots(roots: Roots | None) -> Iterator[None]:
     """Let `rows` and `worst_neighbors` give linked tables in this thread."""
     before, _MINE.roots = _MINE.roots, roots
     try:

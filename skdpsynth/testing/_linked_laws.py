@@ -14,12 +14,12 @@ from skdpsynth.testing._harness import (
     catch_refusal,
     clone_with,
     clone_with_seed,
+    current_roots,
     entries_of,
     needs,
     released_state,
     require,
     require_equal,
-    roots_asked,
     rows,
 )
 from skdpsynth.testing._roots import N_EXTREMES
@@ -28,7 +28,7 @@ from skdpsynth.testing._roots import N_EXTREMES
 @needs("links")
 def check_sampled_rows_hang_on_sampled_parents(estimator: Estimator) -> None:
     """A sample has as many roots as asked for; each other row hangs on one row, with no more and no fewer siblings than links say."""
-    roots = roots_asked()
+    roots = current_roots()
     assert roots is not None
     linked = roots.linked
     drawn = {name: as_rows(table) for name, table in clone_with(estimator).fit(rows()).sample(50).items()}

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from extensions import extension
-from internals import Roots, asked_of_roots, fixed_bits, watch_releases, worst_neighbors
+from internals import Roots, fixed_bits, use_roots, watch_releases, worst_neighbors
 from sklearn.base import BaseEstimator, clone
 
 import skdpsynth
@@ -53,7 +53,7 @@ def test_every_release_names_who_states_its_change_and_all_cost_epsilon_where_th
 def neighbors(table, relation):
     """Tables that differ from one in one row: a corner of the box in place of another, or gone."""
     if isinstance(table, dict):
-        with asked_of_roots(Roots.of(contract.LINKED, contract.TABLES)):
+        with use_roots(Roots.of(contract.LINKED, contract.TABLES)):
             yield from worst_neighbors(relation, 200)[1]
         return
     if relation == "add_or_remove_one":
@@ -69,7 +69,7 @@ def neighbors(table, relation):
 def first_table(estimator, relation):
     if not hasattr(estimator, "links"):
         return contract.table_for(estimator)
-    with asked_of_roots(Roots.of(estimator, contract.TABLES)):
+    with use_roots(Roots.of(estimator, contract.TABLES)):
         return worst_neighbors(relation, 200)[0]
 
 

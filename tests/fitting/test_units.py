@@ -4,6 +4,7 @@ import copy
 import pickle
 import warnings
 from collections import Counter
+from decimal import Decimal
 from importlib.util import find_spec
 from itertools import product
 
@@ -339,3 +340,11 @@ def test_a_stream_that_fails_has_counted_no_row_of_a_unit():
     refuses(ValueError, "horizon is", model.partial_fit, X[400:], unit=LABELS[400:])
     model.set_params(horizon=None).partial_fit(X[400:], unit=LABELS[400:])
     assert model.n_samples_seen_ == FIRST.sum()
+
+
+@pytest.mark.parametrize("odd", [np.int8(1), np.int64(3), np.float32(2), True])
+def test_labels_that_cannot_be_compared_with_each_other_raise_nothing(odd):
+    """Which labels others have is private: none may decide whether one can be looked up."""
+    X, labels = np.linspace(0, 1, 40)[:, None], np.array([*map(Decimal, range(39)), odd], dtype=object)
+    model = PrivateMeasureMechanism(epsilon=1.0, bounds=(0, 1), max_rows_per_unit=2, random_state=0)
+    assert model.fit(X, unit=labels).n_samples_ == 40
