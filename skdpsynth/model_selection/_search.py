@@ -416,10 +416,10 @@ class PrivateSearchCV(PrivateEstimator):
     >>> from skdpsynth import LowDimSynthesizer
     >>> from skdpsynth.model_selection import PrivateSearchCV
     >>> rng = np.random.default_rng(0)
-    >>> X = 0.5 + 0.4 * rng.uniform(-1, 1, (50_000, 1)) @ np.array([[1.0, -1.0, 0.5, 0.2]])
-    >>> search = PrivateSearchCV(LowDimSynthesizer(bounds=(0, 1)), {"n_components": [1, 4]}, epsilon=2.0).fit(X)
+    >>> X = 0.5 + 0.4 * rng.uniform(-1, 1, (50_000, 1)) * np.linspace(-1, 1, 8)
+    >>> search = PrivateSearchCV(LowDimSynthesizer(bounds=(0, 1)), {"n_components": [1, 8]}, epsilon=2.0).fit(X)
     >>> search.best_params_, search.sample(3).shape, search.accountant_.spent
-    ({'n_components': 1}, (3, 4), Fraction(2, 1))
+    ({'n_components': 1}, (3, 8), Fraction(2, 1))
     """
 
     _counts_rows = False  # the refit counts them
