@@ -64,7 +64,9 @@ def folder(tmp_path, monkeypatch):
 
 def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_free(folder):
     fine("budget", "init", "b.db", "--epsilon", 2, "--delta", "1e-5")
-    told = json.loads(fine(*SYNTHESIZE, "--ledger", "b.db", "--model", "m.skdp", "--rows", 50, "-o", "out/", "--json").stdout)
+    told = json.loads(
+        fine(*SYNTHESIZE, "--ledger", "b.db", "--model", "m.skdp", "--rows", 50, "--card", "first.html", "-o", "out/", "--json").stdout
+    )
     assert (told["rows"], told["unit"], told["method"]) == (50, "household with person, trip", "linked-tables")
     assert sorted(path.name for path in Path("out").iterdir()) == sorted(FILES)
     household, person, trip = (read(f"out/{name}") for name in FILES)
@@ -79,8 +81,11 @@ def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_f
     assert len(read("more/household.csv")) == 7
     assert {path.name for path in Path("more").iterdir()} == {"household.csv", "person.csv", "trip.csv"}
     assert PrivacyAccountant.at("b.db").spent == before
-    fine("card", "b.db", "-o", "card.html")
-    for words in (("card", "m.skdp", "-o", "c.html"), ("evaluate", "household.csv", "--model", "m.skdp"), ("audit", "m.skdp")):
+    for thing in ("b.db", "m.skdp"):
+        registry = json.loads(fine("card", thing, "-o", f"{thing}.html", "--json").stdout)["registry"]["deployment"]
+        assert registry["dp_variant"]["unprotected_quantities"] == "The number of rows of household."
+    assert "synthetic rows of trip" in Path("first.html").read_text(encoding="utf-8")
+    for words in (("evaluate", "household.csv", "--model", "m.skdp"), ("audit", "m.skdp")):
         assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused(*words)
     assert load("m.skdp").accountant_.unit is not None
 
@@ -113,7 +118,7 @@ def test_a_folder_is_replaced_as_a_whole_only_by_force(folder, monkeypatch):
         ((*SYNTHESIZE, "-o", "tables.yaml", "--force"), "-o must be a folder that has none but these tables"),
         ((*SYNTHESIZE, "-o", "out", "--unit", "household_id"), "--unit must go with one table alone, but --schema has 3; leave it out"),
         ((*SYNTHESIZE, "-o", "out", "--method", "pmm"), "--method must go with one table alone"),
-        ((*SYNTHESIZE, "-o", "out", "--card", "c.html"), "take the card of a ledger, by skdpsynth card"),
+        ((*SYNTHESIZE, "-o", "out", "--card", "c.txt"), "--card must end in .html or .htm, got 'c.txt'"),
         ((*SYNTHESIZE, "-o", "out", "--ledger", "none.db"), "make it by skdpsynth budget init"),
         (
             (*SYNTHESIZE[:3], *SYNTHESIZE[4:], "-o", "out"),

@@ -72,7 +72,7 @@ def card(voice: Voice, path: str, page: str, title: str | None, force: bool) -> 
             is_ledger = file.read(16) == b"SQLite format 3\0"
     from skdpsynth.report import card as made_of
 
-    made = made_of(open_ledger(path) if is_ledger else open_model(path), title=title)
+    made = made_of(open_ledger(path) if is_ledger else open_model(path, takes_linked=True), title=title)
     made.save(page)
     voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds nothing but noisy results and synthetic rows.")
 

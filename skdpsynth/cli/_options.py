@@ -299,7 +299,7 @@ def open_model(path: str, method: str | None = None, *, takes_linked: bool = Fal
         what = "a private estimator" if method == "get_params" else f"a synthesizer that can {method}"
         raise Refusal(f"MODEL must be {what}, but {path} holds a {type(model).__name__}; give what synthesize --model wrote")
     if hasattr(model, "links") and not takes_linked:
-        raise Refusal(f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample takes it")
+        raise Refusal(f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample and card take it")
     return model
 
 

@@ -183,10 +183,9 @@ def synthesize(voice: Voice, sources: tuple[str, ...], stated: str, read: dict[s
 
 def _check_places(voice: Voice, read: list[str], given: dict[str, Any], tables: dict[str, str]) -> None:
     """Refuse unwritable outputs before any row is read."""
-    alone = {"--unit": "unit", "--max-rows-per-unit": "most", "--stratify": "stratify", "--card": "page", "--method": "method"}
+    alone = {"--unit": "unit", "--max-rows-per-unit": "most", "--stratify": "stratify", "--method": "method"}
     if tables and (wrong := [option for option, name in alone.items() if given[name] not in (None, "auto")]):
-        way_out = "take the card of a ledger, by skdpsynth card" if wrong[0] == "--card" else "leave it out"
-        raise Refusal(f"{wrong[0]} must go with one table alone, but --schema has {len(tables)}; {way_out}")
+        raise Refusal(f"{wrong[0]} must go with one table alone, but --schema has {len(tables)}; leave it out")
     if given["most"] is not None and given["unit"] is None:
         raise Refusal("--max-rows-per-unit must go with --unit, the column that says whose row it is; add it")
     places = Outputs(given["force"], read if given["ledger"] is None else [*read, given["ledger"]])

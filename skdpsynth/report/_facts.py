@@ -3,7 +3,7 @@
 import inspect
 import math
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context, Decimal
@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from skdpsynth._sklearn import check_feature_names
 from skdpsynth._validation import short_repr
 from skdpsynth._version import __version__
-from skdpsynth.domain import Box, Schema, list_names
+from skdpsynth.domain import Box, Schema, Total, list_names
 from skdpsynth.privacy import LONE_ROW, AttackRisk, LedgerEntry, PrivacyAccountant, PrivacyLoss
 
 _SAMPLE_ROWS = 1000  # synthetic rows that the pictures show
@@ -28,6 +28,7 @@ _FALSE_ALARMS = (0.01, 0.05, 0.1)
 _LARGEST = 15.0  # larger epsilons make e^epsilon unimaginable
 _UP = Context(prec=6, rounding=ROUND_CEILING)
 _PRIVACY_PARAMETERS = {"epsilon", "delta", "neighboring", "max_rows_per_unit", "accountant", "bounds", "schema", "random_state"}
+_PRIVACY_PARAMETERS |= {"schemas", "links", "rules"}
 _DISTANCE = (
     "Proved: on average over the noise, the data and as many synthetic rows are at most this far apart in the 1-Wasserstein distance. That "
     "is how far each row must be moved, on average, to turn one table into the other (largest difference of a coordinate, in units of the "
@@ -36,6 +37,10 @@ _DISTANCE = (
 _NEAREST = (
     "Proved: noisy counts can be negative, so they were replaced by the nearest probability measure. The first number is how far that is "
     "from the noisy counts, the second how near any could be."
+)
+_ERROR = (
+    "By the law of the noise: the standard deviation of each count of columns and of pairs, beside the number of roots, each of which "
+    "counts as one. It is not yet the error of the synthetic rows, whose model is fitted to these counts."
 )
 _PARITY = "Beyond pairs: the mean product of the signs of these columns, with noise; near 1 or -1, all but one of them tell the last."
 _EDGE = "By the law of the noise: the largest variance that a direction is likely to show by noise alone. Directions below it mean nothing."
@@ -70,6 +75,10 @@ class LedgerLine:
         return f"{float(moved.l1):.6g} (L1)" if noise == "DiscreteLaplace" else f"{float(moved.sup):.6g} (largest)"
 
 
+def _has_weights(entry: LedgerEntry) -> bool:
+    return entry.sensitivity is not None and "weight" in dict(entry.sensitivity.statistic or ())
+
+
 @dataclass(frozen=True)
 class Promise:
     """The promise of an account, by its ledger alone, and what it means in words."""
@@ -80,6 +89,7 @@ class Promise:
     budget_delta: float
     neighboring: str
     unit: str | None  # whom all lines protect; None: one row
+    is_linked: bool  # whether that is a row of a table with all that hang on it, as all releases weigh rows
     is_seeded: bool  # whether a seed can reproduce any noise
     remark: str | None
     datasets: tuple[str, ...]  # names that callers gave to the data
@@ -96,6 +106,7 @@ class Promise:
     def of(cls, accountant: PrivacyAccountant, *, in_full: bool = False) -> Self:
         """Read an account; `in_full` promises the whole budget of a stream that continues."""
         record = spent = accountant.record()  # a snapshot, in case of charges meanwhile
+        unit = record.risk().unit
         if in_full and record.spent < record.epsilon:  # the worst that may still come
             spent = PrivacyAccountant(record.epsilon, record.delta, neighboring=record.neighboring, unit=record.unit)
             spent.spend(PrivacyLoss(epsilon=record.epsilon, delta=record.delta), name="all of it")
@@ -111,7 +122,8 @@ class Promise:
             budget_epsilon=round_up(record.epsilon),
             budget_delta=round_up(record.delta),
             neighboring=record.neighboring,
-            unit=record.risk().unit,
+            unit=unit,
+            is_linked=unit not in (None, LONE_ROW) and bool(noisy) and all(map(_has_weights, noisy)),
             is_seeded=any(entry.randomness == "seeded" for entry in entries),
             remark=record.remark,
             datasets=tuple(dict.fromkeys(entry.dataset for entry in entries if entry.dataset)),
@@ -139,10 +151,16 @@ class Promise:
         return self.neighboring == "replace_one"
 
     @property
+    def counted_rows(self) -> str:
+        """The rows whose number is public or not."""
+        return f"rows of {str(self.unit).partition(' with ')[0]}" if self.is_linked else "rows"
+
+    @property
     def protected_rows(self) -> str:
         if self.unit in (None, LONE_ROW):
             return "one row" if self.unit is None else f"one {LONE_ROW}"
-        return f"the rows of one unit ({self.unit})"
+        root, _, others = self.unit.partition(" with ")
+        return f"one row of {root} with all that hang on it ({others})" if self.is_linked else f"the rows of one unit ({self.unit})"
 
     @property
     def unit_in_words(self) -> str:
@@ -150,13 +168,16 @@ class Promise:
             return "One row of the table. Somebody with k rows is protected k times less."
         if self.unit == LONE_ROW:
             return f"One {LONE_ROW}, because not all releases protect the same unit. Somebody with several rows is protected less."
+        if self.is_linked:
+            return f"O{self.protected_rows[1:]}. Rows beyond the public cap of a parent were not counted."
         return f"All rows of one unit together: {self.unit}. Rows beyond that number were not counted."
 
     @property
     def relation(self) -> str:
+        others = " Those of all other tables are private." if self.is_linked else ""
         if self.has_public_size:
-            return f"Replace-one: {self.protected_rows} may be replaced by any other. The number of rows is public."
-        return f"Add or remove: {self.protected_rows} may be there or not. The number of rows is private too."
+            return f"Replace-one: {self.protected_rows} may be replaced by any other. The number of {self.counted_rows} is public.{others}"
+        return f"Add or remove: {self.protected_rows} may be there or not. The number of {self.counted_rows} is private too.{others}"
 
     @property
     def guarantee(self) -> str:
@@ -210,6 +231,19 @@ class ColumnFact(NamedTuple):
     origin: str = "stated"  # "stated", "bought" (released for a part of the budget, hence noisy), "computed" or "left out"
 
 
+class TableFact(NamedTuple):
+    """Public facts about one of several linked tables."""
+
+    name: str
+    of: str = ""  # the table that it hangs on
+    key: str = ""
+    rows: str = ""  # of each parent
+    order: str = ""
+    head: str = ""  # cells that one row of each parent has
+    parents: str = ""  # how many of them have so many rows, as released
+    n_synthetic: str = ""
+
+
 class Bound(NamedTuple):
     """A proved or computed bound that follows from released numbers."""
 
@@ -242,12 +276,16 @@ class CardFacts:
     columns : tuple of ColumnFact
         At most 200.
     n_columns : int
+    tables : tuple of TableFact
+        Of a model of linked tables, the root first.
+    rules : tuple of str
+        Those between tables, which all synthetic ones keep.
     bounds : tuple of Bound
     parameters : tuple of (str, str)
         The model's own, as they stand; never a seed.
     versions : tuple of (str, str)
     sample : array or data frame, or None
-        Synthetic rows; None for a model that has none.
+        Synthetic rows; None for a model that has none. Of linked tables a dict, as is the schema.
     schema : Schema or None
 
     See Also
@@ -267,10 +305,12 @@ class CardFacts:
     is_multiline: bool = False
     columns: tuple[ColumnFact, ...] = ()
     n_columns: int = 0
+    tables: tuple[TableFact, ...] = ()
+    rules: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()
     sample: Any = field(default=None, repr=False)
-    schema: Schema | None = field(default=None, repr=False)
+    schema: Schema | dict[str, Schema] | None = field(default=None, repr=False)
 
 
 def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: str | None) -> CardFacts:
@@ -285,7 +325,8 @@ def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: 
     in_full = is_stream and (accountant is None or model.accountant_._account.number is None)
     promise = Promise.of(model.accountant_ if accountant is None else accountant, in_full=in_full)
     winner = getattr(model, "best_estimator_", model)  # the account of a private search itself holds its whole cost
-    columns = tuple(_columns(winner))
+    columns, schema = tuple(_columns(winner)), getattr(winner, "schema_", getattr(winner, "schemas_", None))
+    sample = winner.sample(_SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None
     return CardFacts(
         title=title or f"A release made by {type(model).__name__}",
         made=made,
@@ -296,25 +337,29 @@ def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: 
         unspent_delta=0.0 if promise.delta else float(getattr(model, "delta", 0)),
         n_samples=int(winner.n_samples_) if hasattr(winner, "n_samples_") else None,
         is_stream=is_stream,
-        is_multiline=bool(getattr(getattr(model, "schema_", None), "read", {})),
+        is_multiline=any(getattr(each, "read", {}) for each in (schema.values() if isinstance(schema, dict) else [schema])),
         columns=columns[:_MOST_COLUMNS],
         n_columns=len(columns),
+        tables=tuple(_tables(winner, sample)) if isinstance(schema, dict) else (),
+        rules=tuple(map(str, winner._container.stated)) if isinstance(schema, dict) else (),
         bounds=tuple(_bounds(winner)),
         parameters=tuple(_parameters(model)),
-        sample=winner.sample(_SAMPLE_ROWS, random_state=_SEED) if hasattr(winner, "sample") else None,
-        schema=getattr(winner, "schema_", None),
+        sample=sample,
+        schema=schema,
     )
 
 
 def _columns(model: BaseEstimator) -> Iterator[ColumnFact]:
+    if hasattr(model, "schemas_"):
+        asked = getattr(model.schemas, "schemas", model.schemas)
+        for table, schema in model.schemas_.items():
+            for fact in _columns_of(schema, asked[table] if isinstance(asked, Mapping) else None, is_bought=False):
+                is_sum = any(isinstance(rule, Total) and rule.column == f"{table}.{fact.name}" for rule in model._container.stated)
+                yield fact._replace(name=f"{table}.{fact.name}", origin="computed" if is_sum else fact.origin)
+        return
     if getattr(model, "schema_", None) is not None:
         asked = getattr(model, "schema", None)
-        stated = Schema.of(asked) if isinstance(asked, dict) else asked if isinstance(asked, Schema) else {}
-        all_bought = asked is None and getattr(model, "bounds", None) == "private"
-        for name, kind in model.schema_.items():
-            is_bought = all_bought or getattr(stated.get(name), "stand_in", None) == "private"
-            words = " / ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-            yield _column(words, kind.to_keys(), "bought" if is_bought else "stated")
+        yield from _columns_of(model.schema_, asked, asked is None and getattr(model, "bounds", None) == "private")
         return
     names, box = getattr(model, "feature_names_in_", range(model.n_features_in_)), None
     if hasattr(model, "bounds_"):
@@ -324,6 +369,33 @@ def _columns(model: BaseEstimator) -> Iterator[ColumnFact]:
     for place, name in enumerate(names):
         values = "its own partition of the space" if box is None else f"{box.low[place]:g} to {box.high[place]:g}"
         yield ColumnFact(str(name), "number", values, False, "bought" if hasattr(model, "bounds_") else "stated")
+
+
+def _columns_of(schema: Schema, asked: Any, is_bought: bool) -> Iterator[ColumnFact]:
+    """Yield the columns of a schema, for which a caller gave `asked`; all, or those that stand in for it, were bought."""
+    stated = Schema.of(asked) if isinstance(asked, dict) else asked if isinstance(asked, Schema) else {}
+    for name, kind in schema.items():
+        origin = "bought" if is_bought or getattr(stated.get(name), "stand_in", None) == "private" else "stated"
+        yield _column(" / ".join(map(str, name)) if isinstance(name, tuple) else str(name), kind.to_keys(), origin)
+
+
+def _tables(model: BaseEstimator, sample: Any) -> Iterator[TableFact]:
+    links = model._container.links
+    yield TableFact(links[0].of, n_synthetic=f"{len(sample[links[0].of]):,}")
+    for link in links:
+        parts = [part if isinstance(part, tuple) else (part,) for part in (link.key if isinstance(link.key, tuple) else (link.key,))]
+        noisy = model.marginals_consistent_[link.of,][f"{link.table}.number",].clip(0)
+        words = [f"{k + (link.head is not None)} ({100 * share:.0f} %)" for k, share in enumerate(noisy / max(noisy.sum(), 1e-9))]
+        yield TableFact(
+            name=link.table,
+            of=link.of,
+            key=", ".join(" = ".join(map(str, dict.fromkeys(part))) for part in parts),
+            rows=f"{link.least} to {link.most}" if link.least < link.most else str(link.most),
+            order=" to ".join(str(name) for name in (link.order, link.until) if name is not None),
+            head=", ".join(f"{name} = {cell}" for name, cell in (link.head or {}).items()),
+            parents=", ".join(words[:_MOST_LEVELS]) + " ..." * (len(words) > _MOST_LEVELS),
+            n_synthetic=f"{len(sample[link.table]):,}",
+        )
 
 
 def _column(name: str, keys: dict[str, Any], origin: str) -> ColumnFact:
@@ -355,6 +427,9 @@ def _bounds(model: BaseEstimator) -> Iterator[Bound]:
             yield Bound(f"solution_{of_what}", value, _NEAREST)
         if hasattr(part, "noise_edge_"):
             yield Bound(f"noise_edge_{of_what}", f"{part.noise_edge_:.4g}", _EDGE)
+    for number, (tables, errors) in enumerate(model.marginals_errors_.items() if hasattr(model, "schemas_") else ()):
+        both = " to ".join(dict.fromkeys(f"{error:.3g}" for error in (min(errors.values()), max(errors.values()))))
+        yield Bound(f"marginals_errors_ of {' with '.join(tables)}", f"{both} of {model.n_samples_:,}", "As above." if number else _ERROR)
     for names, mean in getattr(model, "parities_", {}).items():
         means = [mean] if isinstance(mean, float) else mean
         yield Bound(f"parities_ of {list_names(names)}", ", ".join(f"{value:.2f}" for value in means), _PARITY)

@@ -17,9 +17,10 @@ from skdpsynth._atomic_write import atomic_write, output_path
 from skdpsynth._text import DOCS_URL, percent_at_most
 from skdpsynth._validation import check_choice, check_string, check_type, short_repr
 from skdpsynth.auditing import PrivacyEvidence, privacy_evidence
+from skdpsynth.domain import Schema
 from skdpsynth.frames import Table
 from skdpsynth.measures import BinaryPartition, Lattice
-from skdpsynth.metrics import QualityReport, numbers_table, quality_report
+from skdpsynth.metrics import LinkedReport, QualityReport, numbers_table, quality_report
 from skdpsynth.plotting import BudgetDisplay, EvidenceDisplay, MeasureDisplay, PrivatePCADisplay, SynthesisDisplay
 from skdpsynth.privacy import PrivacyAccountant
 from skdpsynth.report._facts import CardFacts, LedgerLine, facts_of
@@ -213,8 +214,11 @@ def card(
     if title is not None:
         check_string("title", title)
     facts = facts_of(model, accountant, title)
-    quality = None if real is None else quality_report(real, facts.sample, facts.schema)
-    evidence = None if holdout is None else privacy_evidence(getattr(model, "best_estimator_", model), real, holdout)
+    fitted: Any = getattr(model, "best_estimator_", model)
+    quality = None
+    if real is not None:
+        quality = fitted.evaluate(real) if facts.tables else quality_report(real, facts.sample, facts.schema)
+    evidence = None if holdout is None else privacy_evidence(fitted, real, holdout)
     html = render_template(
         "card.html",
         facts=facts,
@@ -261,6 +265,8 @@ def _check_rows(model: BaseEstimator | PrivacyAccountant, audience: str, real: T
     for name, rows, what in (("real", real, "a comparison"), ("holdout", holdout, "attacks")):
         if audience == "public" and rows is not None:
             raise ValueError(f"{name} must be None for audience='public', which never reads rows; for {what} give audience='internal'.")
+    if holdout is not None and hasattr(model, "links"):
+        raise ValueError("holdout must be None for linked tables, which no attack here reads; leave it out.")
     if audience == "internal" and real is None:
         raise ValueError("real must be the rows to compare with for audience='internal'; without them give audience='public'.")
     if real is not None and not hasattr(model, "sample"):
@@ -326,12 +332,19 @@ def _pictures(
         yield {"title": title, "words": words, "svg": inline_svg(svg, number, f"{title}. {words}")}
 
 
-def _sample_pictures(facts: CardFacts, real: Table) -> Iterator[tuple[str, str, str]]:
+def _sample_pictures(facts: CardFacts, real: Any) -> Iterator[tuple[str, str, str]]:
+    if isinstance(facts.schema, dict):
+        for table, schema in facts.schema.items():
+            if len(facts.sample[table]):
+                yield from _table_pictures(facts.sample[table], schema, None if real is None else real[table], f" of {table}")
+    elif facts.sample is not None:
+        yield from _table_pictures(facts.sample, facts.schema, real)
+
+
+def _table_pictures(sample: Any, schema: Schema | None, real: Table, of: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield two columns a picture, so that a phone shows them large enough to read."""
-    if facts.sample is None:
-        return
-    rows = f"{len(facts.sample):,} synthetic rows" + (" beside real ones: not private." if real is not None else ".")
-    display = SynthesisDisplay.from_samples(facts.sample, schema=facts.schema, X=real)
+    rows = f"{len(sample):,} synthetic rows{of}" + (" beside real ones: not private." if real is not None else ".")
+    display = SynthesisDisplay.from_samples(sample, schema=schema, X=real)
     names = [column.name for column in display.columns]
     for first in range(0, min(len(names), _MOST_PICTURED), 2):
         two = names[first : first + 2]
@@ -345,13 +358,15 @@ def _sample_pictures(facts: CardFacts, real: Table) -> Iterator[tuple[str, str, 
         yield "Associations", words, display.to_svg(kind="correlations")
 
 
-def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows") -> Page:
+def quality_page(
+    quality: QualityReport | LinkedReport, *, evidence: PrivacyEvidence | None = None, title: str = "Synthetic against real rows"
+) -> Page:
     """Lay out a quality report as a page, for internal use: it is **not private**, and says so.
 
     Parameters
     ----------
-    quality : QualityReport
-        From `skdpsynth.metrics.quality_report`.
+    quality : QualityReport or LinkedReport
+        From `skdpsynth.metrics.quality_report` or `skdpsynth.metrics.linked_report`.
     evidence : PrivacyEvidence, default=None
         From `skdpsynth.auditing.privacy_evidence`: a section more.
     title : str, default="Synthetic against real rows"
@@ -372,7 +387,7 @@ def quality_page(quality: QualityReport, *, evidence: PrivacyEvidence | None = N
     >>> rng = np.random.default_rng(0)
     >>> quality_page(quality_report(rng.random((200, 2)), rng.random((200, 2)))).save("quality.html")  # doctest: +SKIP
     """
-    check_type("quality", quality, QualityReport, "a QualityReport, from skdpsynth.metrics.quality_report")
+    check_type("quality", quality, (QualityReport, LinkedReport), "a QualityReport, from skdpsynth.metrics.quality_report")
     if evidence is not None:
         check_type("evidence", evidence, PrivacyEvidence, "None or a PrivacyEvidence, from skdpsynth.auditing.privacy_evidence")
     check_string("title", title)
@@ -390,9 +405,13 @@ class QualityTable(NamedTuple):
     n_words: int = 1  # columns that are no numbers
 
 
-def quality_tables(quality: QualityReport | None) -> list[QualityTable]:
+def quality_tables(quality: QualityReport | LinkedReport | None) -> list[QualityTable]:
     if quality is None:
         return []
+    if isinstance(quality, LinkedReport):
+        lines = [(", ".join(key), *(f"{value:.4g}" for value in both)) for key, both in quality.figures.items()]
+        words = "Rows and orphans as they are; all other numbers are distances, 0 is best, beside those of two halves of the real roots."
+        return [QualityTable("Linked tables", words, lines, ("What", "Synthetic", "Real or its halves"))]
     halves = quality.halves or {}
     distances = {
         "Marginals, mean total variation": ("marginals", float(np.mean(list(quality.marginals.values())))),

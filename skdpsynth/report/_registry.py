@@ -58,7 +58,7 @@ def _guarantee(facts: CardFacts) -> Iterator[tuple[str, str, str]]:
     elif promise.is_infinite:
         parameters = "epsilon is infinite: no noise was added, and nothing is promised."
     others = "Accountants do not know of each other: whatever else was released about the same people adds up with this."
-    invariant = "the exact number of rows, which is public under replace-one" if promise.has_public_size else "no statistic"
+    invariant = f"the exact number of {promise.counted_rows}, public under replace-one" if promise.has_public_size else "no statistic"
     yield "Privacy parameters", _COVERED, parameters
     yield "Unit of privacy", _PARTLY if promise.unit in (None, LONE_ROW) else _COVERED, promise.unit_in_words
     yield "Neighboring tables (bounded or unbounded)", _COVERED, promise.relation
@@ -109,7 +109,8 @@ def registry_record(facts: CardFacts, known: dict[str, Any]) -> dict[str, Any]:
 def _describe_release(facts: CardFacts) -> dict[str, dict[str, Any]]:
     promise = facts.promise
     product = "Synthetic data" if facts.sample is not None else "Summary statistics" if facts.what is None else "Machine learning model"
-    columns = f"A table of {facts.n_columns} columns of public names, kinds and bounds. " if facts.n_columns else ""
+    table = f"{len(facts.tables)} linked tables" if facts.tables else "A table"
+    columns = f"{table} of {facts.n_columns} columns of public names, kinds and bounds. " if facts.n_columns else ""
     basic = {
         "name": facts.title,
         "data_curators": [_NOT_COVERED],
@@ -121,7 +122,7 @@ def _describe_release(facts: CardFacts) -> dict[str, dict[str, Any]]:
     }
     variant = {
         "data_domain": columns + promise.relation,
-        "unprotected_quantities": "The number of rows." if promise.has_public_size else "None.",
+        "unprotected_quantities": f"The number of {promise.counted_rows}." if promise.has_public_size else "None.",
     }
     loss: dict[str, Any] = {
         "privacy_unit": "row" if promise.unit is None else promise.unit,

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivacyAccountant,
@@ -27,7 +28,9 @@ from skdpsynth import (
     load,
 )
 from skdpsynth.domain import (
+    AtMost,
     Boolean,
+    Children,
     Constant,
     Continuous,
     Date,
@@ -39,6 +42,7 @@ from skdpsynth.domain import (
     Ordinal,
     Schema,
     TimeOfDay,
+    Total,
     Unique,
 )
 from skdpsynth.exceptions import InsecureRandomnessWarning
@@ -78,12 +82,39 @@ SCHEMA = {
     "remark": Identifier(),
 }
 
+
+def homes(n=300):
+    """Homes with up to three persons, one of them an owner."""
+    rng = np.random.default_rng(6)
+    owner = np.repeat(np.arange(n), rng.integers(1, 4, n))
+    is_first = np.append(True, owner[1:] != owner[:-1])
+    home = pd.DataFrame({"id": [f"{LEVEL}-{i}" for i in range(n)], HOSTILE: rng.random(n), "members": np.bincount(owner)})
+    home.loc[::30, HOSTILE] = CANARY
+    person = pd.DataFrame(
+        {"home": home["id"].to_numpy()[owner], "role": np.where(is_first, "owner", rng.choice(["guest", "child"], len(owner)))}
+    )
+    visit = pd.DataFrame({"id": rng.choice(home["id"], 2 * n), "day": rng.integers(0, 99, 2 * n), "room": rng.choice(["a", "b"], 2 * n)})
+    return {"home": home, "person": person, "visit": visit}
+
+
+LINKED = {
+    "home": {HOSTILE: (0.0, 1.0), "members": (0, 3)},
+    "person": {"role": ["owner", "guest", "child"]},
+    "visit": {"day": (0, 99), "room": ["a", "b"]},
+}
+LINKS = [
+    Children("person", of="home", key=("home", "id"), most=3, least=1, head={"role": "owner"}),
+    Children("visit", of="home", key="id", most=4, order="day"),
+]
+RULES = [AtMost(1, {"role": "guest"}, table="person"), Total("home.members", "count(person)")]
+
 MODELS = {
     "pca": lambda: PrivatePCA(1).fit(rows()),
     "pmm": lambda: PrivateMeasureMechanism().fit(rows()),
     "psmm": lambda: SignedMeasureMechanism(16).fit(rows()),
     "lowdim": lambda: LowDimSynthesizer(1).fit(rows()),
     "online": lambda: OnlineSynthesizer(epsilon=0.5).partial_fit(rows()),
+    "linked": lambda: LinkedTablesSynthesizer(LINKED, links=LINKS, rules=RULES, delta=1e-6).fit(homes()),
     "latent": lambda: LatentFactorSynthesizer(SCHEMA, epsilon=1.0, delta=1e-6).fit(people()),
 }
 
@@ -111,7 +142,7 @@ def test_no_value_of_the_rows_stands_in_a_public_card(cards, name):
     text = release.to_html() + json.dumps(release.to_registry()) + repr(release) + repr(release.facts)
     for secret in (str(CANARY)[:8], LEVEL, WORDS):
         assert secret not in text
-    if name == "latent":  # names of columns are escaped, and what would be found is
+    if name in ("latent", "linked"):  # names of columns are escaped, and what would be found is
         text = release.to_html()
         assert "<script" not in text
         assert "<i>c</i>" not in text
@@ -151,6 +182,58 @@ def test_bounds_that_are_proved_stand_on_the_card(cards):
     assert f"{model.error_bound_:.4g}" in release.to_html()
     assert [bound.name for bound in cards("pca")[1].facts.bounds] == ["noise_edge_"]
     assert [bound.name for bound in cards("psmm")[1].facts.bounds] == ["solution_"]
+
+
+def test_the_card_of_linked_tables_tells_how_they_hang_together(cards):
+    model, release, _ = cards("linked")
+    tables = {table.name: table for table in release.facts.tables}
+    assert list(tables) == ["home", "person", "visit"]
+    person, visit = tables["person"], tables["visit"]
+    assert (person.of, person.key, person.rows, person.order, person.head) == ("home", "home, id", "1 to 3", "", "role = owner")
+    assert (visit.of, visit.key, visit.rows, visit.order, visit.head) == ("home", "id", "0 to 4", "day", "")
+    assert re.fullmatch(r"1 \(\d+ %\), 2 \(\d+ %\), 3 \(\d+ %\)", person.parents)
+    assert 1000 == int(tables["home"].n_synthetic.replace(",", "")) < int(person.n_synthetic.replace(",", ""))
+    origins = {column.name: column.origin for column in release.facts.columns}
+    assert (origins["home.members"], origins["person.role"], origins["visit.day"]) == ("computed", "stated", "stated")
+    assert release.facts.n_columns == len(origins) == model.n_features_in_
+    assert [bound.name.partition(" of ")[2] for bound in release.facts.bounds] == [
+        " with ".join(tables) for tables in model.marginals_errors_
+    ]
+    html = release.to_html()
+    assert all(f"<figcaption><b>Columns.</b> {name}" in html for name in ("role", "day and room"))
+    assert "AtMost(n=1" in html
+    assert not {"schemas", "links", "rules"} & {name for name, _ in release.facts.parameters}
+    assert release.to_registry()["deployment"]["dp_variant"]["data_domain"].startswith("3 linked tables of 8 columns")
+
+
+@pytest.mark.must
+def test_only_the_number_of_roots_is_public_of_linked_tables(cards, tmp_path):
+    """Whatever a card is made of: the model, a copy of it, its ledger or that of the budget, in a file or not."""
+    PrivacyAccountant(2, 1e-5, ledger=tmp_path / "budget.db")
+    model = LinkedTablesSynthesizer(LINKED, links=LINKS, delta=1e-6, accountant=str(tmp_path / "budget.db")).fit(homes())
+    held = [cards("linked")[0], from_bytes(to_bytes(model)), model.accountant_, PrivacyAccountant.at(tmp_path / "budget.db")]
+    for thing in held:
+        release = card(thing)
+        html = release.to_html()
+        assert "The number of rows of home is public. Those of all other tables are private." in html
+        assert "One row of home with all that hang on it (person, visit)." in html
+        assert "number of rows is public" not in html
+        assert release.to_registry()["deployment"]["dp_variant"]["unprotected_quantities"] == "The number of rows of home."
+    relation = {"neighboring": "add_or_remove_one", "accountant": PrivacyAccountant(2, neighboring="add_or_remove_one")}
+    added = LinkedTablesSynthesizer(LINKED, links=LINKS, **relation).fit(homes())
+    assert "The number of rows of home is private too. Those of all other tables are private." in card(added).to_html()
+    PrivateMeasureMechanism(**relation).fit(rows())
+    assert ONE_UNIT in card(relation["accountant"]).to_html()
+
+
+def test_an_internal_card_of_linked_tables_compares_them(cards):
+    model, real = cards("linked")[0], homes()
+    html = card(model, audience="internal", real=real).to_html()
+    assert "person, siblings by root" in html
+    assert "synthetic rows of person beside real ones: not private." in html
+    page = quality_page(model.evaluate(real)).to_html()
+    assert all(f"{table}, rows" in page for table in real)
+    refuses(ValueError, "holdout must be None for linked tables", card, model, audience="internal", real=real, holdout=real)
 
 
 def units_and_rows():
