@@ -16,6 +16,7 @@ from test_cli import CANARY, fine, python_in, refused, run
 
 from skdpsynth import PrivacyAccountant, load
 from skdpsynth.domain import LinkedSchema
+from skdpsynth.metrics import linked_report
 
 FILES = ("household.csv", "person.csv", "trip.tsv")
 TABLES = """
@@ -85,9 +86,54 @@ def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_f
         registry = json.loads(fine("card", thing, "-o", f"{thing}.html", "--json").stdout)["registry"]["deployment"]
         assert registry["dp_variant"]["unprotected_quantities"] == "The number of rows of household."
     assert "synthetic rows of trip" in Path("first.html").read_text(encoding="utf-8")
-    for words in (("evaluate", "household.csv", "--model", "m.skdp"), ("audit", "m.skdp")):
-        assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused(*words)
+    assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused("audit", "m.skdp")
     assert load("m.skdp").accountant_.unit is not None
+
+
+def test_tables_are_compared_with_the_folder_or_the_model_of_a_run(folder):
+    fine("schema", "check", *FILES, "--schema", "tables.yaml")
+    fine(*SYNTHESIZE, "--model", "m.skdp", "-o", "out")
+    facts, real = LinkedSchema.from_yaml("tables.yaml"), dict(zip(("household", "person", "trip"), FILES, strict=True))
+    made = {name: f"out/{path}" for name, path in real.items()}
+    told = json.loads(fine("evaluate", *FILES, "out", "--schema", "tables.yaml", "-o", "page.html", "--json").stdout)
+    assert told["private"] is False
+    assert told["measures"] == json.loads(json.dumps(linked_report(real, made, facts.schemas, facts.links).to_records()))
+    assert {line["synthetic"] for line in told["measures"] if line["measure"] == "orphans"} == {0}
+    assert "person, siblings by root" in Path("page.html").read_text(encoding="utf-8")
+    Path("household.csv").rename("h 2026.csv")
+    of_model = json.loads(fine("evaluate", "household=h 2026.csv", *FILES[1:], "--model", "m.skdp", "--json").stdout)
+    real["household"] = "h 2026.csv"
+    assert of_model["measures"] == json.loads(json.dumps(load("m.skdp").evaluate(real).to_records()))
+    assert fine("evaluate", "household=h 2026.csv", *FILES[1:], "--model", "m.skdp").stdout.startswith("NOT PRIVATE: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("out", "--schema", "tables.yaml"),
+            "SYNTHETIC must be the folder of linked tables that synthesize wrote, after each file of REAL",
+        ),
+        ((*FILES, "--schema", "tables.yaml"), "got 'trip.tsv'; name it."),
+        ((*FILES[:2], "out", "--schema", "tables.yaml"), "REAL must be a path for each of 'household', 'person', 'trip', got 'household'"),
+        ((*FILES, "part", "--schema", "tables.yaml"), "SYNTHETIC must be a path for each of 'household', 'person', 'trip', got 'person'"),
+        ((*FILES, "out", "--schema", "tables.yaml", "--target", "mode"), "--target must go with one table alone, but these are linked"),
+        ((*FILES, "odd", "--schema", "tables.yaml"), "table 'trip' of SYNTHETIC must have the column 'household_id'"),
+        (("person=out/person.csv", "household=trip.tsv", "trip=person.csv", "out", "--schema", "tables.yaml"), "of REAL: schema must name"),
+        (("household=none.csv", *FILES[1:], "out", "--schema", "tables.yaml"), "REAL of table 'household' must be a table or the path"),
+        (("household=-", *FILES[1:], "out", "--schema", "tables.yaml"), "REAL must be files where there are several tables, got '-'"),
+        ((*FILES, "out"), "evaluate takes SYNTHETIC with --schema, or --model alone"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_refused_in_one_sentence(folder, arguments, words):
+    for place, names in (("out", FILES), ("part", FILES[1:]), ("odd", FILES)):
+        Path(place).mkdir()
+        for name in names:
+            (Path(place) / name).write_text(Path(name).read_text(encoding="utf-8"), encoding="utf-8")
+    write("odd/trip.tsv", ["mode"], [("car",)])
+    line = refused("evaluate", *arguments)
+    assert words in line
+    assert python_in(line) is None
 
 
 def test_a_folder_is_replaced_as_a_whole_only_by_force(folder, monkeypatch):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # these take a while to import, and help must not wait
     from skdpsynth.frames import Table
 
 _NOT_PRIVATE = "NOT PRIVATE: this reads the real rows without protection. Keep it as secret as they are."
+_HOW_TO_EVALUATE = "evaluate takes SYNTHETIC with --schema, or --model alone, which draws rows and knows its schema; give these"
 _LOOK, _FEW = 10_000, 1e-3  # rows of a sample, and the share of them that a group must have
 
 
@@ -221,8 +222,7 @@ def _make_statistic(
 
 
 @click.command(short_help="Compare synthetic rows with real ones: not private.")
-@click.argument("real", type=click.Path())
-@click.argument("synthetic", required=False, type=click.Path())
+@click.argument("sources", metavar="REAL... [SYNTHETIC]", nargs=-1, required=True, type=click.Path())
 @click.option("--schema", "stated", type=click.Path(), help="Public facts about the columns; or --model, which knows them.")
 @click.option("--model", "kept", type=click.Path(), help="A file of synthesize --model; it draws rows where SYNTHETIC is left out.")
 @click.option("--target", help="The column that a model will predict; scores of a model trained on synthetic and on real rows.")
@@ -231,34 +231,24 @@ def _make_statistic(
 @options.FORCE
 @takes_read_options
 @speaks
-def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any], force: bool, **given: Any) -> None:
-    """Compare synthetic rows, or those of a model, with real ones. This READS THE REAL ROWS: the result is not private."""
-    holdout, stated, kept, page, target = (given[name] for name in ("holdout", "stated", "kept", "page", "target"))
-    if not (synthetic is None) == (stated is None) == (kept is not None):
-        raise Refusal("evaluate takes SYNTHETIC with --schema, or --model alone, which draws rows and knows its schema; give these")
-    paths = {"REAL": real, "SYNTHETIC": synthetic, "--model": kept, "--holdout": holdout}
+def evaluate(voice: Voice, sources: tuple[str, ...], read: dict[str, Any], force: bool, **given: Any) -> None:
+    """Compare synthetic rows, or those of a model, with real ones. This READS THE REAL ROWS: the result is not private.
+
+    REAL and SYNTHETIC are a file each. Linked tables take a REAL for each, called as its file, or NAME=REAL, and SYNTHETIC is the folder
+    that synthesize wrote.
+    """
+    holdout, stated, kept, page = (given[name] for name in ("holdout", "stated", "kept", "page"))
+    paths = {**dict(zip(("REAL", "SYNTHETIC"), sources, strict=False)), "--model": kept, "--holdout": holdout}
     paths = {name: path for name, path in paths.items() if path is not None}
+    if (stated is None) == (kept is None):
+        raise Refusal(_HOW_TO_EVALUATE)
     if list(paths.values()).count(STREAM) > 1:
         names = join_words([*paths], "and")
         raise Refusal(f"{names} must not both be '-', because there is one standard input; write one of them to a file")
-    Outputs(force, [*paths.values(), stated or STREAM]).check_page("-o", page)
-    from skdpsynth.auditing import privacy_evidence
-    from skdpsynth.frames import open_source
-    from skdpsynth.metrics import quality_report
-
-    model = None if kept is None else open_model(kept, "sample")
-    known: Any = getattr(model, "schema_", stated)
-    schema: Any = None if known is None else open_schema(known, read)
-    column: Any = None if target is None else {str(name): name for name in schema or ()}.get(target, target)
-    with open_inputs([real]) as rows, nullcontext(model) if synthetic is None else open_inputs([synthetic]) as made:
-        rows = open_source(rows, "REAL", read=read if schema is None else schema.read)
-        if model is None:
-            made = _open_synthetic(made, schema)
-        quality = quality_report(rows, made, schema, target=column) if model is None else model.evaluate(rows, target=column)
-        evidence = None
-        if holdout is not None:
-            with open_inputs([holdout]) as others:
-                evidence = privacy_evidence(made, rows, others, schema)
+    Outputs(force, [*sources, *paths.values(), stated or STREAM]).check_page("-o", page)
+    model = None if kept is None else open_model(kept, "sample", takes_linked=True)
+    facts = options.open_statement(stated, read) if model is None else model
+    quality, evidence = (_compare_linked if hasattr(facts, "schemas") else _compare)(sources, model, facts, read, given)
     if page is not None:
         from skdpsynth.report import quality_page
 
@@ -267,6 +257,48 @@ def evaluate(voice: Voice, real: str, synthetic: str | None, read: dict[str, Any
     if evidence is not None:
         result["evidence"] = {"found": evidence.findings, "measures": evidence.to_records(), "words": str(evidence)}
     voice.result(result, f"{_NOT_PRIVATE}\n{quality}" + (f"\n\n{evidence}" if evidence is not None else ""))
+
+
+def _compare(sources: Sequence[str], model: Any, facts: Any, read: dict[str, Any], given: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the quality of synthetic rows, and how attacks do if there is a holdout."""
+    from skdpsynth.auditing import privacy_evidence
+    from skdpsynth.frames import open_source
+    from skdpsynth.metrics import quality_report
+
+    if len(sources) != (2 if model is None else 1):
+        raise Refusal(_HOW_TO_EVALUATE)
+    known: Any = facts if model is None else getattr(model, "schema_", None)
+    schema: Any = None if known is None else open_schema(known, read)
+    column: Any = {str(name): name for name in schema or ()}.get(given["target"], given["target"])
+    with open_inputs(sources[:1]) as rows, nullcontext(model) if model is not None else open_inputs(sources[1:]) as made:
+        rows = open_source(rows, "REAL", read=read if schema is None else schema.read)
+        if model is None:
+            made = _open_synthetic(made, schema)
+        quality = quality_report(rows, made, schema, target=column) if model is None else model.evaluate(rows, target=column)
+        if given["holdout"] is None:
+            return quality, None
+        with open_inputs([given["holdout"]]) as others:
+            return quality, privacy_evidence(made, rows, others, schema)
+
+
+def _compare_linked(sources: Sequence[str], model: Any, facts: Any, read: dict[str, Any], given: dict[str, Any]) -> tuple[Any, None]:
+    from skdpsynth.frames import open_source
+    from skdpsynth.metrics import linked_report
+
+    if wrong := [name for name in ("target", "holdout") if given[name] is not None]:
+        raise Refusal(f"--{wrong[0]} must go with one table alone, but these are linked; leave it out")
+    *real, folder = sources if model is None else (*sources, "")
+    if model is None and not (real and os.path.isdir(folder)):
+        raise Refusal(
+            f"SYNTHETIC must be the folder of linked tables that synthesize wrote, after each file of REAL, got {folder!r}; name it"
+        )
+    schemas = facts.schemas if model is None else {name: open_schema(each, read) for name, each in model.schemas_.items()}
+    paths = options.name_tables(real, schemas, "REAL")
+    rows = {name: open_source(path, f"REAL of table {name!r}", read=schemas[name].read) for name, path in paths.items()}
+    if model is not None:
+        return model.evaluate(rows), None
+    paths = options.name_tables([os.path.join(folder, name) for name in sorted(os.listdir(folder))], schemas, "SYNTHETIC")
+    return linked_report(rows, {name: _open_synthetic(path, schemas[name]) for name, path in paths.items()}, schemas, facts.links), None
 
 
 def _open_synthetic(place: str | None, schema: "Schema") -> Any:

@@ -66,6 +66,7 @@ _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in
     (r"^schema must be a file(?: or its text)?\b", "--schema must be a file"),
     (r"Found array with (\d+) sample\(s\) while a minimum of (\d+) is required", r"INPUT must have at least \2 rows, got \1"),
     (r"with X as X: |with frame as X: ", ""),
+    (r"with (real|synthetic) as X: (?:with )?X\[('.*?')\](?: as X)?", lambda found: f"table {found[2]} of {found[1].upper()}"),
     (r"with X\[('.*?')\] as X: ", r"table \1: "),
     (r"\bX\[('.*?')\]", r"table \1 of INPUT"),
     (r"^links(?= must)", "--schema"),
@@ -247,7 +248,7 @@ def open_statement(path: str, read: dict[str, Any]) -> "Schema | LinkedSchema":
     return open_schema(stated, read)
 
 
-def name_tables(sources: Sequence[str], known: Collection[str] | None = None) -> dict[str, str]:
+def name_tables(sources: Sequence[str], known: Collection[str] | None = None, what: str = "INPUT") -> dict[str, str]:
     """Return the path of each table by its name, which is the stem of a path, or stated, NAME=PATH; `known`: which tables there must be."""
     from skdpsynth.domain import list_names
     from skdpsynth.frames import output_suffix
@@ -258,12 +259,14 @@ def name_tables(sources: Sequence[str], known: Collection[str] | None = None) ->
         if not sign or os.path.basename(name) != name or os.path.exists(source):
             name, path = os.path.basename(source)[: -len(output_suffix(source)) or None], source
         if path == STREAM:
-            raise Refusal("INPUT must be files where there are several tables, got '-'; write standard input to a file first")
+            raise Refusal(f"{what} must be files where there are several tables, got '-'; write standard input to a file first")
         if name in tables:
-            raise Refusal(f"INPUT must be one path for each table, but {name!r} has two; give a pattern in quotes, or 'NAME=PATH'")
+            raise Refusal(f"{what} must be one path for each table, but {name!r} has two; give a pattern in quotes, or 'NAME=PATH'")
         tables[name] = path
     if known is not None and tables.keys() != set(known):
-        raise Refusal(f"INPUT must be a path for each of {list_names(list(known))}, got {list_names([*tables])}; name it so by 'NAME=PATH'")
+        raise Refusal(
+            f"{what} must be a path for each of {list_names(list(known))}, got {list_names([*tables])}; name it so by 'NAME=PATH'"
+        )
     return tables
 
 
@@ -299,7 +302,9 @@ def open_model(path: str, method: str | None = None, *, takes_linked: bool = Fal
         what = "a private estimator" if method == "get_params" else f"a synthesizer that can {method}"
         raise Refusal(f"MODEL must be {what}, but {path} holds a {type(model).__name__}; give what synthesize --model wrote")
     if hasattr(model, "links") and not takes_linked:
-        raise Refusal(f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample and card take it")
+        raise Refusal(
+            f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample, card and evaluate take it"
+        )
     return model
 
 
