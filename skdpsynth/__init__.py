@@ -1,4 +1,4 @@
-"""Differentially private synthetic data and principal components, with the habits of scikit-learn."""
+"""Differentially private synthetic data and principal components, with the scikit-learn API."""
 
 from typing import TYPE_CHECKING, Any
 

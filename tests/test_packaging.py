@@ -19,6 +19,7 @@ import skdpsynth
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="needs the source tree")
 NEEDED = {"pyproject.toml", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "Makefile"}
+NEEDED |= {"CODE_OF_CONDUCT.md", "SUPPORT.md", "paper/paper.md", "paper/paper.bib", ".github/workflows/release.yml"}
 NEEDED |= {".ci/run", ".readthedocs.yaml", ".pre-commit-config.yaml", ".github/workflows/ci.yml", ".github/workflows/nightly.yml"}
 
 
@@ -91,7 +92,7 @@ def test_links_and_pictures_of_the_page_are_absolute(metadata):
 def test_links_of_the_page_lead_to_pages_of_the_documentation(metadata):
     """To a page that has a source, or to a picture that a page shows."""
     site = re.escape(project()["project"]["urls"]["Documentation"] + "/en/latest/")
-    of_root = {"changelog", "citing", "contributing", "security"}  # pages that include the files beside README.md
+    of_root = {"changelog", "citing", "contributing", "security", "support", "conduct"}  # pages that include the files beside README.md
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     for target in set(re.findall(rf"\]\({site}([^)#]+)", metadata.get_payload())):
         folder, _, name = target.rpartition("/")
@@ -109,10 +110,10 @@ def test_extras_and_classifiers_are_published(metadata):
     )
 
 
-def test_oldest_python_is_that_of_the_classifiers_and_of_the_workflow():
+def test_pythons_are_those_of_the_classifiers_and_of_the_workflow():
     settings = project()["project"]
     minors = sorted(int(match[1]) for match in re.finditer(r"Python :: 3\.(\d+)", "\n".join(settings["classifiers"])))
     assert settings["requires-python"] == f">=3.{minors[0]}"
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
-    assert f'["3.{minors[0]}", "3.{minors[-1]}"]' in workflow
+    assert "[" + ", ".join(f'"3.{minor}"' for minor in minors) + "]" in workflow
     assert "bash .ci/run" in workflow
