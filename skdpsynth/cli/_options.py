@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
@@ -244,7 +244,7 @@ def open_statement(path: str, read: dict[str, Any]) -> "Schema | LinkedSchema":
 
     stated = schema_of_file(path)
     if isinstance(stated, LinkedSchema):
-        return LinkedSchema({name: open_schema(schema, read) for name, schema in stated.schemas.items()}, stated.links)
+        return replace(stated, schemas={name: open_schema(schema, read) for name, schema in stated.schemas.items()})
     return open_schema(stated, read)
 
 

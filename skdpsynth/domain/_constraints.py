@@ -140,19 +140,24 @@ class AllowedCodes:
         return self.sums[sum(score.of_cells(shown[name], missing[name]) for name, score in self.scores.items())]
 
 
-class Rule(ABC):
-    """A fact about several columns of a row."""
+class StatedRule:
+    """A public fact that a list of rules states."""
 
     _word: ClassVar[str]  # in files
+
+    def to_keys(self) -> dict[str, Any]:
+        """Return what a file holds of it."""
+        facts = {each.name: in_file(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
+        return {"rule": self._word, **{name: fact for name, fact in facts.items() if fact is not None}}
+
+
+class Rule(StatedRule, ABC):
+    """A fact about several columns of a row."""
 
     @property
     @abstractmethod
     def columns_named(self) -> tuple:
         """All columns that it is about, each once."""
-
-    def to_keys(self) -> dict[str, Any]:
-        """Return what a file holds of it."""
-        return {"rule": self._word, **{each.name: in_file(getattr(self, each.name)) for each in fields(self)}}  # type: ignore[arg-type]
 
     @abstractmethod
     def _check(self, columns: Columns, sources: Columns) -> None:

@@ -1,27 +1,80 @@
-"""Histories: the time of each row as the gap since the end of the row before, and its end as a length, so that no two rows overlap."""
+"""Histories: how the times of the rows of a parent are modeled, and how sampled ones come back in order."""
 
-from collections.abc import Hashable
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._functional_dependencies import value_in
-from skdpsynth.domain._kinds import Continuous, Ordinal, Span, as_nullable, list_names, name_repr
+from skdpsynth.domain._kinds import Continuous, Ordinal, Span, as_nullable, ends_of_cells, list_names, name_repr
 from skdpsynth.domain._links import Children
-from skdpsynth.domain._order_constraints import NumberAxis, axis_of
+from skdpsynth.domain._order_constraints import axis_of
 from skdpsynth.domain._times import Times
+
+Columns: TypeAlias = dict[Any, np.ndarray]
+
+
+def ranks_within(owner: np.ndarray) -> np.ndarray:
+    """Return how many rows of the same owner stand before each row; those of one owner stand together, owners in order."""
+    return np.arange(len(owner)) - np.searchsorted(owner, owner)
+
+
+class NoHistory:
+    """Columns that are modeled as they are, of rows in any order."""
+
+    def kinds(self, stated: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the kinds of what is modeled, in the order of the columns."""
+        return dict(stated)
+
+    def encode(self, columns: Columns, owner: np.ndarray) -> Columns:
+        """Return what is modeled of rows that stand in order, those of one owner together."""
+        return columns
+
+    def decode(self, columns: Columns, owner: np.ndarray) -> Columns:
+        """Return columns as they are written, in order, of what is modeled and of what else is known of each row."""
+        return columns
 
 
 @dataclass(frozen=True)
-class Gaps:
-    """The map of times and ends of rows to gaps and lengths, which looks at the rows of one parent alone, and its inverse.
+class Sorted(NoHistory):
+    """Times that are modeled as they are."""
 
-    The first gap counts from the lower bound of the times, others from the end of the row before.
-    Real rows that overlap count as if one began where the other ends. Where a cell is missing, the row before it counts in its place.
+    order: Any
+
+    def decode(self, columns: Columns, owner: np.ndarray) -> Columns:
+        order = np.lexsort((columns[self.order], owner))
+        return {name: cells[order] for name, cells in columns.items()}
+
+
+@dataclass(frozen=True)
+class Waves(NoHistory):
+    """Times that are public, and not modeled."""
+
+    order: Any
+    cells: np.ndarray  # as they are read
+
+    def kinds(self, stated: Mapping[Any, Any]) -> dict[Any, Any]:
+        return {name: kind for name, kind in stated.items() if name != self.order}
+
+    def encode(self, columns: Columns, owner: np.ndarray) -> Columns:
+        return self.kinds(columns)
+
+    def decode(self, columns: Columns, owner: np.ndarray) -> Columns:
+        return columns | {self.order: self.cells[ranks_within(owner)]}
+
+
+@dataclass(frozen=True)
+class Gaps(NoHistory):
+    """Times as the gap since the end of the row before, and ends as lengths, so that no two rows of one parent overlap.
+
+    The first gap counts from the lower bound of the times. Real rows that overlap count as if one began where the other ends. Where a cell
+    is missing, the row before it counts in its place.
     """
 
+    columns: tuple[Any, Any]
     order: Any  # kinds
     until: Any
 
@@ -36,26 +89,22 @@ class Gaps:
         last = float(self.until.coded.high + self.apart)
         return float(self.order.coded.low), min(float(self.order.coded.high), last), last
 
-    @property
-    def kinds(self) -> list[Any]:
-        """Kinds of gaps and lengths."""
+    def kinds(self, stated: Mapping[Any, Any]) -> dict[Any, Any]:
         low, high, last = self.ends
-        wholes = {"integer": self.order.coded.integer}
-        return [Span(0, high - low, nullable=self.order.nullable, **wholes), Span(0, last - low, nullable=self.until.nullable, **wholes)]
+        both = zip(self.columns, (self.order, self.until), (high - low, last - low), strict=True)
+        return {**stated, **{name: Span(0, most, integer=self.order.coded.integer, nullable=kind.nullable) for name, kind, most in both}}
 
-    def encode(self, columns: list[np.ndarray], owner: np.ndarray) -> list[np.ndarray]:
-        """Return gaps and lengths of rows that stand in order, those of one parent together."""
+    def encode(self, columns: Columns, owner: np.ndarray) -> Columns:
         low, high, last = self.ends
-        begin, is_first = columns[0], np.arange(len(owner)) == np.searchsorted(owner, owner)
-        end = np.fmax(columns[1] + self.apart, begin)
-        before = np.where(is_first, low, np.append(low, np.fmax(end, low)[:-1]))
-        return [np.clip(begin - before, 0, high - low), np.clip(columns[1] + self.apart - begin, 0, last - low)]
+        begin, end = columns[self.columns[0]], columns[self.columns[1]] + self.apart
+        reached = np.append(low, np.fmax(np.fmax(end, begin), low)[:-1])[: len(owner)]
+        gaps = np.clip(begin - np.where(ranks_within(owner) == 0, low, reached), 0, high - low)
+        return columns | dict(zip(self.columns, (gaps, np.clip(end - begin, 0, last - low)), strict=True))
 
-    def decode(self, columns: list[np.ndarray], owner: np.ndarray) -> list[np.ndarray]:
-        """Return times and ends: no row begins before the one before it has ended, and all are within their bounds."""
+    def decode(self, columns: Columns, owner: np.ndarray) -> Columns:
         low, high, last = self.ends
-        gaps, lengths = columns
-        least, ranks = self.until.coded.low + self.apart, np.arange(len(owner)) - np.searchsorted(owner, owner)
+        gaps, lengths = (columns[name] for name in self.columns)
+        least, ranks = self.until.coded.low + self.apart, ranks_within(owner)
         begin, end, reached = np.empty(len(owner)), np.empty(len(owner)), np.full(owner.max(initial=-1) + 1, low)
         most = np.where(np.append(owner[1:] != owner[:-1], True)[: len(owner)], last, high)  # where others follow, they must have room
         for turn in range(int(ranks.max(initial=-1)) + 1):
@@ -63,50 +112,53 @@ class Gaps:
             begin[rows] = np.minimum(reached[owner[rows]] + np.nan_to_num(gaps[rows]), high)
             end[rows] = np.maximum(np.minimum(begin[rows] + lengths[rows], most[rows]), least)
             reached[owner[rows]] = np.fmax(begin[rows], end[rows])
-        return [np.where(np.isnan(gaps), np.nan, begin), end - self.apart]
+        return columns | dict(zip(self.columns, (np.where(np.isnan(gaps), np.nan, begin), end - self.apart), strict=True))
 
 
-def check_order(link: Children, columns: Any) -> None:
-    """Refuse an order that its column cannot have."""
-    if not isinstance(columns.get(link.order), Continuous | Times | Ordinal):
+def history_of(link: Children | None, columns: Mapping[Any, Any], dtypes: Mapping[Any, str]) -> NoHistory:
+    """Return the history of a table by its link, kinds and dtypes, or refuse columns that cannot have one."""
+    if link is None or link.order is None:
+        return NoHistory()
+    kind = columns.get(link.order)
+    if not isinstance(kind, Continuous | Times | Ordinal):
         raise ValueError(
             f"order must be a column of {short_repr(link.table)} that its schema says is of numbers, times or ordinal levels, got "
             f"{name_repr(link.order)}; correct it, or leave it out."
         )
+    if link.grid is not None:
+        return Waves(link.order, _read_grid(link, kind))
+    return Sorted(link.order) if link.until is None else _gaps_of(link, kind, columns.get(link.until), dtypes)
 
 
-def gaps_of(link: Children, columns: Any, dtypes: dict[Hashable, str]) -> Gaps:
-    """Return the gaps of a link whose rows have ends, by the kinds and dtypes of its table, or refuse columns that cannot have any."""
-    order, until = columns.get(link.order), columns.get(link.until)
-    named = list_names([link.order, link.until])
-    are_numbers = isinstance(order, Continuous) and isinstance(until, Continuous)
-    are_times = isinstance(order, Times) and isinstance(until, Times) and (order.family, order.zone) == (until.family, until.zone)
-    first, second = (axis_of(columns[name], dtypes.get(name)) for name in (link.order, link.until)) if are_numbers or are_times else (0, 1)
-    if isinstance(first, NumberAxis) and isinstance(second, NumberAxis):
-        is_one = (first.kind.unit, first.kind.integer) == (second.kind.unit, second.kind.integer)
-        is_one &= np.dtype(first.dtype) == np.dtype(second.dtype) or (first.is_whole and second.is_whole)
-    else:
-        is_one = are_times and all(getattr(first, name) == getattr(second, name) for name in ("unit", "step", "months"))
-    if not is_one:
-        raise ValueError(f"order and until must be two columns of numbers, or of times, in one unit and dtype, got {named}; convert one.")
-    gaps = Gaps(order, until)
+def _read_grid(link: Children, kind: Any) -> np.ndarray:
+    with suppress(TypeError, ValueError):  # of what is no cell of the column
+        found, (low, high) = np.array([value_in(as_nullable(kind), value) for value in link.grid]), ends_of_cells(kind)
+        if (np.diff(found) > 0).all() and low <= found[0] and found[-1] <= high:
+            return found
+    told = f"grid must have cells of column {name_repr(link.order)}, ascending and as its schema allows"
+    raise ValueError(f"{told}, got {short_repr(link.grid)}; correct it.")
+
+
+def _gaps_of(link: Children, order: Any, until: Any, dtypes: Mapping[Any, str]) -> Gaps:
+    names = link.order, link.until
+    if not isinstance(until, Continuous | Times) or _scale(order, dtypes.get(names[0])) != _scale(until, dtypes.get(names[1])):
+        raise ValueError(
+            f"order and until must be two columns of numbers, or of times, in one unit and dtype, got {list_names(names)}; convert one."
+        )
+    gaps = Gaps(names, order, until)
     low, high, _ = gaps.ends
     if not max(low, until.coded.low + gaps.apart) <= high or low == high:
-        raise ValueError(f"order and until must have bounds between which rows can begin and end, got {named}; correct the bounds.")
+        told = "order and until must have bounds between which rows can begin and end"
+        raise ValueError(f"{told}, got {list_names(names)}; correct the bounds.")
     return gaps
 
 
-def waves_of(link: Children, kind: Any) -> np.ndarray:
-    """Return the cells of a grid as they are read, or refuse it."""
-    try:
-        found = np.array([value_in(as_nullable(kind), value) for value in link.grid])
-        low, high = (0, len(kind.levels) - 1) if hasattr(kind, "levels") else (kind.coded.low, kind.coded.high)
-        fits = (np.diff(found) > 0).all() and low <= found[0] and found[-1] <= high
-    except (TypeError, ValueError):
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"grid must have cells of column {name_repr(link.order)}, ascending and as its schema allows, got {short_repr(link.grid)}; "
-            "correct it."
-        )
-    return found
+def _scale(kind: Any, dtype: str | None) -> tuple:
+    """Return what two columns must share whose differences are exact in the table."""
+    if isinstance(kind, Times):
+        axis: Any = axis_of(kind, dtype)
+        return kind.family, kind.zone, axis.unit, axis.step, axis.months
+    if isinstance(kind, Continuous):
+        axis = axis_of(kind, dtype)
+        return kind.unit, kind.integer, axis.is_whole or np.dtype(axis.dtype)
+    return ()

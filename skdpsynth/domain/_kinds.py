@@ -539,6 +539,11 @@ def as_nullable(kind: Any) -> Any:
     return replace(kind, nullable=True) if hasattr(kind, "nullable") else kind
 
 
+def ends_of_cells(kind: Any) -> tuple[float, float]:
+    """Return the first and the last code or number that mechanisms see of a column; a missing cell lies beyond."""
+    return (0, len(kind.levels) - 1) if hasattr(kind, "levels") else (kind.coded.low, kind.coded.high)
+
+
 def name_column_in_errors(name: Hashable, make: Callable[[], _Made], what: str = "schema of column") -> _Made:
     try:
         return make()

@@ -1,8 +1,8 @@
-"""Linked tables in one statement, and as a file: the schema of each table, and what hangs on what."""
+"""Linked tables in one statement, and as a file: the schema of each table, what hangs on what, and the rules between them."""
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from os import PathLike
 from typing import Any, TypeAlias
@@ -10,19 +10,21 @@ from typing import Any, TypeAlias
 from skdpsynth._validation import short_repr
 from skdpsynth.domain._constraints import in_file
 from skdpsynth.domain._kinds import Identifier, first_duplicate, list_names, name_column_in_errors
+from skdpsynth.domain._linked_rules import LINKED_RULES, LinkedRule, LinkedRules, check_linked_rules
 from skdpsynth.domain._links import Children, names_in, order_links
-from skdpsynth.domain._schema import Schema, SchemaLike, write_schema_text
-from skdpsynth.domain._schema_files import check_keys, columns_of, facts_of, json_of, read_file, read_json, read_yaml, tuple_of, yaml_of
+from skdpsynth.domain._schema import InFiles, Schema, SchemaLike
+from skdpsynth.domain._schema_files import check_keys, columns_of, facts_of, read_file, read_rules, tuple_of
 from skdpsynth.persistence import savable
 
 _LINK = {each.name: each.default for each in fields(Children) if each.name != "table"}
+_RULE = '{"rule": "at most", "n": 1, "cells": {"relation": "spouse"}, "table": "person"}'
 _FORM = '{"tables": [{"name": ..., "columns": [...]}, {"name": ..., "of": ..., "key": ..., "most": ..., "columns": [...]}, ...]}'
 
 
 @savable
 @dataclass(frozen=True)
-class LinkedSchema:
-    """The public facts about linked tables: the schema of each table, and what hangs on what.
+class LinkedSchema(InFiles):
+    """The public facts about linked tables: the schema of each table, what hangs on what, and the rules between them.
 
     Parameters
     ----------
@@ -30,6 +32,8 @@ class LinkedSchema:
         The public facts about the columns of each table, without the columns of keys.
     links : list of Children
         What hangs on what: a tree, whose root is the table that hangs on none.
+    rules : list of AtMost, Compared and Total, default=()
+        Public facts between tables; those within one stand in its schema.
 
     See Also
     --------
@@ -50,6 +54,7 @@ class LinkedSchema:
 
     schemas: Mapping[str, Any]  # Schema, once it is made
     links: tuple[Children, ...]
+    rules: Sequence[LinkedRule] = ()
 
     def __post_init__(self) -> None:
         schemas = self.schemas
@@ -58,11 +63,12 @@ class LinkedSchema:
             raise ValueError(f"{told}, got {short_repr(schemas)}.")
         _, links = order_links(list(schemas), self.links)
         stated = {name: name_column_in_errors(name, partial(_check_coded, schema), "table") for name, schema in schemas.items()}
-        vars(self).update(schemas=stated, links=links)
+        vars(self).update(schemas=stated, links=links, rules=check_linked_rules(self.rules))
+        LinkedRules(self.rules, stated, {link.table: link for link in links}, {})  # refuses rules that do not fit
 
     @classmethod
-    def of(cls, schemas: object, links: Sequence[Children] | None = None) -> "LinkedSchema":
-        """Return the statement that parameters `schemas` and `links` stand for, wherever they are taken.
+    def of(cls, schemas: object, links: Sequence[Children] | None = None, rules: Sequence[LinkedRule] = ()) -> "LinkedSchema":
+        """Return the statement that parameters `schemas`, `links` and `rules` stand for, wherever they are taken.
 
         Parameters
         ----------
@@ -70,71 +76,28 @@ class LinkedSchema:
             A file of YAML (.yaml, .yml) or JSON (.json), as `to_yaml` and `to_json` write it.
         links : list of Children, default=None
             With a dict, and with nothing else.
+        rules : list of AtMost, Compared and Total, default=()
+            Beside those of a `LinkedSchema` or file.
         """
-        is_file = isinstance(schemas, str | os.PathLike)
-        if not is_file and not isinstance(schemas, cls):
-            return cls(schemas, links)  # type: ignore[arg-type]
+        stated = cls._of_facts(read_file(schemas)) if isinstance(schemas, str | os.PathLike) else schemas
+        if not isinstance(stated, cls):
+            return cls(stated, links, rules)  # type: ignore[arg-type]
         if links is not None:
             raise ValueError(f"links must be None where a file or a LinkedSchema states them, got {short_repr(links)}; leave them out.")
-        return cls._of_parsed(read_file(schemas)) if is_file else schemas  # type: ignore[arg-type, return-value]
+        return replace(stated, rules=(*stated.rules, *check_linked_rules(rules)))
 
     @property
     def root(self) -> str:
         """The table that hangs on none."""
         return self.links[0].of
 
-    def to_json(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
-        """Return the statement as JSON text, or write it to a file.
-
-        Parameters
-        ----------
-        path : str or path-like, default=None
-        overwrite : bool, default=False
-            Whether a file that holds something else may be replaced.
-        """
-        return write_schema_text(json_of(self._facts()), path, overwrite)
-
     @classmethod
-    def from_json(cls, source: object) -> "LinkedSchema":
-        """Read the statement from JSON.
-
-        Parameters
-        ----------
-        source : path, str or dict
-            A file, its text, or the parsed text: ``{"tables": [{"name": ..., "columns": [...], ...}, ...]}``, each table with the keys that
-            `Schema.from_json` reads and, if it hangs on another, those of `Children`: of, key, most, least, order and head.
-        """
-        return cls._of_parsed(read_json(source))
-
-    def to_yaml(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
-        """Return the statement as YAML text, made to be edited, or write it to a file.
-
-        Parameters
-        ----------
-        path : str or path-like, default=None
-        overwrite : bool, default=False
-            As of `to_json`.
-        """
-        return write_schema_text(yaml_of(self._facts()), path, overwrite)
-
-    @classmethod
-    def from_yaml(cls, source: object) -> "LinkedSchema":
-        """Read the statement from YAML.
-
-        Parameters
-        ----------
-        source : path or str
-            A file, or its text (of several lines). The keys are those of `from_json`.
-        """
-        return cls._of_parsed(read_yaml(source))
-
-    @classmethod
-    def _of_parsed(cls, parsed: Any) -> "LinkedSchema":
-        tables = parsed.get("tables") if isinstance(parsed, Mapping) else None
+    def _of_facts(cls, facts: Any) -> "LinkedSchema":
+        tables = facts.get("tables") if isinstance(facts, Mapping) else None
         if not isinstance(tables, list) or not all(isinstance(each, Mapping) and isinstance(each.get("name"), str) for each in tables):
-            got = list_names(list(parsed)) if isinstance(parsed, Mapping) else short_repr(parsed)
+            got = list_names(list(facts)) if isinstance(facts, Mapping) else short_repr(facts)
             raise ValueError(f"source must hold {_FORM}, got {got}; write the tables so.")
-        check_keys(parsed, ("tables",))
+        check_keys(facts, ("tables", "rules"))
         names = [table["name"] for table in tables]
         if len(set(names)) < len(names):
             raise ValueError(f"source must name each table once, but {short_repr(first_duplicate(names))} occurs twice.")
@@ -142,13 +105,14 @@ class LinkedSchema:
         links = tuple(link for _, link in read.values() if link is not None)
         if not links:
             raise ValueError("source must have a table that hangs on another (of, key, most), but none does; give such a table.")
-        return cls({name: schema for name, (schema, _) in read.items()}, links)
+        return cls({name: schema for name, (schema, _) in read.items()}, links, read_rules(facts.get("rules"), LINKED_RULES, _RULE))
 
     def _facts(self) -> dict[str, Any]:
         links = {link.table: link for link in self.links}
         given = {name: {key: getattr(links[name], key) for key in _LINK} if name in links else {} for name in self.schemas}
         linked = {name: {key: in_file(value) for key, value in facts.items() if value != _LINK[key]} for name, facts in given.items()}
-        return {"tables": [{"name": name, **linked[name], **facts_of(each, each.rules, each.read)} for name, each in self.schemas.items()]}
+        tables = [{"name": name, **linked[name], **facts_of(each, each.rules, each.read)} for name, each in self.schemas.items()]
+        return {"tables": tables, **({"rules": [rule.to_keys() for rule in self.rules]} if self.rules else {})}
 
 
 def _check_coded(schema: SchemaLike) -> Schema:
@@ -170,7 +134,7 @@ def _read_table(table: Mapping[str, Any], tables: Sequence[str]) -> tuple[Schema
 def schema_of_file(path: str | PathLike[str]) -> Schema | LinkedSchema:
     """Return what a file states: one table, or linked ones."""
     parsed = read_file(path)
-    return LinkedSchema.from_json(parsed) if isinstance(parsed, Mapping) and "tables" in parsed else Schema(*columns_of(parsed))
+    return (LinkedSchema if isinstance(parsed, Mapping) and "tables" in parsed else Schema)._of_facts(parsed)
 
 
 def with_keys(linked: LinkedSchema, name: str) -> Schema:

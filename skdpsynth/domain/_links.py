@@ -5,9 +5,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import narwhals as nw
+import numpy as np
 
 from skdpsynth._validation import check_integer, check_type, list_or_none, short_repr
 from skdpsynth.domain._kinds import is_name, list_names, name_repr, plain_value
+from skdpsynth.frames import LabelNumbers, label_list, siphash
 from skdpsynth.persistence import savable
 
 _MOST_ROWS = 4096  # of one table below one root
@@ -192,7 +194,7 @@ def key_columns(link: Children, columns: Collection[Hashable], parent_columns: C
     return pairs
 
 
-def parents_of(frame: Any, *, key: Any, columns: Sequence[Hashable]) -> dict[str, Any]:
+def parents_of(frame: Any, *, key: Any, columns: Sequence[Hashable], order: Hashable = None) -> dict[str, Any]:
     """Split a panel that is one long table into parents and their rows.
 
     Parameters
@@ -202,7 +204,10 @@ def parents_of(frame: Any, *, key: Any, columns: Sequence[Hashable]) -> dict[str
     key : column, or tuple or list of columns
         Who a row is about.
     columns : list of columns
-        What is the same in all rows of a person: its first row speaks for it.
+        What is the same in all rows of a person.
+    order : column, default=None
+        Where rows of a person differ in `columns` after all, the first one by `order` speaks for it. None: one that a hash chooses,
+        whatever the order of the table.
 
     Returns
     -------
@@ -233,5 +238,13 @@ def parents_of(frame: Any, *, key: Any, columns: Sequence[Hashable]) -> dict[str
         raise ValueError(
             f"key and columns must name different columns of frame, at least one each, got {short_repr(key)} and {short_repr(columns)}."
         )
-    first = long.unique(subset=keys, keep="first", maintain_order=True)
-    return {"parent": first.select(*keys, *constant).to_native(), "child": long.drop(*constant).to_native()}
+    if order is not None and (not _is_column(order) or order not in have):
+        raise ValueError(f"order must be a column of frame, got {short_repr(order)}; correct it, or leave it out.")
+    known = LabelNumbers()
+    words = [word for name in [*keys, *constant] for word in known.hashes(known.numbers_of(label_list(long[name])))]
+    who = words[: 2 * len(keys)]
+    times = [] if order is None else [long[order].rank("dense").to_numpy()]
+    ranks = np.lexsort((*siphash(bytes(16), words), *times, *who))
+    is_first = np.any([np.diff(word[ranks], prepend=~word[ranks[:1]]) != 0 for word in who], axis=0)
+    first = np.sort(ranks[is_first])
+    return {"parent": long[first.tolist()].select(*keys, *constant).to_native(), "child": long.drop(*constant).to_native()}

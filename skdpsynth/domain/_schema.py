@@ -1,9 +1,10 @@
 """Schemas: public facts about the columns of a mixed table, stated by the user and never inferred from rows."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from os import PathLike
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -23,8 +24,79 @@ from skdpsynth.persistence import savable
 _MOST_SHOWN = 50  # columns
 
 
+class InFiles(ABC):
+    """Public facts that files of JSON and YAML hold."""
+
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """Return what a file holds."""
+
+    @classmethod
+    @abstractmethod
+    def _of_facts(cls, facts: Any) -> Self:
+        """Return what a file states, or refuse it."""
+
+    def to_json(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
+        """Return the facts as JSON text, or write them to a file.
+
+        Parameters
+        ----------
+        path : str or path-like, default=None
+        overwrite : bool, default=False
+            Whether a file that holds something else may be replaced: facts that were filled in would be lost.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a file that holds something else, and `overwrite` is false.
+        """
+        return _write_text(json_of(self._facts()), path, overwrite)
+
+    @classmethod
+    def from_json(cls, source: object) -> Self:
+        """Read the facts from JSON.
+
+        Parameters
+        ----------
+        source : path, str or dict
+            A file, its text, or the parsed text: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "boolean",
+            "date", "datetime", "time", "duration", "constant", "identifier", "text" or "derived", "bounds": [low, high], "levels": [...],
+            "format": ..., "nullable": ..., "missing": [...], ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline":
+            true}}``, rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
+            A `LinkedSchema`: ``{"tables": [{"name": ..., ...}, ...], "rules": [...]}``, each table with these keys and, if it hangs on
+            another, those of `Children`, and rules between tables.
+        """
+        return cls._of_facts(read_json(source))
+
+    def to_yaml(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
+        """Return the facts as YAML text, made to be edited, or write them to a file.
+
+        It holds the same facts as `to_json`, and a comment with TODO beside each that is still open.
+
+        Parameters
+        ----------
+        path : str or path-like, default=None
+        overwrite : bool, default=False
+            As of `to_json`.
+        """
+        return _write_text(yaml_of(self._facts()), path, overwrite)
+
+    @classmethod
+    def from_yaml(cls, source: object) -> Self:
+        """Read the facts from YAML.
+
+        A level that is a word of YAML needs quotes: ``no`` and ``off`` without them are False, ``1`` is a number, ``2024-01-31`` a date.
+
+        Parameters
+        ----------
+        source : path or str
+            A file, or its text (of several lines). The keys are those of `from_json`.
+        """
+        return cls._of_facts(read_yaml(source))
+
+
 @savable
-class Schema(Mapping):
+class Schema(InFiles, Mapping):
     """The public facts about a mixed table: the kind of each column, with its bounds or levels.
 
     A mapping from column to kind, so ``{**schema, "age": (0, 99)}`` changes one and a comprehension leaves some out.
@@ -98,8 +170,15 @@ class Schema(Mapping):
             A file of YAML (.yaml, .yml) or JSON (.json), as `to_yaml` and `to_json` write it.
         """
         if isinstance(schema, str | os.PathLike):
-            return cls(*columns_of(read_file(schema)))
+            return cls._of_facts(read_file(schema))
         return schema if isinstance(schema, cls) else cls(schema)
+
+    def _facts(self) -> dict[str, Any]:
+        return facts_of(self, self._rules, self._read_as)
+
+    @classmethod
+    def _of_facts(cls, facts: Any) -> "Schema":
+        return cls(*columns_of(facts))
 
     def __getitem__(self, name: Hashable) -> Any:
         return self._columns[name]
@@ -201,62 +280,6 @@ class Schema(Mapping):
             )
         rules = [rule for rule in self._rules if present.issuperset(rule.columns_named)]  # of identifiers that are lacking, none
         return Schema({name: self._columns[name] for name in listed_names}, rules, self._read_as)
-
-    def to_json(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
-        """Return the schema as JSON text, or write it to a file.
-
-        Parameters
-        ----------
-        path : str or path-like, default=None
-        overwrite : bool, default=False
-            Whether a file that holds something else may be replaced: facts that were filled in would be lost.
-
-        Raises
-        ------
-        FileExistsError
-            If there is a file that holds something else, and `overwrite` is false.
-        """
-        return write_schema_text(json_of(facts_of(self, self._rules, self._read_as)), path, overwrite)
-
-    @classmethod
-    def from_json(cls, source: object) -> "Schema":
-        """Read a schema from JSON.
-
-        Parameters
-        ----------
-        source : path, str or dict
-            A file, its text, or the parsed text: ``{"columns": [{"name": ..., "kind": "continuous", "ordinal", "nominal", "boolean",
-            "date", "datetime", "time", "duration", "constant", "identifier", "text" or "derived", "bounds": [low, high], "levels": [...],
-            "format": ..., "nullable": ..., "missing": [...], ...}, ...], "rules": [{"rule": ..., ...}, ...], "read": {"multiline":
-            true}}``, rules as `to_json` writes them. "open" or "private" may stand in place of bounds or levels. Other keys are ignored.
-        """
-        return cls(*columns_of(read_json(source)))
-
-    def to_yaml(self, path: str | PathLike[str] | None = None, *, overwrite: bool = False) -> str | None:
-        """Return the schema as YAML text, made to be edited, or write it to a file.
-
-        It holds the same facts as `to_json`, and a comment with TODO beside each that is still open.
-
-        Parameters
-        ----------
-        path : str or path-like, default=None
-        overwrite : bool, default=False
-            As of `to_json`.
-        """
-        return write_schema_text(yaml_of(facts_of(self, self._rules, self._read_as)), path, overwrite)
-
-    @classmethod
-    def from_yaml(cls, source: object) -> "Schema":
-        """Read a schema from YAML.
-
-        A level that is a word of YAML needs quotes: ``no`` and ``off`` without them are False, ``1`` is a number, ``2024-01-31`` a date.
-
-        Parameters
-        ----------
-        source : path or str
-            A file, or its text (of several lines). The keys are those of `from_json`.
-        """
-        return cls(*columns_of(read_yaml(source)))
 
     @classmethod
     def skeleton(cls, source: Table, public: bool = False, read: Mapping[str, Any] | None = None) -> "Schema":
@@ -384,7 +407,7 @@ class Schema(Mapping):
         return cls(schema_of_sdv(metadata, domains, nullable))
 
 
-def write_schema_text(text: str, path: str | PathLike[str] | None, overwrite: bool) -> str | None:
+def _write_text(text: str, path: str | PathLike[str] | None, overwrite: bool) -> str | None:
     if path is None:
         return text
     check_bool("overwrite", overwrite)

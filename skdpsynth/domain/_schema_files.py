@@ -136,13 +136,16 @@ def columns_of(parsed: Any) -> _Read:
     if len(set(names)) < len(names):
         raise ValueError(f"source must name each column once, but {name_repr(first_duplicate(names))} occurs twice.")
     kinds = {name: name_column_in_errors(name, partial(_from_keys, column)) for name, column in zip(names, columns, strict=True)}
-    rules = parsed.get("rules") or []
-    wrong = [each for each in rules if not isinstance(each, Mapping | str)] if isinstance(rules, list) else [rules]
+    return kinds, read_rules(parsed.get("rules"), RULES, '"a <= b", {"rule": "inequality", "low": "a", "high": "b"}'), parsed.get("read")
+
+
+def read_rules(stated: Any, known: Sequence[Any], such: str) -> tuple:
+    """Return the rules of a list in a file: those of some classes and, where `such` has one, text."""
+    rules, kinds = stated or [], Mapping | str if such.startswith('"') else Mapping
+    wrong = [each for each in rules if not isinstance(each, kinds)] if isinstance(rules, list) else [rules]
     if wrong:
-        raise ValueError(
-            f'rules must be a list such as ["a <= b", {{"rule": "inequality", "low": "a", "high": "b"}}], got {short_repr(wrong[0])}.'
-        )
-    return kinds, tuple(each if isinstance(each, str) else _rule_of(each) for each in rules), parsed.get("read")
+        raise ValueError(f"rules must be a list such as [{such}], got {short_repr(wrong[0])}.")
+    return tuple(each if isinstance(each, str) else _rule_of(each, known) for each in rules)
 
 
 def check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
@@ -186,17 +189,17 @@ def _from_keys(column: Mapping[str, Any]) -> Kind:
     )
 
 
-def _rule_of(keys: Mapping[str, Any]) -> Rule:
+def _rule_of(keys: Mapping[str, Any], known: Sequence[Any]) -> Any:
     if "rule" not in keys and "kind" in keys:  # as of a column
         keys = {"rule" if key == "kind" else key: value for key, value in keys.items()}
-    made = next((rule for rule in RULES if rule._word == keys.get("rule")), None)
+    made = next((rule for rule in known if rule._word == keys.get("rule")), None)
     if made is None:
-        raise ValueError(f"rule must be one of {', '.join(repr(rule._word) for rule in RULES)}, got {short_repr(keys.get('rule'))}.")
+        raise ValueError(f"rule must be one of {', '.join(repr(rule._word) for rule in known)}, got {short_repr(keys.get('rule'))}.")
     given = {key: value for key, value in keys.items() if key != "rule"}
     needed = [each.name for each in fields(made) if each.default is MISSING]
     if not set(needed) <= set(given) <= {each.name for each in fields(made)}:
         raise ValueError(f"a rule {keys['rule']!r} must have the keys {', '.join(needed)}, got {list_names(list(given))}; correct it.")
-    readers = {"cells": _cells_of, "mapping": _mapping_of, "given": _list_of, "columns": _list_of}
+    readers = {"cells": _cells_of, "mapping": _mapping_of, "given": _list_of, "columns": _list_of} if issubclass(made, Rule) else {}
     return made(**{key: readers.get(key, tuple_of)(value) for key, value in given.items()})
 
 

@@ -46,6 +46,7 @@ from skdpsynth.frames._privacy_units import (
     drop_unit,
     label_list,
     name_of_unit,
+    siphash,
     split_units,
 )
 from skdpsynth.frames._sheets import declared_columns

@@ -18,13 +18,13 @@ from skdpsynth.frames import InMemory, Rows
 from skdpsynth.metrics import LinkedReport, Table, linked_report
 from skdpsynth.models import HistoryFactors, LatentFactors, LinkFactors, draw_values, fit_link_factors, link_column
 from skdpsynth.persistence import savable
-from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit
+from skdpsynth.privacy import AccountantLike, PrivacyAccountant, Seed, Unit, make_stream
 from skdpsynth.statistics import CellsOf, Coding
 from skdpsynth.synthesis._base import check_generator, check_n_samples, default_n_samples
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
 from skdpsynth.synthesis._linked_rules import draw_kept
-from skdpsynth.tables import open_forest
+from skdpsynth.tables import KEY_OF_ORDER, open_forest
 
 _N_FACTORS = 32
 _MOST_EVALUATED = 50_000  # roots: a report compares no more
@@ -161,9 +161,8 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         return check_unit(Unit(f"{stated.root} with {', '.join(link.table for link in stated.links)}", 1), shared)
 
     def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
-        forest, self._container = open_forest(
-            self.schemas, self.links, X, rules=self.rules, skips_damaged=self.neighboring != "replace_one"
-        )
+        key, skips_damaged = make_stream(self.random_state).child("rows of roots").bytes(KEY_OF_ORDER), self.neighboring != "replace_one"
+        forest, self._container = open_forest(self.schemas, self.links, X, rules=self.rules, key=key, skips_damaged=skips_damaged)
         self.n_features_in_ = sum(len(table.schema) for table in self._container.formats.values())
         return Rows(InMemory(forest), self.n_features_in_, len(forest), n_jobs=1), {}
 

@@ -2,6 +2,7 @@
 
 *One row is one root.* Which rows hang on a root, which of them count, in which order they come and what is computed of them follows from
 the rows that have its key alone: they are found by equal keys, rows are told apart and counted within one parent, and no cell can raise.
+Where no column orders them, a keyed hash of their own keys and cells does, as it chooses the rows of a unit, and never their arrival.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,23 +17,19 @@ from skdpsynth._serialization import require
 from skdpsynth._validation import short_repr
 from skdpsynth.domain import (
     Children,
-    Gaps,
     Identifier,
-    LinkedRule,
     LinkedRules,
     LinkedSchema,
-    LinkedSchemaLike,
+    NoHistory,
     Ordinal,
     Schema,
     as_nullable,
-    check_order,
-    gaps_of,
+    history_of,
     key_columns,
     list_names,
     name_repr,
     names_in,
-    order_links,
-    waves_of,
+    ranks_within,
 )
 from skdpsynth.frames import (
     MISSING_WORDS,
@@ -41,7 +38,6 @@ from skdpsynth.frames import (
     RowHash,
     Source,
     Table,
-    TableKind,
     concatenate,
     label_list,
     open_source,
@@ -56,6 +52,7 @@ from skdpsynth.tables._open import check_enough, check_no_text, infers_dtypes, r
 from skdpsynth.tables._table import TableFormat, check_room, name_table_in_errors
 
 Columns: TypeAlias = list[np.ndarray]
+KEY_OF_ORDER = 32  # bytes
 _NTH = Ordinal(["1", "2", "3-4", "5+"])  # which row of its history one is
 
 
@@ -78,7 +75,7 @@ class Forest:
             counts, wanted = self.counts(child), chosen[parent]
             sizes = counts[wanted]
             owners[child] = np.repeat(np.arange(len(wanted)), sizes)
-            chosen[child] = np.repeat((np.cumsum(counts) - counts)[wanted], sizes) + _ranks(sizes)
+            chosen[child] = np.repeat((np.cumsum(counts) - counts)[wanted], sizes) + ranks_within(owners[child])
         return replace(self, tables={name: take_rows(columns, chosen[name]) for name, columns in self.tables.items()}, owners=owners)
 
     def counts(self, child: str) -> np.ndarray:
@@ -96,22 +93,29 @@ class Forest:
 class LinkedFormat:
     """Kinds and schemas of linked tables, never what they held: rows go back in it."""
 
-    root: str
-    links: tuple[Children, ...]  # parents before children
-    formats: Mapping[str, TableFormat]  # in the order of the schemas; keys are identifiers
+    stated: LinkedSchema
+    formats: Mapping[str, TableFormat]  # keys are identifiers
     keys: Mapping[str, tuple]  # of each child table, pairs of its columns and its parent's
-    stated: Sequence[LinkedRule] = ()
+
+    @property
+    def root(self) -> str:
+        return self.stated.root
+
+    @property
+    def links(self) -> tuple[Children, ...]:
+        """All links, parents before children."""
+        return self.stated.links
 
     @cached_property
     def rules(self) -> LinkedRules:
         dtypes = {name: dict(zip(table.columns, table.dtypes, strict=True)) for name, table in self.formats.items()}
-        return LinkedRules(self.stated, {name: table.schema for name, table in self.formats.items()}, self.below(), dtypes)
+        return LinkedRules(self.stated.rules, {name: table.schema for name, table in self.formats.items()}, self.below(), dtypes)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: each for name, each in vars(self).items() if name != "rules"}
 
     def _check_loaded(self) -> None:
-        require(order_links(list(self.formats), self.links) == (self.root, self.links) and self.keys.keys() == set(self.below()))
+        require(self.formats.keys() == self.stated.schemas.keys() and self.keys.keys() == set(self.below()))
         self.check_columns()
 
     def below(self, name: str | None = None) -> dict[str, Children]:
@@ -123,14 +127,9 @@ class LinkedFormat:
         for name, table in self.formats.items():
             if taken := [column for column in self._columns_of_links(name) if column in table.schema]:
                 raise ValueError(f"schema of {short_repr(name)} must not have {list_names(taken)}, which a link adds; rename the column.")
+            self._history(name)
         for link in self.links:
             schema = self.formats[link.table].schema
-            if link.order is not None:
-                check_order(link, schema)
-            if link.until is not None:
-                self.gaps(link)
-            if link.grid is not None:
-                waves_of(link, schema[link.order])
             for name, cell in (link.head or {}).items():
                 kind = schema.get(name)
                 if not hasattr(kind, "levels") or not schema.is_coded(name):
@@ -139,56 +138,56 @@ class LinkedFormat:
                     raise ValueError(f"head must have a level of column {name_repr(name)}, got {short_repr(cell)}; correct it.")
         _ = self.rules  # which are checked when they are made
 
+    # Columns. Those of a forest are in the order of the schema, whatever that of the caller's table is.
+
+    def read_columns(self, name: str) -> list[Any]:
+        """Return a table's own columns that mechanisms may see."""
+        return [column for column in self.stated.schemas[name] if self.formats[name].schema.is_coded(column)]
+
+    def own_columns(self, name: str) -> list[Any]:
+        """Return a table's own columns that are drawn, or follow from what is drawn of their table."""
+        return [column for column in self.read_columns(name) if (name, column) not in self.rules.sums]
+
+    def model_kinds(self, name: str) -> dict[Any, Any]:
+        """Return the kinds of a table's own columns in a forest: gaps and lengths of times with ends, and no waves or what is computed."""
+        return self._history(name).kinds({column: self.formats[name].schema[column].coded for column in self.own_columns(name)})
+
     @property
     def schemas(self) -> dict[str, Schema]:
         """The schema of each table of a `Forest`, with the columns that links add after its own."""
         return {name: Schema({**self.model_kinds(name), **self._columns_of_links(name)}) for name in self.formats}
 
-    def model_kinds(self, name: str) -> dict[Any, Any]:
-        """Return the kinds of a table's own columns in a forest: gaps and lengths of times with ends, and no waves or what is computed."""
-        kinds, link = {each: self.formats[name].schema[each].coded for each in self.own_columns(name)}, self.below().get(name)
-        if link is not None and link.grid is not None:
-            del kinds[link.order]
-        elif link is not None and link.until is not None:
-            kinds |= dict(zip((link.order, link.until), self.gaps(link).kinds, strict=True))
-        return kinds
+    def _columns_of_links(self, name: str) -> dict[str, Any]:
+        below, added = self.below(name), dict[str, Any]()
+        for child, link in below.items():
+            columns = [column for column in self.read_columns(child) if link.head and column not in link.head]
+            added |= {f"{child}.head.{column}": self.formats[child].schema[column] for column in columns}
+        added |= {f"{child}.number": Ordinal(range(most_of(link) + 1)) for child, link in below.items()}
+        return added | {f"{name}.nth": _NTH for link in self.links if link.table == name and link.order is not None}
 
-    def own_columns(self, name: str) -> list[Any]:
-        """Return a table's own columns that are drawn, or follow from what is drawn of their table."""
-        return [column for column in self.formats[name].schema.coded if column not in self.rules.computed_columns(name)]
+    def _history(self, name: str) -> NoHistory:
+        table = self.formats[name]
+        return history_of(self.below().get(name), table.schema, dict(zip(table.columns, table.dtypes, strict=True)))
 
-    def gaps(self, link: Children) -> Gaps:
-        table = self.formats[link.table]
-        return gaps_of(link, table.schema, dict(zip(table.columns, table.dtypes, strict=True)))
+    def head_codes(self, link: Children) -> dict[Any, int]:
+        """Return the code of each cell that the heads of a link have, by its column."""
+        schema = self.formats[link.table].schema
+        return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (link.head or {}).items()}
 
     def encode(self, forest: Forest) -> Forest:
         """Return a forest with the columns that are modeled, from one with all that mechanisms may see."""
-        tables, links = dict(forest.tables), self.below()
-        for name, table in self.formats.items():
-            own, link = dict(zip(table.schema.coded, tables[name], strict=False)), links.get(name)
-            if link is not None and link.until is not None:
-                history = (link.order, link.until)
-                own |= dict(zip(history, self.gaps(link).encode([own[column] for column in history], forest.owners[name]), strict=True))
-            tables[name] = [*(own[column] for column in self.model_kinds(name)), *tables[name][len(own) :]]
+        tables = dict(forest.tables)
+        for name in self.formats:
+            read, owner = dict(zip(self.read_columns(name), tables[name], strict=False)), forest.owners.get(name, np.arange(len(forest)))
+            modeled = self._history(name).encode({column: read[column] for column in self.own_columns(name)}, owner)
+            tables[name] = [*modeled.values(), *tables[name][len(read) :]]
         return replace(forest, tables=tables)
 
     def decode(self, name: str, columns: Columns, owner: np.ndarray | None) -> Columns:
         """Return columns of a table as they are written, of those that are modeled and of the parents of its rows."""
-        own, link = dict(zip(self.model_kinds(name), columns, strict=False)), self.below().get(name)
-        added = columns[len(own) :]
-        if link is not None and link.order is not None:
-            assert owner is not None
-            if link.grid is not None:
-                own[link.order] = waves_of(link, self.formats[name].schema[link.order])[
-                    np.arange(len(owner)) - np.searchsorted(owner, owner)
-                ]
-            elif link.until is not None:
-                history = (link.order, link.until)
-                own |= dict(zip(history, self.gaps(link).decode([own[column] for column in history], owner), strict=True))
-            else:
-                order = np.lexsort((own[link.order], owner))
-                own, added = {column: cells[order] for column, cells in own.items()}, take_rows(added, order)
-        return [*(own[column] for column in self.own_columns(name)), *added]
+        modeled = dict(zip((*self.model_kinds(name), *self._columns_of_links(name)), columns, strict=True))
+        written = self._history(name).decode(modeled, np.arange(len(columns[0])) if owner is None else owner)
+        return [written[column] for column in (*self.own_columns(name), *self._columns_of_links(name))]
 
     def cells(self, name: str, columns: Columns, owner: np.ndarray | None, tables: Mapping[str, Columns]) -> dict[Any, np.ndarray]:
         """Return what rules of a table look at, of its columns as they are written, and of its parents' in `tables`."""
@@ -200,28 +199,14 @@ class LinkedFormat:
         return cells
 
     def _cells_of(self, name: str, columns: Columns) -> dict[Any, np.ndarray]:
-        refs = [*((name, column) for column in self.own_columns(name))]
-        cells = dict(zip(refs, columns, strict=False))
-        added = dict(zip(self._columns_of_links(name), columns[len(refs) :], strict=True))
+        written = dict(zip((*self.own_columns(name), *self._columns_of_links(name)), columns, strict=True))
+        cells = {(name, column): written[column] for column in self.own_columns(name)}
         for child, link in self.below(name).items():
-            for column in self.formats[child].schema.coded if link.head else ():
-                codes = self.head_codes(link)
-                column_of = added[f"{child}.head.{column}"] if column not in codes else np.full(len(columns[0]), codes[column])
-                cells[f"{child}.head", column] = column_of
+            codes = self.head_codes(link)
+            for column in self.read_columns(child) if link.head else ():
+                known = np.full(len(columns[0]), codes[column]) if column in codes else written[f"{child}.head.{column}"]
+                cells[f"{child}.head", column] = known
         return cells
-
-    def _columns_of_links(self, name: str) -> dict[str, Any]:
-        below, added = self.below(name), dict[str, Any]()
-        for child, link in below.items():
-            own = self.formats[child].schema
-            added |= {f"{child}.head.{column}": own[column] for column in own.coded if link.head and column not in link.head}
-        added |= {f"{child}.number": Ordinal(range(most_of(link) + 1)) for child, link in below.items()}
-        return added | {f"{name}.nth": _NTH for link in self.links if link.table == name and link.order is not None}
-
-    def head_codes(self, link: Children) -> dict[Any, int]:
-        """Return the code of each cell that the heads of a link have, by its column."""
-        schema = self.formats[link.table].schema
-        return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (link.head or {}).items()}
 
     def write(self, tables: Mapping[str, Columns], owners: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return rows of a forest, decoded, as tables in the kinds and dtypes of their inputs, with keys that are made anew.
@@ -229,28 +214,25 @@ class LinkedFormat:
         Keys count from 0 in the order of rows. The head of a parent comes first among its rows.
         """
         columns = {name: dict(zip(self.own_columns(name), tables[name], strict=False)) for name in self.formats}
-        rows, n_roots = dict(owners), len(tables[self.root][0])
+        rows = {self.root: np.arange(len(tables[self.root][0])), **owners}
         for child, link in self.below().items():
             if link.head:
-                heads, n_parents = self._cells_of(link.of, tables[link.of]), len(tables[link.of][0])
-                every = np.concatenate([np.arange(n_parents), rows[child]])
+                heads, every = self._cells_of(link.of, tables[link.of]), np.append(np.arange(len(rows[link.of])), rows[child])
                 order = np.argsort(every, kind="stable")  # heads stand before all others
-                columns[child] = {name: np.concatenate([heads[f"{child}.head", name], own])[order] for name, own in columns[child].items()}
+                columns[child] = {name: np.append(heads[f"{child}.head", name], own)[order] for name, own in columns[child].items()}
                 rows[child] = every[order]
         for link in reversed(self.links):
-            n_parents = len(rows[link.of]) if link.of in rows else n_roots
             for (table, name), total in self.rules.sums.items():
                 if total.child == link.table:
-                    columns[table][name] = total.of(columns[link.table], rows[link.table], n_parents)
+                    columns[table][name] = total.of(columns[link.table], rows[link.table], len(rows[table]))
         labels = dict[str, dict[Any, np.ndarray]]()
-        for name in [self.root, *self.below()]:
-            fresh = {
-                mine: np.arange(len(rows[name]) if name in rows else n_roots) for child in self.below(name) for _, mine in self.keys[child]
-            }
-            inherited = {mine: labels[self.below()[name].of][theirs][rows[name]] for mine, theirs in self.keys.get(name, ())}
-            labels[name] = fresh | inherited
-        filled = {name: [columns[name][column] for column in table.schema.coded] for name, table in self.formats.items()}
-        return {name: table.fill(filled[name], labels=labels[name]) for name, table in self.formats.items()}
+        for name, owner in rows.items():
+            fresh = {mine: np.arange(len(owner)) for child in self.below(name) for _, mine in self.keys[child]}
+            labels[name] = fresh | {mine: labels[self.below()[name].of][theirs][owner] for mine, theirs in self.keys.get(name, ())}
+        return {
+            name: table.fill([columns[name][column] for column in table.schema.coded], labels=labels[name])
+            for name, table in self.formats.items()
+        }
 
 
 def most_of(link: Children) -> int:
@@ -262,26 +244,20 @@ def most_of(link: Children) -> int:
 
 
 def open_forest(
-    schemas: LinkedSchemaLike,
-    links: Sequence[Children] | None,
-    X: Mapping[str, Table],
-    *,
-    rules: Sequence[LinkedRule] = (),
-    skips_damaged: bool = False,
+    schemas: Any, links: Any, X: Mapping[str, Table], *, rules: Any = (), key: bytes = bytes(KEY_OF_ORDER), skips_damaged: bool = False
 ) -> tuple[Forest, LinkedFormat]:
     """Read linked tables, a dict of whatever a fit takes as a table, or refuse them in one sentence that quotes no cell.
 
-    `skips_damaged`: as `open_source` has it.
+    `schemas`, `links`, `rules`: what `LinkedSchema.of` takes. `key`: of the hash that orders rows. `skips_damaged`: as of `open_source`.
     """
-    linked_schema = LinkedSchema.of(schemas, links)
-    root, ordered, stated = linked_schema.root, linked_schema.links, linked_schema.schemas
-    if not isinstance(X, Mapping) or X.keys() != stated.keys():
+    stated = LinkedSchema.of(schemas, links, rules)
+    if not isinstance(X, Mapping) or X.keys() != stated.schemas.keys():
         raise ValueError(
-            f"X must be a dict of the tables {list_names(list(stated))}, got "
+            f"X must be a dict of the tables {list_names(list(stated.schemas))}, got "
             f"{f'one of {list_names(list(X))}' if isinstance(X, Mapping) and X else short_repr(X)}; give these tables and no others."
         )
-    named, opened = [name for link in ordered for name in names_in(link.key)], {}
-    for name, schema in stated.items():
+    named, opened = [name for link in stated.links for name in names_in(link.key)], dict[str, tuple]()
+    for name, schema in stated.schemas.items():
         told = f"X[{short_repr(name)}]"
         source = open_source(X[name], told, read=schema.read, skips_damaged=skips_damaged, wanted=[*schema, *named])
         if not source.is_readable:
@@ -289,18 +265,17 @@ def open_forest(
         with name_table_in_errors(told):
             opened[name] = source, *split_under(source, schema)
     columns = {name: kind.columns for name, (_, kind, _) in opened.items()}
-    keys = {link.table: key_columns(link, columns[link.table], columns[link.of]) for link in ordered}
-    of_keys = {name: _columns_of_keys(name, ordered, keys) for name in stated}
+    keys = {link.table: key_columns(link, columns[link.table], columns[link.of]) for link in stated.links}
+    of_keys = {name: _columns_of_keys(name, stated.links, keys) for name in opened}
     formats = {}
     for name, (source, kind, _) in opened.items():
         with name_table_in_errors(f"X[{short_repr(name)}]"):
-            formats[name] = _format_of(source, TableFormat(kind), stated[name], of_keys[name])
-    linked = LinkedFormat(root, ordered, formats, keys, tuple(rules) if isinstance(rules, list) else rules)
-    orders, known = {link.table: link.order for link in ordered}, LabelNumbers()
+            formats[name] = _format_of(source, TableFormat(kind), stated.schemas[name], of_keys[name])
+    linked, hashed = LinkedFormat(stated, formats, keys), _Hashed(LabelNumbers(), RowHash(key))
     linked.check_columns()
-    tables = {name: _read_table(*each, formats[name].schema, of_keys[name], orders.get(name), known) for name, each in opened.items()}
-    if opened[root][0].in_memory:
-        check_enough(len(tables[root].columns[0]), 1)
+    tables = {name: hashed.read(linked, name, source, raw, of_keys[name]) for name, (source, _, raw) in opened.items()}
+    if opened[stated.root][0].in_memory:
+        check_enough(len(tables[stated.root].columns[0]), 1)
     return _forest_of(linked, tables), linked
 
 
@@ -330,25 +305,31 @@ class _TableRows:
     times: np.ndarray | None  # by which rows are ordered
 
 
-def _read_table(
-    source: Source, kind: TableKind, raw: list[Any], schema: Schema, keys: Sequence[Any], order: Hashable, known: LabelNumbers
-) -> _TableRows:
-    parts, places, how = [], [list(schema).index(name) for name in keys], (source.is_text, source.decimal)
-    n_keys = len(keys)
-    # The head is there for files without rows.
-    chunks = (split_columns(chunk, source.is_text)[1] for chunk in chain([source.head], source.chunks()))
-    for cells in [raw] if source.in_memory else chunks:
-        part = [_label_numbers(cells[place], known, source.is_text) for place in places]
-        if order is not None:
-            place = list(schema).index(order)
-            part.append(read_column(cells[place], as_nullable(schema[order]), kind.dtypes[place], *how))
-        parts.append([*part, *read_columns(cells, schema, kind.dtypes, *how)])
-    read = concatenate(parts)
-    if not source.has_order:  # it may follow from rows of others: a hash of a row's keys and cells takes its place
-        words = [word for numbers in read[:n_keys] for word in known.hashes(numbers)]
-        read = take_rows(read, np.lexsort(RowHash(bytes(48))(words, read[n_keys:])))
-    times = None if order is None else read[n_keys]
-    return _TableRows(read[n_keys + (order is not None) :], dict(zip(keys, read, strict=False)), times)
+@dataclass(frozen=True, eq=False, repr=False)
+class _Hashed:
+    """Rows of tables in the order of a keyed hash, which is that of no arrival: of rows that are equal, none is before another."""
+
+    known: LabelNumbers
+    hash: RowHash
+
+    def read(self, linked: LinkedFormat, name: str, source: Source, raw: list[Any], keys: Sequence[Any]) -> _TableRows:
+        table, order = linked.formats[name], getattr(linked.below().get(name), "order", None)
+        columns, how = list(table.schema), (source.is_text, source.decimal)
+        parts, places = [], {each: place for place, each in enumerate(table.schema.coded)}
+        # The head is there for files without rows.
+        chunks = (split_columns(chunk, source.is_text)[1] for chunk in chain([source.head], source.chunks()))
+        for cells in [raw] if source.in_memory else chunks:
+            part = [_label_numbers(cells[columns.index(each)], self.known, source.is_text) for each in keys]
+            if order is not None:  # a cell that is missing comes last, also where it is read as another
+                place = columns.index(order)
+                part.append(read_column(cells[place], as_nullable(table.schema[order]), table.dtypes[place], *how))
+            own = read_columns(cells, table.schema, table.dtypes, *how)
+            parts.append([*part, *(own[places[each]] for each in linked.read_columns(name))])
+        read, n_keys = concatenate(parts), len(keys)
+        words = [word for numbers in read[:n_keys] for word in self.known.hashes(numbers)]
+        read = take_rows(read, np.lexsort(self.hash(words, read[n_keys:])))
+        n_own = len(linked.read_columns(name))
+        return _TableRows(read[len(read) - n_own :], dict(zip(keys, read, strict=False)), None if order is None else read[n_keys])
 
 
 @np.errstate(all="ignore")  # a warning would tell of a key
@@ -398,7 +379,7 @@ def _first_places(numbers: np.ndarray) -> np.ndarray:
 def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest:
     own, theirs = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name in tables:
-        if below := [link.table for link in linked.links if link.of == name]:
+        if below := [*linked.below(name)]:
             names = [parent for _, parent in linked.keys[below[0]]]  # in one order for all
             parts = [[tables[name].labels[each] for each in names]]
             for child in below:
@@ -407,15 +388,15 @@ def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest
             own[name], *others = _key_numbers(parts)
             theirs |= dict(zip(below, others, strict=True))
     rows, owners = {linked.root: _distinct(np.zeros_like(own[linked.root]), own[linked.root])}, dict[str, np.ndarray]()
-    for link in linked.links:
-        name, found = link.table, _first_places(own[link.of][rows[link.of]])
+    for name, link in linked.below().items():
+        found = _first_places(own[link.of][rows[link.of]])
         owner = found[np.minimum(theirs[name], len(found) - 1)]
         places = np.flatnonzero(owner >= 0)
         if name in own:
             places = places[_distinct(owner[places], own[name][places])]
         times = tables[name].times
-        places = places[np.argsort(owner[places], kind="stable") if times is None else np.lexsort((times[places], owner[places]))]
-        rows[name] = places[_ranks(np.bincount(owner[places])) < link.most]
+        places = places[np.lexsort((places if times is None else times[places], owner[places]))]
+        rows[name] = places[ranks_within(owner[places]) < link.most]
         owners[name] = owner[rows[name]]
     chosen = {name: take_rows(table.columns, rows[name]) for name, table in tables.items()}
     return linked.encode(_with_added(linked, Forest(linked.root, chosen, owners, {link.table: link.of for link in linked.links})))
@@ -431,30 +412,21 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
     """Return a forest of own columns with those that links add, where heads stand in the rows of their parents."""
     tables, owners = {name: list(columns) for name, columns in forest.tables.items()}, dict(forest.owners)
     for link in (link for link in linked.links if link.head is not None):
-        codes, counts = linked.head_codes(link), forest.counts(link.table)
-        own = dict(zip(linked.formats[link.table].schema.coded, tables[link.table], strict=True))
+        codes, owner, schema = linked.head_codes(link), owners[link.table], linked.formats[link.table].schema
+        own = dict(zip(linked.read_columns(link.table), tables[link.table], strict=True))
         claims = np.logical_and.reduce([own[name] == code for name, code in codes.items()])
-        heads = np.lexsort((~claims, owners[link.table]))[_ranks(counts) == 0]  # rows that claim it first, and else as they come
-        for (name, column), blank in zip(own.items(), _missing_cells(linked.formats[link.table].schema), strict=True):
+        heads = np.lexsort((~claims, owner))[ranks_within(owner) == 0]  # rows that claim it first, and else as they come
+        missing = read_columns([np.array([None], dtype=object)] * len(schema), schema, ["object"] * len(schema))
+        blanks = dict(zip(schema.coded, missing, strict=True))  # where there is no row
+        for name, column in own.items():
             if name not in codes:
-                tables[link.of].append(np.full(len(counts), blank, dtype=column.dtype))  # where there is no row
-                tables[link.of][-1][owners[link.table][heads]] = column[heads]
+                tables[link.of].append(np.full(len(tables[link.of][0]), blanks[name], dtype=column.dtype))
+                tables[link.of][-1][owner[heads]] = column[heads]
         others = np.delete(np.arange(len(claims)), heads)
-        tables[link.table], owners[link.table] = take_rows(tables[link.table], others), owners[link.table][others]
+        tables[link.table], owners[link.table] = take_rows(tables[link.table], others), owner[others]
     forest = replace(forest, tables=tables, owners=owners)
     for link in linked.links:
         tables[link.of].append(forest.counts(link.table).astype(np.int32))
     for link in (link for link in linked.links if link.order is not None):
-        tables[link.table].append(np.digitize(_ranks(forest.counts(link.table)), [1, 2, 4]).astype(np.int32))
+        tables[link.table].append(np.digitize(ranks_within(owners[link.table]), [1, 2, 4]).astype(np.int32))
     return forest
-
-
-def _missing_cells(schema: Schema) -> Columns:
-    """Return the columns that mechanisms see of one row in which all cells are missing."""
-    return read_columns([np.array([None], dtype=object)] * len(schema), schema, ["object"] * len(schema))
-
-
-def _ranks(sizes: np.ndarray) -> np.ndarray:
-    """Return the place of each thing within its group, of groups of these sizes one after the other."""
-    ends = np.cumsum(sizes)
-    return np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)

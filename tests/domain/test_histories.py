@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdpsynth.domain import Children, Continuous, Date, DateTime, Ordinal, gaps_of
+from skdpsynth.domain import Children, Continuous, Date, DateTime, Ordinal, history_of
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.tables import open_forest
 
+pytestmark = pytest.mark.usefixtures("rows_by_arrival")
 PATIENTS = pd.DataFrame({"id": range(3), "sex": ["f", "m", "f"]})
 STAY = Children("stay", of="patient", key="id", most=9, order="begin", until="end")
 KINDS = {
@@ -150,8 +151,8 @@ def test_columns_that_have_no_gaps_and_grids_that_do_not_fit_are_refused(kinds, 
 
 def test_times_that_dtypes_round_in_two_ways_are_refused():
     kinds = {"begin": DateTime("2024-01-01", "2024-01-31"), "end": DateTime("2024-01-01", "2024-01-31")}
-    assert gaps_of(STAY, kinds, {"begin": "datetime64[us]", "end": "datetime64[ms]"}).apart == 0
+    assert history_of(STAY, kinds, {"begin": "datetime64[us]", "end": "datetime64[ms]"}).apart == 0
     for dtypes in ({"begin": "datetime64[us]", "end": "Date"}, {"begin": "float32", "end": "float64"}):
         stated = kinds if "64[us]" in dtypes["begin"] else dict.fromkeys(kinds, Continuous(0.0, 9.0))
         with pytest.raises(ValueError, match="in one unit and dtype"):
-            gaps_of(STAY, stated, dtypes)
+            history_of(STAY, stated, dtypes)

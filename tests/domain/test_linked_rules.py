@@ -12,6 +12,7 @@ from skdpsynth.domain import AtMost, Boolean, Children, Compared, Continuous, Da
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.tables import open_forest
 
+pytestmark = pytest.mark.usefixtures("rows_by_arrival")
 GRADES = Ordinal(["low", "middle", "high"], nullable=True)
 SCHEMAS = {
     "household": {"oldest": Continuous(0, 9, nullable=True), "moved": Date("2020-01-01", "2020-01-10"), "grade": GRADES, "workers": (0, 2)},
@@ -223,33 +224,41 @@ PANEL = Children("person", of="household", key="id", most=3, order="age", grid=[
         (AtMost(1, {"relation": "child"}, table="person"), "AtMost must be of a child table without order", HISTORY),
         (AtMost(1, {"relation": "wife"}, table="person"), "rules must have levels of column 'relation', got 'wife'", PERSONS),
         (AtMost(1, {"age": 3}, table="person"), "rules must have levels of column 'age', got 3", PERSONS),
-        (AtMost(1, {"sex": "f"}, table="person"), "rules must name columns of 'person' that are modeled, got 'sex'", PERSONS),
         (
-            Compared("person.years", "<", "household.oldest"),
-            "rules must name columns of tables, such as household., person.column",
+            AtMost(1, {"sex": "f"}, table="person"),
+            "rules must name columns that are modeled, .* as household.column, person.column or table.head.column, got 'person.sex'",
             PERSONS,
         ),
-        (Compared("age", "<", "household.oldest"), "rules must name columns of tables", PERSONS),
-        (Compared("person.age", "<", "person.head.age"), "rules must name columns of tables", PERSONS),
+        (
+            Compared("person.years", "<", "household.oldest"),
+            "rules must name columns that are modeled, .* as household.column",
+            PERSONS,
+        ),
+        (Compared("age", "<", "household.oldest"), "rules must name columns that are modeled", PERSONS),
+        (Compared("person.age", "<", "person.head.age"), "rules must name columns that are modeled", PERSONS),
         (Compared("person.age", "<", "person.pay"), "rules of one table go into its schema", PERSONS),
         (Compared("household.oldest", "<", "household.workers"), "rules of one table go into its schema", PERSONS),
-        (Compared("person.age", "<", "household.moved"), "Compared must be between two columns of numbers", PERSONS),
-        (Compared("person.work", "<", "household.grade"), "Compared must be between two columns", PERSONS),
-        (Compared("person.pay", "<", "household.oldest"), "with < or > of whole ones", PERSONS),
+        (Compared("person.age", "<", "household.moved"), "Compared must be between numbers, .* got Continuous and Date", PERSONS),
+        (
+            Compared("person.work", "<", "household.grade"),
+            "Compared must be between numbers, times or the same ordinal levels, got 'person.work < household.grade'",
+            PERSONS,
+        ),
+        (Compared("person.pay", "<", "household.oldest"), "strict must be False for numbers that are not whole", PERSONS),
         (Compared("person.age", "<", "household.oldest", where={"work": "maybe"}), "rules must have levels of column 'work'", PERSONS),
         (Compared("person.age", "<", "household.oldest", where={"work": "no"}), "where must be None beside a time of a history", HISTORY),
-        (Compared("person.age", "<", "household.oldest"), "rules must name columns of 'person' that are modeled, got 'age'", PANEL),
+        (Compared("person.age", "<", "household.oldest"), "rules must name columns that are modeled, .* got 'person.age'", PANEL),
         (Total("household.workers", "count(persons)"), "Total must be of a table whose children are counted", PERSONS),
         (Total("person.age", "count(household)"), "Total must be of a table whose children", PERSONS),
-        (Total("household.size", "count(person)"), "rules must name columns of tables", PERSONS),
+        (Total("household.size", "count(person)"), "rules must name columns that are modeled", PERSONS),
         (Total("household.grade", "count(person)"), "Total must be of numbers", PERSONS),
         (Total("household.workers", "sum(person.grade)"), "Total must be of numbers", PERSONS),
         (Total("household.workers", "sum(person.pay)"), "whole only if its parts are", PERSONS),
         (Total("household.workers", "count(person, work = maybe)"), "rules must have levels of column 'work', got 'maybe'", PERSONS),
-        (Total("household.workers", "count(person, yes)"), "got 'yes'", PERSONS),
+        (Total("household.workers", "count(person, yes)"), "got 'person.yes'", PERSONS),
         (
             [Total("household.workers", "count(person)"), Compared("person.age", "<", "household.workers")],
-            "that are modeled, got 'workers'",
+            "that are modeled, .* got 'household.workers'",
             PERSONS,
         ),
         ([Total("household.workers", "count(person)")] * 2, "computed once", PERSONS),

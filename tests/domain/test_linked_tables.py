@@ -18,6 +18,7 @@ from skdpsynth.frames import InMemory, Rows
 from skdpsynth.persistence import from_bytes, to_bytes
 from skdpsynth.tables import open_forest
 
+pytestmark = pytest.mark.usefixtures("rows_by_arrival")
 SCHEMAS = {
     "household": {"region": ["north", "south"], "income": (0.0, 9.0)},
     "person": {"age": (0, 99), "relation": ["head", "child", "other"]},
@@ -387,26 +388,6 @@ def test_keys_in_files_of_text_are_texts_and_missing_where_words_say_so(tmp_path
     (tmp_path / "person.csv").write_text("household_id,age,relation\n07,1,head\n7,2,head\n,3,head\nNA,4,head\n")
     forest = opened({name: tmp_path / f"{name}.csv" for name in TWO}, [PERSONS], TWO)
     assert nested(forest) == [[(0, 1, 1), [[(2, 0)]]], [(0, 2, 1), [[(1, 0)]]]]
-
-
-def test_where_rows_have_no_order_none_is_read_from_them():
-    """Rows of a query count by their cells and keys, so that neither a cap, nor ties, nor doubled keys go by their order."""
-    tables = made_up()
-    tables["person"]["person_no"] = tables["person"]["person_no"].map("P{}".format)
-    tables["trip"]["person_no"] = tables["trip"]["person_no"].map("P{}".format)
-    tables["household"] = pd.concat([tables["household"], tables["household"].assign(income=3.5)])
-    found = []
-    for seed in range(3):
-        order = np.random.default_rng(seed)
-        mixed = {name: table.iloc[order.permutation(len(table))] for name, table in tables.items()}
-        found.append(nested(opened({name: sources.duck(table) for name, table in mixed.items()})))
-        assert len(found[-1]) == 12
-    assert found[0] == found[1] == found[2]
-    key = tables["household"]["household_id"].iloc[0]
-    others = {name: sources.duck(table[table["household_id"] != key]) for name, table in tables.items()}
-    left = nested(opened(others))
-    assert len(left) == 11
-    assert [row for row in found[0] if row in left] == left
 
 
 def test_a_child_table_without_rows_and_arrays_by_number():
