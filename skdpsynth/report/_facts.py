@@ -341,7 +341,7 @@ def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: 
         columns=columns[:_MOST_COLUMNS],
         n_columns=len(columns),
         tables=tuple(_tables(winner, sample)) if isinstance(schema, dict) else (),
-        rules=tuple(map(str, winner._container.stated)) if isinstance(schema, dict) else (),
+        rules=tuple(map(str, winner._container.stated.rules)) if isinstance(schema, dict) else (),
         bounds=tuple(_bounds(winner)),
         parameters=tuple(_parameters(model)),
         sample=sample,
@@ -354,7 +354,7 @@ def _columns(model: BaseEstimator) -> Iterator[ColumnFact]:
         asked = getattr(model.schemas, "schemas", model.schemas)
         for table, schema in model.schemas_.items():
             for fact in _columns_of(schema, asked[table] if isinstance(asked, Mapping) else None, is_bought=False):
-                is_sum = any(isinstance(rule, Total) and rule.column == f"{table}.{fact.name}" for rule in model._container.stated)
+                is_sum = any(isinstance(rule, Total) and rule.column == f"{table}.{fact.name}" for rule in model._container.stated.rules)
                 yield fact._replace(name=f"{table}.{fact.name}", origin="computed" if is_sum else fact.origin)
         return
     if getattr(model, "schema_", None) is not None:
