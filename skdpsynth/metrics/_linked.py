@@ -35,7 +35,8 @@ class LinkedReport(Result):
         (NaN for fewer than four roots): "pairs" of columns of the table (of a single column, that of the column); "with parent", a column
         of a row and one of its parent; "siblings by pair", a column of a row and one of another row of its parent, or, in a history,
         "consecutive by pair", of the next row; "siblings by root", "consecutive by root", the same, but all pairs of one root count as one;
-        and "number", the number of rows of each parent.
+        "number", the number of rows of each parent; and "span", how long each history of two rows or more is, from its first row to its
+        last, or to the end of that.
 
     See Also
     --------
@@ -52,10 +53,11 @@ class LinkedReport(Result):
 
     def _parts(self) -> Iterator[str | list[tuple[str, ...]]]:
         yield f"Quality of synthetic linked tables. Distances, best at 0, are beside those of two halves of the real ones.\n{WARNING}"
-        lines = [
-            (", ".join(key), *(f"{value:{'.6g' if key[1] in _NUMBERS else '.4f'}}" for value in both)) for key, both in self.figures.items()
-        ]
-        yield [("figure", "synthetic", "real"), *lines]
+        yield [("figure", "synthetic", "real"), *self._lines()]
+
+    def _lines(self) -> list[tuple[str, ...]]:
+        forms = dict.fromkeys(_NUMBERS, ".6g")
+        return [(", ".join(key), *(f"{value:{forms.get(key[1], '.4f')}}" for value in both)) for key, both in self.figures.items()]
 
 
 def linked_report(
@@ -113,7 +115,7 @@ def linked_report(
         with name_table_in_errors(name):
             forest, form = open_forest(stated, list(below.values()), tables)
             orphans.append([_n_orphans(link, form, tables) for link in ordered])
-        forests.append(forest)
+        forests.append(_with_spans(forest, form))
     codes = {name: _coding(forests[1].tables[name], list(own.values()), len(form.model_kinds(name))) for name, own in form.schemas.items()}
     made, true = (forest[np.sort(rng.permutation(len(forest))[:_MOST_ROOTS])].map_tables(codes) for forest in forests)
     one, other = (true[half] for half in np.array_split(rng.permutation(len(true)), 2))
@@ -133,10 +135,26 @@ def _n_orphans(link: Children, form: LinkedFormat, tables: Mapping[str, Table]) 
     return (count_rows(Rows(source, 1, source.n_samples)).n_samples or 0) - len(forest.owners[link.table])
 
 
+def _with_spans(forest: Forest, form: LinkedFormat) -> Forest:
+    """Put a column after all others of a history: in its first row how long it is, if it has two or more, and elsewhere none."""
+    tables = dict(forest.tables)
+    for name, link in form.below().items():
+        if link.order is None or link.grid is not None:
+            continue
+        places, owner = list(form.model_kinds(name)), forest.owners[name]
+        follows = np.append(False, owner[1:] == owner[:-1])[: len(owner)]
+        times, *lengths = (tables[name][places.index(each)] for each in (link.order, link.until) if each is not None)
+        steps = times * follows + lengths[0] if lengths else np.diff(times, prepend=0) * follows  # beside lengths, times are gaps
+        spans = np.bincount(owner, np.nan_to_num(steps))[owner]
+        tables[name] = [*tables[name], np.where(follows | (forest.counts(name)[owner] < 2), np.nan, spans)]
+    return replace(forest, tables=tables)
+
+
 def _coding(columns: list[np.ndarray], kinds: Sequence[Kind], n_own: int) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
-    """Return what makes codes of a table's own columns, or, if it has none, of those that links add."""
-    bins = quantile_bins(Rows.of(columns), [place for place, kind in enumerate(kinds) if isinstance(kind, Continuous)], N_PARTS)
-    return lambda columns: bins(columns)[: n_own or None]
+    """Return what makes codes of a table's own columns, or, if it has none, of those that links add, and of spans."""
+    places = [place for place, kind in enumerate(kinds) if isinstance(kind, Continuous)]
+    bins = quantile_bins(Rows.of(columns), [*places, *range(len(kinds), len(columns))], N_PARTS)
+    return lambda columns: [*(coded := bins(columns))[: n_own or len(kinds)], *coded[len(kinds) :]]
 
 
 def _distances(first: Forest, second: Forest, below: Mapping[str, Children]) -> dict[tuple[str, str], float]:
@@ -147,12 +165,14 @@ def _distances(first: Forest, second: Forest, below: Mapping[str, Children]) -> 
 def _virtual_rows(forest: Forest, below: Mapping[str, Children]) -> Iterator[tuple[tuple[str, str], list[np.ndarray], Pairs]]:
     """Yield by table and measure: columns, of which the last are weights, and the pairs of columns that are compared."""
     roots = {forest.root: np.arange(len(forest))}
+    spans = {name: forest.tables[name][-1] for name, link in below.items() if link.order is not None and link.grid is None}
+    tables = {name: columns[: -1 if name in spans else None] for name, columns in forest.tables.items()}
     for name in (forest.root, *below):
-        columns, q = forest.tables[name], len(forest.tables[name])
+        columns, q = tables[name], len(tables[name])
         yield (name, "pairs"), [*columns, np.ones(len(columns[0]))], list(combinations(range(q), 2)) or [(0, 0)]
         if name not in below:
             continue
-        owner, above = forest.owners[name], forest.tables[below[name].of]
+        owner, above = forest.owners[name], tables[below[name].of]
         roots[name], p = roots[below[name].of][owner], len(above)
         columns = [*columns, roots[name], np.ones(len(owner))]
         yield (name, "with parent"), [*(column[owner] for column in above), *columns], [(i, p + j) for i in range(p) for j in range(q)]
@@ -162,6 +182,8 @@ def _virtual_rows(forest: Forest, below: Mapping[str, Children]) -> Iterator[tup
         else:
             kind, at, first = "consecutive", list(product(range(q), range(q))), np.flatnonzero(owner[1:] == owner[:-1])
             both = [column[rows] for rows in (first, first + 1) for column in columns]
+            starts = first[np.unique(owner[first], return_index=True)[1]]
+            yield from [((name, "span"), [spans[name][starts], np.ones(len(starts))], [(0, 0)])] if name in spans else []
         pairs = [(i, q + 2 + j) for i, j in at]
         yield (name, f"{kind} by pair"), both, pairs
         yield (name, f"{kind} by root"), [*both, 1 / np.bincount(both[q])[both[q]]], pairs

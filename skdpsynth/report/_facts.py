@@ -385,7 +385,10 @@ def _tables(model: BaseEstimator, sample: Any) -> Iterator[TableFact]:
     for link in links:
         parts = [part if isinstance(part, tuple) else (part,) for part in (link.key if isinstance(link.key, tuple) else (link.key,))]
         noisy = model.marginals_consistent_[link.of,][f"{link.table}.number",].clip(0)
-        words = [f"{k + (link.head is not None)} ({100 * share:.0f} %)" for k, share in enumerate(noisy / max(noisy.sum(), 1e-9))]
+        words = [
+            f"{k + (link.head is not None)} ({100 * share:.0f}\N{NO-BREAK SPACE}%)"
+            for k, share in enumerate(noisy / max(noisy.sum(), 1e-9))
+        ]
         yield TableFact(
             name=link.table,
             of=link.of,

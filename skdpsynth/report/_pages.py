@@ -409,9 +409,8 @@ def quality_tables(quality: QualityReport | LinkedReport | None) -> list[Quality
     if quality is None:
         return []
     if isinstance(quality, LinkedReport):
-        lines = [(", ".join(key), *(f"{value:.4g}" for value in both)) for key, both in quality.figures.items()]
         words = "Rows and orphans as they are; all other numbers are distances, 0 is best, beside those of two halves of the real roots."
-        return [QualityTable("Linked tables", words, lines, ("What", "Synthetic", "Real or its halves"))]
+        return [QualityTable("Linked tables", words, quality._lines(), ("What", "Synthetic", "Real or its halves"))]
     halves = quality.halves or {}
     distances = {
         "Marginals, mean total variation": ("marginals", float(np.mean(list(quality.marginals.values())))),

@@ -100,10 +100,46 @@ def test_rows_of_a_history_are_beside_the_next_ones_in_time(both):
     assert {again[key][0] for key in again if key[0] == "visit" and key[1] not in ("rows", "rows of a parent", "orphans")} == {0.0}
 
 
+PATIENTS = pd.DataFrame({"id": [1, 2, 3, 4], "sex": ["f", "m", "f", "m"]})
+STAYS = [(1, 10, "a", 12), (1, 0, "a", 4), (2, 5, "a", 5), (2, 30, "b", 40), (2, 5, "b", 8), (3, 7, "b", 9)]  # 4 has none, 3 one alone
+OTHERS = [(1, 0, "b", 4), (1, 10, "a", 12), (2, 5, "a", 8), (2, 7, "a", 9), (4, 30, "b", 40), (4, 10, "b", 12), (4, 7, "b", 9)]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_histories_are_compared_by_consecutive_rows_and_by_spans_as_by_hand(ends):
+    """Real spans are 10 and 25 up to the last begin, 12 and 35 up to its end; synthetic ones 10, 2 and 23, and 12, 4 and 33."""
+    real, made = (
+        {"patient": PATIENTS, "stay": pd.DataFrame(rows, columns=["id", "day", "ward", "end"])[["id", "day", "ward", *["end"] * ends]]}
+        for rows in (STAYS, OTHERS)
+    )
+    schemas = {"patient": {"sex": ["f", "m"]}, "stay": {"day": (0, 50), "ward": ["a", "b"], **({"end": (0, 60)} if ends else {})}}
+    link = Children("stay", of="patient", key="id", most=4, order="day", until="end" if ends else None)
+    figures = linked_report(real, made, schemas, [link]).figures
+    # Half of the real ones are the shorter, half the longer; a third of the synthetic ones below, at and above the shorter.
+    assert figures["stay", "span"][0] == pytest.approx((1 / 3 + (1 / 2 - 1 / 3) + 1 / 3 + 1 / 2) / 2)
+    assert figures["stay", "rows of a parent"] == (7 / 4, 6 / 4)
+    assert figures["stay", "number"][0] == pytest.approx((abs(1 - 1) + abs(1 - 0) + abs(1 - 2) + abs(1 - 1)) / 8)
+    if ends:
+        return
+    pairs = []
+    for tables in (real, made):
+        stays = tables["stay"].sort_values(["id", "day"], kind="stable")
+        after = stays.groupby("id").shift(-1).add_prefix("next ")
+        both = pd.concat([stays, after], axis=1).dropna()
+        pairs.append((both, 1 / both.groupby("id")["id"].transform("size")))
+    (first, w), (second, v) = pairs
+    columns = [(one, f"next {other}") for one in ("day", "ward") for other in ("day", "ward")]
+    by_pair = [variation(first[[*pair]], second[[*pair]]) for pair in columns]
+    by_root = [variation(first[[*pair]], second[[*pair]], (w, v)) for pair in columns]
+    assert figures["stay", "consecutive by pair"][0] == pytest.approx(np.mean(by_pair))
+    assert figures["stay", "consecutive by root"][0] == pytest.approx(np.mean(by_root))
+    assert not np.isclose(np.mean(by_pair), np.mean(by_root))
+
+
 def test_equal_tables_are_at_no_distance_and_halves_at_some(both):
     figures = linked_report(both[0], both[0], SCHEMAS, [PERSONS, VISITS]).figures
     distances = {key: values for key, values in figures.items() if key[1] not in ("rows", "rows of a parent", "orphans")}
-    assert len(distances) == 1 + 2 * 5
+    assert len(distances) == 1 + 2 * 5 + 1
     assert all(made == 0 < halves < 1 for made, halves in distances.values())
 
 

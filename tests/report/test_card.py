@@ -191,7 +191,7 @@ def test_the_card_of_linked_tables_tells_how_they_hang_together(cards):
     person, visit = tables["person"], tables["visit"]
     assert (person.of, person.key, person.rows, person.order, person.head) == ("home", "home, id", "1 to 3", "", "role = owner")
     assert (visit.of, visit.key, visit.rows, visit.order, visit.head) == ("home", "id", "0 to 4", "day", "")
-    assert re.fullmatch(r"1 \(\d+ %\), 2 \(\d+ %\), 3 \(\d+ %\)", person.parents)
+    assert re.fullmatch(r"1 \(\d+\s%\), 2 \(\d+\s%\), 3 \(\d+\s%\)", person.parents)
     assert 1000 == int(tables["home"].n_synthetic.replace(",", "")) < int(person.n_synthetic.replace(",", ""))
     origins = {column.name: column.origin for column in release.facts.columns}
     assert (origins["home.members"], origins["person.role"], origins["visit.day"]) == ("computed", "stated", "stated")
