@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from estimators import linked_variants, variants
 from internals import CodedGram, Trees, Weights, _latent_factors, levels_of
@@ -16,6 +17,7 @@ from laws import refuses
 import skdpsynth_evidence
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivacyAccountant,
@@ -23,7 +25,7 @@ from skdpsynth import (
     PrivatePCA,
 )
 from skdpsynth.continual import BinaryCounter, KaryCounter, SparseCounter, SquareRootCounter, UnboundedCounter
-from skdpsynth.domain import Ordinal
+from skdpsynth.domain import Children, Ordinal
 from skdpsynth.model_selection import PrivateSearchCV
 from skdpsynth.privacy import DiscreteGaussian, DiscreteLaplace, PrivacyLoss, SecureBits, discovery, epsilon_of_rho, mechanism
 from skdpsynth.statistics import Histogram, Interactions, Marginals
@@ -68,7 +70,16 @@ def others():
         **{f"low-dim-{r}": (LowDimSynthesizer(2, delta=1e-6, neighboring=r), np.tile(X, 4)) for r in RELATIONS},
         "low-dim-bounds": (LowDimSynthesizer(2, delta=1e-6, bounds="private"), np.tile(X, 4)),
         "stream": (OnlineSynthesizer(growth="auto"), np.repeat(X, 20, axis=0)),
+        "linked-wide": linked_wide(),
     }
+
+
+def linked_wide():
+    """A pure fit of so many columns that a Gram matrix of weighted rows has less noise than tables."""
+    schemas = {"home": {f"x{i}": [0, 1] for i in range(12)}, "person": {f"y{i}": [0, 1] for i in range(8)}}
+    tables = {name: pd.DataFrame(RNG.integers(0, 2, (150, len(own))), columns=list(own)) for name, own in schemas.items()}
+    tables = {"home": tables["home"].assign(id=range(150)), "person": tables["person"].assign(id=RNG.integers(0, 150, 150))}
+    return LinkedTablesSynthesizer(schemas, links=[Children("person", of="home", key="id", most=8)]), tables
 
 
 FITS = {name: (estimator, X) for name, estimator in variants().items()} | linked_variants() | others()
@@ -109,6 +120,8 @@ def test_every_kind_of_statistic_and_noise_is_in_some_of_them(evidence):
     lines = [line for one in evidence.values() for line in one["releases"] if "noise" in line]
     assert {line["statistic"]["kind"] for line in lines} >= set(kinds.KINDS) - {"levels_shown"}  # which is tested apart
     assert {line["noise"] for line in lines} == set(losses.NORM_OF)
+    weighted = {line["statistic"]["kind"] for line in lines if line["statistic"].get("weight", 1) > 1}
+    assert weighted == {"tables", "trees", "interactions", "coded_gram"}
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
