@@ -90,6 +90,20 @@ def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_f
     assert load("m.skdp").accountant_.unit is not None
 
 
+def test_rules_between_tables_hold_in_the_folder(folder):
+    rules = 'rules: [{rule: total, column: household.size, formula: count(person)}]\n'
+    text = TABLES.replace("- name: person", "  - {name: size, kind: continuous, bounds: [0, 9]}\n- name: person") + rules
+    Path("tables.yaml").write_text(text, encoding="utf-8")
+    rows = read("household.csv")
+    write("household.csv", [*rows[0], "size"], [(*row.values(), 0) for row in rows])
+    fine(*SYNTHESIZE, "-o", "out")
+    sizes = {each["household_id"]: int(each["size"]) for each in read("out/household.csv")}
+    owners = [each["household_id"] for each in read("out/person.csv")]
+    assert sizes == {key: owners.count(key) for key in sizes}
+    Path("tables.yaml").write_text(text.replace("count(person)", "count(people)"), encoding="utf-8")
+    assert "rule 1: " in refused(*SYNTHESIZE, "-o", "other")
+
+
 def test_tables_are_compared_with_the_folder_or_the_model_of_a_run(folder):
     fine("schema", "check", *FILES, "--schema", "tables.yaml")
     fine(*SYNTHESIZE, "--model", "m.skdp", "-o", "out")

@@ -77,6 +77,7 @@ class Gaps(NoHistory):
     columns: tuple[Any, Any]
     order: Any  # kinds
     until: Any
+    longest: float | None = None
 
     @property
     def apart(self) -> float:
@@ -89,17 +90,22 @@ class Gaps(NoHistory):
         last = float(self.until.coded.high + self.apart)
         return float(self.order.coded.low), min(float(self.order.coded.high), last), last
 
-    def kinds(self, stated: Mapping[Any, Any]) -> dict[Any, Any]:
+    @property
+    def most(self) -> tuple[float, float]:
+        """The largest gap and length."""
         low, high, last = self.ends
-        both = zip(self.columns, (self.order, self.until), (high - low, last - low), strict=True)
-        return {**stated, **{name: Span(0, most, integer=self.order.coded.integer, nullable=kind.nullable) for name, kind, most in both}}
+        return high - low, last - low if self.longest is None else min(last - low, self.longest)
+
+    def kinds(self, stated: Mapping[Any, Any]) -> dict[Any, Any]:
+        whole, both = self.order.coded.integer, zip(self.columns, (self.order, self.until), self.most, strict=True)
+        return {**stated, **{name: Span(0, most, integer=whole, nullable=kind.nullable) for name, kind, most in both}}
 
     def encode(self, columns: Columns, owner: np.ndarray) -> Columns:
-        low, high, last = self.ends
+        (low, *_), (largest, longest) = self.ends, self.most
         begin, end = columns[self.columns[0]], columns[self.columns[1]] + self.apart
         reached = np.append(low, np.fmax(np.fmax(end, begin), low)[:-1])[: len(owner)]
-        gaps = np.clip(begin - np.where(ranks_within(owner) == 0, low, reached), 0, high - low)
-        return columns | dict(zip(self.columns, (gaps, np.clip(end - begin, 0, last - low)), strict=True))
+        gaps = np.clip(begin - np.where(ranks_within(owner) == 0, low, reached), 0, largest)
+        return columns | dict(zip(self.columns, (gaps, np.clip(end - begin, 0, longest)), strict=True))
 
     def decode(self, columns: Columns, owner: np.ndarray) -> Columns:
         low, high, last = self.ends
@@ -145,7 +151,7 @@ def _gaps_of(link: Children, order: Any, until: Any, dtypes: Mapping[Any, str]) 
         raise ValueError(
             f"order and until must be two columns of numbers, or of times, in one unit and dtype, got {list_names(names)}; convert one."
         )
-    gaps = Gaps(names, order, until)
+    gaps = Gaps(names, order, until, link.longest if not order.coded.integer or link.longest is None else max(int(link.longest), 1))
     low, high, _ = gaps.ends
     if not max(low, until.coded.low + gaps.apart) <= high or low == high:
         told = "order and until must have bounds between which rows can begin and end"

@@ -7,7 +7,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from skdpsynth._validation import check_integer, check_type, list_or_none, short_repr
+from skdpsynth._validation import check_integer, check_type, is_real, list_or_none, short_repr
 from skdpsynth.domain._kinds import is_name, list_names, name_repr, plain_value
 from skdpsynth.frames import LabelNumbers, label_list, siphash
 from skdpsynth.persistence import savable
@@ -32,21 +32,24 @@ class Children:
         key of several columns, where both tables have all of them, and else ``(child's, parent's)``. A list: a key of several columns,
         each a name or ``(child's, parent's)``. Equal keys are equal as units are: 7, 7.0 and "7" are one.
     most : int
-        How many rows of one parent count: a public cap. The first ones do, by `order` or in the order of the table.
+        How many rows of one parent count: a public cap. The first ones by `order` do, or those that a keyed hash chooses.
     least : int, default=0
         How many rows every parent has at least: a public fact. With `head` at least 1.
     order : str, default=None
-        The column of the child, numbers, times or ordinal levels, by which its rows are a history, in which sampled rows are in order.
-        Numbers and times are modeled as the gap since the row before. None: the order of rows means nothing.
+        The column of the child, numbers, times or ordinal levels, by which its rows are a history; so are sampled ones. None: the order of
+        rows means nothing.
     until : str, default=None
-        The column of the child in which a row ends, such as the end of a stay that begins in `order`, in the unit of this. It is modeled as
-        the length of the row, and gaps count from the end of the row before: sampled rows of one parent do not overlap.
+        The column of the child in which a row ends, such as the end of a stay that begins in `order`, in the unit of this. What is modeled
+        is the length of a row, and the gap since the end of the row before: sampled rows of one parent do not overlap.
+    longest : float, default=None
+        The most that a row lasts, a public fact: a number in the unit of `order` and `until`, which is days for dates, and else the
+        resolution of times. Longer rows count as so long, and no sampled one lasts longer. None: what the bounds leave.
     grid : list, default=None
         The cells of `order` in a panel whose waves are public, such as ``range(1980, 1988)``: one for each of `most` rows. The column is
         not modeled: the first sampled row of each parent has the first cell, and so on.
     head : dict, default=None
-        The cell that exactly one row of each parent has, ``{"relation": "householder"}``. If several rows of a parent have it, the first
-        is its head, and if none has, its first row.
+        The cell that exactly one row of each parent has, ``{"relation": "householder"}``. Where several rows have it, the head is that of
+        them which would count if `most` were 1, and where none has, that of all.
 
     See Also
     --------
@@ -58,7 +61,7 @@ class Children:
     a key below the first link should hold the key of the root, too: ``key=("household_id", "person_no")``. Where it is an id alone, that
     no two roots share an id is a public fact that the promise assumes.
 
-    Rows without a parent, rows that lack a part of a key, and rows that repeat the key of one before them are left out.
+    Rows without a parent, rows that lack a part of a key, and all but one of the rows of one key are left out.
 
     *Keys* stand in no schema, or as `Identifier`. Samples have fresh ones: numbers from 0 on, as text where the dtype of the column says
     text. pandas infers "str" and "object" from cells, so such columns come back as numbers, or as ``Identifier(labels="H")`` says.
@@ -66,10 +69,8 @@ class Children:
     Examples
     --------
     >>> from skdpsynth.domain import Children
-    >>> Children("person", of="household", key="household_id", most=8, least=1)
-    Children(table='person', of='household', key='household_id', most=8, least=1, order=None, until=None, grid=None, head=None)
-    >>> Children("stay", of="patient", key="patient_id", most=12, order="admitted", until="discharged").until
-    'discharged'
+    >>> Children("stay", of="patient", key="patient_id", most=12, order="admitted", until="discharged").most
+    12
     """
 
     table: str
@@ -80,44 +81,34 @@ class Children:
     least: int = 0
     order: Hashable = None
     until: Hashable = None
+    longest: Any = None
     grid: Any = None
     head: Any = None
 
     def __post_init__(self) -> None:
         for name in ("table", "of"):
             check_type(name, getattr(self, name), str, "the name of a table")
-        if self.table == self.of:
-            raise ValueError(
-                f"of must be another table than table, got {short_repr(self.of)} for both; rows cannot hang on their own table."
-            )
         most = check_integer("most", self.most, 1, _MOST_ROWS, "it is a public cap, and never learned from rows")
         least = check_integer("least", self.least, 0, most)
-        if self.order is not None and not _is_column(self.order):
-            raise ValueError(f"order must be the name of a column of the child table, got {short_repr(self.order)}; or leave it out.")
-        vars(self).update(key=_checked_key(self.key), most=most, least=least)
-        self._check_history()
-        if self.head is None:
-            return
-        if not isinstance(self.head, Mapping) or len(self.head) != 1 or not all(map(_is_column, self.head)):
-            told = 'head must be a dict of one column: cell, {"relation": "householder"} for example'
-            raise ValueError(f"{told}, got {short_repr(self.head)}.")
-        if most < 2:
-            raise ValueError("head must be None where most is 1, because no other rows are left; give the columns to the parent's table.")
-        vars(self).update(head=dict(self.head), least=max(least, 1))
-
-    def _check_history(self) -> None:
-        """Refuse ends and grids that do not fit `order`."""
-        if self.until is not None and (not _is_column(self.until) or self.order in (None, self.until)):
-            raise ValueError(f"until must be the name of another column than order, beside it, got {short_repr(self.until)}.")
-        if self.grid is None:
-            return
+        order, until, longest, head = self.order, self.until, self.longest, self.head
         grid = None if isinstance(self.grid, str) else list_or_none(self.grid)
-        if self.order is None or self.until is not None or not grid or len(grid) != self.most:
-            told = f"grid must be a list of {self.most} cells of order, one for each of most rows, without until"
-            raise ValueError(f"{told}, got {short_repr(self.grid)}; correct it.")
-        if self.head is not None:
-            raise ValueError(f"head must be None beside a grid, because each row has its wave, got {short_repr(self.head)}; leave it out.")
-        vars(self).update(grid=tuple(map(plain_value, grid)))
+        is_history = until is None or (_is_column(until) and order not in (None, until))
+        is_panel = order is not None and until is None and grid is not None and len(grid) == most
+        is_head = isinstance(head, Mapping) and len(head) == 1 and all(map(_is_column, head))
+        for parameter, is_right, told in (
+            ("of", self.table != self.of, "another table than table, because rows cannot hang on their own table"),
+            ("order", order is None or _is_column(order), "the name of a column of the child table, or None"),
+            ("until", is_history, "the name of another column than order, beside it"),
+            ("longest", longest is None or (until is not None and is_real(longest) and longest > 0), "a positive number, beside until"),
+            ("grid", self.grid is None or is_panel, f"a list of {most} cells of order, one for each of most rows, without until"),
+            ("head", head is None or is_head, 'a dict of one column: cell, {"relation": "householder"} for example'),
+            ("head", head is None or self.grid is None, "None beside a grid, because each row has its wave"),
+            ("head", head is None or most > 1, "None where most is 1: no other rows are left, so give its columns to the parent"),
+        ):
+            if not is_right:
+                raise ValueError(f"{parameter} must be {told}, got {short_repr(getattr(self, parameter))}.")
+        vars(self).update(key=_checked_key(self.key), most=most, least=max(least, int(is_head)), head=dict(head) if is_head else None)
+        vars(self).update(grid=None if grid is None else tuple(map(plain_value, grid)))
 
 
 def _is_column(name: object) -> bool:
@@ -151,7 +142,7 @@ def order_links(tables: Collection[str], links: Sequence[Children]) -> tuple[str
     for name in (name for link in links for name in (link.table, link.of)):
         if name not in tables:
             raise ValueError(f"links must name tables of schemas, got {short_repr(name)}; they are {list_names(list(tables))}.")
-    below = [link.table for link in links]
+    below, parents = [link.table for link in links], {link.of for link in links}
     if twice := [name for name in below if below.count(name) > 1]:
         raise ValueError(
             f"links must give each table one parent, but {short_repr(twice[0])} has two; keep the one whose rows are to be "
@@ -160,19 +151,18 @@ def order_links(tables: Collection[str], links: Sequence[Children]) -> tuple[str
     roots = [name for name in tables if name not in below]
     if len(roots) > 1:
         raise ValueError(f"links must leave one table that hangs on none, but {list_names(roots)} hang on none; link or leave out others.")
-    paths, ordered, waiting = dict.fromkeys(roots, 1), list[Children](), list(links)
-    while ready := [link for link in waiting if link.of in paths]:
+    paths, ordered = dict.fromkeys(roots, 1), list[Children]()
+    while ready := [link for link in links if link.of in paths and link.table not in paths]:
         paths |= {link.table: paths[link.of] * link.most for link in ready}
-        ordered, waiting = [*ordered, *ready], [link for link in waiting if link not in ready]
-    if waiting:
-        raise ValueError(f"links must be a tree, but {list_names([link.table for link in waiting])} hang on each other; leave out a link.")
+        ordered += ready
+    if circle := [name for name in below if name not in paths]:
+        raise ValueError(f"links must be a tree, but {list_names(circle)} hang on each other; leave out a link.")
     name, most = max(paths.items(), key=lambda each: each[1])
     if most > _MOST_ROWS:
         raise ValueError(
             f"most must be less: a root may have {most} rows of {short_repr(name)}, the product of most along the links, and at most "
             f"{_MOST_ROWS} are taken; lower a cap."
         )
-    parents = {link.of for link in links}
     if deep := [link.table for link in links if link.head is not None and link.table in parents]:
         raise ValueError(f"head must be None where other tables hang on the child, got one for {name_repr(deep[0])}; leave it out.")
     return roots[0], tuple(ordered)

@@ -95,6 +95,20 @@ def test_gaps_and_lengths_are_what_a_loop_over_rows_finds_and_come_back_where_no
         assert back[["begin", "end"]].to_numpy().tolist() == expected[["begin", "end"]].to_numpy().tolist()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_row_lasts_longer_than_is_stated(kind):
+    link = Children("stay", of="patient", key="id", most=9, order="begin", until="end", longest=3)
+    rng, owner, (forest, linked) = np.random.default_rng(1), np.repeat(np.arange(100), 4), opened(made_up(KINDS[kind]), KINDS[kind], link)
+    kinds = linked.model_kinds("stay")
+    assert kinds["end"].high == 3 < kinds["begin"].high
+    assert np.nanmax(forest.tables["stay"][1]) <= 3
+    drawn = [rng.integers(0, int(each.high), 400, endpoint=True).astype(float) for each in kinds.values()]
+    begin, end, _ = linked.decode("stay", [*drawn, np.zeros(400, int)], owner)
+    gaps = linked._history("stay")
+    least = gaps.until.coded.low + gaps.apart  # before which none can end
+    assert (np.maximum(begin, least) + 3 >= end + gaps.apart).all()
+
+
 def test_levels_stay_in_order_and_missing_ones_last():
     visits = pd.DataFrame({"id": [0, 0, 0, 0, 1], "begin": ["c", None, "a", "c", "b"]})
     link = Children("stay", of="patient", key="id", most=4, order="begin")

@@ -9,9 +9,22 @@ pytest.importorskip("yaml")
 
 import numpy as np
 import pandas as pd
+from internals import open_statement
 
 from skdpsynth import LinkedTablesSynthesizer, load
-from skdpsynth.domain import Children, Identifier, LinkedSchema, Schema, propose_links, schema_of_file, with_keys, yaml_of
+from skdpsynth.domain import (
+    AtMost,
+    Children,
+    Compared,
+    Identifier,
+    LinkedSchema,
+    Schema,
+    Total,
+    propose_links,
+    schema_of_file,
+    with_keys,
+    yaml_of,
+)
 from skdpsynth.persistence import from_bytes, to_bytes
 
 SCHEMAS = {
@@ -61,6 +74,58 @@ def test_a_file_says_what_python_says(tmp_path):
     assert schema_of_file(tmp_path / "one.yaml") == SCHEMAS["household"]
     with pytest.raises(FileExistsError, match="holds something else"):
         LINKED.to_yaml(tmp_path / "t.yaml")
+
+
+RULES = """
+rules:
+- {rule: compared, left: person.age, op: "<", right: person.head.age, where: {relation: other}}
+- {rule: at most, n: 1, cells: {relation: [other], works: true}, table: person}
+- {rule: total, column: household.workers, formula: "count(person, works = True)"}
+"""
+RULED = TEXT.replace("levels: [north, south]}", "levels: [north, south]}, {name: workers, kind: continuous, bounds: [0, 3]}") + (
+    "  - {name: works, kind: boolean}\n" + RULES.lstrip()
+)
+
+
+def test_rules_between_tables_come_back_from_every_form(tmp_path):
+    linked = LinkedSchema.from_yaml(RULED)
+    assert linked.rules == (
+        Compared("person.age", "<", "person.head.age", where={"relation": "other"}),
+        AtMost(1, {"relation": "other", "works": True}, table="person"),
+        Total("household.workers", "count(person, works = True)"),
+    )
+    assert from_bytes(to_bytes(linked)) == LinkedSchema.from_yaml(linked.to_yaml()) == LinkedSchema.from_json(linked.to_json()) == linked
+    more = LinkedSchema.of(linked, rules=[AtMost(2, {"works": [True]}, table="person")])
+    assert more.rules[:3] == linked.rules
+    assert len(more.rules) == 4
+    columns = open_statement(LinkedSchema.to_yaml(linked, tmp_path / "t.yaml") or str(tmp_path / "t.yaml"), {"separator": ";"})
+    assert columns.rules == linked.rules
+    assert columns.schemas["person"].read == {"separator": ";"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rule: at most", "rule: atmost", "rule must be one of 'at most', 'compared', 'total', got 'atmost'"),
+        ("n: 1, ", "", "a rule 'at most' must have the keys n, cells, table, got 'cells', 'table'"),
+        ("n: 1", "n: one", "n must be an integer"),
+        ("n: 1", "m: 1", "a rule 'at most' must have the keys n, cells, table, got 'm'"),
+        ("cells: {relation: [other], works: true}", "cells: relation", "cells must be a dict of column: level"),
+        ("[other]", "[wife]", "rule 2: rules must have levels of column 'relation', got 'wife'"),
+        ("[other]", "[]", "cells must be a dict of column: level"),
+        ('op: "<"', "op: below", "op must be one of '<', '<=', '>', '>=', got 'below'"),
+        ("left: person.age", "left: person.sex", "rule 1: rules must name columns that are modeled, .* got 'person.sex'"),
+        ("right: person.head.age", "right: household.region", "rule 1: Compared must be between numbers"),
+        ("count(person", "count(people", "rule 3: Total must be of a table whose children are counted"),
+        (RULES.lstrip(), "rules: person.age < 3", r"rules must be a list such as \[{.*}\], got 'person.age < 3'"),
+        ("rules:", "rule:", "keys must be spelt as they are, but 'rule' looks like 'rules'"),
+    ],
+)
+def test_slips_in_rules_between_tables_are_told_in_one_sentence(old, new, message):
+    assert old in RULED
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        LinkedSchema.from_yaml(RULED.replace(old, new))
+    assert "\n" not in str(caught.value)
 
 
 def test_columns_of_keys_are_identifiers_where_no_schema_states_them():
