@@ -91,7 +91,7 @@ def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_f
 
 
 def test_rules_between_tables_hold_in_the_folder(folder):
-    rules = 'rules: [{rule: total, column: household.size, formula: count(person)}]\n'
+    rules = "rules: [{rule: total, column: household.size, formula: count(person)}]\n"
     text = TABLES.replace("- name: person", "  - {name: size, kind: continuous, bounds: [0, 9]}\n- name: person") + rules
     Path("tables.yaml").write_text(text, encoding="utf-8")
     rows = read("household.csv")
