@@ -170,9 +170,6 @@ class CellsCheck:
         before = before - before[np.searchsorted(owner, owner)] + (_have(cells, self.of_head) if self.of_head else 0)
         return met & (before >= self.n)
 
-    def mend(self, cells: Cells, rows: np.ndarray) -> None:
-        """Leave it to other codes."""
-
 
 @dataclass(frozen=True, eq=False)
 class RowCheck:
@@ -197,10 +194,8 @@ class RowCheck:
         """Move numbers to the nearest that is allowed, where there is one."""
         if self.moves is None:
             return
-        (x, missing), axes = self._show(cells, rows), self.moves.axes
-        least, most = (
-            x | {name: axes[name].show(np.full(len(rows), float(self.ends[name][side]))) for name in self.moved} for side in (0, 1)
-        )
+        (x, missing), axes, each = self._show(cells, rows), self.moves.axes, np.ones(len(rows))
+        least, most = (x | {name: axes[name].show(self.ends[name][side] * each) for name in self.moved} for side in (0, 1))
         fits, found = self.moves.can_hold(least, most, missing), self.moves.repair(x, least, most, missing)
         for name in self.moved:
             places = np.flatnonzero(fits & ~missing[name])
@@ -242,21 +237,21 @@ class LinkedRules:
         heads = {f"{name}.head": self.schemas[name] for name, link in self.links.items() if link.head is not None}
         waves = {(name, link.order) for name, link in self.links.items() if link.grid is not None}
         for prefix, schema in {**self.schemas, **heads}.items():
-            stated = [name for name in schema.coded if (prefix, name) not in waves and schema[name].stand_in is None]
-            self.kinds.update({(prefix, name): schema[name] for name in stated})
+            stated = {(prefix, name): schema[name] for name in schema.coded if schema[name].stand_in is None}
+            self.kinds.update({ref: kind for ref, kind in stated.items() if ref not in waves})
         add: dict[type, Callable[[Any], None]] = {Total: self._add_sum, AtMost: self._add_most, Compared: self._add_order}
         for made in add:  # first of all what is computed, which no other rule may name
-            for place, rule in enumerate(check_linked_rules(self.stated), start=1):
-                if isinstance(rule, made):
-                    try:
+            for place, rule in enumerate(self.stated, start=1):
+                try:
+                    if isinstance(rule, made):
                         add[made](rule)
-                    except ValueError as error:
-                        raise ValueError(f"rule {place}: {error}") from None
+                except ValueError as error:
+                    raise ValueError(f"rule {place}: {error}") from None
         for name, schema in self.schemas.items():
             self._add_ties(name, schema)
 
-    def computed_columns(self, table: str) -> list[Any]:
-        return [name for of, name in self.sums if of == table]
+    def _add(self, table: str, check: Check) -> None:
+        self.checks.setdefault(table, []).append(check)
 
     def _ref(self, text: str, may_be_computed: bool = False) -> Ref:
         """Return the column that a text names."""
@@ -309,9 +304,6 @@ class LinkedRules:
         of_head = {} if link.head is None else self._codes(f"{rule.table}.head", rule.cells)
         self._add(rule.table, CellsCheck(rule.n, self._codes(rule.table, rule.cells), of_head))
 
-    def _add(self, table: str, check: Check) -> None:
-        self.checks.setdefault(table, []).append(check)
-
     def _seen(self, table: str) -> tuple[list[str], list[str]]:
         """Return whose cells a row of a table holds, by its own and by those of the heads below it, and whose stand beside it."""
         link = self.links.get(table)
@@ -331,12 +323,10 @@ class LinkedRules:
         self._add_comparison(table, refs, mine, codes, rule)
         link = self.links.get(table)
         if link is not None and link.head is not None and sides == {table, link.of}:  # the head is a row of the table, too
+            (first, x), (second, y) = refs
             head = {table: f"{table}.head", link.of: link.of}
-            refs, codes = (
-                ((head[refs[0][0]], refs[0][1]), (head[refs[1][0]], refs[1][1])),
-                {(head[of], c): x for (of, c), x in codes.items()},
-            )
-            self._add_comparison(link.of, refs, mine, codes, rule)
+            codes = {(head[of], name): each for (of, name), each in codes.items()}
+            self._add_comparison(link.of, ((head[first], x), (head[second], y)), mine, codes, rule)
 
     def _add_comparison(self, table: str, refs: tuple[Ref, Ref], at: int, codes: Codes, rule: Compared) -> None:
         """Add the check of a table, of whose rows the column at a place is moved where no row is drawn that keeps the rule."""
@@ -361,10 +351,8 @@ class LinkedRules:
         edges = tuple((each, high, strict) if low == mine else (low, each, strict) for each in moved)
         moves = Orders(in_order(list(kinds), edges), edges, axes)
         tie = Tie(tuple(kinds), axes, (), moves.only({*refs}.issuperset))
-        self._add(
-            table,
-            RowCheck(tie, {ref: ref for ref in kinds}, {ref: ends_of_cells(each) for ref, each in kinds.items()}, codes, moved, moves),
-        )
+        ends = {ref: ends_of_cells(kind) for ref, kind in kinds.items()}
+        self._add(table, RowCheck(tie, {ref: ref for ref in kinds}, ends, codes, moved, moves))
 
     def _add_ties(self, name: str, schema: Schema) -> None:
         if keys := keys_of(schema.rules, schema):
@@ -384,7 +372,8 @@ class LinkedRules:
     def mend(self, table: str, cells: Cells, owner: np.ndarray | None) -> np.ndarray:
         """Move numbers into what is allowed, then try other levels in place of those that a rule names; return which rows break one yet."""
         for check in self.checks[table]:
-            check.mend(cells, np.flatnonzero(check.broken(cells, owner)))
+            if isinstance(check, RowCheck):
+                check.mend(cells, np.flatnonzero(check.broken(cells, owner)))
         head = getattr(self.links.get(table), "head", None) or {}
         of_heads = self._codes(table, {name: [cell] for name, cell in head.items()})
         for check, ref in [(each, ref) for each in self.checks[table] for ref in each.codes if ref[0] == table]:
