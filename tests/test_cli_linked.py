@@ -86,7 +86,10 @@ def test_several_files_become_a_folder_of_tables_that_fit_together_and_more_is_f
         registry = json.loads(fine("card", thing, "-o", f"{thing}.html", "--json").stdout)["registry"]["deployment"]
         assert registry["dp_variant"]["unprotected_quantities"] == "The number of rows of household."
     assert "synthetic rows of trip" in Path("first.html").read_text(encoding="utf-8")
-    assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused("audit", "m.skdp")
+    for words in (("audit", "m.skdp"), ("interval", "m.skdp", "--mean", "age"), ("impute", "m.skdp", "trip.tsv", "-o", "full.csv")):
+        assert "MODEL must be of one table here, but m.skdp holds one of linked tables" in refused(*words)
+    fine("budget", "evidence", "b.db", "-o", "evidence.json")
+    assert fine("budget", "check", "evidence.json").stdout.startswith("ok: ")
     assert load("m.skdp").accountant_.unit is not None
 
 

@@ -298,13 +298,13 @@ def open_model(path: str, method: str | None = None, *, takes_linked: bool = Fal
         raise Refusal(f"MODEL must exist, but there is no file {path!r}; write it by skdpsynth synthesize --model")
     else:
         model = load(path)
-    if method is not None and not hasattr(model, method):
-        what = "a private estimator" if method == "get_params" else f"a synthesizer that can {method}"
-        raise Refusal(f"MODEL must be {what}, but {path} holds a {type(model).__name__}; give what synthesize --model wrote")
     if hasattr(model, "links") and not takes_linked:
         raise Refusal(
             f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample, card and evaluate take it"
         )
+    if method is not None and not hasattr(model, method):
+        what = "a private estimator" if method == "get_params" else f"a synthesizer that can {method}"
+        raise Refusal(f"MODEL must be {what}, but {path} holds a {type(model).__name__}; give what synthesize --model wrote")
     return model
 
 
