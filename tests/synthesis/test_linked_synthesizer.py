@@ -12,6 +12,7 @@ import pytest
 from estimators import HOUSEHOLDS, PERSONS, TRIPS, households, linked_variants
 from internals import Weights, difference, entries_of, full_state, noise_loss, released_state
 from laws import interrupted, refuses
+from scipy.stats import chi2
 from sklearn.base import clone
 
 import skdpsynth
@@ -155,6 +156,28 @@ def test_without_noise_exact_counts_come_out_as_roots(learned):
 
 
 @pytest.mark.all_fits
+@pytest.mark.parametrize("delta", [0, 1e-6])
+def test_children_counted_once_each_follow_from_weighted_counts_as_far_off_as_their_errors_say(delta, hasty):
+    """In the table of numbers by a column of the child, k children of one parent weigh 1, so each row is multiplied by k."""
+    tables = {name: table for name, table in families(1500).items() if name != "trip"}
+    person, columns = tables["person"].drop(columns=["no", "age"]), ("person.number", "belief")
+    true, squares = person["belief"].value_counts().reindex([False, True]).to_numpy(), []
+    for seed in range(21):
+        settings = SURE if seed == 0 else {"epsilon": 2.0, "delta": delta, "random_state": seed}
+        schemas = {"household": FAMILY["household"], "person": {"belief": [False, True]}}
+        model = LinkedTablesSynthesizer(schemas, links=OF_FAMILY[:1], **settings).fit({**tables, "person": person})
+        weighted, error = (each["household", "person"][columns] for each in (model.marginals_consistent_, model.marginals_errors_))
+        numbers = np.arange(len(weighted))
+        if seed == 0:
+            np.testing.assert_allclose(numbers @ weighted, true)
+            continue
+        far = (numbers @ weighted - true)[1] / error
+        squares.append((far**2 / (numbers**2).sum(), far**2))
+    once, unweighted = np.sum(squares, axis=0)
+    assert once < chi2.isf(1e-9, len(squares))
+    assert unweighted > chi2.isf(1e-9, len(squares))  # the error of one cell, where it is forgotten that rows were multiplied
+
+
 def test_a_history_goes_on_as_it_does_in_the_data():
     """A state stays what it was nine times out of ten; the first is up."""
     rng, n = np.random.default_rng(0), 8000
