@@ -187,7 +187,7 @@ def _state_of(thing: object, where: str) -> dict[str, Any]:
     return state
 
 
-def decode(data: Any, array_of: Callable[[str], np.ndarray]) -> Any:
+def decode(data: object, array_of: Callable[[str], np.ndarray]) -> Any:
     """Return the object of some JSON; ``array_of(name)`` reads an array."""
     if isinstance(data, list):
         return [decode(item, array_of) for item in data]
@@ -287,10 +287,11 @@ def require(truth: object) -> None:
         raise ValueError("The parts of the state do not fit each other.")
 
 
-def is_array(value: Any, dtype: str, *shape: int) -> bool:
+def is_array(value: object, dtype: str, *shape: int) -> bool:
     """Whether a value is a finite array of some kinds (letters of numpy) and of this shape; -1 stands for any length."""
     return (
-        is_of_type(value, np.ndarray)
+        isinstance(value, np.ndarray)
+        and is_of_type(value, np.ndarray)
         and value.dtype.kind in dtype
         and value.ndim == len(shape)
         and all(wanted in (-1, side) for wanted, side in zip(shape, value.shape, strict=True))

@@ -64,7 +64,7 @@ def visible_numbers(outcome: object, draws: list[Draw]) -> dict[str, np.ndarray]
     return seen
 
 
-def _numbers(path: str, value: Any, depth: int, met: set[int]) -> Iterator[tuple[str, np.ndarray]]:
+def _numbers(path: str, value: object, depth: int, met: set[int]) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the numbers within a value, of estimators those of their fitted attributes, each once; words become checksums."""
     inner: Iterable[tuple[str, Any]] = ()
     if hasattr(value, "to_numpy") and hasattr(value, "columns"):

@@ -18,6 +18,7 @@ from skdpsynth.persistence import savable
 from skdpsynth.privacy import (
     AccountantLike,
     ContinualRelease,
+    Noise,
     PrivacyAccountant,
     PrivacyLoss,
     Seed,
@@ -233,7 +234,7 @@ def call_locked(owner: object, take: Callable, *arguments: Any) -> None:
 
 
 def open_release(
-    accountant: Any, noise: Any, random_state: Any, name: str, loss: PrivacyLoss, sensitivity: Callable[[str], Sensitivity]
+    accountant: Any, noise: Noise, random_state: Any, name: str, loss: PrivacyLoss, sensitivity: Callable[[str], Sensitivity]
 ) -> ContinualRelease:
     """Return a release for a mechanism: charged to an accountant, or part of one that was charged enough already."""
     if isinstance(accountant, ContinualRelease):

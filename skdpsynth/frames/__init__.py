@@ -3,6 +3,7 @@
 from skdpsynth.frames._csv import MISSING_WORDS, detect_options, is_unicode
 from skdpsynth.frames._dtypes import (
     INFERRED,
+    Backend,
     Cell,
     Column,
     Table,

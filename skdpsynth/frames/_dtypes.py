@@ -7,17 +7,18 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow
+    from narwhals.typing import EagerAllowed, IntoBackend
 
 Table: TypeAlias = Any  # an array, a data frame, or whatever else a fit takes
 Column: TypeAlias = Any  # an array, a series of pandas, or one of narwhals
 Cell: TypeAlias = Any  # any object, also a label of a row
+Backend: TypeAlias = "IntoBackend[EagerAllowed]"  # of narwhals: in whose columns cells are written
 ArrowSchema: TypeAlias = "pyarrow.Schema"  # pyarrow is imported where it reads
 _CATEGORY = "category:"
 _ARROW = "[pyarrow]"
@@ -92,7 +93,7 @@ def pandas_head(table: Table, date_as_object: bool = False) -> Any:
     return table.to_pandas(date_as_object=date_as_object, **decimals)
 
 
-def decimals_out(x: np.ndarray, dtype: str, backend: ModuleType | str) -> Any:
+def decimals_out(x: np.ndarray, dtype: str, backend: Backend) -> Any:
     """Return multiples of a decimal, NaN where missing, as a column of decimals of a library; those beyond it as its last one."""
     precision, scale = parse_dtype(dtype).decimal or (0, 0)
     most = float(10**precision - 1) / 10**scale

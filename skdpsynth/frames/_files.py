@@ -136,10 +136,10 @@ def default_separator(suffix: str) -> str:
     return "\t" if suffix in (".tsv", ".tab") else ","
 
 
-def _is_encoding(value: Any) -> bool:
+def _is_encoding(value: object) -> bool:
     try:
-        return _ENCODINGS.fullmatch(plain_encoding(value)) is not None
-    except (LookupError, TypeError, ValueError):
+        return isinstance(value, str) and _ENCODINGS.fullmatch(plain_encoding(value)) is not None
+    except (LookupError, ValueError):
         return False
 
 
@@ -148,9 +148,8 @@ def plain_encoding(name: str) -> str:
     return codecs.lookup(name).name.removesuffix("-sig")
 
 
-def _are_words(value: Any) -> bool:
-    is_list = isinstance(value, tuple) and all(isinstance(each, str) and each != "" for each in value)
-    return is_list and len(set(value)) == len(value) > 0
+def _are_words(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(each, str) and each != "" for each in value) and len(set(value)) == len(value) > 0
 
 
 _RULES = {

@@ -428,7 +428,7 @@ def _word_of_label(label: Cell) -> bytes | None:
         return b"\xff#%d" % hash(label)
 
 
-def _word_of_lookup(label: Any) -> bytes | None:
+def _word_of_lookup(label: object) -> bytes | None:
     return label if type(label) is bytes else _word_of_label(label)
 
 

@@ -24,7 +24,7 @@ from skdpsynth.synthesis._base import check_generator, check_n_samples, default_
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
 from skdpsynth.synthesis._linked_rules import draw_kept
-from skdpsynth.tables import KEY_OF_ORDER, open_forest
+from skdpsynth.tables import KEY_OF_ORDER, Forest, open_forest
 
 _N_FACTORS = 32
 _MOST_EVALUATED = 50_000  # roots: a report compares no more
@@ -160,7 +160,7 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         stated = LinkedSchema.of(self.schemas, self.links)
         return check_unit(Unit(f"{stated.root} with {', '.join(link.table for link in stated.links)}", 1), shared)
 
-    def _open_table(self, X: Any) -> tuple[Rows, dict[str, Any]]:
+    def _open_table(self, X: Mapping[str, Table]) -> tuple[Rows, dict[str, Any]]:
         key, skips_damaged = make_stream(self.random_state).child("rows of roots").bytes(KEY_OF_ORDER), self.neighboring != "replace_one"
         forest, self._container = open_forest(self.schemas, self.links, X, rules=self.rules, key=key, skips_damaged=skips_damaged)
         self.n_features_in_ = sum(len(table.schema) for table in self._container.formats.values())
@@ -329,7 +329,7 @@ class ToCodes:
     cells: Mapping[str, CellsOf]
     codings: Mapping[str, Coding]
 
-    def __call__(self, forest: Any) -> Any:
+    def __call__(self, forest: Forest) -> Forest:
         change = {name: partial(_through, (cells, self.codings[name])) for name, cells in self.cells.items()}
         return forest.map_tables(change)
 

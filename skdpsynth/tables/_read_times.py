@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpsynth.domain import MICROSECONDS, Calendar, Continuous, Date, Duration, Times, axis_of
-from skdpsynth.frames import Cell, Column, is_pandas_column, pandas_dtype, parse_dtype
+from skdpsynth.frames import Backend, Cell, Column, is_pandas_column, pandas_dtype, parse_dtype
 from skdpsynth.tables._cells import cells_of, map_texts, numbers_of
 
 _LEAST = np.iinfo(np.int64).min  # stands for NaT
@@ -134,7 +134,7 @@ def _microseconds(cell: Cell, kind: Times, read: Callable[[str], int | None]) ->
         return _LEAST
 
 
-def times_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
+def times_out(values: np.ndarray, kind: Times, backend: Backend, dtype: str) -> Any:
     """Return values, as `read_times` gives them, as a column of a data-frame library."""
     facts = parse_dtype(dtype)
     family, (unit, zone) = facts.family, facts.time or ("", None)
@@ -205,7 +205,7 @@ def as_numbers(values: np.ndarray, kind: Times) -> tuple[np.ndarray, Continuous]
     return numbers, Continuous(0, 10**form.width - 1, integer=True, nullable=kind.nullable)
 
 
-def _words_out(values: np.ndarray, kind: Times, backend: Any, dtype: str) -> Any:
+def _words_out(values: np.ndarray, kind: Times, backend: Backend, dtype: str) -> Any:
     """Return a column of text in its form, and one of objects as those of Python; libraries without objects get their own times."""
     facts = parse_dtype(dtype)
     is_text = facts.family == "text" or dtype == "category" or (kind.form is not None and facts.time is None)

@@ -44,6 +44,7 @@ from skdpsynth.domain import (
 )
 from skdpsynth.frames import (
     INFERRED,
+    Backend,
     Cell,
     Table,
     TableKind,
@@ -139,8 +140,9 @@ class TableFormat:
                 back.append((name, numbers, kind, dtype))
         if self.library == "numpy":
             return array_out([column for _, column, _, _ in back], [kind for _, _, kind, _ in back], np.dtype(self.dtypes[0]))
-        columns = [column_out(column, kind, self.library, dtype) for _, column, kind, dtype in back]
-        return frame_of(columns, tuple(name for name, *_ in back), self.library)
+        library: Any = self.library
+        columns = [column_out(column, kind, library, dtype) for _, column, kind, dtype in back]
+        return frame_of(columns, tuple(name for name, *_ in back), library)
 
     def specimen(self, n_features: int, n_samples: int) -> Any:
         """Return a table with all levels of all columns, and missing cells where there may be some: what `fill` gives has its dtypes."""
@@ -397,7 +399,7 @@ def moment_of(value: Cell) -> Any:
     return None
 
 
-def column_out(values: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
+def column_out(values: np.ndarray, kind: ColumnKind, backend: Backend, dtype: str) -> Any:
     """Return the values of a column, as `read_columns` gives them, as a column of a data-frame library; of unseen ones, numbers of rows."""
     facts = parse_dtype(dtype)
     if isinstance(kind, Constant):
@@ -481,7 +483,7 @@ def holds_whole(dtype: np.dtype, number: float) -> bool:
     return abs(number) <= 2.0 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 
 
-def _numbers_out(x: np.ndarray, kind: Continuous, backend: Any, dtype: str) -> Any:
+def _numbers_out(x: np.ndarray, kind: Continuous, backend: Backend, dtype: str) -> Any:
     if parse_dtype(dtype).decimal is not None:
         return decimals_out(x, dtype, backend)
     facts = parse_dtype(whole_dtype(dtype) if backend == "pandas" and kind.integer and kind.nullable else dtype)
@@ -518,7 +520,7 @@ def _pandas_levels_out(codes: np.ndarray, kind: ColumnKind, dtype: str) -> Any:
     return pd.array(_level_cells(kind), dtype=target).take(codes)
 
 
-def _other_levels_out(codes: np.ndarray, kind: ColumnKind, backend: Any, dtype: str) -> Any:
+def _other_levels_out(codes: np.ndarray, kind: ColumnKind, backend: Backend, dtype: str) -> Any:
     """Return a column of levels; ordinal texts as ordered categories where the library has them."""
     import narwhals.stable.v2 as nw
 

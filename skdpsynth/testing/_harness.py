@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from skdpsynth.frames import Table
-from skdpsynth.privacy import DiscreteLaplace, LedgerEntry, Noise, PrivacyAccountant, RandomBits, SecureBits
+from skdpsynth.privacy import ContinualRelease, DiscreteLaplace, LedgerEntry, Noise, PrivacyAccountant, RandomBits, SecureBits
 from skdpsynth.testing._roots import Roots
 
 SECRET = "31415"  # in cells that no message may quote
@@ -392,17 +392,17 @@ def _patch_releases() -> Iterator[None]:
     def through(self: PrivacyAccountant, values: np.ndarray, noise: Noise, rng: RandomBits, **said: Any) -> np.ndarray:
         return _notify_spies(values, noise, release(self, values, noise, rng, **said), said)
 
-    def through_standing(self: Any, values: np.ndarray, name: str) -> np.ndarray:
+    def through_standing(self: ContinualRelease, values: np.ndarray, name: str) -> np.ndarray:
         return _notify_spies(values, self.noise, stand(self, values, name), {"name": name}, standing=True)
 
-    def through_nodes(self: Any, values: np.ndarray, nodes: Iterable[tuple], kept: dict) -> np.ndarray:
+    def through_nodes(self: ContinualRelease, values: np.ndarray, nodes: Iterable[tuple], kept: dict) -> np.ndarray:
         nodes = list(nodes)
         name = ", ".join(f"{'-' if sign < 0 else '+'}{name}" for _, name, sign in nodes)
         how = {"standing": True, "shared": True, "nodes": tuple((each, sign) for _, each, sign in nodes)}
         return _notify_spies(values, self.noise, nodes_of(self, values, nodes, kept), {"name": name}, **how)
 
     def count_choice(method: Callable) -> Callable:
-        def count_and_call(self: Any, *given: Any, **said: Any) -> Any:
+        def count_and_call(self: PrivacyAccountant, *given: Any, **said: Any) -> Any:
             for door in _MINE.doors:
                 door.n_choices += 1
             return method(self, *given, **said)
