@@ -246,7 +246,7 @@ def uses(thing, rows, with_card):
     """Yield names of uses of an object, and what does them."""
     yield "repr", lambda: repr(thing)
     yield "save", lambda: to_bytes(thing)
-    for name in ("sample", "partial_fit", "transform", "score", "impute", "inverse_transform", "fit_transform"):
+    for name in ("sample", "partial_fit", "transform", "score", "impute", "inverse_transform", "fit_transform", "evaluate"):
         if hasattr(type(thing), name) or hasattr(thing, name):
             yield name, lambda name=name: use_table(thing, name, rows)
     if hasattr(thing, "accountant_"):
@@ -260,7 +260,7 @@ def uses(thing, rows, with_card):
     if hasattr(thing, "update_cells"):
         yield "counter", lambda: use_counter(thing)
     if hasattr(thing, "to_json"):
-        yield "schema", lambda: (thing.to_json(), len(thing), list(thing.values()), thing == thing)
+        yield "schema", lambda: (thing.to_json(), thing.to_yaml(), thing == type(thing).from_json(thing.to_json()))
     if type(thing).__name__ == "NearestMeasure":
         yield "measure", lambda: thing.gap
 
@@ -307,18 +307,27 @@ class Nonsense(Exception):
 
 def check_sample(model, rows):
     """Raise `Nonsense` where cells are not finite though none may be missing, or out of the bounds that the model says."""
-    schema = getattr(model, "schema_", None)
-    frame = (
-        pd.DataFrame(np.asarray(rows)) if schema is None else (rows.to_pandas() if isinstance(rows, pl.DataFrame) else pd.DataFrame(rows))
-    )
-    if schema is None:
-        values = frame.to_numpy(dtype=float)
-        box = getattr(getattr(model, "partition_", None), "box", None)
-        if not np.isfinite(values).all():
-            raise Nonsense("a sample that is not finite")
-        if box is not None and ((values < np.float32(box.low) - 1e-6) | (values > np.float32(box.high) + 1e-6)).any():
-            raise Nonsense("a sample out of bounds")
+    if isinstance(rows, dict):
+        for name, table in rows.items():
+            check_cells(model.schemas_[name], as_frame(table))
         return
+    schema, frame = getattr(model, "schema_", None), as_frame(rows)
+    if schema is not None:
+        check_cells(schema, frame)
+        return
+    values = frame.to_numpy(dtype=float)
+    box = getattr(getattr(model, "partition_", None), "box", None)
+    if not np.isfinite(values).all():
+        raise Nonsense("a sample that is not finite")
+    if box is not None and ((values < np.float32(box.low) - 1e-6) | (values > np.float32(box.high) + 1e-6)).any():
+        raise Nonsense("a sample out of bounds")
+
+
+def as_frame(rows):
+    return rows.to_pandas() if isinstance(rows, pl.DataFrame) else pd.DataFrame(rows)
+
+
+def check_cells(schema, frame):
     for name, kind in zip(
         frame.columns, [kind for kind in schema.values() if type(kind).__name__ not in ("Identifier", "Text")], strict=False
     ):

@@ -9,6 +9,7 @@ import polars as pl
 
 from skdpsynth import (
     LatentFactorSynthesizer,
+    LinkedTablesSynthesizer,
     LowDimSynthesizer,
     OnlineSynthesizer,
     PrivacyAccountant,
@@ -117,8 +118,43 @@ def estimators():
         ("online-paper-binary", OnlineSynthesizer("paper", counter="binary"), X),
         ("online-paper-sparse", OnlineSynthesizer("paper", counter="sparse"), X),
         ("search", PrivateSearchCV(PrivateMeasureMechanism(), {"depth": [2, 3]}, epsilon=2), X),
+        ("linked", LinkedTablesSynthesizer(LINKED, rules=LINKED_RULES, epsilon=20, delta=1e-6), homes()),
         ("unfitted", LowDimSynthesizer(synthesizer=PrivateMeasureMechanism("optimal")), None),
     )
+
+
+LINKED = domain.LinkedSchema(
+    {
+        "home": {"region": ["north", "south"], "rent": (0.0, 100.0), "total": (0, 90)},
+        "person": {"role": ["head", "child"], "age": (0, 99)},
+        "car": {"power": (0, 30)},
+        "stay": {"begin": domain.Date("2020-01-01", "2021-12-31"), "end": domain.Date("2020-01-01", "2021-12-31"), "ill": [False, True]},
+        "year": {"wave": (2000, 2002), "wage": (0.0, 9.0)},
+    },
+    [
+        domain.Children("person", of="home", key="id", most=4, least=1, head={"role": "head"}),
+        domain.Children("car", of="home", key="id", most=3),
+        domain.Children("stay", of="home", key=[("home", "id")], most=3, order="begin", until="end"),
+        domain.Children("year", of="home", key="id", most=3, order="wave", grid=[2000, 2001, 2002]),
+    ],
+)
+LINKED_RULES = [
+    domain.Compared("person.age", "<=", "person.head.age", where={"role": "child"}),
+    domain.Total("home.total", "sum(car.power)"),
+]
+
+
+def homes():
+    """Return linked tables of 60 homes."""
+    owner = {name: np.sort(RNG.integers(0, 60, 90)) for name in ("person", "car", "stay", "year")}
+    begin = np.datetime64("2020-01-01") + RNG.integers(0, 600, 90)
+    return {
+        "home": pd.DataFrame({"id": np.arange(60), "region": RNG.choice(["north", "south"], 60), "rent": RNG.random(60), "total": 0}),
+        "person": pd.DataFrame({"id": owner["person"], "role": RNG.choice(["head", "child"], 90), "age": RNG.integers(0, 99, 90)}),
+        "car": pl.DataFrame({"id": owner["car"].astype(str), "power": RNG.integers(0, 30, 90)}),
+        "stay": pd.DataFrame({"home": owner["stay"], "begin": begin, "end": begin + RNG.integers(0, 90, 90), "ill": begin > begin[0]}),
+        "year": pd.DataFrame({"id": owner["year"], "wave": RNG.integers(2000, 2003, 90), "wage": RNG.random(90)}),
+    }
 
 
 def counters():
@@ -165,6 +201,7 @@ def things():
     yield "accountant", lambda: accountant().record()
     yield "risk", lambda: accountant().risk(0.01)
     yield "schema", lambda: SCHEMA
+    yield "linked-schema", lambda: LINKED
     yield "schema-derived", lambda: domain.Schema(DERIVED, rules=[domain.Unique(["a", "b"])])
     yield "encoder", lambda: domain.MixedTypeEncoder(NEAR).fit(stays())
     yield "box", lambda: domain.Box([0, 1], [2, 3])

@@ -24,7 +24,7 @@ from skdpsynth.synthesis._base import check_generator, check_n_samples, default_
 from skdpsynth.synthesis._linked_counts import LinkedCounts, release_bins
 from skdpsynth.synthesis._linked_planning import LinkedPlan, plan_linked
 from skdpsynth.synthesis._linked_rules import draw_kept
-from skdpsynth.tables import KEY_OF_ORDER, Forest, open_forest
+from skdpsynth.tables import KEY_OF_ORDER, Forest, most_of, open_forest
 
 _N_FACTORS = 32
 _MOST_EVALUATED = 50_000  # roots: a report compares no more
@@ -294,9 +294,15 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         return self._container.decode(table, draw_values(list(codes), self._tables[table], linked, rng), owner)
 
     def _check_loaded_columns(self) -> None:
-        links = [(link.of, link.table) for link in self._container.links]
-        require(list(self.factors_) == links and self._tables.keys() == self._bins.keys() == self.schemas_.keys())
-        require(self.schemas_ == {name: table.schema for name, table in self._container.formats.items()})
+        form, tables = self._container, self._tables
+        require(list(self.factors_) == [(link.of, link.table) for link in form.links] and tables.keys() == self._bins.keys())
+        require(self.schemas_ == {name: table.schema for name, table in form.formats.items()})
+        for name, schema in form.schemas.items():
+            first, second = ([(column, type(kind)) for column, kind in kinds.items()] for kinds in (schema.coded, tables[name]))
+            require(first == second)
+        require(all(tables[link.of][f"{link.table}.number"].n_codes == most_of(link) + 1 for link in form.links))
+        heads = [(link.table, *each) for link in form.links for each in form.head_codes(link).items()]
+        require([(table, list(tables[table])[place], code) for table, place, code in self._heads] == heads)
 
     def _try_loaded(self) -> None:
         if hasattr(self, "accountant_"):

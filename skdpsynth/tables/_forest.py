@@ -115,7 +115,9 @@ class LinkedFormat:
         return {name: each for name, each in vars(self).items() if name != "rules"}
 
     def _check_loaded(self) -> None:
-        require(self.formats.keys() == self.stated.schemas.keys() and self.keys.keys() == set(self.below()))
+        require(self.formats.keys() == self.stated.schemas.keys())
+        columns = {name: table.columns for name, table in self.formats.items()}
+        require(self.keys == {link.table: key_columns(link, columns[link.table], columns[link.of]) for link in self.links})
         self.check_columns()
 
     def below(self, name: str | None = None) -> dict[str, Children]:
