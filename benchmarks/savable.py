@@ -118,7 +118,7 @@ def estimators():
         ("online-paper-binary", OnlineSynthesizer("paper", counter="binary"), X),
         ("online-paper-sparse", OnlineSynthesizer("paper", counter="sparse"), X),
         ("search", PrivateSearchCV(PrivateMeasureMechanism(), {"depth": [2, 3]}, epsilon=2), X),
-        ("linked", LinkedTablesSynthesizer(LINKED, rules=LINKED_RULES, epsilon=20, delta=1e-6), homes()),
+        ("linked", LinkedTablesSynthesizer(LINKED, epsilon=20, delta=1e-6), homes()),
         ("unfitted", LowDimSynthesizer(synthesizer=PrivateMeasureMechanism("optimal")), None),
     )
 
@@ -137,11 +137,11 @@ LINKED = domain.LinkedSchema(
         domain.Children("stay", of="home", key=[("home", "id")], most=3, order="begin", until="end"),
         domain.Children("year", of="home", key="id", most=3, order="wave", grid=[2000, 2001, 2002]),
     ],
+    [
+        domain.Compared("person.age", "<=", "person.head.age", where={"role": "child"}),
+        domain.Total("home.total", "sum(car.power)"),
+    ],
 )
-LINKED_RULES = [
-    domain.Compared("person.age", "<=", "person.head.age", where={"role": "child"}),
-    domain.Total("home.total", "sum(car.power)"),
-]
 
 
 def homes():

@@ -293,7 +293,7 @@ ODD_LINKS = {
     "no key": lambda model: model._container.keys.update(stay=()),
     "no parent": lambda model: put(model._container.links[1], "of", "age"),
     "another tree": lambda model: put(model._container.links[1], "of", "person"),
-    "a rule of nothing": lambda model: put(model._container, "stated", (Compared("person.age", "<", "person.head.wage"),)),
+    "a rule of nothing": lambda model: put(model._container.stated, "rules", (Compared("person.age", "<", "person.head.wage"),)),
     "columns in another order": lambda model: put(
         model._tables["home"], "_columns", dict(reversed(model._tables["home"]._columns.items()))
     ),
@@ -302,6 +302,7 @@ ODD_LINKS = {
     "models in another order": lambda model: put(model, "factors_", dict(reversed(model.factors_.items()))),
     "one model for all": lambda model: model.factors_.update({("home", "stay"): model.factors_["home", "person"]}),
     "a code that nothing has": lambda model: put(model.factors_["home", "stay"], "nth_codes", np.array([0, 1, 9])),
+    "another column says which row it is": lambda model: put(model.factors_["home", "stay"], "nth", 0),
     "a column less": lambda model: put(model.factors_["home", "stay"], "n_parent", 1),
     "nodes of fewer factors": lambda model: put(
         model.factors_["home", "person"], "nodes", model.factors_["home", "person"].nodes[..., :-1]

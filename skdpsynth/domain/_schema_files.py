@@ -200,7 +200,10 @@ def _rule_of(keys: Mapping[str, Any], known: Sequence[Any]) -> Any:
     if not set(needed) <= set(given) <= {each.name for each in fields(made)}:
         raise ValueError(f"a rule {keys['rule']!r} must have the keys {', '.join(needed)}, got {list_names(list(given))}; correct it.")
     readers = {"cells": _cells_of, "mapping": _mapping_of, "given": _list_of, "columns": _list_of} if issubclass(made, Rule) else {}
-    return made(**{key: readers.get(key, tuple_of)(value) for key, value in given.items()})
+    try:
+        return made(**{key: readers.get(key, tuple_of)(value) for key, value in given.items()})
+    except TypeError as error:  # to readers of a file its words are all values
+        raise ValueError(str(error)) from None
 
 
 def _cells_of(keys: object) -> dict:

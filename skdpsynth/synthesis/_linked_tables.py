@@ -300,7 +300,12 @@ class LinkedTablesSynthesizer(PrivateEstimator):
         for name, schema in form.schemas.items():
             first, second = ([(column, type(kind)) for column, kind in kinds.items()] for kinds in (schema.coded, tables[name]))
             require(first == second)
-        require(all(tables[link.of][f"{link.table}.number"].n_codes == most_of(link) + 1 for link in form.links))
+        for link in form.links:
+            require(tables[link.of][f"{link.table}.number"].n_codes == most_of(link) + 1)
+            model = self.factors_[link.of, link.table]
+            require(isinstance(model, HistoryFactors) == (link.order is not None))
+            if isinstance(model, HistoryFactors):
+                require(list(tables[link.table])[model.nth] == f"{link.table}.nth" and np.array_equal(model.nth_codes, NTH_CODES))
         heads = [(link.table, *each) for link in form.links for each in form.head_codes(link).items()]
         require([(table, list(tables[table])[place], code) for table, place, code in self._heads] == heads)
 
