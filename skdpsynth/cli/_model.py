@@ -47,7 +47,7 @@ def sample(voice: Voice, path: str, rows: int | None, out: str, force: bool) -> 
 
     A model of linked tables draws --rows of its root, with all that hang on them, into a folder of .csv files.
     """
-    model = open_model(path, "sample", takes_linked=True)
+    model = open_model(path, "sample")
     files = options.output_files(dict.fromkeys(model.schemas_, ".csv")) if hasattr(model, "links") else {}
     Outputs(force, [path]).check_table(out, voice, files)
     where = options.write_sample(model, rows, out, files)
@@ -73,7 +73,7 @@ def card(voice: Voice, path: str, page: str, title: str | None, force: bool) -> 
             is_ledger = file.read(16) == b"SQLite format 3\0"
     from skdpsynth.report import card as made_of
 
-    made = made_of(open_ledger(path) if is_ledger else open_model(path, takes_linked=True), title=title)
+    made = made_of(open_ledger(path) if is_ledger else open_model(path), title=title)
     made.save(page)
     voice.done({"card": page, "registry": made.to_registry()}, f"Wrote {page}; it holds nothing but noisy results and synthetic rows.")
 
@@ -246,7 +246,7 @@ def evaluate(voice: Voice, sources: tuple[str, ...], read: dict[str, Any], force
         names = join_words([*paths], "and")
         raise Refusal(f"{names} must not both be '-', because there is one standard input; write one of them to a file")
     Outputs(force, [*sources, *paths.values(), stated or STREAM]).check_page("-o", page)
-    model = None if kept is None else open_model(kept, "sample", takes_linked=True)
+    model = None if kept is None else open_model(kept, "sample")
     facts = options.open_statement(stated, read) if model is None else model
     quality, evidence = (_compare_linked if hasattr(facts, "schemas") else _compare)(sources, model, facts, read, given)
     if page is not None:

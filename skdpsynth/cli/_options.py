@@ -288,7 +288,7 @@ def open_ledger(path: str) -> "PrivacyAccountant":
     return PrivacyAccountant.at(path)
 
 
-def open_model(path: str, method: str | None = None, *, takes_linked: bool = False) -> Any:
+def open_model(path: str, method: str | None = None) -> Any:
     """Load a model from a file or from standard input; no code in it runs. Refuse one that lacks a method, or is of linked tables."""
     from skdpsynth.persistence import from_bytes, load
 
@@ -298,7 +298,7 @@ def open_model(path: str, method: str | None = None, *, takes_linked: bool = Fal
         raise Refusal(f"MODEL must exist, but there is no file {path!r}; write it by skdpsynth synthesize --model")
     else:
         model = load(path)
-    if hasattr(model, "links") and not takes_linked:
+    if hasattr(model, "links") and method not in (None, "sample"):
         raise Refusal(
             f"MODEL must be of one table here, but {path} holds one of linked tables; skdpsynth sample, card and evaluate take it"
         )

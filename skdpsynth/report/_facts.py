@@ -38,10 +38,7 @@ _NEAREST = (
     "Proved: noisy counts can be negative, so they were replaced by the nearest probability measure. The first number is how far that is "
     "from the noisy counts, the second how near any could be."
 )
-_ERROR = (
-    "By the law of the noise: the standard deviation of each count of columns and of pairs, beside the number of roots, each of which "
-    "counts as one. It is not yet the error of the synthetic rows, whose model is fitted to these counts."
-)
+_ERROR = "Standard deviation of the noise in a count of roots, beside their number. Synthetic rows have the error of the model, too."
 _PARITY = "Beyond pairs: the mean product of the signs of these columns, with noise; near 1 or -1, all but one of them tell the last."
 _EDGE = "By the law of the noise: the largest variance that a direction is likely to show by noise alone. Directions below it mean nothing."
 

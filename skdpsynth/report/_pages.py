@@ -215,9 +215,7 @@ def card(
         check_string("title", title)
     facts = facts_of(model, accountant, title)
     fitted: Any = getattr(model, "best_estimator_", model)
-    quality = None
-    if real is not None:
-        quality = fitted.evaluate(real) if facts.tables else quality_report(real, facts.sample, facts.schema)
+    quality = None if real is None else fitted.evaluate(real) if facts.tables else quality_report(real, facts.sample, facts.schema)
     evidence = None if holdout is None else privacy_evidence(fitted, real, holdout)
     html = render_template(
         "card.html",
