@@ -63,8 +63,10 @@ class Children:
 
     Rows without a parent, rows that lack a part of a key, and all but one of the rows of one key are left out.
 
-    *Keys* stand in no schema, or as `Identifier`. Samples have fresh ones: numbers from 0 on, as text where the dtype of the column says
-    text. pandas infers "str" and "object" from cells, so such columns come back as numbers, or as ``Identifier(labels="H")`` says.
+    *Keys* stand in no schema, or as `Identifier`. Samples have fresh ones: numbers from 0 on, and what tells apart the rows of one parent
+    in a key that holds the parent's, such as ``"person_no"``, from 1 on in each parent. They are text where the dtype of the column says
+    text; pandas infers "str" and "object" from cells, so such columns come back as numbers. ``Identifier(labels="H")`` in the schema of
+    one table puts a word before the number in all tables that have the key.
 
     Examples
     --------

@@ -213,7 +213,8 @@ class LinkedFormat:
     def write(self, tables: Mapping[str, Columns], owners: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return rows of a forest, decoded, as tables in the kinds and dtypes of their inputs, with keys that are made anew.
 
-        Keys count from 0 in the order of rows. The head of a parent comes first among its rows.
+        Keys count from 0 in the order of rows, and from 1 within the parent where they hold its key too. The head of a parent comes first
+        among its rows.
         """
         columns = {name: dict(zip(self.own_columns(name), tables[name], strict=False)) for name in self.formats}
         rows = {self.root: np.arange(len(tables[self.root][0])), **owners}
@@ -229,8 +230,10 @@ class LinkedFormat:
                     columns[table][name] = total.of(columns[link.table], rows[link.table], len(rows[table]))
         labels = dict[str, dict[Any, np.ndarray]]()
         for name, owner in rows.items():
-            fresh = {mine: np.arange(len(owner)) for child in self.below(name) for _, mine in self.keys[child]}
-            labels[name] = fresh | {mine: labels[self.below()[name].of][theirs][owner] for mine, theirs in self.keys.get(name, ())}
+            of_parent = {mine: labels[self.below()[name].of][theirs][owner] for mine, theirs in self.keys.get(name, ())}
+            own = {mine for child in self.below(name) for _, mine in self.keys[child]}
+            numbers = 1 + ranks_within(owner) if of_parent and own > of_parent.keys() else np.arange(len(owner))
+            labels[name] = dict.fromkeys(own, numbers) | of_parent
         return {
             name: table.fill([columns[name][column] for column in table.schema.coded], labels=labels[name])
             for name, table in self.formats.items()
@@ -268,14 +271,13 @@ def open_forest(
             opened[name] = source, *split_under(source, schema)
     columns = {name: kind.columns for name, (_, kind, _) in opened.items()}
     keys = {link.table: key_columns(link, columns[link.table], columns[link.of]) for link in stated.links}
-    of_keys = {name: _columns_of_keys(name, stated.links, keys) for name in opened}
-    formats = {}
+    of_keys, formats = _labels_of_keys(stated, keys), {}
     for name, (source, kind, _) in opened.items():
         with name_table_in_errors(f"X[{short_repr(name)}]"):
             formats[name] = _format_of(source, TableFormat(kind), stated.schemas[name], of_keys[name])
     linked, hashed = LinkedFormat(stated, formats, keys), _Hashed(LabelNumbers(), RowHash(key))
     linked.check_columns()
-    tables = {name: hashed.read(linked, name, source, raw, of_keys[name]) for name, (source, _, raw) in opened.items()}
+    tables = {name: hashed.read(linked, name, source, raw, list(of_keys[name])) for name, (source, _, raw) in opened.items()}
     if opened[stated.root][0].in_memory:
         check_enough(len(tables[stated.root].columns[0]), 1)
     return _forest_of(linked, tables), linked
@@ -289,11 +291,26 @@ def _columns_of_keys(name: str, links: Sequence[Children], keys: Mapping[str, tu
     return list(dict.fromkeys([*chain(*own), *(mine for mine, _ in keys.get(name, ()))]))
 
 
-def _format_of(source: Source, table: TableFormat, schema: Schema, keys: Sequence[Any]) -> TableFormat:
-    """Return the format of a table whose keys are identifiers that come back, or refuse a schema that does not fit it."""
+def _labels_of_keys(stated: LinkedSchema, keys: Mapping[str, tuple]) -> dict[str, dict[Any, Any]]:
+    """Return the columns of each table that are of a key, and the labels of its identifiers: those that one table states hold in all."""
+    kinds = {(name, each): kind for name, schema in stated.schemas.items() for each, kind in schema.items()}
+    labels = {ref: kind.labels for ref, kind in kinds.items() if isinstance(kind, Identifier) and kind.comes_back}
+    for link in (*reversed(stated.links), *stated.links):  # up to the root, then down to all
+        for mine, theirs in keys[link.table]:
+            both = ((link.of, theirs), (link.table, mine))
+            found = [labels[ref] for ref in both if ref in labels]
+            if len({*found}) > 1:
+                told = f"must be one in {short_repr(link.of)} and {short_repr(link.table)}, got {' and '.join(map(short_repr, found))}"
+                raise ValueError(f"labels of {name_repr(theirs)} {told}; rows find each other by them, so correct one.")
+            labels |= dict.fromkeys(both, *found[:1]) if found else {}
+    return {name: {each: labels.get((name, each), True) for each in _columns_of_keys(name, stated.links, keys)} for name in stated.schemas}
+
+
+def _format_of(source: Source, table: TableFormat, schema: Schema, keys: Mapping[Any, Any]) -> TableFormat:
+    """Return the format of a table whose keys come back, with their labels, or refuse a schema that does not fit it."""
     if wrong := [name for name in keys if not isinstance(schema.get(name, Identifier()), Identifier)]:
         raise ValueError(f"schema must leave out {list_names(wrong)}, or say Identifier(), because it is of a key; correct it.")
-    kinds = {name: schema[name] if getattr(schema.get(name), "labels", False) else Identifier(labels=True) for name in keys}
+    kinds = {name: Identifier(labels) for name, labels in keys.items()}
     table = table.match(Schema({**schema, **kinds}, schema.rules, schema.read), are_inferred=infers_dtypes(source))
     check_no_text(table.schema)
     check_room(table)

@@ -332,9 +332,10 @@ def test_rows_go_back_in_the_kind_order_and_dtypes_of_their_table(kind):
         assert found == [dtype.removeprefix("large_") for dtype in wanted]
     plain = {name: as_pandas(table) for name, table in back.items()}
     assert plain["household"]["household_id"].tolist() == list(range(12))
-    assert plain["person"]["person_no"].tolist() == [str(i) for i in range(len(plain["person"]))]
-    assert plain["person"]["household_id"].tolist() == forest.owners["person"].tolist()
-    assert plain["trip"]["person_no"].tolist() == [str(i) for i in forest.owners["trip"].tolist()]
+    owner, numbers = forest.owners["person"].tolist(), plain["person"]["person_no"].tolist()
+    assert numbers == [str(owner[: i + 1].count(each)) for i, each in enumerate(owner)]
+    assert plain["person"]["household_id"].tolist() == owner
+    assert plain["trip"]["person_no"].tolist() == [numbers[i] for i in forest.owners["trip"].tolist()]
     assert plain["trip"]["household_id"].tolist() == forest.owners["person"][forest.owners["trip"]].tolist()
 
 
@@ -348,15 +349,32 @@ def test_keys_come_back_wider_where_their_dtype_cannot_hold_them_and_with_labels
     back = linked.write(many.tables, many.owners)
     assert back["household"].dtypes["id"] == "int64"
     assert back["person"]["household"].max() == 289
-    schemas = {
-        "household": {"id": Identifier(labels="H"), **TWO["household"]},
-        "person": {"household": Identifier(labels="H"), **TWO["person"]},
-    }
+    schemas = {**TWO, "person": {"household": Identifier(labels="H"), **TWO["person"]}}
     texts = {"household": households.astype({"id": str}), "person": persons.astype({"household": str})}
     forest, linked = open_forest(schemas, [link], texts)
     back = linked.write(with_times(forest, linked).tables, forest.owners)
     assert back["household"]["id"].tolist()[:2] == ["H0", "H1"]
     assert set(back["person"]["household"]) == set(back["household"]["id"][:90])
+
+
+@pytest.mark.parametrize("table", SCHEMAS)
+def test_labels_of_a_key_in_one_table_are_its_labels_in_all(table):
+    schemas = {**SCHEMAS, table: {"household_id": Identifier(labels="H-"), **SCHEMAS[table]}}
+    tables = {name: each.astype({"household_id": str}) for name, each in made_up().items()}
+    forest, linked = open_forest(schemas, LINKS, tables)
+    back = linked.write(with_times(forest, linked).tables, forest.owners)
+    assert back["household"]["household_id"].tolist() == [f"H-{i}" for i in range(12)]
+    assert back["person"]["household_id"].tolist() == [f"H-{i}" for i in forest.owners["person"]]
+    keys = back["person"][["household_id", "person_no"]]
+    assert not keys.duplicated().any()
+    assert len(back["trip"].merge(keys, on=["household_id", "person_no"])) == len(back["trip"]) > 0
+
+
+def test_labels_of_a_key_that_differ_between_tables_raise():
+    schemas = {name: {"household_id": Identifier(labels=name[0]), **TWO[name]} for name in TWO}
+    tables = {name: made_up()[name].astype({"household_id": str}) for name in TWO}
+    with pytest.raises(ValueError, match="labels of 'household_id' must be one in 'household' and 'person', got 'h' and 'p'"):
+        open_forest(schemas, [PERSONS], tables)
 
 
 @pytest.mark.parametrize("kind", sources.SOURCES)
