@@ -3,7 +3,7 @@
 import inspect
 import math
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context, Decimal
@@ -348,10 +348,10 @@ def facts_of(model: BaseEstimator, accountant: PrivacyAccountant | None, title: 
 
 def _columns(model: BaseEstimator) -> Iterator[ColumnFact]:
     if hasattr(model, "schemas_"):
-        asked = getattr(model.schemas, "schemas", model.schemas)
+        stated = model._container.stated
         for table, schema in model.schemas_.items():
-            for fact in _columns_of(schema, asked[table] if isinstance(asked, Mapping) else None, is_bought=False):
-                is_sum = any(isinstance(rule, Total) and rule.column == f"{table}.{fact.name}" for rule in model._container.stated.rules)
+            for fact in _columns_of(schema, stated.schemas[table], is_bought=False):
+                is_sum = any(isinstance(rule, Total) and rule.column == f"{table}.{fact.name}" for rule in stated.rules)
                 yield fact._replace(name=f"{table}.{fact.name}", origin="computed" if is_sum else fact.origin)
         return
     if getattr(model, "schema_", None) is not None:
