@@ -413,8 +413,14 @@ def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest
         places = np.flatnonzero(owner >= 0)
         if name in own:
             places = places[_distinct(owner[places], own[name][places])]
-        times = tables[name].times
-        places = places[np.lexsort((places if times is None else times[places], owner[places]))]
+        times = np.arange(len(owner)) if tables[name].times is None else tables[name].times
+        follows = np.ones(len(owner), dtype=bool)
+        if link.head is not None:  # before the cap, which else could take it away: of rows that claim to be it the first, or of all
+            cells = dict(zip(linked.read_columns(name), tables[name].columns, strict=True))
+            claims = np.logical_and.reduce([cells[column] == code for column, code in linked.head_codes(link).items()])
+            claiming = places[np.lexsort((times[places], ~claims[places], owner[places]))]
+            follows[claiming[ranks_within(owner[claiming]) == 0]] = False
+        places = places[np.lexsort((times[places], follows[places], owner[places]))]
         rows[name] = places[ranks_within(owner[places]) < link.most]
         owners[name] = owner[rows[name]]
     chosen = {name: take_rows(table.columns, rows[name]) for name, table in tables.items()}
@@ -432,17 +438,14 @@ def _with_added(linked: LinkedFormat, forest: Forest) -> Forest:
     tables, owners = {name: list(columns) for name, columns in forest.tables.items()}, dict(forest.owners)
     for link in (link for link in linked.links if link.head is not None):
         codes, owner, schema = linked.head_codes(link), owners[link.table], linked.formats[link.table].schema
-        own = dict(zip(linked.read_columns(link.table), tables[link.table], strict=True))
-        claims = np.logical_and.reduce([own[name] == code for name, code in codes.items()])
-        heads = np.lexsort((~claims, owner))[ranks_within(owner) == 0]  # rows that claim it first, and else as they come
+        is_head, own = ranks_within(owner) == 0, dict(zip(linked.read_columns(link.table), tables[link.table], strict=True))
         missing = read_columns([np.array([None], dtype=object)] * len(schema), schema, ["object"] * len(schema))
         blanks = dict(zip(schema.coded, missing, strict=True))  # where there is no row
         for name, column in own.items():
             if name not in codes:
                 tables[link.of].append(np.full(len(tables[link.of][0]), blanks[name], dtype=column.dtype))
-                tables[link.of][-1][owner[heads]] = column[heads]
-        others = np.delete(np.arange(len(claims)), heads)
-        tables[link.table], owners[link.table] = take_rows(tables[link.table], others), owner[others]
+                tables[link.of][-1][owner[is_head]] = column[is_head]
+        tables[link.table], owners[link.table] = take_rows(tables[link.table], ~is_head), owner[~is_head]
     forest = replace(forest, tables=tables, owners=owners)
     for link in linked.links:
         tables[link.of].append(forest.counts(link.table).astype(np.int32))

@@ -97,6 +97,19 @@ def test_what_counts_beyond_the_cap_is_uniform_and_another_with_another_key():
     assert chi_squared(np.bincount(4 * found[0] + found[1], minlength=16), np.eye(4) + 1e-9) < CERTAIN
 
 
+def test_no_cap_takes_the_head_away():
+    n = 400
+    tables = {
+        "household": pd.DataFrame({"household_id": range(n), "region": "north", "income": 1.0}),
+        "person": pd.DataFrame({"household_id": np.repeat(np.arange(n), 6), "age": np.tile(np.arange(6), n), "relation": "child"}),
+    }
+    tables["person"].loc[tables["person"]["age"] == 4, "relation"] = "head"
+    forest = opened(tables, HEADED)
+    assert (forest.tables["household"][2] == 4).all()
+    assert (forest.counts("person") == 2).all()
+    assert not (forest.tables["person"][0] == 4).any()
+
+
 def test_a_history_keeps_what_comes_first_in_time():
     tables = made_up(DEEP)
     forest = opened(mixed(tables, 1), [Children("person", of="household", key="household_id", most=60), TRIPS])

@@ -104,10 +104,10 @@ def joined(tables, head=None, most=3, most_trips=2):
             numbers.add(number)
             persons.append((person, number))
         cells, below, heads = [codes["region"][household["region"]], household["income"]], [], ()
-        persons = persons[:most]
         if head is not None:
             first = next((i for i, (person, _) in enumerate(persons) if person["relation"] == head), 0)
             heads = [persons.pop(first)[0]["age"]] if persons else [49.0]  # the middle of 0 and 99, as a whole number
+        persons = persons[: most - (head is not None)]
         for person, number in persons:
             below.append([[person["age"], codes["relation"][person["relation"]]]])
             if "trip" not in rows:
