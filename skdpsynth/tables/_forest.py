@@ -321,7 +321,7 @@ def _format_of(source: Source, table: TableFormat, schema: Schema, keys: Mapping
 class _TableRows:
     columns: Columns
     labels: dict[Any, np.ndarray]  # numbers of the labels of each column of a key
-    times: np.ndarray | None  # by which rows are ordered
+    times: np.ndarray  # by which rows are ordered, those of one time as they stand
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -342,13 +342,13 @@ class _Hashed:
             if order is not None:  # a cell that is missing comes last, also where it is read as another
                 place = columns.index(order)
                 part.append(read_column(cells[place], as_nullable(table.schema[order]), table.dtypes[place], *how))
-            own = read_columns(cells, table.schema, table.dtypes, *how)
-            parts.append([*part, *(own[places[each]] for each in linked.read_columns(name))])
+            coded = read_columns(cells, table.schema, table.dtypes, *how)
+            parts.append([*part, *(coded[places[each]] for each in linked.read_columns(name))])
         read, n_keys = concatenate(parts), len(keys)
         words = [word for numbers in read[:n_keys] for word in self.known.hashes(numbers)]
         read = take_rows(read, np.lexsort(self.hash(words, read[n_keys:])))
-        n_own = len(linked.read_columns(name))
-        return _TableRows(read[len(read) - n_own :], dict(zip(keys, read, strict=False)), None if order is None else read[n_keys])
+        times, own = (np.zeros(len(read[0])), read[n_keys:]) if order is None else (read[n_keys], read[n_keys + 1 :])
+        return _TableRows(own, dict(zip(keys, read, strict=False)), times)
 
 
 @np.errstate(all="ignore")  # a warning would tell of a key
@@ -413,8 +413,7 @@ def _forest_of(linked: LinkedFormat, tables: Mapping[str, _TableRows]) -> Forest
         places = np.flatnonzero(owner >= 0)
         if name in own:
             places = places[_distinct(owner[places], own[name][places])]
-        times = np.arange(len(owner)) if tables[name].times is None else tables[name].times
-        follows = np.ones(len(owner), dtype=bool)
+        times, follows = tables[name].times, np.ones(len(owner), dtype=bool)
         if link.head is not None:  # before the cap, which else could take it away: of rows that claim to be it the first, or of all
             cells = dict(zip(linked.read_columns(name), tables[name].columns, strict=True))
             claims = np.logical_and.reduce([cells[column] == code for column, code in linked.head_codes(link).items()])
