@@ -1,7 +1,7 @@
 """Rules between linked tables: public facts about a row, its parent and its siblings, which every sampled root keeps."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain
 from typing import Any, ClassVar, TypeAlias
@@ -95,7 +95,7 @@ class Compared(StatedRule):
     def __post_init__(self) -> None:
         for name in ("left", "right"):
             check_type(name, getattr(self, name), str, 'a column of a table, such as "person.age"')
-        if self.op not in _OPERATORS:
+        if not isinstance(self.op, str) or self.op not in _OPERATORS:
             raise ValueError(f"op must be one of {', '.join(map(repr, _OPERATORS))}, got {short_repr(self.op)}.")
         vars(self).update(where=None if self.where is None else _checked_cells("where", self.where))
 
@@ -140,7 +140,7 @@ LINKED_RULES = (AtMost, Compared, Total)
 
 
 def _checked_cells(name: str, cells: object) -> dict[Any, list]:
-    if not isinstance(cells, Mapping) or not cells or [] in cells.values():
+    if not isinstance(cells, Mapping) or not cells or any(isinstance(stated, list) and not stated for stated in cells.values()):
         raise ValueError(f'{name} must be a dict of column: level, {{"relation": "child"}} for example, got {short_repr(cells)}.')
     return {column: stated if isinstance(stated, list) else [stated] for column, stated in cells.items()}
 
@@ -232,6 +232,7 @@ class LinkedRules:
     sums: dict[Ref, ChildSum] = field(default_factory=dict)
     checks: dict[str, list[Check]] = field(default_factory=dict)  # by tables, of rows as they are drawn
     kinds: dict[Ref, Any] = field(default_factory=dict)  # of columns that are modeled or computed here
+    heads: dict[str, dict[Any, int]] = field(default_factory=dict)  # by child tables, the code of each cell that their heads have
 
     def __post_init__(self) -> None:
         heads = {f"{name}.head": self.schemas[name] for name, link in self.links.items() if link.head is not None}
@@ -239,6 +240,9 @@ class LinkedRules:
         for prefix, schema in {**self.schemas, **heads}.items():
             stated = {(prefix, name): schema[name] for name in schema.coded if schema[name].stand_in is None}
             self.kinds.update({ref: kind for ref, kind in stated.items() if ref not in waves})
+        for name, link in self.links.items():
+            codes = self._codes(name, {column: [cell] for column, cell in (link.head or {}).items()}, "head")
+            self.heads[name] = {column: code for (_, column), (code,) in codes.items()}
         add: dict[type, Callable[[Any], None]] = {Total: self._add_sum, AtMost: self._add_most, Compared: self._add_order}
         for made in add:  # first of all what is computed, which no other rule may name
             for place, rule in enumerate(self.stated, start=1):
@@ -253,23 +257,21 @@ class LinkedRules:
     def _add(self, table: str, check: Check) -> None:
         self.checks.setdefault(table, []).append(check)
 
-    def _ref(self, text: str, may_be_computed: bool = False) -> Ref:
+    def _ref(self, text: str, may_be_computed: bool = False, subject: str = "rules") -> Ref:
         """Return the column that a text names."""
         found = [ref for ref in self.kinds if text == f"{ref[0]}.{ref[1]}" and (may_be_computed or ref not in self.sums)]
         if not found:
-            such = ", ".join(f"{table}.column" for table in self.schemas)
-            raise ValueError(
-                f"rules must name columns that are modeled, whose facts are stated, as {such} or table.head.column, got {short_repr(text)}."
-            )
+            such = " or ".join([*(f"{table}.column" for table in self.schemas), "table.head.column"])
+            raise ValueError(f"{subject} must name columns that are modeled, whose facts are stated, as {such}, got {short_repr(text)}.")
         return found[0]
 
-    def _codes(self, prefix: str, cells: Mapping[Any, list]) -> dict[Ref, tuple[int, ...]]:
+    def _codes(self, prefix: str, cells: Mapping[Any, list], subject: str = "rules") -> dict[Ref, tuple[int, ...]]:
         found = {}
         for name, items in cells.items():
-            kind = self.kinds[ref := self._ref(f"{prefix}.{name}")]
+            kind = self.kinds[ref := self._ref(f"{prefix}.{name}", subject=subject)]
             levels, items = getattr(kind, "levels", ()), [level_of(kind, item) for item in items]
-            if wrong := [item for item in items if item not in levels]:
-                raise ValueError(f"rules must have levels of column {name_repr(name)}, got {short_repr(wrong[0])}; correct them.")
+            if wrong := [item for item in items if not isinstance(item, Hashable) or item not in levels]:
+                raise ValueError(f"{subject} must have levels of column {name_repr(name)}, got {short_repr(wrong[0])}; correct them.")
             found[ref] = tuple(map(levels.index, items))
         return found
 
@@ -374,10 +376,9 @@ class LinkedRules:
         for check in self.checks[table]:
             if isinstance(check, RowCheck):
                 check.mend(cells, np.flatnonzero(check.broken(cells, owner)))
-        head = getattr(self.links.get(table), "head", None) or {}
-        of_heads = self._codes(table, {name: [cell] for name, cell in head.items()})
         for check, ref in [(each, ref) for each in self.checks[table] for ref in each.codes if ref[0] == table]:
-            for code in set(range(len(self.kinds[ref].levels))) - {*check.codes[ref], *of_heads.get(ref, ())}:
+            of_head = self.heads.get(table, {}).get(ref[1])
+            for code in set(range(len(self.kinds[ref].levels))) - {*check.codes[ref], of_head}:
                 rows = np.flatnonzero(check.broken(cells, owner))
                 before = cells[ref][rows]
                 cells[ref][rows] = code

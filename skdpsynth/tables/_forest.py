@@ -5,7 +5,7 @@ the rows that have its key alone: they are found by equal keys, rows are told ap
 Where no column orders them, a keyed hash of their own keys and cells does, as it chooses the rows of a unit, and never their arrival.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
@@ -27,7 +27,6 @@ from skdpsynth.domain import (
     history_of,
     key_columns,
     list_names,
-    name_repr,
     names_in,
     ranks_within,
 )
@@ -47,7 +46,7 @@ from skdpsynth.frames import (
     take_rows,
 )
 from skdpsynth.persistence import savable
-from skdpsynth.tables._cells import Codes, plain_numbers
+from skdpsynth.tables._cells import plain_numbers
 from skdpsynth.tables._open import check_enough, check_no_text, infers_dtypes, read_column, read_columns, split_under
 from skdpsynth.tables._table import TableFormat, check_room, name_table_in_errors
 
@@ -126,19 +125,11 @@ class LinkedFormat:
 
     def check_columns(self) -> None:
         """Refuse orders, heads and rules that columns cannot have, and columns that have the names of added ones."""
+        _ = self.rules  # which are checked when they are made, with heads
         for name, table in self.formats.items():
             if taken := [column for column in self._columns_of_links(name) if column in table.schema]:
                 raise ValueError(f"schema of {short_repr(name)} must not have {list_names(taken)}, which a link adds; rename the column.")
             self._history(name)
-        for link in self.links:
-            schema = self.formats[link.table].schema
-            for name, cell in (link.head or {}).items():
-                kind = schema.get(name)
-                if not hasattr(kind, "levels") or not schema.is_coded(name):
-                    raise ValueError(f"head must name columns of {short_repr(link.table)} with levels, got {name_repr(name)}; correct it.")
-                if not isinstance(cell, Hashable) or Codes(kind, unknown=-1)[cell] not in range(len(kind.levels)):
-                    raise ValueError(f"head must have a level of column {name_repr(name)}, got {short_repr(cell)}; correct it.")
-        _ = self.rules  # which are checked when they are made
 
     # Columns. Those of a forest are in the order of the schema, whatever that of the caller's table is.
 
@@ -173,8 +164,7 @@ class LinkedFormat:
 
     def head_codes(self, link: Children) -> dict[Any, int]:
         """Return the code of each cell that the heads of a link have, by its column."""
-        schema = self.formats[link.table].schema
-        return {name: Codes(schema[name], unknown=-1)[cell] for name, cell in (link.head or {}).items()}
+        return self.rules.heads.get(link.table, {})
 
     def encode(self, forest: Forest) -> Forest:
         """Return a forest with the columns that are modeled, from one with all that mechanisms may see."""

@@ -226,7 +226,7 @@ PANEL = Children("person", of="household", key="id", most=3, order="age", grid=[
         (AtMost(1, {"age": 3}, table="person"), "rules must have levels of column 'age', got 3", PERSONS),
         (
             AtMost(1, {"sex": "f"}, table="person"),
-            "rules must name columns that are modeled, .* as household.column, person.column or table.head.column, got 'person.sex'",
+            "rules must name columns that are modeled, .* as household.column or person.column or table.head.column, got 'person.sex'",
             PERSONS,
         ),
         (

@@ -571,9 +571,9 @@ def person(**change):
         ({"link": {"key": ("household_id", "id")}}, r"X\['household'\] must have the column 'id'"),
         ({"link": {"order": "day"}}, "order must be a column of 'person' that its schema says is of numbers"),
         ({"link": {"order": "relation"}}, "order must be a column of 'person'"),
-        ({"link": {"head": {"age": 3}}}, "head must name columns of 'person' with levels, got 'age'"),
-        ({"link": {"head": {"relation": "wife"}}}, "head must have a level of column 'relation', got 'wife'"),
-        ({"link": {"head": {"relation": ["head"]}}}, "head must have a level of column 'relation', got a list of 1"),
+        ({"link": {"head": {"age": 3}}}, "head must have levels of column 'age', got 3"),
+        ({"link": {"head": {"relation": "wife"}}}, "head must have levels of column 'relation', got 'wife'"),
+        ({"link": {"head": {"relation": ["head"]}}}, "head must have levels of column 'relation', got a list of 1"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused_in_one_sentence(change, message):
