@@ -48,10 +48,10 @@ def check_sampled_rows_hang_on_sampled_parents(estimator: Estimator) -> None:
 
 
 @needs("links")
-def check_the_order_of_tables_means_nothing(estimator: Estimator) -> None:
-    """The order of tables, in the dict and in the schemas, and that of links mean nothing."""
+def check_the_order_of_tables_and_of_their_rows_means_nothing(estimator: Estimator) -> None:
+    """The order of tables, in the dict and in the schemas, that of links, and that of the rows of each table mean nothing."""
     first = released_state(clone_with_seed(estimator).fit(rows()))
-    table = dict(reversed(rows().items()))
+    table = {name: each[::-1] for name, each in reversed(rows().items())}
     settings = {"schemas": dict(reversed(estimator.schemas.items())), "links": list(reversed(estimator.links))}
     for parameters in ({}, settings):
         second = released_state(clone_with_seed(estimator, **parameters).fit(table))
