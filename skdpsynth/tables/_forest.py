@@ -27,6 +27,7 @@ from skdpsynth.domain import (
     history_of,
     key_columns,
     list_names,
+    name_repr,
     names_in,
     ranks_within,
 )
@@ -40,13 +41,10 @@ from skdpsynth.frames import (
     concatenate,
     label_list,
     open_source,
-    parse_dtype,
-    plain_name,
     split_columns,
     take_rows,
 )
 from skdpsynth.persistence import savable
-from skdpsynth.tables._cells import plain_numbers
 from skdpsynth.tables._open import check_enough, check_no_text, infers_dtypes, read_column, read_columns, split_under
 from skdpsynth.tables._table import TableFormat, check_room, name_table_in_errors
 
@@ -341,24 +339,10 @@ class _Hashed:
         return _TableRows(own, dict(zip(keys, read, strict=False)), times)
 
 
-@np.errstate(all="ignore")  # a warning would tell of a key
 def _label_numbers(column: Column, known: LabelNumbers, is_text: bool) -> np.ndarray:
     """Return the numbers of the labels of a raw column."""
-    if is_text:
-        return known.numbers_of([None if label in MISSING_WORDS else label for label in label_list(column)])
-    values, missing = (None, None) if parse_dtype(plain_name(column.dtype)).decimal else plain_numbers(column)
-    if values is None:
-        return known.numbers_of(label_list(column))
-    # Whole numbers need no looking up; which other labels there are has no bearing on them.
-    has_label = np.ones(len(values), dtype=bool) if missing is None else ~missing
-    has_label &= (values.dtype.kind != "f") | (np.abs(values) < 2.0**53)
-    plain = np.where(has_label, values, np.zeros_like(values))
-    is_whole = has_label & (plain >= 0) & (plain < known.FIRST_OTHER) & (plain == np.trunc(plain))
-    numbers = np.where(is_whole, np.where(is_whole, plain, np.zeros_like(plain)).astype(np.int64), -1)
-    if len(others := np.flatnonzero(has_label & ~is_whole)):
-        labels = label_list(column)
-        numbers[others] = known.numbers_of([labels[place] for place in others])
-    return numbers
+    labels = label_list(column)
+    return known.numbers_of([None if label in MISSING_WORDS else label for label in labels] if is_text else labels)
 
 
 # Rows of roots
