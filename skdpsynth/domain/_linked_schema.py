@@ -97,7 +97,7 @@ class LinkedSchema(InFiles):
         if not isinstance(tables, list) or not all(isinstance(each, Mapping) and isinstance(each.get("name"), str) for each in tables):
             got = list_names(list(facts)) if isinstance(facts, Mapping) else short_repr(facts)
             raise ValueError(f"source must hold {_FORM}, got {got}; write the tables so.")
-        check_keys(facts, ("tables", "rules"))
+        check_keys(facts, ("tables", "rules"), takes_others=False)
         names = [table["name"] for table in tables]
         if len(set(names)) < len(names):
             raise ValueError(f"source must name each table once, but {short_repr(first_duplicate(names))} occurs twice.")
@@ -122,7 +122,7 @@ def _check_coded(schema: SchemaLike) -> Schema:
 
 
 def _read_table(table: Mapping[str, Any], tables: Sequence[str]) -> tuple[Schema, Children | None]:
-    check_keys(table, ("name", "columns", "rules", "read", *_LINK))
+    check_keys(table, ("name", "columns", "rules", "read", *_LINK), takes_others=False)
     schema = Schema(*columns_of({key: table[key] for key in ("columns", "rules", "read") if key in table}))
     link = {key: tuple_of(table[key]) for key in _LINK if key in table}
     if link and link.get("of") not in (others := [each for each in tables if each != table["name"]]):

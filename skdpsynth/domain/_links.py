@@ -45,8 +45,8 @@ class Children:
         The most that a row lasts, a public fact: a number in the unit of `order` and `until`, which is days for dates, and else the
         resolution of times. Longer rows count as so long, and no sampled one lasts longer. None: what the bounds leave.
     grid : list, default=None
-        The cells of `order` in a panel whose waves are public, such as ``range(1980, 1988)``: one for each of `most` rows. The column is
-        not modeled: the first sampled row of each parent has the first cell, and so on.
+        The cells of `order` in a panel whose waves are public, such as ``range(1980, 1988)``: one for each of `most` rows, where `least`
+        is `most`. The column is not modeled: the first sampled row of each parent has the first cell, and so on.
     head : dict, default=None
         The cell that exactly one row of each parent has, ``{"relation": "householder"}``. Where several rows have it, the head is that of
         them which would count if `most` were 1, and where none has, that of all.
@@ -90,7 +90,7 @@ class Children:
     def __post_init__(self) -> None:
         for name in ("table", "of"):
             check_type(name, getattr(self, name), str, "the name of a table")
-        most = check_integer("most", self.most, 1, _MOST_ROWS, "it is a public cap, and never learned from rows")
+        most = check_integer("most", self.most, 1, _MOST_ROWS, "write a public cap, never learned from rows")
         least = check_integer("least", self.least, 0, most)
         order, until, longest, head = self.order, self.until, self.longest, self.head
         grid = None if isinstance(self.grid, str) else list_or_none(self.grid)
@@ -104,6 +104,11 @@ class Children:
             ("longest", longest is None or (until is not None and is_real(longest) and longest > 0), "a positive number, beside until"),
             ("grid", self.grid is None or is_panel, f"a list of {most} cells of order, one for each of most rows, without until"),
             ("head", head is None or is_head, 'a dict of one column: cell, {"relation": "householder"} for example'),
+            (
+                "least",
+                grid is None or least == most,
+                f"{most} beside a grid, because each row has its wave; else leave grid out",
+            ),
             ("head", head is None or self.grid is None, "None beside a grid, because each row has its wave"),
             ("head", head is None or most > 1, "None where most is 1: no other rows are left, so give its columns to the parent"),
         ):

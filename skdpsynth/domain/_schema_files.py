@@ -5,7 +5,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
@@ -148,11 +148,13 @@ def read_rules(stated: Any, known: Sequence[Any], such: str) -> tuple:
     return tuple(each if isinstance(each, str) else _rule_of(each, known) for each in rules)
 
 
-def check_keys(facts: Mapping[str, Any], known: Iterable[str]) -> None:
+def check_keys(facts: Mapping[str, Any], known: Collection[str], takes_others: bool = True) -> None:
     """Leave other keys aside, but refuse slips, which would be lost in silence: with nulable, missing cells would become numbers."""
     for key in set(facts) - set(known):
-        if meant := get_close_matches(str(key), list(known), n=1, cutoff=0.8):
+        if meant := get_close_matches(str(key), known, n=1, cutoff=0.8 if takes_others else 0.6):
             raise ValueError(f"keys must be spelt as they are, but {short_repr(key)} looks like {meant[0]!r}; correct or rename it.")
+        if not takes_others and key != "note":
+            raise ValueError(f"keys must be among {', '.join(known)} or note, got {short_repr(key)}; leave it out.")
 
 
 def tuple_of(value: object) -> Any:

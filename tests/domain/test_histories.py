@@ -130,7 +130,7 @@ def test_levels_stay_in_order_and_missing_ones_last():
 def test_waves_of_a_grid_are_not_modeled_and_written_by_place(kind, grid, cells):
     dtype = "datetime64[us]" if isinstance(kind, Date) else None
     waves = pd.DataFrame({"id": [2, 2], "begin": pd.Series(cells, dtype=dtype), "end": 7})
-    link = Children("stay", of="patient", key="id", most=3, order="begin", grid=grid)
+    link = Children("stay", of="patient", key="id", most=3, least=3, order="begin", grid=grid)
     forest, linked = opened(waves, [kind, (0, 9)], link)
     assert list(linked.schemas["stay"]) == ["end", "stay.nth"]
     assert [column.tolist() for column in forest.tables["stay"]] == [[7, 7], [0, 1]]
@@ -149,11 +149,11 @@ def test_waves_of_a_grid_are_not_modeled_and_written_by_place(kind, grid, cells)
         ([(0, 9), (20, 30)], {}, "order and until must have bounds between which rows can begin and end"),
         ([(10, 19), (0, 10)], {}, "order and until must have bounds"),
         ([(0, 9), (0, 9)], {"until": "length"}, "order and until must be two columns"),
-        ([(0, 9), (0, 9)], {"until": None, "grid": [1, 1, 2]}, "grid must have cells of column 'begin', ascending and as"),
-        ([(0, 9), (0, 9)], {"until": None, "grid": [1, 2, 10]}, "grid must have cells"),
-        ([(0, 9), (0, 9)], {"until": None, "grid": [1, 2, "x"]}, "grid must have cells"),
-        ([(0, 9), (0, 9)], {"until": None, "grid": [1, 2, None]}, "grid must have cells"),
-        ([Ordinal([1, 2]), (0, 9)], {"until": None, "grid": [1, 2, 3]}, "grid must have cells"),
+        ([(0, 9), (0, 9)], {"until": None, "least": 3, "grid": [1, 1, 2]}, "grid must have cells of column 'begin', ascending and as"),
+        ([(0, 9), (0, 9)], {"until": None, "least": 3, "grid": [1, 2, 10]}, "grid must have cells"),
+        ([(0, 9), (0, 9)], {"until": None, "least": 3, "grid": [1, 2, "x"]}, "grid must have cells"),
+        ([(0, 9), (0, 9)], {"until": None, "least": 3, "grid": [1, 2, None]}, "grid must have cells"),
+        ([Ordinal([1, 2]), (0, 9)], {"until": None, "least": 3, "grid": [1, 2, 3]}, "grid must have cells"),
     ],
 )
 def test_columns_that_have_no_gaps_and_grids_that_do_not_fit_are_refused(kinds, change, message):

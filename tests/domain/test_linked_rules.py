@@ -212,7 +212,7 @@ def test_rules_are_checked_when_they_are_stated():
 
 
 HISTORY = Children("person", of="household", key="id", most=6, order="age")
-PANEL = Children("person", of="household", key="id", most=3, order="age", grid=[1, 2, 3])
+PANEL = Children("person", of="household", key="id", most=3, least=3, order="age", grid=[1, 2, 3])
 
 
 @pytest.mark.parametrize(

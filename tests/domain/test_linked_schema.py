@@ -33,10 +33,19 @@ SCHEMAS = {
     "person": Schema({"age": (0, 110), "relation": ["head", "other"]}),
     "wave": Schema({"seen": ("2020-01-01", "2022-01-01"), "income": (0, 9)}),
 }
+DAYS = [datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)]
 LINKS = [
     Children("trip", of="person", key=("household_id", "person_no"), most=12, order="depart"),
     Children("person", of="household", key=[("home", "household_id")], most=8, least=1),
-    Children("wave", of="household", key="household_id", most=2, order="seen", grid=[datetime.date(2020, 1, 1), datetime.date(2021, 1, 1)]),
+    Children(
+        "wave",
+        of="household",
+        key="household_id",
+        most=2,
+        least=2,
+        order="seen",
+        grid=DAYS,
+    ),
 ]
 LINKED = LinkedSchema(SCHEMAS, LINKS)
 TEXT = """
@@ -142,9 +151,12 @@ def test_columns_of_keys_are_identifiers_where_no_schema_states_them():
         ("tables:", "table:", "source must hold {.*}, got 'table'; write the tables so"),
         ("name: household", "name: person", "source must name each table once, but 'person' occurs twice"),
         ("name: household", "name: 7", "source must hold {"),
-        ("most: 3", "most: open", "table 'person': most must be an integer from 1 to 4096, got 'open'; it is a public cap"),
+        ("most: 3", "most: open", "table 'person': most must be an integer from 1 to 4096, got 'open'; write a public cap"),
         ("  most: 3\n", "", "table 'person': most must be an integer from 1 to 4096, got None"),
         ("most: 3", "most: 3\n  ordr: age", "table 'person': keys must be spelt as they are, but 'ordr' looks like 'order'"),
+        ("most: 3", "mots: 3", "table 'person': keys must be spelt as they are, but 'mots' looks like 'most'"),
+        ("most: 3", "most: 3\n  cap: 3", "table 'person': keys must be among name, .*, head or note, got 'cap'; leave it out"),
+        ("tables:\n", "units: 3\ntables:\n", "keys must be among tables, rules or note, got 'units'; leave it out"),
         ("  key: household_id\n", "", "table 'person': key must be the name of a column that both tables have"),
         ("of: household", "of: open", "table 'person': of must be the table that it hangs on, one of 'household', got 'open'"),
         ("  of: household\n", "", "table 'person': of must be the table that it hangs on, one of 'household', got None"),

@@ -481,7 +481,7 @@ CHILDREN = {"of": "household", "key": "household_id", "most": 3}
     [
         ({"table": 3}, "table must be the name of a table, got 3"),
         ({"of": "person"}, "of must be another table than table"),
-        ({"most": None}, "most must be an integer from 1 to 4096, got None; it is a public cap"),
+        ({"most": None}, "most must be an integer from 1 to 4096, got None; write a public cap"),
         ({"most": 0}, "most must be an integer"),
         ({"least": 4}, "least must be an integer from 0 to 3, got 4"),
         ({"order": ("a", "b")}, "order must be the name of a column"),
@@ -495,7 +495,8 @@ CHILDREN = {"of": "household", "key": "household_id", "most": 3}
         ({"order": "a", "grid": [1, 2]}, "grid must be a list of 3 cells of order, .* got a list of 2"),
         ({"order": "a", "grid": "abc"}, "grid must be a list of 3 cells of order"),
         ({"order": "a", "until": "b", "grid": [1, 2, 3]}, "without until, got a list of 3"),
-        ({"order": "a", "grid": [1, 2, 3], "head": {"relation": "head"}}, "head must be None beside a grid"),
+        ({"order": "a", "grid": [1, 2, 3], "least": 2}, "least must be 3 beside a grid, .*; else leave grid out, got 2"),
+        ({"order": "a", "grid": [1, 2, 3], "least": 3, "head": {"relation": "head"}}, "head must be None beside a grid"),
         ({"key": None}, "key must be the name of a column"),
         ({"key": []}, "key must be the name of a column"),
         ({"key": [("a", "b", "c")]}, "key must be the name of a column"),
