@@ -200,6 +200,7 @@ def test_a_folder_is_replaced_as_a_whole_only_by_force(folder, monkeypatch):
             "table 'household' of INPUT must have the column 'household_id'",
         ),
         ((*SYNTHESIZE, "--schema", "open.yaml", "-o", "out"), "table 'person': most must be an integer from 1 to 4096, got 'open'"),
+        ((*SYNTHESIZE, "--schema", "ruled.yaml", "-o", "out"), "rule 'at most' must be of a child table without order, got 'household'"),
         ((*SYNTHESIZE, "--schema", "roots.yaml", "-o", "out"), "--schema must leave one table that hangs on none, but 'household', 'trip'"),
         (("plan", "--schema", "tables.yaml", "--rows", "9"), "--schema must state one table, but it has tables"),
         (("schema", "init", "household.csv", "./household.csv"), "INPUT must be one path for each table, but 'household' has two"),
@@ -209,6 +210,8 @@ def test_a_folder_is_replaced_as_a_whole_only_by_force(folder, monkeypatch):
 def test_whatever_is_wrong_is_one_sentence_before_the_charge(folder, arguments, words):
     fine("schema", "init", *FILES, "-o", "open.yaml", "-q")
     Path("roots.yaml").write_text(TABLES.replace("  of: person\n  key: [household_id, person_no]\n  most: 2\n", ""), encoding="utf-8")
+    rule = "rules: [{rule: at most, n: 1, table: household, cells: {region: north}}]\n"
+    Path("ruled.yaml").write_text(TABLES + rule, encoding="utf-8")
     write("odd.csv", ["region", "built"], [("north", "2004-05-06")])
     fine("budget", "init", "b.db", "--epsilon", 2, "--delta", "1e-5")
     paid = ("--ledger", "b.db") if arguments[0] == "synthesize" and "--ledger" not in arguments else ()

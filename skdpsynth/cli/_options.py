@@ -39,6 +39,7 @@ _WORDS: list[tuple[str, Any]] = [  # what Python says, and what stands for it in
     (r"Derived\((?:'(.*?)'|\"(.*?)\")\)", r"kind: derived with expression: \1\2"),
     (r", Derived\(\.\.\.\),", ", kind: derived,"),
     (r"Impossible\(\{\.\.\.\}\)", "rule: impossible"),
+    (r"\bAtMost(?= must)|\b(Compared|Total|Inequality)(?= must)", lambda found: f"rule {(found[1] or 'at most').lower()!r}"),
     (r"the rule Unique\('(.*?)'\)", r"{rule: unique, columns: [\1]} in the rules"),
     (r"fit got no unit", "there is no --unit"),
     (r"give fit\(X, unit=(.*?)\)", r"give --unit \1"),
