@@ -293,9 +293,9 @@ class LinkedRules:
                 f"Total must be of numbers, computed once, no time of a history, and whole only if its parts are, got {short_repr(rule)}."
             )
         cells = {}
-        for name, _, word in (each.partition("=") for each in conditions):
-            levels = {str(level): level for level in getattr(self.schemas[child].get(name.strip()), "levels", ())}
-            cells[name.strip()] = [levels.get(word.strip().strip("'\""), word.strip())]
+        for name, word in ((name.strip(), word.strip()) for name, _, word in (each.partition("=") for each in conditions)):
+            levels = {str(level): level for level in getattr(self.schemas[child].get(name), "levels", ())}
+            cells[name] = [levels.get(word.strip("'\""), word)]
         axis = None if part is None else (part[1], axis_of(kinds[1], self._dtype(part)))
         self.sums[ref] = ChildSum(child, axis, self._codes(child, cells), kinds[0])
 
@@ -307,10 +307,9 @@ class LinkedRules:
         self._add(rule.table, CellsCheck(rule.n, self._codes(rule.table, rule.cells), of_head))
 
     def _seen(self, table: str) -> tuple[list[str], list[str]]:
-        """Return whose cells a row of a table holds, by its own and by those of the heads below it, and whose stand beside it."""
-        link = self.links.get(table)
-        heads = [f"{child}.head" for child, each in self.links.items() if each.of == table and each.head is not None]
-        return [table, *heads], [] if link is None else [link.of, *([f"{table}.head"] if link.head is not None else [])]
+        """Return whose cells a row of a table holds, its own and those of heads below it, if there are any, and whose stand beside it."""
+        own = [table, *(f"{child}.head" for child, link in self.links.items() if link.of == table)]
+        return own, [self.links[table].of, f"{table}.head"] if table in self.links else []
 
     def _add_order(self, rule: Compared) -> None:
         refs, root = (self._ref(rule.left), self._ref(rule.right)), [name for name in self.schemas if name not in self.links]
@@ -359,7 +358,8 @@ class LinkedRules:
     def _add_ties(self, name: str, schema: Schema) -> None:
         if keys := keys_of(schema.rules, schema):
             raise ValueError(f"rules of linked tables must not be Unique, got one of {list_names(keys[0])}; leave it out.")
-        places = [(table, prefix) for table in self.schemas for prefix in self._seen(table)[0] if prefix in (name, f"{name}.head")]
+        known = {prefix for prefix, _ in self.kinds} & {name, f"{name}.head"}
+        places = [(table, prefix) for table in self.schemas for prefix in self._seen(table)[0] if prefix in known]
         for tie in ties_of(schema, schema.rules, self.dtypes.get(name)):
             if used := [each for each in tie.columns if (name, each) not in self.kinds or (name, each) in self.sums]:
                 raise ValueError(f"rules of {short_repr(name)} must leave out {list_names(used)}, which is not modeled.")

@@ -475,7 +475,7 @@ BAD = {  # parameters and tables, and words of the message
     ),
     "no such head": (
         lambda: quick([Children("person", of="household", key="household_id", most=3, head={"relation": "king"})]).fit(two()),
-        "head must have a level",
+        "head must have levels",
     ),
     "a table less": (lambda: quick().fit({"household": two()["household"]}), "X must be a dict of the tables 'household', 'person'"),
     "one table": (lambda: quick().fit(two()["person"]), "X must be a dict of the tables"),
