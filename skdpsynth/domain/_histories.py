@@ -1,5 +1,6 @@
 """Histories: how the times of the rows of a parent are modeled, and how sampled ones come back in order."""
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -75,48 +76,31 @@ class Gaps(NoHistory):
     """
 
     columns: tuple[Any, Any]
-    order: Any  # kinds
-    until: Any
-    longest: float | None = None
-
-    @property
-    def apart(self) -> float:
-        """The difference of equal times as they are read, as ends count from another bound."""
-        return float(self.until.first - self.order.first) if isinstance(self.order, Times) else 0.0
-
-    @property
-    def ends(self) -> tuple[float, float, float]:
-        """The first and the last time at which rows begin, and the last at which one ends, as times are read."""
-        last = float(self.until.coded.high + self.apart)
-        return float(self.order.coded.low), min(float(self.order.coded.high), last), last
-
-    @property
-    def most(self) -> tuple[float, float]:
-        """The largest gap and length."""
-        low, high, last = self.ends
-        return high - low, last - low if self.longest is None else min(last - low, self.longest)
+    spans: tuple[Span, Span]  # the kinds of gaps and of lengths
+    low: float  # the first time at which a row begins, as times of rows are read
+    high: float  # the last one
+    least: float  # the first time at which a row ends
+    last: float  # the last one
+    apart: float  # the difference of equal times as they are read, as ends count from another bound
 
     def kinds(self, stated: Mapping[Any, Any]) -> dict[Any, Any]:
-        whole, both = self.order.coded.integer, zip(self.columns, (self.order, self.until), self.most, strict=True)
-        return {**stated, **{name: Span(0, most, integer=whole, nullable=kind.nullable) for name, kind, most in both}}
+        return {**stated, **dict(zip(self.columns, self.spans, strict=True))}
 
     def encode(self, columns: Columns, owner: np.ndarray) -> Columns:
-        (low, *_), (largest, longest) = self.ends, self.most
         begin, end = columns[self.columns[0]], columns[self.columns[1]] + self.apart
-        reached = np.append(low, np.fmax(np.fmax(end, begin), low)[:-1])[: len(owner)]
-        gaps = np.clip(begin - np.where(ranks_within(owner) == 0, low, reached), 0, largest)
-        return columns | dict(zip(self.columns, (gaps, np.clip(end - begin, 0, longest)), strict=True))
+        reached = np.append(self.low, np.fmax(np.fmax(end, begin), self.low)[:-1])[: len(owner)]
+        lengths = begin - np.where(ranks_within(owner) == 0, self.low, reached), end - begin
+        return columns | {name: np.clip(each, 0, span.high) for name, each, span in zip(self.columns, lengths, self.spans, strict=True)}
 
     def decode(self, columns: Columns, owner: np.ndarray) -> Columns:
-        low, high, last = self.ends
         gaps, lengths = (columns[name] for name in self.columns)
-        least, ranks = self.until.coded.low + self.apart, ranks_within(owner)
-        begin, end, reached = np.empty(len(owner)), np.empty(len(owner)), np.full(owner.max(initial=-1) + 1, low)
-        most = np.where(np.append(owner[1:] != owner[:-1], True)[: len(owner)], last, high)  # where others follow, they must have room
+        begin, end, reached = np.empty(len(owner)), np.empty(len(owner)), np.full(owner.max(initial=-1) + 1, self.low)
+        is_last, ranks = np.append(owner[1:] != owner[:-1], True)[: len(owner)], ranks_within(owner)
+        most = np.where(is_last, self.last, self.high)  # where others follow, they must have room
         for turn in range(int(ranks.max(initial=-1)) + 1):
             rows = np.flatnonzero(ranks == turn)
-            begin[rows] = np.minimum(reached[owner[rows]] + np.nan_to_num(gaps[rows]), high)
-            end[rows] = np.maximum(np.minimum(begin[rows] + lengths[rows], most[rows]), least)
+            begin[rows] = np.minimum(reached[owner[rows]] + np.nan_to_num(gaps[rows]), self.high)
+            end[rows] = np.maximum(np.minimum(begin[rows] + lengths[rows], most[rows]), self.least)
             reached[owner[rows]] = np.fmax(begin[rows], end[rows])
         return columns | dict(zip(self.columns, (np.where(np.isnan(gaps), np.nan, begin), end - self.apart), strict=True))
 
@@ -151,12 +135,16 @@ def _gaps_of(link: Children, order: Any, until: Any, dtypes: Mapping[Any, str]) 
         raise ValueError(
             f"order and until must be two columns of numbers, or of times, in one unit and dtype, got {list_names(names)}; convert one."
         )
-    gaps = Gaps(names, order, until, link.longest if not order.coded.integer or link.longest is None else max(int(link.longest), 1))
-    low, high, _ = gaps.ends
-    if not max(low, until.coded.low + gaps.apart) <= high or low == high:
+    apart = float(until.first - order.first) if isinstance(order, Times) else 0.0
+    low, least, last = float(order.coded.low), until.coded.low + apart, float(until.coded.high + apart)
+    high, whole = min(float(order.coded.high), last), order.coded.integer
+    if not max(low, least) <= high or low == high:
         told = "order and until must have bounds between which rows can begin and end"
         raise ValueError(f"{told}, got {list_names(names)}; correct the bounds.")
-    return gaps
+    longest = last - low if link.longest is None else min(last - low, link.longest)
+    longest = max(math.floor(longest), 1) if whole else longest
+    spans = (Span(0, most, integer=whole, nullable=kind.nullable) for most, kind in ((high - low, order), (longest, until)))
+    return Gaps(names, tuple(spans), low, high, least, last, apart)  # type: ignore[arg-type]
 
 
 def _scale(kind: Any, dtype: str | None) -> tuple:

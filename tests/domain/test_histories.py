@@ -105,8 +105,7 @@ def test_no_row_lasts_longer_than_is_stated(kind):
     drawn = [rng.integers(0, int(each.high), 400, endpoint=True).astype(float) for each in kinds.values()]
     begin, end, _ = linked.decode("stay", [*drawn, np.zeros(400, int)], owner)
     gaps = linked._history("stay")
-    least = gaps.until.coded.low + gaps.apart  # before which none can end
-    assert (np.maximum(begin, least) + 3 >= end + gaps.apart).all()
+    assert (np.maximum(begin, gaps.least) + 3 >= end + gaps.apart).all()  # none can end before
 
 
 def test_levels_stay_in_order_and_missing_ones_last():
