@@ -5,7 +5,7 @@ the rows that have its key alone: they are found by equal keys, rows are told ap
 Where no column orders them, a keyed hash of their own keys and cells does, as it chooses the rows of a unit, and never their arrival.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
@@ -33,7 +33,6 @@ from skdpsynth.domain import (
 )
 from skdpsynth.frames import (
     MISSING_WORDS,
-    Column,
     LabelNumbers,
     RowHash,
     Source,
@@ -263,9 +262,9 @@ def open_forest(
     for name, (source, kind, _) in opened.items():
         with name_table_in_errors(f"X[{short_repr(name)}]"):
             formats[name] = _format_of(source, TableFormat(kind), stated.schemas[name], of_keys[name])
-    linked, hashed = LinkedFormat(stated, formats, keys), _Hashed(LabelNumbers(), RowHash(key))
+    linked, known = LinkedFormat(stated, formats, keys), LabelNumbers()
     linked.check_columns()
-    tables = {name: hashed.read(linked, name, source, raw, list(of_keys[name])) for name, (source, _, raw) in opened.items()}
+    tables = {name: _read_table(linked, name, source, raw, of_keys[name], known, key) for name, (source, _, raw) in opened.items()}
     if opened[stated.root][0].in_memory:
         check_enough(len(tables[stated.root].columns[0]), 1)
     return _forest_of(linked, tables), linked
@@ -312,37 +311,30 @@ class _TableRows:
     times: np.ndarray  # by which rows are ordered, those of one time as they stand
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _Hashed:
-    """Rows of tables in the order of a keyed hash, which is that of no arrival: of rows that are equal, none is before another."""
-
-    known: LabelNumbers
-    hash: RowHash
-
-    def read(self, linked: LinkedFormat, name: str, source: Source, raw: list[Any], keys: Sequence[Any]) -> _TableRows:
-        table, order = linked.formats[name], getattr(linked.below().get(name), "order", None)
-        columns, how = list(table.schema), (source.is_text, source.decimal)
-        parts, places = [], {each: place for place, each in enumerate(table.schema.coded)}
-        # The head is there for files without rows.
-        chunks = (split_columns(chunk, source.is_text)[1] for chunk in chain([source.head], source.chunks()))
-        for cells in [raw] if source.in_memory else chunks:
-            part = [_label_numbers(cells[columns.index(each)], self.known, source.is_text) for each in keys]
-            if order is not None:  # a cell that is missing comes last, also where it is read as another
-                place = columns.index(order)
-                part.append(read_column(cells[place], as_nullable(table.schema[order]), table.dtypes[place], *how))
-            coded = read_columns(cells, table.schema, table.dtypes, *how)
-            parts.append([*part, *(coded[places[each]] for each in linked.read_columns(name))])
-        read, n_keys = concatenate(parts), len(keys)
-        words = [word for numbers in read[:n_keys] for word in self.known.hashes(numbers)]
-        read = take_rows(read, np.lexsort(self.hash(words, read[n_keys:])))
-        times, own = (np.zeros(len(read[0])), read[n_keys:]) if order is None else (read[n_keys], read[n_keys + 1 :])
-        return _TableRows(own, dict(zip(keys, read, strict=False)), times)
-
-
-def _label_numbers(column: Column, known: LabelNumbers, is_text: bool) -> np.ndarray:
-    """Return the numbers of the labels of a raw column."""
-    labels = label_list(column)
-    return known.numbers_of([None if label in MISSING_WORDS else label for label in labels] if is_text else labels)
+def _read_table(
+    linked: LinkedFormat, name: str, source: Source, raw: list[Any], keys: Collection[Any], known: LabelNumbers, key: bytes
+) -> _TableRows:
+    """Read the rows of a table, in the order of a keyed hash of their keys and cells."""
+    table, order = linked.formats[name], getattr(linked.below().get(name), "order", None)
+    columns, how, parts = list(table.schema), (source.is_text, source.decimal), list[Columns]()
+    places = {each: place for place, each in enumerate(table.schema.coded)}
+    # The head is there for files without rows.
+    chunks = (split_columns(chunk, source.is_text)[1] for chunk in chain([source.head], source.chunks()))
+    for cells in [raw] if source.in_memory else chunks:
+        labels = [label_list(cells[columns.index(each)]) for each in keys]
+        if source.is_text:
+            labels = [[None if label in MISSING_WORDS else label for label in each] for each in labels]
+        part = list(map(known.numbers_of, labels))
+        if order is not None:  # a cell that is missing comes last, also where it is read as another
+            place = columns.index(order)
+            part.append(read_column(cells[place], as_nullable(table.schema[order]), table.dtypes[place], *how))
+        coded = read_columns(cells, table.schema, table.dtypes, *how)
+        parts.append([*part, *(coded[places[each]] for each in linked.read_columns(name))])
+    read, n_keys = concatenate(parts), len(keys)
+    words = [word for numbers in read[:n_keys] for word in known.hashes(numbers)]
+    read = take_rows(read, np.lexsort(RowHash(key)(words, read[n_keys:])))
+    times, own = (np.zeros(len(read[0])), read[n_keys:]) if order is None else (read[n_keys], read[n_keys + 1 :])
+    return _TableRows(own, dict(zip(keys, read, strict=False)), times)
 
 
 # Rows of roots
