@@ -72,10 +72,6 @@ class LedgerLine:
         return f"{float(moved.l1):.6g} (L1)" if noise == "DiscreteLaplace" else f"{float(moved.sup):.6g} (largest)"
 
 
-def _has_weights(entry: LedgerEntry) -> bool:
-    return entry.sensitivity is not None and "weight" in dict(entry.sensitivity.statistic or ())
-
-
 @dataclass(frozen=True)
 class Promise:
     """The promise of an account, by its ledger alone, and what it means in words."""
@@ -86,7 +82,7 @@ class Promise:
     budget_delta: float
     neighboring: str
     unit: str | None  # whom all lines protect; None: one row
-    is_linked: bool  # whether that is a row of a table with all that hang on it, as all releases weigh rows
+    is_linked: bool  # whether that is a row of a table with all that hang on it, as releases weigh rows
     is_seeded: bool  # whether a seed can reproduce any noise
     remark: str | None
     datasets: tuple[str, ...]  # names that callers gave to the data
@@ -120,7 +116,8 @@ class Promise:
             budget_delta=round_up(record.delta),
             neighboring=record.neighboring,
             unit=unit,
-            is_linked=unit not in (None, LONE_ROW) and bool(noisy) and all(map(_has_weights, noisy)),
+            is_linked=unit not in (None, LONE_ROW)
+            and any("weight" in dict(each.sensitivity.statistic or ()) for each in noisy if each.sensitivity is not None),
             is_seeded=any(entry.randomness == "seeded" for entry in entries),
             remark=record.remark,
             datasets=tuple(dict.fromkeys(entry.dataset for entry in entries if entry.dataset)),
