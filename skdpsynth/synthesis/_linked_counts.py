@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class LinkedCounts:
                 counted._join_history(link, one_way, released["history", link.table])
             else:
                 counted._join_cross(link, released["cross", link.table])
-                counted._join_siblings(link, released["siblings", link.table])
+                counted._join_siblings(link, released.get(("siblings", link.table), ()))
         return counted
 
     def _join_grams(self, coded: Rows, budget: Budget) -> None:
@@ -77,7 +77,8 @@ class LinkedCounts:
             self.own[child] = _part_of(joint, of_child, combinations(of_child, 2), p)
             self.cross[child] = _part_of(joint, range(len(of_gram.sizes)), product(of_parent, of_child), p)
             variance = float(np.mean([joint.variances[j,] for j in of_child]))
-            self._join_siblings(link, [_release_pairs(coded, families["siblings", child], variance, plan, budget)])
+            of_siblings = [family for key, family in families.items() if key == ("siblings", child)]
+            self._join_siblings(link, [_release_pairs(coded, family, variance, plan, budget) for family in of_siblings])
 
     def _join_cross(self, link: Children, released: Sequence[Released]) -> None:
         child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
@@ -87,8 +88,8 @@ class LinkedCounts:
 
     def _join_siblings(self, link: Children, released: Sequence[Released]) -> None:
         child, p, q = link.table, len(self.sizes[link.of]), len(self.sizes[link.table])
-        of_two, pairs = _of_two(self.cross[child], self.plan.count_place(link), p, q), [(i, q + j) for i in range(q) for j in range(i, q)]
-        self.siblings[child] = Estimates.of([of_two, _shift_columns(of_two, q), *released], pairs)
+        of_two, pairs = _of_two(self.cross[child], self.plan.count_place(link), p, q), combinations_with_replacement(range(q), 2)
+        self.siblings[child] = Estimates.of([of_two, _shift_columns(of_two, q), *released], [(i, q + j) for i, j in pairs if released])
 
     def _join_history(self, link: Children, one_way: Mapping[str, NoisyTables], released: Sequence[Released]) -> None:
         child, p, n_columns = link.table, len(self.sizes[link.of]), len(self.sizes[link.of]) + 2 * len(self.sizes[link.table])
@@ -134,6 +135,8 @@ class LinkedCounts:
         tables, errors = {}, {}
         for key, (estimates, labels, n_columns) in found.items():
             places = {place: tuple(labels[i] for i in place) for place in estimates.tables if len(place) == n_columns or not n_columns}
+            if not places:  # siblings where there is none
+                continue
             tables[key] = {columns: estimates.tables[place][0] for place, columns in places.items()}
             errors[key] = {columns: math.sqrt(estimates.variances[place]) for place, columns in places.items()}
         return tables, errors
@@ -152,7 +155,8 @@ class LinkedCounts:
 
 def _shares_of_pairs(estimates: Estimates, n: float, by: int) -> tuple[dict[Pair, np.ndarray], dict[Pair, float]]:
     """Return pairs as shares of n roots, and their precisions, with the second column that stands `by` places further in estimates."""
-    pairs = {(i, j - by): table[0] / n for (i, j), table in estimates.two_way.tables.items()}
+    # A column of one code says nothing beside others but what they say by themselves.
+    pairs = {(i, j - by): table[0] / n for (i, j), table in estimates.two_way.tables.items() if min(table.shape[1:]) > 1}
     return pairs, {(i, j - by): precision for (i, j), precision in estimates.two_way.precisions.items()}
 
 

@@ -17,6 +17,7 @@ from skdpsynth.privacy import PrivacyLoss, mechanism
 from skdpsynth.statistics import ChildRows, HistoryRows, Marginals, SiblingRows, TableRows, Weights, total_weights
 from skdpsynth.synthesis._latent_planning import MAX_CODES, MOST_GRAM_ROWS, ONE_BLOCK, budgets_of, split_share
 from skdpsynth.synthesis._latent_releases import GramRelease, Pair, PairRelease
+from skdpsynth.tables import most_of
 
 _SHARES = {"cells": 0.1, "columns": 0.12, "pairs": 0.78}
 _POWER = 1 / 3  # of the number of tables of a family: then the mean noise of a table, summed over families, is least
@@ -141,7 +142,8 @@ class LinkedPlan(Plan):
             yield Family(f"{label} with {child}", "cross", child, with_parent, (*of, *own), pairs, weights)
         pairs = tuple((i, len(own) + j) for i, j in combinations_with_replacement(places, 2))
         rows, weights = SiblingRows(child, self.totals), self.weights(child, 2 * len(own))
-        yield Family(f"siblings of {child}", "siblings", child, rows, (*own, *own), pairs, weights)
+        if most_of(link) > 1:
+            yield Family(f"siblings of {child}", "siblings", child, rows, (*own, *own), pairs, weights)
 
     def gram_of(self, link: Children, sizes: Mapping[str, Sequence[int]]) -> Family:
         """Return rows of a parent with one of its rows, or with two that follow each other; a code after the last stands for none."""

@@ -218,6 +218,20 @@ def test_each_household_has_one_head_which_differs_from_others():
     assert abs(drawn["person"][drawn["person"]["role"] == "other"]["works"].mean() - 0.2) < 0.03
 
 
+@pytest.mark.all_fits
+def test_a_role_with_one_level_beside_that_of_heads_outweighs_no_other_column():
+    """Pairs with a column of one code have no noise of their own, and say nothing."""
+    rng, n = np.random.default_rng(0), 4000
+    owner, x = np.repeat(np.arange(n), 2), rng.integers(0, 3, n)
+    person = pd.DataFrame({"id": owner, "role": np.tile(["head", "other"], n), "y": x[owner] + rng.integers(0, 2, 2 * n)})
+    tables = {"household": pd.DataFrame({"id": np.arange(n), "x": x}), "person": person}
+    schemas = {"household": {"x": [0, 1, 2]}, "person": {"role": ["head", "other"], "y": [0, 1, 2, 3]}}
+    link = Children("person", of="household", key="id", most=2, head={"role": "head"})
+    model = LinkedTablesSynthesizer(schemas, links=[link], epsilon=1.0, delta=1e-6, random_state=0).fit(tables)
+    drawn = model.sample(n, random_state=0)
+    assert total_variation(*(shares(with_parent(each), "x", "y") for each in (tables, drawn))) < 0.05  # once .09
+
+
 # Samples
 
 
@@ -349,6 +363,16 @@ def test_the_ledger_says_the_unit_and_its_noise_costs_what_was_declared(hasty):
         charged = sum(entry.loss.rho or 0 for entry in accountant.ledger)
         assert pure == Fraction(7, 10) if not charged else rho <= charged * (1 + 1e-9)
         assert Fraction(7, 10) * (1 - Fraction(1, 10**6)) <= accountant.spent <= Fraction(7, 10)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_no_budget_is_spent_on_siblings_where_there_can_be_none(delta, hasty):
+    for most, head, is_spent in ((1, None, False), (2, {"relation": "head"}, False), (2, None, True)):
+        link = Children("person", of="household", key="household_id", most=most, head=head)
+        model = LinkedTablesSynthesizer(TWO, links=[link], delta=delta).fit(two())
+        assert any(entry.name == "siblings of person" for entry in model.accountant_.ledger) == is_spent
+        assert (("person", "person") in model.marginals_consistent_) == is_spent
+        assert 1 - Fraction(1, 10**6) <= model.accountant_.spent <= 1
 
 
 def test_the_evidence_of_a_fit_is_found_to_be_right(hasty):
