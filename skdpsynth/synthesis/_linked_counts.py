@@ -156,7 +156,7 @@ class LinkedCounts:
 def _shares_of_pairs(estimates: Estimates, n: float, by: int) -> tuple[dict[Pair, np.ndarray], dict[Pair, float]]:
     """Return pairs as shares of n roots, and their precisions, with the second column that stands `by` places further in estimates."""
     # A column of one code says nothing beside others but what they say by themselves.
-    pairs = {(i, j - by): table[0] / n for (i, j), table in estimates.two_way.tables.items() if min(table.shape[1:]) > 1}
+    pairs = {(i, j - by): table[0] / n for (i, j), table in estimates.two_way.tables.items() if min(map(len, (table[0], table[0].T))) > 1}
     return pairs, {(i, j - by): precision for (i, j), precision in estimates.two_way.precisions.items()}
 
 
