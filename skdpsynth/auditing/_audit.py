@@ -132,7 +132,7 @@ def audit_epsilon(
     >>> from skdpsynth import PrivateMeasureMechanism
     >>> from skdpsynth.auditing import audit_epsilon, worst_case_neighbors
     >>> pmm = PrivateMeasureMechanism(depth=2, epsilon=2.0, bounds=(0, 1))
-    >>> result = audit_epsilon(pmm, *worst_case_neighbors(pmm, 20), n_trials=400, confidence=0.999999)
+    >>> result = audit_epsilon(pmm, *worst_case_neighbors(pmm, 20), n_trials=400, confidence=1 - 1e-9)
     >>> result.is_broken
     False
     """

@@ -159,7 +159,7 @@ def audit_one_run(
     >>> from skdpsynth import SignedMeasureMechanism
     >>> from skdpsynth.auditing import audit_one_run, isolated_canaries
     >>> psmm = SignedMeasureMechanism(1024, epsilon=2.0, bounds=(0, 1))
-    >>> result = audit_one_run(psmm, None, *isolated_canaries(psmm, 512), confidence=0.999999)
+    >>> result = audit_one_run(psmm, None, *isolated_canaries(psmm, 512), confidence=1 - 1e-9)
     >>> result.is_broken
     False
     """
