@@ -42,6 +42,14 @@ def test_object_ledger_and_files_are_as_documented_after_faults(script, what, tm
     assert n_out > 0
 
 
+def test_what_each_injected_fault_replaces_stands_once_in_its_file(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    from injected_faults import FAULTS, HERE
+
+    times = {fault.name: (HERE / "skdpsynth" / fault.file).read_text(encoding="utf-8").count(fault.old) for fault in FAULTS}
+    assert {name: number for name, number in times.items() if number != 1} == {}
+
+
 @pytest.mark.nightly  # it is by the clock
 def test_a_short_soak_ends_as_declared(script, tmp_path, capsys):
     assert script.soak(6000, tmp_path, rounds=10)
