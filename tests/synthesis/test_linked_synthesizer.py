@@ -10,8 +10,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from estimators import HOUSEHOLDS, PERSONS, TRIPS, households, linked_variants
-from internals import Weights, difference, entries_of, full_state, noise_loss, released_state
-from laws import interrupted, refuses
+from internals import LinkFactors, Weights, difference, entries_of, full_state, noise_loss, released_state
+from laws import ALARM, binomial, interrupted, refuses
 from scipy.stats import chi2
 from sklearn.base import clone
 
@@ -282,6 +282,22 @@ def test_samples_repeat_by_their_own_seed_and_have_as_many_roots_as_asked_for(ha
     assert [len(model.sample(n)["household"]) for n in (1, 7, None)] == [1, 7, 80]
     refuses(ValueError, "n_samples must be a positive integer", model.sample, 0)
     refuses(ValueError, "n_samples must be less, got .* more than this machine's memory", model.sample, 2**38)
+
+
+def test_siblings_come_in_the_order_in_which_they_are_drawn_and_not_by_their_cells(hasty):
+    """The age of the second of a household is above that of the first as often as below it; sorted ones are found."""
+    person = quick().fit(two()).sample(4000, random_state=0)["person"]
+    for drawn, is_fair in ((person, True), (person.sort_values(["household_id", "age"]), False)):
+        pairs = [ages[:2] for ages in drawn.groupby("household_id")["age"].agg(list) if len({*ages[:2]}) == 2]
+        assert (binomial(sum(first < second for first, second in pairs), len(pairs), 0.5) > ALARM) == is_fair
+
+
+def test_a_root_is_drawn_with_its_first_link_and_nodes_are_guessed_from_rows_below_alone(monkeypatch, hasty):
+    """Where a model fits many columns of a row badly, it is too sure of the node."""
+    guess, asked = LinkFactors.draw_nodes, []
+    monkeypatch.setattr(LinkFactors, "draw_nodes", lambda *given: asked.append(given) or guess(*given))
+    LinkedTablesSynthesizer(FAMILY, links=OF_FAMILY, random_state=0).fit(families(200)).sample(20)
+    assert len(asked) == 1
 
 
 # What counts
