@@ -32,7 +32,8 @@ _FITS = 8  # from different starts, mixed equally, at most: a power of two
 _STEPS, _LEAST_STEPS = 1000, 200  # of each, at most
 _PARENTS_OF_FIT = 2000  # fewer leave its nodes a handful of rows, so that samples are less even than the mixture is better
 _WORK = 1e8  # of a step of all fits, in products
-_VARIANCE = 2.0  # of the prior of loadings
+_VARIANCE, _LEAST_VARIANCE = 2.0, 0.3  # of the prior of loadings
+_NOISY = 0.007  # noise of a frequency of a parent and a child, beyond which loadings of shared factors have less
 _OTHER = 2.0  # times the prior variance: of loadings that only the special role has
 _START = 0.1  # deviation of the first loadings
 _LEAST_DEVIATION = 0.3  # of a count: less is less than what rounding to whole numbers adds
@@ -177,7 +178,7 @@ class _Descent:
         self.parameters += [np.zeros((1, 1), dtype), start(1, n_factors), 3 * start(len(c), 1), start(len(c), n_factors)]
         noise = (targets.parent.deviation / targets.parent.n) ** 2
         of_parent, of_child, pull = targets.parent.smoothness, targets.smoothness, noise / variance
-        self.priors = {1: (of_parent, pull), 3: (of_child, pull), 4: (of_child, pull)}
+        self.priors = {1: (of_parent, pull), 3: (of_child, pull), 4: (of_child, pull * variance / _VARIANCE)}
         self.priors |= dict.fromkeys((7, 8), (of_child, pull / _OTHER)) | {6: (INDEPENDENT, pull / _OTHER)}
         counted = (targets.parent.mask, targets.cross[1], targets.child[1], targets.siblings[1])
         self.least_fall = PLATEAU_TOLERANCE * WINDOW * sum(map(np.count_nonzero, counted)) / 4 * noise
@@ -410,9 +411,10 @@ def fit_link_factors(tables: LinkTables, n_factors: int = 32) -> LinkFactors:
     # Points of u beside one z are far apart in the sequence, and those of one run even over all z.
     U = quasi_normal(n_fits * 2 * _OWN_NODES * _NODES, n_factors).astype(np.float32).reshape(n_fits, 2, _OWN_NODES, _NODES, n_factors)
     U, fits = np.ascontiguousarray(U.transpose(0, 3, 1, 2, 4)), []
+    variance = float(np.clip(_VARIANCE * (_NOISY * tables.n / tables.deviation("cross")) ** 2, _LEAST_VARIANCE, _VARIANCE))
     with one_blas_thread():
         for seed, (nodes, own) in enumerate(zip(Z, U, strict=True)):
-            descent = _Descent(targets, nodes, own, _VARIANCE, seed)
+            descent = _Descent(targets, nodes, own, variance, seed)
             descend(descent.parameters, [1.0] * len(descent.parameters), descent.gradients, n_steps, descent.least_fall)
             fits.append(descent.parameters)
     return LinkFactors((targets.parent.sizes, targets.sizes), Z, U, tuple(np.array(each) for each in zip(*fits, strict=True)))

@@ -75,6 +75,20 @@ def link_tables(model, deviations=DEVIATIONS, masses=None, precisions=None, n=10
     return LinkTables(*tables_of(model, masses), COUNT, n, deviations, precisions or {}, masses)
 
 
+def test_the_more_noise_the_narrower_is_the_prior_of_shared_factors(monkeypatch):
+    build, seen = link_factors._Descent, list[float]()
+
+    def spy(*told):
+        seen.extend(each for each in told if isinstance(each, float))
+        return build(*told)
+
+    monkeypatch.setattr(link_factors, "_Descent", spy)
+    monkeypatch.setattr(link_factors, "descend", lambda *_: 0)
+    for deviation in (0.0, 5.0, 10.0, 100.0):
+        fit_link_factors(link_tables(a_model(), {**DEVIATIONS, "cross": deviation}))
+    assert seen == [2.0, 2.0, pytest.approx(0.98), 0.3]
+
+
 @pytest.mark.parametrize(("masses", "precisions"), [(None, None), (MASSES, PRECISIONS)])
 def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
     """Of every parameter, by central differences in doubles, at tables of another model."""
@@ -99,8 +113,8 @@ def test_derivatives_are_those_of_the_documented_objective(masses, precisions):
                 total += relative[family] * wanted.precisions.get((family, pair), 1.0) * (error**2).sum() / 2
         B, D, E, f, *more = (descent.parameters[place] for place in (1, 3, 4, 6, 7, 8))
         own, smooth = targets.smoothness, (f * f).sum() / 2 + (B * targets.parent.smoothness.times(B)).sum()
-        smooth += sum((loadings * own.times(loadings)).sum() for loadings in (D, E)) + sum((x * own.times(x)).sum() for x in more) / 2
-        return total + (4 / 1000) ** 2 / 0.7 * smooth / 2
+        smooth += (D * own.times(D)).sum() + sum((x * own.times(x)).sum() for x in more) / 2
+        return total + (4 / 1000) ** 2 * (smooth / 0.7 + (E * own.times(E)).sum() / 2.0) / 2  # noise narrows shared factors alone
 
     slopes, value = descent.gradients()
     assert value == pytest.approx(objective(), rel=1e-4)
